@@ -2,7 +2,7 @@ import eslint from "@eslint/js";
 import nx from "@nx/eslint-plugin";
 import tseslint from "typescript-eslint";
 
-/** Everywhere. Blocks replace `no-restricted-syntax` and do not merge it, so the stricter ones repeat these. */
+/** Rules for all files. A later block replaces `no-restricted-syntax` instead of merging it, so stricter blocks repeat these. */
 const everywhere = [
   { selector: "ExportAllDeclaration", message: "Name what you export." },
   { selector: "TSEnumDeclaration", message: "Use a union of string literals." },
@@ -31,7 +31,7 @@ const inputOutput = [
   "@opentelemetry/*",
 ];
 
-/** Libraries that read or write something. */
+/** Libraries with I/O. */
 const platform = [
   "@muster/bus",
   "@muster/kube",
@@ -43,7 +43,7 @@ const platform = [
   "@muster/testkit",
 ];
 
-/** What pure code may not reach; `no-restricted-imports` stands beside these. */
+/** Rules for pure code, beside `no-restricted-imports`. */
 const pure = {
   "no-restricted-globals": ["error", "process", "fetch", "setTimeout", "setInterval", "performance"],
   "no-restricted-properties": [
@@ -55,15 +55,15 @@ const pure = {
   "no-restricted-syntax": ["error", ...everywhere, exit, ...clock],
 };
 
-const testkit = { group: ["@muster/testkit"], message: "Test servers and clocks stay in tests." };
+const testkit = { group: ["@muster/testkit"], message: "Use test servers and clocks only in tests." };
 
-/** Forbids files of an app to import files of its `src` with these names, and of folders with these names. */
+/** Forbids files of an app to import files and folders of its `src` with these names. */
 const outward = (...names) => ({
   regex: `^(\\.\\./)+(${names.join("|")})(/|\\.ts$)`,
   message: "Imports point inwards: main, service -> adapters -> the other folders -> types -> domain.",
 });
 
-/** What a pure file may import; `folders` beside its own one begin with `!`. */
+/** Allowed imports of a pure file. Allowed folders beside its own begin with `!`. */
 const pureImports = (...folders) => [
   "error",
   {
@@ -78,7 +78,7 @@ const pureImports = (...folders) => [
   },
 ];
 
-/** What a project may depend on, by its tag. A project without a tag may depend on nothing. */
+/** Allowed dependencies of a project, by its tag. A project without a tag may have none. */
 const boundaries = {
   enforceBuildableLibDependency: true,
   // Tests of kube start the embedded API server, which is built on kube, as a process.
@@ -108,8 +108,8 @@ const boundaries = {
   ],
 };
 
-/** What the services let the simulator drive: the `exports` of their package.json. Nobody else may import an app. */
-const driven = [
+/** The `exports` of the services' package.json that the simulator may import. No other project may import an app. */
+const simulated = [
   "@muster/session-controller/*",
   "@muster/reservation-manager/*",
   "@muster/watcher/*",
@@ -117,7 +117,7 @@ const driven = [
   "@muster/chaos/*",
 ];
 
-/** Tests may use test tools anywhere; what the project itself may depend on stays the same. */
+/** Tests may import test tools in every project; the other constraints stay the same. */
 const boundariesOfTests = {
   ...boundaries,
   depConstraints: boundaries.depConstraints.map(({ allowedExternalImports, ...constraint }) => ({
@@ -141,16 +141,16 @@ export default tseslint.config(
       "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
       "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_" }],
-      // Generated classes and JSON at the edges make some conditions look needless that are not.
+      // Types of generated classes and JSON make some necessary conditions look unnecessary.
       "@typescript-eslint/no-unnecessary-condition": [
         "error",
         { allowConstantLoopConditions: "only-allowed-literals" },
       ],
-      // client-node's models and the generated messages are classes that are used as plain data.
+      // The models of client-node and the generated messages are classes that serve as plain data.
       "@typescript-eslint/no-unsafe-class-instance-assignment": "off",
       "@typescript-eslint/no-misused-spread": "off",
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
-      // Ports are records of functions; they have no `this` to lose.
+      // Ports are records of functions without `this`.
       "@typescript-eslint/unbound-method": "off",
       "no-console": "error",
       eqeqeq: "error",
@@ -168,7 +168,7 @@ export default tseslint.config(
   {
     files: ["**/*.test.ts", "**/test/**/*.ts"],
     rules: {
-      // A table of cases is one function, and long on purpose.
+      // A table of cases is one long function.
       "max-lines-per-function": "off",
       "max-lines": ["error", { max: 900, skipBlankLines: true, skipComments: true }],
       "@typescript-eslint/no-non-null-assertion": "off",
@@ -177,14 +177,14 @@ export default tseslint.config(
   },
   {
     files: ["tools/simulate/**/*.ts"],
-    rules: { "@nx/enforce-module-boundaries": ["error", { ...boundaries, allow: driven }] },
+    rules: { "@nx/enforce-module-boundaries": ["error", { ...boundaries, allow: simulated }] },
   },
   {
     files: ["tools/**/*.ts", "**/bench/**/*.ts", "apps/cli/src/main.ts"],
     rules: { "no-console": "off" },
   },
   {
-    // Test servers and clocks stay in tests; the chaos tool is one that runs as a command.
+    // Test servers and clocks stay in tests; the chaos tool is a test that runs as a command.
     files: ["apps/*/src/**/*.ts", "libs/*/src/**/*.ts", "tools/*/src/**/*.ts"],
     ignores: ["**/*.test.ts", "tools/chaos/src/**/*.ts"],
     rules: { "no-restricted-imports": ["error", { patterns: [testkit] }] },
@@ -203,7 +203,7 @@ export default tseslint.config(
     },
   },
   {
-    // What each type of workload claims, builds and does: what it acts with comes in by arguments, as types of the platform.
+    // The claims, objects and actions of each workload type. Clients are arguments, with types of the platform.
     files: ["apps/*/src/types/**/*.ts"],
     ignores: ["**/*.test.ts"],
     rules: {
@@ -218,17 +218,21 @@ export default tseslint.config(
           patterns: [
             {
               group: [...inputOutput, "!node:crypto", ...platform],
-              message: "Effects come in by arguments.",
+              message: "Take clients as arguments; import only their types.",
               allowTypeImports: true,
             },
-            { group: ["node:crypto"], allowImportNames: ["createHash"], message: "Only what is computed is pure." },
+            {
+              group: ["node:crypto"],
+              allowImportNames: ["createHash"],
+              message: "Import only createHash: randomness and keys are not pure.",
+            },
           ],
         },
       ],
     },
   },
   {
-    // The parts that control members serve the adapters and do not know them.
+    // The parts that control members are used by the adapters and do not import them.
     files: ["apps/job-controller/src/members/**/*.ts"],
     ignores: ["**/*.test.ts"],
     rules: {
@@ -265,7 +269,7 @@ export default tseslint.config(
     },
   },
   {
-    // Decisions read the ledger; the ledger knows no decision.
+    // Decisions import the ledger; the ledger imports no decision.
     files: ["apps/reservation-manager/src/domain/decisions/**/*.ts"],
     ignores: ["**/*.test.ts"],
     rules: { "no-restricted-imports": pureImports("!../ledger") },

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** What a package-lock.json says of one package. */
+/** The entry of one package in package-lock.json. */
 export type LockedPackage = {
   readonly name?: string;
   readonly version?: string;
@@ -11,8 +11,8 @@ export type LockedPackage = {
 type Lock = { readonly packages: Readonly<Record<string, LockedPackage>> };
 
 /**
- * CycloneDX 1.5 of a bundle: the packages of the lock file that its files belong to, and no others. It holds no time and no random number, so that the same bundle
- * has the same text. Throws when a file belongs to no package.
+ * Builds the CycloneDX 1.5 document of a bundle, with the packages of its files. It has no time and no random number, so the same bundle gives the same text.
+ * Throws when a file belongs to no package.
  */
 export function buildSbom(image: string, files: readonly string[], lock: Lock): object {
   const own = lock.packages[""];
@@ -33,7 +33,7 @@ export function buildSbom(image: string, files: readonly string[], lock: Lock): 
   };
 }
 
-/** The innermost package that has the file; none for files of the repository itself, which belongs to no package. */
+/** The innermost package of the file; empty for files of the repository itself. */
 function placeOf(file: string, { packages }: Lock): string[] {
   const parts = file.split("/");
   for (let length = parts.length - 1; length > 0; length -= 1) {
@@ -58,7 +58,7 @@ function component(place: string, { name: named, version = "", integrity, licens
   };
 }
 
-/** `sha512-<base64>`, as npm writes it, in the words of CycloneDX. */
+/** Converts `sha512-<base64>` of npm into hashes of CycloneDX. */
 function hashesOf(integrity: string): object[] {
   return integrity.split(" ").map((text) => {
     const [algorithm = "", content = ""] = text.split(/-(.*)/s);
@@ -66,7 +66,7 @@ function hashesOf(integrity: string): object[] {
   });
 }
 
-/** Version 8 of RFC 9562: whatever the first bits of a hash say. */
+/** A UUID of version 8 (RFC 9562) from the first bits of a hash. */
 function uuidOf(digest: string): string {
   const [a, b, c, d, e] = [0, 8, 13, 17, 20].map((from, index) =>
     digest.slice(from, from + ([8, 4, 3, 3, 12][index] ?? 0)),

@@ -1,6 +1,6 @@
 /**
- * Bundles the muster command into apps/cli/dist/muster.cjs, its dependencies inside, for any Node since 20. `--pack FOLDER` also makes the archive that
- * `npm install -g` takes. Plain JavaScript, because `apps/cli/bin/muster.mjs` runs it on the Node at hand when the sources have changed.
+ * Bundles the muster command with its dependencies into apps/cli/dist/muster.cjs, for Node 20 and later. `--pack FOLDER` also makes the archive for
+ * `npm install -g`. Plain JavaScript, because `apps/cli/bin/muster.mjs` runs it on the installed Node when the sources have changed.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -24,7 +24,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const cli = join(root, "apps/cli");
 const dist = join(cli, "dist");
 
-/** What decides how the sources are bundled; the installed packages are as old as the list that npm keeps of them. */
+/** Inputs of the bundle beside the sources; npm updates its lock file whenever the installed packages change. */
 const SETTINGS = ["node_modules/.package-lock.json", "tools/repo/bundle-command.mjs", "tsconfig.base.json"];
 /** Node 20 lacks it. */
 const WITH_RESOLVERS = `Promise.withResolvers ??= function () {
@@ -48,7 +48,7 @@ async function bundleCommand() {
     metafile: true,
     platform: "node",
     target: "node20",
-    // Unlike imports, what a part requires is loaded with that part.
+    // Unlike imports, requires of a part are loaded together with the part.
     format: "cjs",
     minifySyntax: true,
     minifyWhitespace: true,
@@ -66,7 +66,7 @@ async function bundleCommand() {
     files.map((file) => inputOf(file, startedMs)),
   );
   mkdirSync(dist, { recursive: true });
-  // Several processes may bundle at the same time.
+  // Several processes may bundle concurrently.
   const written = join(dist, `muster.cjs.${process.pid}`);
   writeFileSync(written, text);
   renameSync(written, join(dist, "muster.cjs"));
@@ -74,7 +74,7 @@ async function bundleCommand() {
     if (file.endsWith(".code") && !file.startsWith(hash)) rmSync(join(dist, file), { force: true });
 }
 
-/** One that changed while it was bundled counts as changed afterwards. */
+/** A file that changed during the bundling counts as changed. */
 function inputOf(file, startedMs) {
   const { mtimeMs, size } = statOf(file);
   return [file, mtimeMs < startedMs ? mtimeMs : 0, size];
@@ -89,7 +89,7 @@ function described(code, inputs) {
   return { text: `//${JSON.stringify({ hash, inputs })}\n${code}`, hash };
 }
 
-/** Dependencies are in the bundle, and the archive names none. */
+/** Packs the archive. It names no dependencies, because the bundle contains them. */
 function pack(destination) {
   const stage = mkdtempSync(join(tmpdir(), "muster-pack-"));
   try {
@@ -101,7 +101,7 @@ function pack(destination) {
     for (const file of ["bin/muster.mjs", "README.md"]) cpSync(join(cli, file), join(stage, file));
     const bundled = readFileSync(join(dist, "muster.cjs"), "latin1");
     mkdirSync(join(stage, "dist"));
-    // The times of files in the repository are of no use elsewhere.
+    // Without the times of files, which only apply to this clone.
     const { text } = described(bundled.slice(bundled.indexOf("\n") + 1), []);
     writeFileSync(join(stage, "dist/muster.cjs"), text, "latin1");
     execFileSync("npm", ["pack", "--silent", "--pack-destination", destination], { cwd: stage, stdio: "inherit" });

@@ -1,6 +1,6 @@
 /**
- * Bundles every program, its dependencies inside, unless no source has changed since: a process that starts from its bundle takes a third of the processor time of
- * one that loads some thousand modules. `run-bundled.cjs` makes a process start from it.
+ * Bundles every program with its dependencies when a source has changed. A bundled process starts with a third of the processor time of one that loads some
+ * thousand modules. `run-bundled.cjs` starts processes from the bundles.
  */
 import { globSync, rmSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { BUNDLES, isBundled, writeSources } from "./bundled.mjs";
 const root = join(import.meta.dirname, "../..");
 const programs = globSync("{apps,libs,tools}/*/src/main.ts", { cwd: root }).sort();
 
-/** A module that asks where it stands is told where its source does: what it reads is beside that. */
+/** Replaces `import.meta.url` and `dirname` by those of the source, because modules read files beside their source. */
 const ownPlaces = {
   name: "own places",
   setup: ({ onLoad }) => {
@@ -29,7 +29,7 @@ const ownPlaces = {
 if (!programs.every((program) => isBundled(program))) await bundle();
 
 async function bundle() {
-  // A source that is changed while it is read is newer than the bundle.
+  // Taken first, so that a source that changes during the bundling is newer than the bundle.
   const madeAtMs = Date.now();
   rmSync(BUNDLES, { recursive: true, force: true });
   const { metafile } = await build({
@@ -39,7 +39,7 @@ async function bundle() {
     outdir: BUNDLES,
     outExtension: { ".js": ".mjs" },
     bundle: true,
-    // Programs share most of what they consist of, and so what is compiled of it.
+    // Programs share most modules, and so their compiled code.
     splitting: true,
     platform: "node",
     target: "node24",
@@ -57,7 +57,7 @@ async function bundle() {
 }
 
 /**
- * The own files that a program consists of, with what it loads later.
+ * The source files of a program in the repository, including dynamic imports.
  * @param {string} program @param {import("esbuild").Metafile} metafile
  */
 function sourcesOf(program, { inputs }) {

@@ -1,17 +1,17 @@
-/** Bundles the app in the current folder into dist/main.js, its dependencies inside. */
+/** Bundles the app in the current folder with its dependencies into dist/main.js. */
 import { join, resolve } from "node:path";
 import { build } from "esbuild";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** The module form of this package hides its `require` from bundlers; what it needs would be missing in an image. */
+/** The ES module form of this package hides its `require` from bundlers, and its dependencies would be missing in an image. */
 const REQUIRED = {
   "@opentelemetry/otlp-grpc-exporter-base": "./node_modules/@opentelemetry/otlp-grpc-exporter-base/dist/index.cjs",
 };
 
 /**
- * Bundles a program into `main.js` of a folder, and what it loads later into `chunks` beside it, which costs no memory before; resolves with the files that
- * are in the bundle, as paths from the root of the repository. The same sources give the same bytes, wherever the repository lies.
+ * Bundles a program into `main.js` of a folder, and its dynamic imports into `chunks`, which cost no memory before they are used. Resolves with the bundled
+ * files, as paths from the root of the repository. The same sources give the same bytes in any location of the repository.
  */
 export async function bundle(options: {
   readonly entry: string;

@@ -1,18 +1,18 @@
-/** Where the bundles of programs lie, and whether one is what its sources are now. Plain JavaScript, because the command asks it on whatever Node it is started with. */
+/** Locates the bundles of programs, and checks whether one is up to date. Plain JavaScript, because the command runs it on the installed Node. */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 export const BUNDLES = join(root, "node_modules/.cache/programs");
-/** npm writes it whenever it changes what is installed. */
+/** npm writes it whenever the installed packages change. */
 const INSTALLED = "node_modules/.package-lock.json";
 
 /** @param {string} program from the root of the repository, as `apps/cli/src/main.ts` */
 export const bundleOf = (program) => join(BUNDLES, program.replace(/\.ts$/, ".mjs"));
 
 /**
- * Whether the bundle of a program is there and newer than everything that it was made of. A new file counts as soon as one that imports it has changed.
+ * Whether the bundle of a program exists and is newer than its sources. A new file counts once a file that imports it has changed.
  * @param {string} program
  */
 export function isBundled(program) {
@@ -21,7 +21,7 @@ export function isBundled(program) {
     const { madeAtMs, sources } = JSON.parse(readFileSync(listOf(program), "utf8"));
     return [INSTALLED, ...sources].every((source) => statSync(join(root, source)).mtimeMs < madeAtMs);
   } catch {
-    // Without a list, or with a source that is gone.
+    // The list or a source is missing.
     return false;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * `npm run chart-schema`: writes the part of deploy/helm/muster/values.schema.json that is about services, from the list of them and from what their config.ts
- * reads, so that a variable with a slip of the pen in it is refused by helm, and not ignored by the service; and which values have to be there, so that one that
- * `helm upgrade --reuse-values` does not know yet is refused, and not rendered as nothing.
+ * `npm run chart-schema`: writes the part of deploy/helm/muster/values.schema.json about services, from their list and from the variables that their config.ts
+ * reads: helm refuses a misspelt variable. It also requires every value with a default: helm refuses values of an older release (`helm upgrade --reuse-values`)
+ * instead of rendering them as nothing.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,16 +13,16 @@ const ROOT = join(import.meta.dirname, "../..");
 const FILE = join(ROOT, "deploy/helm/muster/values.schema.json");
 const VALUES = join(ROOT, "deploy/helm/muster/values.yaml");
 
-/** Of every service; MUSTER_ variables beside these are for the chart to set. */
+/** Variables of every service. The chart sets all other MUSTER_ variables. */
 const COMMON = ["MUSTER_REQUESTS_BURST", "MUSTER_REQUESTS_PER_SECOND", "MUSTER_STOP_TIMEOUT_MS", "NODE_OPTIONS"];
-/** Secrets do not belong into values; and the engine's key is given by the chart. */
+/** Secrets do not belong into values, and the chart sets the engine's key. */
 const SECRET = /_(KEY|KEY_FILE|TOKEN)$/;
 const FROM_CHART = ["NODE_SCALER_FILE"];
 
 type Schema = { readonly properties: Readonly<Record<string, unknown>> };
 type Values = { readonly [name: string]: unknown };
 
-/** The variables of its own that the chart may set for a service. */
+/** The service's own variables that values may set. */
 export async function variablesOf(service: ServiceName): Promise<readonly string[]> {
   const config = await readFile(join(ROOT, "apps", service, "src/config.ts"), "utf8");
   const read = [...config.matchAll(/"([A-Z]+(?:_[A-Z0-9]+)+)"/g)].map(([, name = ""]) => name);
@@ -30,7 +30,7 @@ export async function variablesOf(service: ServiceName): Promise<readonly string
   return [...new Set(own)].toSorted();
 }
 
-/** What values.schema.json should say, given what it says. */
+/** Returns the new content of values.schema.json for its current content. */
 export async function chartSchema(current: Schema): Promise<Schema> {
   const defaults = [
     "replicas",
@@ -46,7 +46,7 @@ export async function chartSchema(current: Schema): Promise<Schema> {
   for (const service of SERVICES) {
     const names = { anyOf: [{ enum: [...(await variablesOf(service)), ...COMMON] }, { pattern: "^OTEL_[A-Z0-9_]+$" }] };
     const env = {
-      description: "Variables of the service; what is secret belongs into envSecret.",
+      description: "Variables of the service. Secret ones belong into envSecret.",
       type: "object",
       propertyNames: names,
       additionalProperties: { type: ["string", "integer", "boolean"] },
@@ -66,7 +66,7 @@ export async function chartSchema(current: Schema): Promise<Schema> {
   return { ...given, properties: Object.fromEntries(properties), required: Object.keys(values) } as Schema;
 }
 
-/** What is described and has a default may not be taken away; a map whose names are free is left as it is. */
+/** Requires every described value with a default. Maps with free names stay unchanged. */
 function requiring(schema: Schema, values: Values): Schema {
   const properties = Object.entries(schema.properties).map(([name, inner]): [string, unknown] => {
     const value = values[name];

@@ -1,6 +1,6 @@
 /**
- * Lints proto/ and checks that no message already in use changes its meaning: against the branch point from the remote main, or the commit before when this is
- * main. Says which commit it compared with.
+ * Lints proto/ and checks that no existing message changes incompatibly since the branch point from the remote main, or since the previous commit on main.
+ * Prints the commit that it compared with.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { dirname, join } from "node:path";
@@ -16,8 +16,8 @@ const base = [git("merge-base", "HEAD", "origin/main"), git("rev-parse", "HEAD~1
   (commit) => /^[0-9a-f]{40}$/.test(commit) && commit !== head && git("ls-tree", commit, "proto/buf.yaml") !== "",
 );
 if (base === undefined) {
-  console.log("contracts: no earlier commit with contracts to compare with");
+  console.log("contracts: no earlier commit to compare with");
 } else {
   buf("breaking", "proto", "--against", `.git#ref=${base},subdir=proto`);
-  console.log(`contracts: nothing breaks since ${base.slice(0, 9)}`);
+  console.log(`contracts: no breaking change since ${base.slice(0, 9)}`);
 }

@@ -49,7 +49,7 @@ function countOf(module: TestModule, errors: readonly SerializedError[]): Count 
     const { state } = test.result();
     if (state !== "pending") count[state] += 1;
   }
-  // A file that does not load, or that leaves an error behind which no test caught, may have no failed test, and still has failed.
+  // A file that does not load, or that has an uncaught error, has failed even without a failed test.
   const isFailed = module.state() === "failed" || errors.some((error) => error["VITEST_TEST_PATH"] === module.moduleId);
   if (isFailed && count.failed === 0) count.failed = 1;
   return count;

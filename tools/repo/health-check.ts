@@ -1,4 +1,4 @@
-/** For HEALTHCHECK of the images: exit code 0 while /livez answers at the port of MUSTER_HTTP_ADDR. Where that names no port there is none to ask. */
+/** HEALTHCHECK of the images: exits with 0 while /livez answers on the port of MUSTER_HTTP_ADDR, or when it names no port. */
 export {};
 const { MUSTER_HTTP_ADDR: address = "" } = process.env;
 const port = address.slice(address.lastIndexOf(":") + 1);

@@ -1,6 +1,6 @@
 /**
- * Makes what stands in the container images: `node tools/repo/image-contents.ts FOLDER [IMAGE...]`. Each gets a folder with what is copied to the root of its
- * file system: the program, the check of its health, and what it is made of.
+ * Makes the contents of the container images: `node tools/repo/image-contents.ts FOLDER [IMAGE...]`. Writes a folder for each image, which the build copies to
+ * the root of its file system: the program, its health check, and its bill of materials.
  */
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const ROOT = join(import.meta.dirname, "../..");
 type Image = {
   readonly name: string;
   readonly entry: string;
-  /** Folders and files of the repository that it reads, beside the program. */
+  /** Folders and files of the repository that the program reads. */
   readonly files?: readonly string[];
 };
 
@@ -30,7 +30,7 @@ export const IMAGES: readonly Image[] = [
   { name: "setup", entry: `${CONTAINERS}/setup/main.ts` },
 ];
 
-/** The same sources and lock file give the same bytes, wherever and whenever. */
+/** Writes the contents of an image. The same sources and lock file always give the same bytes. */
 export async function writeContents(directory: string, { name, entry, files = [] }: Image): Promise<void> {
   const app = join(directory, name, "app");
   const sbom = join(directory, name, "usr/share/sbom");

@@ -1,6 +1,6 @@
 /**
- * Builds the images of the Dockerfile: `npm run images [-- [--repository REPOSITORY] [--tag TAG] [--push] [--measure] [IMAGE...]]`. With --push it pushes them, and with
- * --measure it prints a table of their sizes, and of the time from `docker run` to ready.
+ * Builds the images of the Dockerfile: `npm run images [-- [--repository REPOSITORY] [--tag TAG] [--push] [--measure] [IMAGE...]]`. --push pushes them.
+ * --measure prints a table of their sizes and of the time from `docker run` to ready.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -13,7 +13,7 @@ const ROOT = join(import.meta.dirname, "../..");
 
 const { version: VERSION } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
 
-/** Where images are to be: without a repository `muster/<name>:dev`, as docker-compose.yml has them; in a repository under the version, as the chart pulls them. */
+/** The place of images: `muster/<name>:dev` for docker-compose.yml without a repository, or in a repository with the version as tag, for the chart. */
 export type ImagePlace = { readonly repository?: string | undefined; readonly tag?: string | undefined };
 
 /** The reference of an image, for example `registry.example.com/muster/watcher:0.1.0`. */
@@ -22,12 +22,12 @@ export function referenceOf(name: string, place: ImagePlace): string {
   return `${repository}/${name}:${tag}`;
 }
 
-/** Throws where the engine or the build fails; what they say goes to standard error. */
+/** Throws when the build fails; the output of the engine goes to standard error. */
 function buildImages(names: readonly string[], place: ImagePlace): void {
   const args = {
     VERSION,
-    REVISION: askGit("rev-parse", "HEAD") ?? "unknown",
-    SOURCE: sourceOf(askGit("remote", "get-url", "origin")),
+    REVISION: readGit("rev-parse", "HEAD") ?? "unknown",
+    SOURCE: sourceOf(readGit("remote", "get-url", "origin")),
   };
   const labels = Object.entries(args).flatMap(([name, value]) => ["--build-arg", `${name}=${value}`]);
   for (const name of names) {
@@ -42,7 +42,7 @@ function docker(...args: readonly string[]): void {
   if (status !== 0) throw new Error(`docker ${args.join(" ")} failed`);
 }
 
-/** Where the sources are, for people: of what git calls their origin, without whoever may read it there. */
+/** The URL of the sources from the origin of the clone, without credentials. */
 export function sourceOf(origin: string | undefined): string {
   const [, host, path] = /^(?:[^@/:]+@)([^/:]+):(.*)$/.exec(origin ?? "") ?? [];
   const url = URL.parse(host === undefined ? (origin ?? "") : `https://${host}/${path ?? ""}`);
@@ -50,8 +50,8 @@ export function sourceOf(origin: string | undefined): string {
   return `https://${url.hostname}${url.pathname.replace(/\.git$/, "")}`;
 }
 
-/** A folder that is no clone tells nothing. */
-function askGit(...words: readonly string[]): string | undefined {
+/** Returns the output of git; undefined where the folder is not a clone. */
+function readGit(...words: readonly string[]): string | undefined {
   try {
     return execFileSync("git", words, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
   } catch {

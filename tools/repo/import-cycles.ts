@@ -1,13 +1,13 @@
 import { globSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 
-/** `from "./a.ts"` and `import("./a.ts")`, of values and of types. */
+/** `from "./a.ts"` and `import("./a.ts")`, for values and types. */
 const RELATIVE = /\b(?:from|import)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g;
 
-/** The test of boundaries writes planted files for a moment. */
+/** The boundary test writes planted files temporarily. */
 const LEFT_OUT = ["**/node_modules", "**/dist", "**/planted-*.ts"];
 
-/** Which files of the repository a file imports, by its path from the root. */
+/** The imported files of each file, by path from the root. */
 export type ImportGraph = ReadonlyMap<string, readonly string[]>;
 
 /** Reads the relative imports between the sources of apps, libs and tools. */
@@ -23,7 +23,9 @@ export function readImports(root: string): ImportGraph {
   );
 }
 
-/** The files of each cycle in order, the cycles by their first file: the strongly connected components (Tarjan) of two files and more, and files that import themselves. */
+/**
+ * Returns the import cycles, sorted: the strongly connected components (Tarjan's algorithm) of two or more files, and files that import themselves.
+ */
 export function findImportCycles(graph: ImportGraph): string[][] {
   const cycles: string[][] = [];
   const order = new Map<string, number>();

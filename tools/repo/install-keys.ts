@@ -1,9 +1,9 @@
 /**
- * The keys of an installation, made inside its cluster: `node install-keys.ts [USERS_CONF]`, by a Job of the Helm chart with a ServiceAccount of its own.
+ * Creates the keys of an installation inside its cluster: `node install-keys.ts [USERS_CONF]`, run by a Job of the Helm chart with its own ServiceAccount.
  *
- * Makes what is missing of the key of the provision-engine and, with a file of users, of the seeds of NATS' users and NATS' certificate with the authority that signs it, as
- * Secrets, and writes what is public of them into ConfigMaps. Nothing that is there is changed, and nothing secret is said. It imports nothing but Node, because it runs from
- * this one file.
+ * Creates missing Secrets: the key of the provision-engine and, with a file of users, the seeds of the NATS users and the certificate of NATS with its
+ * authority. Writes the public parts into ConfigMaps. Existing secrets are never changed, and none is logged. Imports only Node, because the Job mounts only
+ * this file.
  */
 import {
   createHash,
@@ -18,14 +18,14 @@ import {
 import { readFile } from "node:fs/promises";
 
 const DAY_MS = 86_400_000;
-/** Ten years: nothing replaces it by itself. */
+/** Ten years, because the certificate is not renewed automatically. */
 const CERTIFICATE_DAYS = 3650;
-/** Longer than any certificate that it signs while it is less than twenty years old. */
+/** Outlives every certificate that it signs in its first twenty years. */
 const AUTHORITY_DAYS = 3 * CERTIFICATE_DAYS;
 
 type Files = Readonly<Record<string, string>>;
 
-/** Contents of a Secret by key, as text; undefined: there is no such Secret. */
+/** Contents of a Secret by key, as text; undefined where the Secret is missing. */
 type Contents = Files | undefined;
 
 export type Found = {
@@ -42,60 +42,63 @@ const SECRETS = {
   engine: "muster-provision-engine",
 } as const satisfies Record<keyof Found, string>;
 
-/** Names of the Secrets that a plan for these users looks at; the hook's role lets it read no others. */
+/** Names of the Secrets that a plan for these users reads; the role of the hook allows only these. */
 export function secretsRead(users: readonly string[]): readonly string[] {
   return users.length > 0 ? Object.values(SECRETS) : [SECRETS.engine];
 }
 
-export type Wanted = {
+export type PlannedObject = {
   readonly kind: "Secret" | "ConfigMap";
   readonly name: string;
   readonly because: "missing" | "incomplete" | "public";
-  /** The entries that an incomplete one had not. */
-  readonly lacked?: readonly string[];
+  /** The entries that an incomplete Secret missingEntries. */
+  readonly missingEntries?: readonly string[];
   readonly type?: string;
   readonly stringData?: Readonly<Record<string, string>>;
   readonly data?: Readonly<Record<string, string>>;
 };
 
-type Asked = { readonly users: readonly string[]; readonly namespace: string; readonly nowMs: number };
+type PlanOptions = { readonly users: readonly string[]; readonly namespace: string; readonly nowMs: number };
 
-/** Where what nobody may guess comes from. */
+/** Generators of secrets. */
 export type Makers = {
-  /** Of an nkey of a user. */
+  /** The seed of a user's nkey. */
   readonly seed: () => string;
-  /** 32 bytes, in hexadecimal. */
+  /** 32 random bytes, in hexadecimal. */
   readonly key: () => string;
   readonly authority: (nowMs: number) => Files;
   readonly certificate: (names: readonly string[], nowMs: number, authority: Files) => Files;
 };
 
 /**
- * What is to be written, in this order. `users`: those of users.conf; none: NATS is somebody else's. `namespace`: where NATS is asked for by its names. May be done in part and
- * planned again: what is there stays.
+ * Plans the objects to write, in this order. `users`: the users of users.conf; empty for an external NATS. `namespace`: the namespace in the names of NATS. A
+ * partly executed plan can be repeated: existing secrets stay.
  */
-export function planKeys(found: Found, asked: Asked, make: Makers): readonly Wanted[] {
-  const ofNats = asked.users.length > 0;
+export function planKeys(found: Found, options: PlanOptions, make: Makers): readonly PlannedObject[] {
+  const ofNats = options.users.length > 0;
   return [
-    ...(ofNats ? planAuthority(found, asked, make) : []),
+    ...(ofNats ? planAuthority(found, options, make) : []),
     ...planEngine(found, make),
-    ...(ofNats ? planUsers(found, asked, make) : []),
+    ...(ofNats ? planUsers(found, options, make) : []),
   ];
 }
 
-function planEngine({ engine }: Found, make: Makers): readonly Wanted[] {
+function planEngine({ engine }: Found, make: Makers): readonly PlannedObject[] {
   if (engine?.["key"] !== undefined) return [];
   const stringData = { ...engine, key: make.key() };
   return [{ kind: "Secret", name: SECRETS.engine, ...lacking(engine, ["key"]), stringData }];
 }
 
-function lacking(found: Contents, lacked: readonly string[]): Pick<Wanted, "because" | "lacked"> {
-  return found === undefined ? { because: "missing" } : { because: "incomplete", lacked };
+function lacking(
+  found: Contents,
+  missingEntries: readonly string[],
+): Pick<PlannedObject, "because" | "missingEntries"> {
+  return found === undefined ? { because: "missing" } : { because: "incomplete", missingEntries };
 }
 
-/** The seeds, and their public keys: also those of users that this version has no more, for an older configuration, after a rollback, names them. */
-function planUsers({ nkeys }: Found, { users }: Asked, make: Makers): readonly Wanted[] {
-  const wanted: Wanted[] = [];
+/** Plans the seeds and their public keys. Keys of removed users stay, because an older configuration names them after a rollback. */
+function planUsers({ nkeys }: Found, { users }: PlanOptions, make: Makers): readonly PlannedObject[] {
+  const wanted: PlannedObject[] = [];
   const made = users
     .filter((user) => nkeys?.[`${user}.nk`] === undefined)
     .map((user) => [`${user}.nk`, make.seed()] as const);
@@ -111,9 +114,9 @@ function planUsers({ nkeys }: Found, { users }: Asked, make: Makers): readonly W
   return [...wanted, { kind: "ConfigMap", name: "muster-nats-keys", because: "public", data }];
 }
 
-/** The certificate is signed by an authority that stays: a new one is trusted by whoever trusts the old one, servers of NATS that are exchanged one after another among them. */
-function planAuthority(found: Found, { namespace, nowMs }: Asked, make: Makers): readonly Wanted[] {
-  const wanted: Wanted[] = [];
+/** Plans the certificate and its authority. The authority stays, so that clients and NATS servers trust an old and a new certificate during a rollout. */
+function planAuthority(found: Found, { namespace, nowMs }: PlanOptions, make: Makers): readonly PlannedObject[] {
+  const wanted: PlannedObject[] = [];
   let tls = found.tls;
   const type = "kubernetes.io/tls";
   if (tls === undefined) {
@@ -123,7 +126,7 @@ function planAuthority(found: Found, { namespace, nowMs }: Asked, make: Makers):
     tls = make.certificate(natsNames(namespace), nowMs, authority);
     wanted.push({ kind: "Secret", name: SECRETS.tls, because: "missing", type, stringData: tls });
   } else if (tls["ca.crt"] === undefined) {
-    // One that has signed itself.
+    // A self-signed certificate.
     tls = { ...tls, "ca.crt": tls["tls.crt"] ?? "" };
     wanted.push({ kind: "Secret", name: SECRETS.tls, ...lacking(found.tls, ["ca.crt"]), type, stringData: tls });
   }
@@ -131,7 +134,7 @@ function planAuthority(found: Found, { namespace, nowMs }: Asked, make: Makers):
   return [...wanted, { kind: "ConfigMap", name: "muster-nats-ca", because: "public", data }];
 }
 
-/** The users that a users.conf has, by the names of their variables. */
+/** The users of a users.conf, from the names of their variables. */
 export function usersOf(conf: string): readonly string[] {
   return [...conf.matchAll(/nkey: \$MUSTER_NATS_KEY_(\w+)/g)].map(([, name = ""]) =>
     name.toLowerCase().replaceAll("_", "-"),
@@ -142,28 +145,28 @@ function keyVariable(user: string): string {
   return `MUSTER_NATS_KEY_${user.toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** Those of the Service, of its servers, and of a port-forward. */
+/** The names of the Service, its servers, and a port-forward. */
 function natsNames(namespace: string): readonly string[] {
   const inside = ["nats", "*.nats-servers"];
   const ends = ["", `.${namespace}`, `.${namespace}.svc`, `.${namespace}.svc.cluster.local`];
   return [...inside.flatMap((name) => ends.map((end) => name + end)), "localhost"];
 }
 
-/** Of an nkey: bytes that say what follows, those of the key, and a sum of both. */
+/** An nkey has prefix bytes with its type, the bytes of the key, and a checksum of both. */
 const SEED_OF_USER = Buffer.from([149, 0]);
 const PUBLIC_OF_USER = Buffer.from([160]);
 const PKCS8_OF_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
 const KEY_BYTES = 32;
 
-/** Drawn from the machine's own source of chance. */
-export const DRAWN: Makers = {
+/** Generates all secrets with the random source of the machine. */
+export const RANDOM_MAKERS: Makers = {
   seed: () => encodeNkey(SEED_OF_USER, randomBytes(KEY_BYTES)),
   key: () => randomBytes(KEY_BYTES).toString("hex"),
   authority: makeAuthority,
   certificate: makeCertificate,
 };
 
-/** The public half of a seed. Throws where it is not the seed of a user. */
+/** The public key of a seed. Throws where it is not the seed of a user. */
 export function publicKeyOf(seed: string): string {
   const bytes = base32Bytes(seed);
   const key = bytes.subarray(SEED_OF_USER.length, SEED_OF_USER.length + KEY_BYTES);
@@ -202,11 +205,11 @@ function base32Bytes(text: string): Buffer {
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((eight) => parseInt(eight, 2)));
 }
 
-/** An authority, as the files of a Secret of type kubernetes.io/tls: its key signs certificates for NATS and nothing else. */
+/** Makes an authority, as the files of a Secret of type kubernetes.io/tls. Its key signs only certificates of NATS. */
 export function makeAuthority(nowMs: number): Readonly<Record<string, string>> {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const days = AUTHORITY_DAYS;
-  // Of two of one name TLS looks at the first alone, and whoever trusts both could not reach the other's servers.
+  // The name is unique: of two authorities with one name TLS only tries the first, so clients that trust both would fail.
   const sum = createHash("sha256").update(publicKey.export({ format: "der", type: "spki" }));
   const subject = nameOf(`nats authority ${sum.digest("hex").slice(0, 16)}`);
   const by = { issuer: subject, signer: privateKey };
@@ -214,7 +217,7 @@ export function makeAuthority(nowMs: number): Readonly<Record<string, string>> {
   return { "tls.crt": pemOf(der), "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString() };
 }
 
-/** A certificate for these names, signed by the authority, whose own is added as `ca.crt`. */
+/** Makes a certificate for these names, signed by the authority, which is added as `ca.crt`. */
 export function makeCertificate(
   names: readonly string[],
   nowMs: number,
@@ -257,8 +260,8 @@ const ALTERNATIVE_NAMES = Buffer.from("0603551d11", "hex");
 
 const IS_AUTHORITY = der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, TRUE)));
 
-function signedDer(of: {
-  /** Names, as they stand in a certificate. */
+function signedDer(options: {
+  /** Names, encoded for the certificate. */
   readonly subject: Buffer;
   readonly issuer: Buffer;
   readonly extensions: readonly Buffer[];
@@ -267,20 +270,20 @@ function signedDer(of: {
   readonly publicKey: KeyObject;
   readonly signer: KeyObject;
 }): Buffer {
-  // Not negative, whatever its first bit would be.
+  // The leading byte keeps it positive.
   const serial = Buffer.concat([Buffer.from([1]), randomBytes(15)]);
   const content = der(
     SEQUENCE,
     der(VERSION, der(INTEGER, Buffer.from([2]))),
     der(INTEGER, serial),
     ECDSA_WITH_SHA256,
-    of.issuer,
-    der(SEQUENCE, time(of.nowMs - DAY_MS), time(of.nowMs + of.days * DAY_MS)),
-    of.subject,
-    of.publicKey.export({ format: "der", type: "spki" }),
-    der(0xa3, der(SEQUENCE, ...of.extensions)),
+    options.issuer,
+    der(SEQUENCE, time(options.nowMs - DAY_MS), time(options.nowMs + options.days * DAY_MS)),
+    options.subject,
+    options.publicKey.export({ format: "der", type: "spki" }),
+    der(0xa3, der(SEQUENCE, ...options.extensions)),
   );
-  const signature = sign("sha256", content, of.signer);
+  const signature = sign("sha256", content, options.signer);
   return der(SEQUENCE, content, ECDSA_WITH_SHA256, der(BIT_STRING, Buffer.from([0]), signature));
 }
 
@@ -288,17 +291,17 @@ function nameOf(text: string): Buffer {
   return der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, Buffer.from(text)))));
 }
 
-/** The name of whose certificate this is, byte for byte: an authority of somebody else's may have written it in another way. */
+/** The subject of the certificate, byte for byte, because another authority may encode it differently. */
 function subjectOf(certificate: Buffer): Buffer {
   const [content = Buffer.alloc(0)] = partsOf(certificate);
-  // The version may be left out. Then come the serial, the algorithm, the issuer, the time, and it.
+  // The version is optional. Then follow the serial, the algorithm, the issuer, the validity, and the subject.
   const parts = partsOf(content).filter((part) => part[0] !== VERSION);
   const subject = parts[4];
   if (subject === undefined) throw new Error("the certificate of the authority has no subject");
   return subject;
 }
 
-/** The parts of a sequence, each whole, with its tag and length. */
+/** The parts of a sequence, each with its tag and length. */
 function partsOf(whole: Buffer): readonly Buffer[] {
   const parts: Buffer[] = [];
   for (let at = extentOf(whole, 0).from; at < whole.length; at = extentOf(whole, at).to)
@@ -306,7 +309,7 @@ function partsOf(whole: Buffer): readonly Buffer[] {
   return parts;
 }
 
-/** Where the content of what begins here begins and ends: its length is one byte, or as many as that one says. */
+/** Start and end of the content of the part at this position. Its length has one byte, or the number of bytes in the first one. */
 function extentOf(bytes: Buffer, at: number): { readonly from: number; readonly to: number } {
   const first = bytes.readUInt8(at + 1);
   const size = first < 0x80 ? 0 : first & 0x7f;
@@ -327,11 +330,11 @@ function der(tag: number, ...parts: readonly Buffer[]): Buffer {
   return Buffer.concat([Buffer.from([tag, ...head]), content]);
 }
 
-/** For people who read the log of the job. */
-const REASONS: Readonly<Record<Wanted["because"], string>> = {
-  missing: "it was not there",
-  incomplete: "what was there is kept; it lacked",
-  public: "what may be known of the Secrets, as they are now",
+/** Reasons in the log of the job. */
+const REASONS: Readonly<Record<PlannedObject["because"], string>> = {
+  missing: "it was missing",
+  incomplete: "existing entries are kept; added",
+  public: "the public parts of the Secrets",
 };
 
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -348,8 +351,8 @@ async function main(usersFile: string | undefined): Promise<void> {
       signal: AbortSignal.timeout(30_000),
     });
     if (answer.status === 404) return undefined;
-    // The body of a refusal may repeat what was sent.
-    if (!answer.ok) throw new Error(`${method} ${path}: the API server answers ${answer.status}`);
+    // Without the body, because a refusal may repeat the sent secrets.
+    if (!answer.ok) throw new Error(`${method} ${path}: the API server answered ${answer.status}`);
     return await answer.json();
   };
   const secret = async (name: string): Promise<Contents> => {
@@ -369,12 +372,12 @@ async function main(usersFile: string | undefined): Promise<void> {
     tls: await contents(SECRETS.tls),
     engine: await contents(SECRETS.engine),
   };
-  for (const wanted of planKeys(found, { users, namespace, nowMs: Date.now() }, DRAWN)) {
-    const { name, kind, because, lacked = [], ...content } = wanted;
+  for (const planned of planKeys(found, { users, namespace, nowMs: Date.now() }, RANDOM_MAKERS)) {
+    const { name, kind, because, missingEntries = [], ...content } = planned;
     const metadata = { name, labels: { "app.kubernetes.io/part-of": "muster" } };
     const path = `${kind.toLowerCase()}s/${name}?fieldManager=muster-keys&force=true`;
     await call("PATCH", path, { apiVersion: "v1", kind, metadata, ...content });
-    process.stdout.write(`wrote ${kind} ${name}: ${[REASONS[because], ...lacked].join(" ")}\n`);
+    process.stdout.write(`wrote ${kind} ${name}: ${[REASONS[because], ...missingEntries].join(" ")}\n`);
   }
 }
 

@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What takes longest in a run of all, the longest first: one that began last would be alone for minutes. Any other keeps its place. */
+/** The slowest test files, slowest first: started last, one of them would run alone for minutes. Other files keep their order. */
 const longest = [
   "tools/local/test/start.int.test.ts",
   "apps/job-controller/test/failures.int.test.ts",
@@ -32,7 +32,7 @@ const longest = [
   "apps/replication-farm/test/lost-farms.int.test.ts",
 ];
 
-/** Begins with the files that take longest. */
+/** Starts the slowest files first. */
 export default class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification): number => {

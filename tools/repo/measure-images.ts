@@ -6,7 +6,7 @@ const run = promisify(execFile);
 const PREFIX = "muster-measure";
 const PORT = 8080;
 const READY_TIMEOUT_MS = 120_000;
-/** Each image is started so often, and the median told. */
+/** Starts of each image; the table has their median. */
 const STARTS = 3;
 const ACCESS = "/var/run/dev-cluster";
 const VOLUME = ["--volume", `${PREFIX}:${ACCESS}`];
@@ -17,12 +17,12 @@ const VARIABLES = {
   NODE_SCALER_FILE: `${ACCESS}/pools.yaml`,
   PROVISION_KEY: "0".repeat(64),
 };
-/** Of images that serve nothing: their command, which ends at once. */
+/** Commands of images that are not services; they end immediately. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = { cli: ["--version"] };
-/** Does nothing without the volumes of docker-compose.yml. */
+/** This image needs the volumes of docker-compose.yml. */
 const UNTIMED = "setup";
 
-/** A table in Markdown: the size of each image, what it adds to its base, and how long it takes to be ready where NATS and a cluster are: the median of three starts. */
+/** Returns a Markdown table: the size of each image, its size above the base, and its time to ready with NATS and a cluster (median of three starts). */
 export async function measureImages(names: readonly string[], imageOf: (name: string) => string): Promise<string> {
   const base = await sizeOf("node:24-bookworm-slim");
   await docker("network", "create", PREFIX);
@@ -66,7 +66,7 @@ async function medianMs(measure: () => Promise<number>): Promise<number> {
   return all.toSorted((a, b) => a - b)[Math.floor(STARTS / 2)] ?? Number.NaN;
 }
 
-/** Of a new container, which goes on; one that was there before is removed. */
+/** Time to ready of a new container, which stays running. A container of an earlier start is removed. */
 async function readyMs(name: string, image: string): Promise<number> {
   await docker("rm", "--force", `${PREFIX}-${name}`);
   const own = name === "dev-cluster" ? ["--init", "--tmpfs", "/var/lib/dev-cluster:mode=1777"] : [];

@@ -9,7 +9,7 @@ import { type Mutant, omissionOf, onOneLine, originalOf } from "./mutation-check
 import { listMutatedProjects, type MutatedProject } from "./mutation-scope.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** How many places of a line of code can be changed, on average. */
+/** Average number of mutants per line of code. */
 const MUTANTS_PER_LINE = 1;
 const USAGE = `Usage: npm run mutate -- [PROJECT...] [--changed] [--base main] [--sample N] [--seed TEXT] [--file TEXT]
 
@@ -40,7 +40,9 @@ async function mutateAll(): Promise<void> {
   const all = listMutatedProjects(ROOT);
   const unknown = positionals.find((name) => !all.some((project) => project.name === name));
   if (unknown !== undefined) {
-    process.stderr.write(`error: ${unknown} is no project; one of: ${all.map(({ name }) => name).join(", ")}\n`);
+    process.stderr.write(
+      `error: ${unknown} is not a mutated project; choose one of: ${all.map(({ name }) => name).join(", ")}\n`,
+    );
     process.exitCode = 2;
     return;
   }

@@ -8,7 +8,7 @@ export default defineConfig({
     isolate: false,
     testTimeout: 60_000,
     include: [`${root}/src/**/*.test.ts`],
-    // Tests of adapters wait for real clocks and sockets; what an app decides, `domain/` tests.
+    // Tests of adapters wait for real clocks and sockets. The tests of `domain/` cover the decisions.
     exclude: ["apps/*/src/adapters/**"],
   },
 });

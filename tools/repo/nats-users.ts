@@ -1,6 +1,6 @@
 /**
- * The users of NATS. Without an argument: writes deploy/nats/users.conf from the table in libs/nats-server/src/rights.ts. With a folder: makes a key for each user that has none, the
- * seeds for the services in it under `nkeys`, and the public keys for the server in `public.env`.
+ * The NATS users. Without an argument: writes deploy/nats/users.conf from the table in libs/nats-server/src/rights.ts. With a folder: makes the missing keys,
+ * with the seeds for the services in `nkeys`, and the public keys for the server in `public.env`.
  */
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { keyVariable, makeNkey, NATS_USERS, type NatsUserName, publicKeyOf, rend
 
 const FILE = join(import.meta.dirname, "../../deploy/nats/users.conf");
 
-/** What stands in deploy/nats/users.conf. */
+/** Returns the content of deploy/nats/users.conf. */
 export function usersConf(): string {
   const head =
     "# Written by `npm run nats-users` from libs/nats-server/src/rights.ts, which is the place to change it.\n" +
@@ -21,39 +21,39 @@ export function usersConf(): string {
 export type WrittenKeys = { readonly made: readonly NatsUserName[]; readonly kept: readonly NatsUserName[] };
 
 /**
- * Makes the keys that are missing. Those that are there stay, for they are in use; of one whose seed was taken elsewhere the public key is enough. Rejects where a
- * file holds something else.
+ * Makes the missing keys. Existing keys stay, because they are in use; a user whose seed is kept elsewhere only needs its public key here. Rejects where a file
+ * has other content.
  */
 export async function writeKeys(directory: string): Promise<WrittenKeys> {
   const seeds = join(directory, "nkeys");
   await mkdir(seeds, { recursive: true, mode: 0o700 });
-  const known = parseEnv(await readIfThere(join(directory, "public.env")));
+  const known = parseEnv(await readIfExists(join(directory, "public.env")));
   const made: NatsUserName[] = [];
   const keys = new Map<NatsUserName, string>();
   for (const user of NATS_USERS) {
     const file = join(seeds, `${user}.nk`);
-    const seed = (await readIfThere(file)).trim();
+    const seed = (await readIfExists(file)).trim();
     const publicKey = seed === "" ? known[keyVariable(user)] : publicKeyIn(file, seed);
     if (publicKey !== undefined) {
       keys.set(user, publicKey);
       continue;
     }
     const fresh = makeNkey();
-    await writeWhole(file, `${fresh.seed}\n`, 0o600);
+    await writeAtomically(file, `${fresh.seed}\n`, 0o600);
     keys.set(user, fresh.publicKey);
     made.push(user);
   }
   const lines = [...keys].map(([user, publicKey]) => `${keyVariable(user)}=${publicKey}\n`);
-  await writeWhole(join(directory, "public.env"), lines.join(""), 0o644);
+  await writeAtomically(join(directory, "public.env"), lines.join(""), 0o644);
   return { made, kept: NATS_USERS.filter((user) => !made.includes(user)) };
 }
 
-async function readIfThere(file: string): Promise<string> {
+async function readIfExists(file: string): Promise<string> {
   return existsSync(file) ? await readFile(file, "utf8") : "";
 }
 
-/** Whoever reads it meanwhile, or is left with it after a kill, finds all of it or nothing. */
-async function writeWhole(file: string, text: string, mode: number): Promise<void> {
+/** Writes the file atomically: concurrent readers and a kill leave all of it or nothing. */
+async function writeAtomically(file: string, text: string, mode: number): Promise<void> {
   await writeFile(`${file}.new`, text, { mode });
   await rename(`${file}.new`, file);
 }
@@ -62,7 +62,7 @@ function publicKeyIn(file: string, seed: string): string {
   try {
     return publicKeyOf(seed);
   } catch (cause) {
-    throw new Error(`${file} is not the seed of an nkey, which begins with SU: take it away to have a new one made`, {
+    throw new Error(`${file} is not the seed of an nkey, which begins with SU: remove the file to create a new one`, {
       cause,
     });
   }
@@ -73,7 +73,7 @@ if (import.meta.main) {
   if (directory === undefined) await writeFile(FILE, usersConf());
   else {
     const { made, kept } = await writeKeys(directory);
-    const told = made.length === 0 ? "no key is missing" : `made the keys of ${made.join(", ")}`;
-    console.log(`${directory}: ${told}${kept.length === 0 ? "" : `; ${String(kept.length)} were there and stay`}`);
+    const result = made.length === 0 ? "no key is missing" : `made the keys of ${made.join(", ")}`;
+    console.log(`${directory}: ${result}${kept.length === 0 ? "" : `; kept ${String(kept.length)} existing keys`}`);
   }
 }

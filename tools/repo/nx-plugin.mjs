@@ -1,7 +1,7 @@
 /**
- * Infers what every project would otherwise repeat. Targets, from what its folder holds: `typecheck`, `lint` and `test` for all, `build` for apps (one bundled file for
- * the container image), `generate` where there is a generate.ts, `bench` where there is a bench/main.ts. And what no import shows, from what its sources name:
- * projects whose programs it starts by their path, and folders of the root that it reads.
+ * Infers the configuration of every project. Targets come from its files: `typecheck`, `lint` and `test` for all, `build` for apps (one bundled file for the
+ * container image), `generate` with a generate.ts, `bench` with a bench/main.ts. Dependencies without an import come from its sources: projects whose programs
+ * it starts by path, and folders of the root that it reads.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -12,7 +12,7 @@ const run = (command) => ({ executor: "nx:run-commands", options: { command, cwd
 function targetsOf(root, workspaceRoot) {
   const has = (name) => existsSync(join(workspaceRoot, root, name));
   return {
-    // By its path: two packages bring a `tsc`, and which of them is linked under that name is nobody's promise.
+    // By path, because two packages have a `tsc`, and npm may link either.
     typecheck: run("node ../../node_modules/typescript-7/bin/tsc -p ."),
     lint: run("eslint . --max-warnings 0"),
     test: run("vitest run --root ../.. --project {projectName} --passWithNoTests"),
@@ -22,7 +22,7 @@ function targetsOf(root, workspaceRoot) {
   };
 }
 
-/** Of the root, beside the projects and what `nx.json` names for all. */
+/** Entries of the root that sources may read, except projects and the common inputs of `nx.json`. */
 const ROOT_ENTRIES = [
   ".ci",
   "*.md",
@@ -41,7 +41,8 @@ const PROGRAM = /(?:\/|\})([a-z-]+)\/(?:src\/main\.ts|bin\/)/g;
 const ANY_PROGRAM = /\$\{\w+\}\/src\/main\.ts|\bAPPS, \w+,/;
 
 /**
- * What the sources of a project use of the workspace without importing it. Where a program is named by a variable, every app counts whose name the sources have as a string.
+ * The projects and root entries that the sources of a project use without an import. Where a variable names the program, every app counts whose name is a
+ * string in the sources.
  * @param {readonly string[]} texts sources of one project @param {string} own its name @param {readonly string[]} projects @param {readonly string[]} apps
  */
 export function usedBy(texts, own, projects, apps) {

@@ -1,6 +1,6 @@
 /**
- * Makes a fresh clone ready before `npm start` and `npm test`: installs the dependencies and generates the contracts, each only when missing or outdated.
- * Plain JavaScript for whatever Node is on the PATH; what follows runs on the Node that the dependencies bring.
+ * Prepares a fresh clone before `npm start` and `npm test`: installs the dependencies and generates the contracts, where they are missing or outdated. Plain
+ * JavaScript for the Node on the PATH; everything afterwards runs on the Node of the dependencies.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
@@ -14,7 +14,7 @@ if (modified("node_modules/.package-lock.json") < modified("package-lock.json"))
   run(
     "npm",
     ["ci", "--no-audit", "--no-fund", "--loglevel=error"],
-    "installing dependencies, once, which takes a minute or two",
+    "installing the dependencies (once, a minute or two)",
   );
 }
 if (generatedAt() < contractsAt()) {
@@ -33,10 +33,10 @@ function contractsAt() {
   return Math.max(modified("libs/proto/generate.ts"), ...sources.map((name) => modified(join("proto", String(name)))));
 }
 
-function run(command, args, what) {
-  process.stderr.write(`${what}\n`);
+function run(command, args, title) {
+  process.stderr.write(`${title}\n`);
   const { status, error } = spawnSync(command, args, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
   if (status === 0) return;
-  process.stderr.write(`error: ${what} failed${error === undefined ? "" : `: ${error.message}`}\n`);
+  process.stderr.write(`error: ${title} failed${error === undefined ? "" : `: ${error.message}`}\n`);
   process.exit(1);
 }

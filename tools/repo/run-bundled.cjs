@@ -1,4 +1,4 @@
-// For `node --require`: whoever starts a program of the repository from its source gets the bundle that bundle-programs.mjs has made of it, on a Node that can do that.
+// For `node --require`: a program that is started from its source runs its bundle from bundle-programs.mjs instead, where Node supports module hooks.
 const { existsSync } = require("node:fs");
 const { registerHooks } = require("node:module");
 const { join } = require("node:path");
@@ -7,7 +7,7 @@ const { pathToFileURL } = require("node:url");
 const root = pathToFileURL(join(__dirname, "../..")).href;
 const bundles = join(__dirname, "../../node_modules/.cache/programs");
 
-// Every other process, as those of the tests themselves, loads its modules as ever.
+// Other processes, such as the test runner, load their modules as usual.
 if (/\/src\/main\.ts$/.test(process.argv[1] ?? "")) {
   registerHooks?.({
     resolve: (specifier, context, next) => {

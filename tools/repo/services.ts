@@ -4,11 +4,11 @@ export const SERVICES = serviceNames;
 
 export type ServiceName = (typeof SERVICES)[number];
 
-/** They may change more than the namespace of the work, nodes or namespaces of the whole cluster: the chart installs each only where its values ask for it. */
+/** Services with rights on nodes or namespaces of the whole cluster. The chart installs them only on request. */
 export const OPT_IN: readonly ServiceName[] = ["node-scaler", "provision-engine"];
 
-/** Without whom nothing lacks where Muster makes no machines. */
+/** The service that is only needed where Muster creates machines. */
 export const OPTIONAL: ServiceName = "node-scaler";
 
-/** What is there everywhere. */
+/** The services of every installation. */
 export const STANDARD: readonly ServiceName[] = SERVICES.filter((name) => name !== OPTIONAL);

@@ -1,6 +1,6 @@
 /**
- * Prints what this machine has of all that tests need and skip without: programs, the files of KUBEBUILDER_ASSETS and MUSTER_CRD_FIXTURES, a Docker engine and the images
- * built with it. Nx runs a test again wherever this changes (`conditions` in nx.json), so that a run with skipped suites never stands for one without.
+ * Prints the conditions on this machine that decide which tests are skipped: programs, the files of KUBEBUILDER_ASSETS and MUSTER_CRD_FIXTURES, a Docker engine
+ * and its images. Nx reruns tests when they change (`conditions` in nx.json), so that a cached run with skipped suites is not reused.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
@@ -27,7 +27,7 @@ function filesIn(folder) {
     .map((name) => join(folder, name));
 }
 
-/** Another version of a program has another size or time. */
+/** Identifies a version of a program by its size and time. */
 function stampOf(path) {
   const { size, mtimeMs } = statSync(path);
   return `${path} ${size} ${mtimeMs}`;

@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { startApiServer } from "@muster/devcluster";
 import { readApiServerArguments } from "./api-server-process.ts";
 
-// An API server in a process of its own, which can be killed and started again on what it has written.
+// An API server in its own process, which can be killed and restarted on its stored state.
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 process.once("disconnect", () => stop.abort());

@@ -6,13 +6,13 @@ import { kubeApiServer } from "@muster/testkit";
 
 export type ApiServerKind = "embedded" | "real";
 
-/** The API server of a run, before which the faults are put. */
+/** The API server of a run. The faults are injected in front of it. */
 export type ApiServerProcess = AsyncDisposable & {
-  /** The file; whoever uses it meets no faults but the server's own absence. */
+  /** File of a kubeconfig that bypasses the injected faults. */
   readonly kubeconfig: string;
-  /** How nodes show themselves to the server; undefined: by client certificates of its authority. */
+  /** Credentials of nodes; undefined where they use client certificates of the server's authority. */
   readonly kubelet: Kubelet | undefined;
-  /** SIGKILL, and started again after so long on what it had written; undefined where that cannot be had. */
+  /** Sends SIGKILL, and restarts the server after `awayMs` on its stored state; undefined where that is impossible. */
   readonly kill: ((awayMs: number) => Promise<void>) | undefined;
 };
 

@@ -3,7 +3,7 @@ import { faultOf } from "@muster/faults";
 import { readArguments } from "./arguments.ts";
 
 describe("readArguments", () => {
-  it("runs 200 sessions and 100 jobs with a lucky seed when nothing is said, and one fault for five of them", () => {
+  it("defaults to 200 sessions, 100 jobs, a random seed, and one fault for five of them", () => {
     expect(readArguments([], 77)).toMatchObject({
       seed: 77,
       runs: 1,
@@ -15,7 +15,7 @@ describe("readArguments", () => {
     expect(readArguments(["--sessions", "20"], 77)).toMatchObject({ sessions: 20, jobs: 10, faults: 8 });
   });
 
-  it("reads what is said", () => {
+  it("reads all options", () => {
     const args = [
       "--seed=3",
       "--runs=20",
@@ -42,7 +42,7 @@ describe("readArguments", () => {
   });
 
   it.each<[string, string[], string[]]>([
-    ["numbers that are none", ["--seed=x", "--sessions=0"], ['--seed is "x"', '--sessions is "0"']],
+    ["values that are not numbers", ["--seed=x", "--sessions=0"], ['--seed is "x"', '--sessions is "0"']],
     ["unknown words", ["-o", "xml", "--api-server=k3s"], ['-o is "xml"', '--api-server is "k3s"']],
     ["an unknown option", ["--sead=1"], ["--sead"]],
   ])("refuses %s and names every problem", (_title, args, problems) => {
@@ -52,7 +52,7 @@ describe("readArguments", () => {
     } catch (error) {
       fault = faultOf(error);
     }
-    if (fault?.code !== "invalid_request") throw new Error("it was taken");
+    if (fault?.code !== "invalid_request") throw new Error("the arguments were accepted");
     for (const problem of problems) expect(fault.reason).toContain(problem);
   });
 });

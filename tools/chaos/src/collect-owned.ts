@@ -3,7 +3,7 @@ import { kubeFault, type KubeCalls, type KubeObject, type KubeResource } from "@
 import { NAMESPACE } from "./job-observer.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
-/** What the job-controller makes for a job. */
+/** Resources that the job-controller creates for a job. */
 const OWNED: readonly KubeResource[] = [
   { apiVersion: "v1", plural: "pods", namespace: NAMESPACE },
   { apiVersion: "v1", plural: "services", namespace: NAMESPACE },
@@ -11,7 +11,7 @@ const OWNED: readonly KubeResource[] = [
 ];
 const EVERY_MS = 500;
 
-/** What the garbage collector of a whole cluster does about what jobs leave that are gone. Disposing ends it. */
+/** Deletes the objects of deleted jobs, like the garbage collector of a whole cluster, until disposal. */
 export function startCollector(calls: KubeCalls): AsyncDisposable {
   const stop = new AbortController();
   const working = collectForEver(calls, stop.signal);
@@ -26,14 +26,14 @@ export function startCollector(calls: KubeCalls): AsyncDisposable {
 async function collectForEver(calls: KubeCalls, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await collect(calls).catch((error: unknown) => {
-      // The API server may be away just then.
+      // The API server may be unreachable.
       if (kubeFault(error) === undefined) throw error;
     });
     await sleep(EVERY_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
-/** Owners are listed last: what belongs to one that is made meanwhile is left alone. */
+/** Lists the owners last, so that objects of a job created meanwhile are kept. */
 async function collect(calls: KubeCalls): Promise<void> {
   const owned: { readonly resource: KubeResource; readonly object: KubeObject }[] = [];
   for (const resource of OWNED) {

@@ -2,20 +2,20 @@ import { randomInt } from "node:crypto";
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 
-/** Seeds are below it. */
-export const SEED_MAX = 2 ** 31;
+/** Seeds are below this limit. */
+export const MAX_SEED = 2 ** 31;
 const STOPPED_BY = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** A program that draws what it does from a seed. */
+/** A program whose actions are drawn from a seed. */
 export type SeededProgram<Arguments> = {
   readonly help: string;
-  /** Throws one invalid_request that names everything that is wrong. */
-  read(args: readonly string[], luckySeed: number): Arguments;
+  /** Throws one invalid_request that names every problem. */
+  read(args: readonly string[], randomSeed: number): Arguments;
   /** Returns the exit code. */
   run(options: Arguments, signal: AbortSignal): Promise<number>;
 };
 
-/** Runs it with the arguments of this process, which ends with its exit code: 2 where the arguments are wrong. */
+/** Runs the program with the arguments of this process, and sets the exit code: 2 where the arguments are wrong. */
 export async function runProgram<Arguments extends { readonly help: boolean }>(
   program: SeededProgram<Arguments>,
 ): Promise<void> {
@@ -30,7 +30,7 @@ async function answer<Arguments extends { readonly help: boolean }>(
 ): Promise<number> {
   let options: Arguments;
   try {
-    options = read(process.argv.slice(2), randomInt(SEED_MAX));
+    options = read(process.argv.slice(2), randomInt(MAX_SEED));
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined) throw error;
@@ -42,7 +42,7 @@ async function answer<Arguments extends { readonly help: boolean }>(
   return 0;
 }
 
-/** As parseArgs of Node does, which throws its own errors: here they are invalid_request. */
+/** Like parseArgs of Node, but throws invalid_request. */
 export function parseWords<Config extends ParseArgsConfig>(config: Config): ReturnType<typeof parseArgs<Config>> {
   try {
     return parseArgs(config);
@@ -51,7 +51,7 @@ export function parseWords<Config extends ParseArgsConfig>(config: Config): Retu
   }
 }
 
-/** Reads whole numbers; of one that is wrong it notes the problem and gives the fallback. */
+/** Reads whole numbers. For a wrong value it adds a problem and returns the fallback. */
 export function integersOf<Name extends string>(
   values: Readonly<Partial<Record<Name, string | undefined>>>,
   problems: string[],
@@ -66,7 +66,7 @@ export function integersOf<Name extends string>(
   };
 }
 
-/** Notes where it is neither of both. */
+/** Adds a problem where the value is neither text nor json. */
 export function readOutput(output: string, problems: string[]): "text" | "json" {
   if (output === "text" || output === "json") return output;
   problems.push(`-o is "${output}"; text or json is needed`);

@@ -2,18 +2,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { RequestFault } from "@muster/devcluster";
 import { kubeFault } from "@muster/kube";
 import type { FaultSeen, Outage, PodDeletion } from "./domain/observed.ts";
-import { describeHarm, type Fault, type Harm, type Service, type Victim } from "./domain/plan-faults.ts";
+import { describeAction, type Fault, type FaultAction, type Service, type Victim } from "./domain/plan-faults.ts";
 import { NAMESPACE } from "./job-observer.ts";
 import type { Milestones } from "./milestones.ts";
 import type { World } from "./world.ts";
 
-/** What is needed to make a fault come true. */
+/** Dependencies of a fault injection. */
 export type Injection = {
   readonly world: World;
   readonly milestones: Milestones;
   /** On the monotonic clock: the start of the run. */
   readonly startedAtMs: number;
-  /** Given when no more faults shall begin; those in force end in their time. */
+  /** Aborted when no more faults may begin. Faults in force end in time. */
   readonly calm: AbortSignal;
   readonly outages: Outage[];
   readonly podDeletions: PodDeletion[];
@@ -21,24 +21,24 @@ export type Injection = {
 };
 
 const ATTEMPTS = 20;
-const AGAIN_MS = 500;
+const RETRY_MS = 500;
 
-/** Waits for the fault's moment, lets it happen, and takes it back when its time is over. */
+/** Waits for the trigger of the fault, applies its action, and reverts it when its time is over. */
 export async function injectFault(injection: Injection, fault: Fault): Promise<FaultSeen> {
   const { onChange } = injection;
-  const planned: FaultSeen = { id: fault.id, text: describeHarm(fault.harm), fromMs: undefined, toMs: undefined };
-  if (!(await comes(injection, fault))) return planned;
+  const planned: FaultSeen = { id: fault.id, text: describeAction(fault.action), fromMs: undefined, toMs: undefined };
+  if (!(await waitForTrigger(injection, fault))) return planned;
   const begun = { ...planned, fromMs: Date.now() };
   onChange(begun);
-  await harm(injection, fault.harm, fault.id);
+  await apply(injection, fault.action, fault.id);
   const over = { ...begun, toMs: Date.now() };
   onChange(over);
   return over;
 }
 
-async function comes({ milestones, startedAtMs, calm }: Injection, { trigger }: Fault): Promise<boolean> {
+async function waitForTrigger({ milestones, startedAtMs, calm }: Injection, { trigger }: Fault): Promise<boolean> {
   try {
-    if (trigger.when === "phase") {
+    if (trigger.kind === "phase") {
       await milestones.reached(trigger.work, trigger.phase, calm);
       if (trigger.afterMs > 0) await sleep(trigger.afterMs, undefined, { signal: calm });
     } else {
@@ -51,36 +51,36 @@ async function comes({ milestones, startedAtMs, calm }: Injection, { trigger }: 
   }
 }
 
-async function harm(injection: Injection, what: Harm, id: string): Promise<void> {
+async function apply(injection: Injection, action: FaultAction, id: string): Promise<void> {
   const { world } = injection;
   const { nats, faulty } = world;
-  switch (what.do) {
+  switch (action.kind) {
     case "kill":
-      return killReplicas(world, what.service, [what.replica], what.awayMs);
+      return killReplicas(world, action.service, [action.replica], action.awayMs);
     case "kill-all":
-      return killReplicas(world, what.service, undefined, what.awayMs);
+      return killReplicas(world, action.service, undefined, action.awayMs);
     case "freeze":
-      return freezeReplicas(world, what.service, [what.replica], what.forMs);
+      return freezeReplicas(world, action.service, [action.replica], action.forMs);
     case "freeze-all":
-      return freezeReplicas(world, what.service, undefined, what.forMs);
+      return freezeReplicas(world, action.service, undefined, action.forMs);
     case "kill-nats":
-      return nats.kill(what.awayMs);
+      return nats.kill(action.awayMs);
     case "freeze-nats":
-      return nats.freeze(what.forMs);
+      return nats.freeze(action.forMs);
     case "api-away":
-      await faulty.goAway(what.awayMs);
-      return sleep(what.awayMs);
+      await faulty.goAway(action.awayMs);
+      return sleep(action.awayMs);
     case "kill-api": {
-      if (world.api.kill !== undefined) return world.api.kill(what.awayMs);
-      await faulty.goAway(what.awayMs);
-      return sleep(what.awayMs);
+      if (world.api.kill !== undefined) return world.api.kill(action.awayMs);
+      await faulty.goAway(action.awayMs);
+      return sleep(action.awayMs);
     }
     case "api-answers":
-      return withRule(world, id, what, { do: "answer", code: what.code });
+      return withRule(world, id, action, { do: "answer", code: action.code });
     case "api-delays":
-      return withRule(world, id, what, { do: "delay", ms: what.delayMs });
+      return withRule(world, id, action, { do: "delay", ms: action.delayMs });
     case "api-loses-answers":
-      return withRule(world, id, what, { do: "lose-answer" });
+      return withRule(world, id, action, { do: "lose-answer" });
     case "api-drops-watches":
       await faulty.dropWatches();
       return;
@@ -88,9 +88,9 @@ async function harm(injection: Injection, what: Harm, id: string): Promise<void>
       await faulty.expireWatches();
       return;
     case "delete-pod":
-      return deletePod(injection, what);
+      return deletePod(injection, action);
     case "kill-node":
-      return killNode(injection, what.victim, what.awayMs);
+      return killNode(injection, action.victim, action.awayMs);
   }
 }
 
@@ -119,7 +119,7 @@ async function freezeReplicas(
   places: readonly number[] | undefined,
   forMs: number,
 ): Promise<void> {
-  // The process itself, so that a successor that was started meanwhile is not meant.
+  // By pid, so that a successor is not resumed or frozen.
   const pids = replicasOf(world, service, places).map((replica) => replica.current().pid);
   for (const pid of pids) signal(pid, "SIGSTOP");
   try {
@@ -144,7 +144,7 @@ async function withRule(
   { share, forMs }: { readonly share: number; readonly forMs: number },
   fault: RequestFault,
 ): Promise<void> {
-  // A watch that is open is not a request any more; a new one is, like every other.
+  // An open watch is not a request; a new watch is.
   await faulty.inject({ id, match: {}, fault, share });
   try {
     await sleep(forMs);
@@ -161,22 +161,22 @@ async function killNode({ world, outages }: Injection, victim: Victim, awayMs: n
   try {
     await world.nodes.kill(node);
     await sleep(awayMs);
-    await insist(() => world.nodes.restart(node));
+    await retry(() => world.nodes.restart(node));
   } finally {
     outage.toMs = Date.now();
   }
 }
 
-/** One that is not there any more, or is somebody else by then, needs no deletion. */
+/** Deletes the pod. A pod that is gone or was replaced needs no deletion. */
 async function deletePod(
   { world, podDeletions }: Injection,
   { work, pod }: { readonly work: string; readonly pod: string },
 ): Promise<void> {
   const found = world.pods.present().find((each) => each.work === work && each.component === pod);
   if (found === undefined) return;
-  // Before it is done: the answer may come late.
+  // Recorded before the call, because the answer may be late.
   podDeletions.push({ work, pod, atMs: Date.now() });
-  await insist(() =>
+  await retry(() =>
     world.calls
       .delete({ apiVersion: "v1", plural: "pods", namespace: NAMESPACE }, found.name, {
         preconditions: { uid: found.uid },
@@ -188,20 +188,20 @@ async function deletePod(
   );
 }
 
-/** The API server may be away just then. */
-async function insist(work: () => Promise<void>): Promise<void> {
+/** Retries while the API server is unreachable. */
+async function retry(work: () => Promise<void>): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await work();
       return;
     } catch (error) {
       if (attempt >= ATTEMPTS) throw error;
-      await sleep(AGAIN_MS);
+      await sleep(RETRY_MS);
     }
   }
 }
 
-/** The machine that was granted to the pod of a session, or on which that of a job is; undefined when it has none yet. */
+/** The machine of the pod, as granted to a session, or as placed for a job; undefined while it has none. */
 function nodeOf({ records, pods }: World, victim: { readonly work: string; readonly pod: string }): string | undefined {
   const components = records.get(victim.work)?.value.session?.components ?? [];
   const node = components.find(({ name }) => name === victim.pod)?.node ?? "";

@@ -2,14 +2,14 @@ import { informer, type KubeObject, listWatch, loadKube } from "@muster/kube";
 import { jobMilestoneOf, type Milestone } from "./domain/milestone.ts";
 import type { JobSeen } from "./domain/observed.ts";
 
-/** Sees every change of every job, and not through the faults. */
+/** Observes every change of every job, past the injected faults. */
 export type JobObserver = AsyncDisposable & {
-  /** By name; names are used once. */
-  readonly ever: () => ReadonlyMap<string, JobSeen>;
-  readonly isThere: (job: string) => boolean;
-  /** How far it is; undefined while nobody has seen it. */
+  /** Every job that ever existed, by its unique name. */
+  readonly history: () => ReadonlyMap<string, JobSeen>;
+  readonly exists: (job: string) => boolean;
+  /** Its milestone; undefined before the first observation. */
   readonly milestone: (job: string) => Milestone | undefined;
-  /** Called with the name of each job that changed. Returns the way to stop. */
+  /** Calls the listener with the name of each changed job. Returns a function that removes the listener. */
   readonly onChange: (listener: (job: string) => void) => () => void;
 };
 
@@ -26,14 +26,14 @@ type Kept = {
   readonly name: string;
   readonly createdAtMs: number;
   readonly milestone: Milestone;
-  /** Empty: it has not ended. */
+  /** Empty before its end. */
   readonly end: string;
   readonly state: string;
 };
 
 type Life = { -readonly [Key in keyof JobSeen]: JobSeen[Key] extends readonly string[] ? string[] : JobSeen[Key] };
 
-/** Where everything is. */
+/** The namespace of all work. */
 export const NAMESPACE = "default";
 const JOBS = `/apis/muster.dev/v1/namespaces/${NAMESPACE}/jobs`;
 const TERMINAL = ["Succeeded", "Failed"];
@@ -62,8 +62,8 @@ export async function startJobObserver(kubeconfig: string): Promise<JobObserver>
   await jobs.synced;
   const find = (name: string): Kept | undefined => jobs.get(`${NAMESPACE}/${name}`);
   return {
-    ever: () => lives,
-    isThere: (name) => find(name) !== undefined,
+    history: () => lives,
+    exists: (name) => find(name) !== undefined,
     milestone: (name) => find(name)?.milestone ?? (lives.get(name)?.goneMs === undefined ? undefined : "over"),
     onChange: (listener) => jobs.onChange(({ before, after }) => listener((after ?? before)?.name ?? "")),
     [Symbol.asyncDispose]: () => jobs[Symbol.asyncDispose](),

@@ -40,13 +40,13 @@ export function toSessionSeen(session: muster.session.v1.Session): SessionSeen {
   };
 }
 
-/** One published event: of which session, and which kind. */
+/** The session and the kind of a published event. */
 export function readPublished(payload: Uint8Array): { readonly session: string; readonly kind: string } {
   const { name, event } = muster.session.v1.SessionEventRecorded.decode(payload);
   return { session: name, kind: event === undefined ? "" : eventKind(event) };
 }
 
-/** What one entry of the ledger's log says of grants and their ends. */
+/** The grants and ends of reservations in one entry of the ledger's log. */
 export function readLedgerEntry(payload: Uint8Array, owners: Map<string, string>): LedgerFact[] {
   return muster.reservation.v1.LedgerEntry.decode(payload).events.flatMap((event): LedgerFact[] => {
     const { atMs, requested, granted, released } = event;
@@ -57,9 +57,9 @@ export function readLedgerEntry(payload: Uint8Array, owners: Map<string, string>
     if (granted) {
       const { id: reservation, machines } = granted;
       const nodes = machines.map(({ node }) => node);
-      return [{ fact: "granted", atMs, reservation, work: owners.get(reservation) ?? "", nodes }];
+      return [{ kind: "granted", atMs, reservation, work: owners.get(reservation) ?? "", nodes }];
     }
-    return released ? [{ fact: "ended", atMs, reservation: released.id }] : [];
+    return released ? [{ kind: "ended", atMs, reservation: released.id }] : [];
   });
 }
 

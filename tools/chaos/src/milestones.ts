@@ -4,14 +4,14 @@ import { type Milestone, milestoneOf, MILESTONES } from "./domain/milestone.ts";
 import type { JobObserver } from "./job-observer.ts";
 import { toProgress } from "./messages.ts";
 
-/** How far each session and job has come, as it comes there. */
+/** Follows the milestones of each session and job. */
 export type Milestones = Disposable & {
-  /** Resolves at once when the work is there or further; rejects when the signal aborts. */
+  /** Resolves once the work has reached the milestone; rejects when the signal aborts. */
   readonly reached: (work: string, milestone: Milestone, signal: AbortSignal) => Promise<void>;
   readonly of: (work: string) => Milestone | undefined;
   readonly count: () => Readonly<Record<Milestone, number>>;
-  /** On the monotonic clock: when any work came further for the last time. */
-  readonly movedAtMs: () => number;
+  /** Time of the last progress of any work, on the monotonic clock. */
+  readonly progressedAtMs: () => number;
 };
 
 export function followMilestones(
@@ -20,37 +20,37 @@ export function followMilestones(
 ): Milestones {
   const places = new Map<string, number>();
   const waiting = new Set<() => void>();
-  let movedAtMs = performance.now();
+  let progressedAtMs = performance.now();
   const note = (name: string, milestone: Milestone | undefined): void => {
     if (milestone === undefined) return;
     const place = MILESTONES.indexOf(milestone);
     if (place <= (places.get(name) ?? -1)) return;
     places.set(name, place);
-    movedAtMs = performance.now();
+    progressedAtMs = performance.now();
     for (const check of [...waiting]) check();
   };
-  const look = (name: string): void => {
+  const update = (name: string): void => {
     const record = records.get(name)?.value;
     if (record !== undefined) note(name, milestoneOf(toProgress(record)));
   };
-  const stops = [records.onChange(look), jobs.onChange((name) => note(name, jobs.milestone(name)))];
-  for (const { key } of records.entries()) look(key);
+  const stops = [records.onChange(update), jobs.onChange((name) => note(name, jobs.milestone(name)))];
+  for (const { key } of records.entries()) update(key);
   return {
     reached: (work, milestone, signal) =>
       new Promise((resolve, reject) => {
-        const wanted = MILESTONES.indexOf(milestone);
+        const target = MILESTONES.indexOf(milestone);
         const leave = (): void => {
           waiting.delete(check);
           signal.removeEventListener("abort", giveUp);
         };
         const check = (): void => {
-          if ((places.get(work) ?? -1) < wanted) return;
+          if ((places.get(work) ?? -1) < target) return;
           leave();
           resolve();
         };
         const giveUp = (): void => {
           leave();
-          reject(new Error("the signal was given", { cause: signal.reason }));
+          reject(new Error("aborted before the milestone", { cause: signal.reason }));
         };
         waiting.add(check);
         signal.addEventListener("abort", giveUp);
@@ -59,7 +59,7 @@ export function followMilestones(
       }),
     of: (work) => MILESTONES[places.get(work) ?? -1],
     count: () => countAll(places),
-    movedAtMs: () => movedAtMs,
+    progressedAtMs: () => progressedAtMs,
     [Symbol.dispose]: () => {
       for (const stop of stops) stop();
     },

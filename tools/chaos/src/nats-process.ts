@@ -2,12 +2,12 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
 
-/** A nats-server that can be killed and comes back on the same port with what it had written. */
+/** A nats-server that can be killed and restarts on the same port with its stored state. */
 export type NatsProcess = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
   readonly kill: (awayMs: number) => Promise<void>;
-  /** SIGSTOP, and SIGCONT after so long. */
+  /** Sends SIGSTOP, and SIGCONT after `forMs`. */
   readonly freeze: (forMs: number) => Promise<void>;
 };
 

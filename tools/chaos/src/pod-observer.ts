@@ -4,11 +4,11 @@ import { labels, schedulingGates } from "@muster/proto";
 import type { Present } from "./domain/decide-leftovers.ts";
 import { type PodSeen, workOf } from "./domain/observed.ts";
 
-/** Sees every pod of Muster's that the API server ever has, and not through the faults. */
+/** Observes every pod of Muster, past the injected faults. */
 export type PodObserver = AsyncDisposable & {
-  /** Every pod that ever was, in the order in which they were first seen. */
-  readonly ever: () => readonly PodSeen[];
-  /** Those that are there now. */
+  /** Every pod that ever existed, in the order of their first observation. */
+  readonly history: () => readonly PodSeen[];
+  /** The pods that exist now. */
   readonly present: () => readonly (Present & Pick<PodSeen, "uid" | "component" | "node">)[];
 };
 
@@ -45,7 +45,7 @@ export async function startPodObserver(kubeconfig: string): Promise<PodObserver>
   });
   await pods.synced;
   return {
-    ever: () => [...lives.values()],
+    history: () => [...lives.values()],
     present: () => pods.list(),
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   };

@@ -1,6 +1,6 @@
 import type { Progress } from "./run-chaos.ts";
 
-/** One line that is written over and over on a terminal, and nothing elsewhere. */
+/** A progress line that is rewritten in place on a terminal, and omitted elsewhere. */
 export type ProgressLine = { readonly show: (progress: Progress) => void; readonly clear: () => void };
 
 const CLEAR = "\r\u001b[2K";
@@ -16,12 +16,12 @@ export function progressLine(output: NodeJS.WriteStream, seed: number): Progress
   };
 }
 
-function describe({ doing, works, counts, faults, faultsBegun, inForce }: Progress): string {
+function describe({ doing, total, counts, faults, faultsBegun, inForce }: Progress): string {
   if (counts === undefined) return doing;
   const busy = counts.accepted + counts.provisioning + counts.running;
   const parts = [
-    `${counts.over}/${works} over`,
-    `${busy} at work`,
+    `${counts.over}/${total} ended`,
+    `${busy} running`,
     `${counts["cleaning-up"]} cleaning up`,
     `${counts.queued} queued`,
     `faults ${faultsBegun}/${faults}`,

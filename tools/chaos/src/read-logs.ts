@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { StoryLine } from "./domain/build-report.ts";
 
-/** The lines of the services' logs that name a session. */
+/** The log lines of the services that name a session. */
 export async function readLogs(directory: string, session: string): Promise<StoryLine[]> {
   const named = new RegExp(`"${session}["-]|\\b${session}\\b`);
   const files = await readdir(directory).catch((): string[] => []);

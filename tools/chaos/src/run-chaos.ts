@@ -7,10 +7,10 @@ import { type Fault, planFaults } from "./domain/plan-faults.ts";
 import { type JobShape, planJobs } from "./domain/plan-jobs.ts";
 import { planShapes, type Shape } from "./domain/plan-shapes.ts";
 import { injectFault, type Injection } from "./inject-fault.ts";
-import { beJobUser } from "./job-users.ts";
-import { awaitNothingLeft, listSessions, locksLeft, readAllPublished, readLedger } from "./look-back.ts";
+import { runJobUser } from "./job-users.ts";
+import { waitForCleanUp, listSessions, listLocksLeft, readAllPublished, readLedger } from "./collect-results.ts";
 import { followMilestones, type Milestones } from "./milestones.ts";
-import { beUser, type Diary } from "./users.ts";
+import { runUser, type UserLog } from "./users.ts";
 import { ACK_WAIT_MS, LOCK_TTL_MS, startWorld, type World } from "./world.ts";
 
 export type ChaosOptions = {
@@ -19,7 +19,7 @@ export type ChaosOptions = {
   readonly jobs: number;
   readonly faults: number;
   readonly apiServer: ApiServerKind;
-  /** Everything is written below it; it has to be empty. */
+  /** An empty directory for all files of the run. */
   readonly directory: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
@@ -28,45 +28,45 @@ export type ChaosOptions = {
 
 export type Progress = {
   readonly doing: string;
-  /** How many sessions and jobs there will be. */
-  readonly works: number;
+  /** Number of sessions and jobs. */
+  readonly total: number;
   readonly counts: ReturnType<Milestones["count"]> | undefined;
   readonly faultsBegun: number;
   readonly faults: number;
-  /** What is in force now. */
+  /** Descriptions of the faults in force. */
   readonly inForce: readonly string[];
 };
 
-/** What is drawn from the seed. */
+/** The sessions, jobs and faults that are drawn from the seed. */
 export type Plan = {
   readonly shapes: readonly Shape[];
   readonly jobs: readonly JobShape[];
   readonly faults: readonly Fault[];
 };
 
-/** How a run went: judged, and what is needed to tell the story of a session or job. */
+/** The result of a run: its violations, and the observations for the story of a session or job. */
 export type Run = {
   readonly plan: Plan;
   readonly observed: Observed;
   readonly findings: readonly Finding[];
-  readonly diary: Diary;
+  readonly userLog: UserLog;
   readonly tookMs: number;
 };
 
 export const POOLS = { drivers: 10, workers: 30 } as const;
 const REPLICAS = 2;
-/** More than have machines at most times, so that the limit is met as well as the pools' ends. */
-const EXECUTORS = 9;
-/** Sessions and jobs are submitted, and faults begin, within this time for each of them. */
+/** More than usually hold machines, so that runs reach this limit as well as the capacity of the pools. */
+const MAX_EXECUTORS = 9;
+/** Time per session and job in which they are submitted and faults begin. */
 const WINDOW_MS_PER_WORK = 280;
-/** Without any work coming further, and without a fault in force, for so long nothing more is expected. */
+/** A run without progress and without a fault in force for this time is stuck. */
 const STUCK_AFTER_MS = 60_000;
 const CLEAN_WITHIN_MS = 60_000;
-/** The lock of sweeps lasts 10 seconds without its holder. */
-const LOCK_NOTICED_MS = 20_000;
+/** Longer than the longest TTL of a lock, 10 seconds for sweeps. */
+const LOCK_RELEASE_MS = 20_000;
 const TICK_MS = 200;
 
-/** What a run of this seed does. Pure: the same arguments give the same plan. */
+/** Plans the run of a seed. Pure: the same arguments give the same plan. */
 export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "jobs" | "faults">): Plan {
   const { seed, sessions, faults } = options;
   const windowMs = (sessions + options.jobs) * WINDOW_MS_PER_WORK;
@@ -80,13 +80,13 @@ export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "job
   };
 }
 
-/** Starts a stack of its own, runs the sessions and jobs of the seed on it while its faults hit it, and judges what came of them. */
+/** Starts a new stack, runs the sessions and jobs of the seed with its faults, and checks the outcomes. */
 export async function runChaos(options: ChaosOptions): Promise<Run> {
   const { signal, onProgress } = options;
   const plan = planChaos(options);
   const beganMs = performance.now();
   const nothing = {
-    works: options.sessions + options.jobs,
+    total: options.sessions + options.jobs,
     counts: undefined,
     faultsBegun: 0,
     faults: options.faults,
@@ -96,30 +96,30 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
     ...options,
     pools: POOLS,
     replicas: REPLICAS,
-    executors: EXECUTORS,
+    executors: MAX_EXECUTORS,
     onProgress: (doing) => onProgress({ ...nothing, doing }),
   });
   using milestones = followMilestones(world.records, world.jobs);
-  const diary: Diary = { acknowledged: new Set(), refused: new Map(), entries: [] };
-  const { faults, outages, podDeletions } = await runPlan(options, { world, milestones, diary, plan });
+  const userLog: UserLog = { acknowledged: new Set(), refused: new Map(), entries: [] };
+  const { faults, outages, podDeletions } = await runPlan(options, { world, milestones, userLog, plan });
   signal.throwIfAborted();
-  onProgress({ ...nothing, doing: "waiting until everything is clean" });
-  const left = await awaitNothingLeft(world, { pools: POOLS, jobs: plan.jobs }, { limitMs: CLEAN_WITHIN_MS, signal });
-  onProgress({ ...nothing, doing: "judging" });
+  onProgress({ ...nothing, doing: "waiting for the clean-up" });
+  const left = await waitForCleanUp(world, { pools: POOLS, jobs: plan.jobs }, { limitMs: CLEAN_WITHIN_MS, signal });
+  onProgress({ ...nothing, doing: "checking the outcomes" });
   const sessions = await listSessions(world);
   const published = await readAllPublished(world);
   const ledger = await readLedger(world);
   const livingPids = (): number[] => world.stack.replicas.map((replica) => replica.current().pid);
-  const lost = await locksLeft(world, { livingPids, limitMs: LOCK_NOTICED_MS });
+  const lost = await listLocksLeft(world, { livingPids, limitMs: LOCK_RELEASE_MS });
   await world.stopServices();
-  const kept = await locksLeft(world, { livingPids: () => [], limitMs: 0 });
+  const kept = await listLocksLeft(world, { livingPids: () => [], limitMs: 0 });
   const observed: Observed = {
     sessions,
-    jobs: world.jobs.ever(),
-    acknowledged: diary.acknowledged,
-    refused: diary.refused,
+    jobs: world.jobs.history(),
+    acknowledged: userLog.acknowledged,
+    refused: userLog.refused,
     published,
-    pods: world.pods.ever(),
+    pods: world.pods.history(),
     ledger,
     outages,
     podDeletions,
@@ -127,20 +127,20 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
     left: { ...left, locks: [...lost, ...kept] },
   };
   const findings = judgeRun(plan, observed);
-  return { plan, observed, findings, diary, tookMs: performance.now() - beganMs };
+  return { plan, observed, findings, userLog, tookMs: performance.now() - beganMs };
 }
 
 type Stage = {
   readonly world: World;
   readonly milestones: Milestones;
-  readonly diary: Diary;
+  readonly userLog: UserLog;
   readonly plan: Plan;
 };
 
-/** Until every session and job is over, or nothing moves any more. Whatever was broken works again afterwards. */
+/** Runs until every session and job has ended, or the run is stuck. All faults have ended then. */
 async function runPlan(
   { signal, onProgress, sessions, jobs, faults: faultCount }: ChaosOptions,
-  { world, milestones, diary, plan }: Stage,
+  { world, milestones, userLog, plan }: Stage,
 ): Promise<{
   readonly faults: readonly FaultSeen[];
   readonly outages: readonly Outage[];
@@ -148,7 +148,7 @@ async function runPlan(
 }> {
   const startedAtMs = performance.now();
   const calm = new AbortController();
-  const works = sessions + jobs;
+  const total = sessions + jobs;
   const outages: Outage[] = [];
   const podDeletions: PodDeletion[] = [];
   const seen = new Map<string, FaultSeen>();
@@ -167,11 +167,11 @@ async function runPlan(
   };
   const users = new AbortController();
   const stop = AbortSignal.any([users.signal, signal]);
-  const userDeps = { world, milestones, diary, startedAtMs, stop };
+  const userDeps = { world, milestones, userLog, startedAtMs, stop };
   const faults = Promise.all(plan.faults.map((fault) => injectFault(injection, fault)));
   const submitted = Promise.all([
-    ...plan.shapes.map((shape) => beUser(userDeps, shape)),
-    ...plan.jobs.map((shape) => beJobUser(userDeps, shape)),
+    ...plan.shapes.map((shape) => runUser(userDeps, shape)),
+    ...plan.jobs.map((shape) => runJobUser(userDeps, shape)),
   ]);
   const failed = Promise.all([faults, submitted]).then(() => undefined);
   const inForce = (): FaultSeen[] => [...seen.values()].filter(({ toMs }) => toMs === undefined);
@@ -179,22 +179,22 @@ async function runPlan(
     const counts = milestones.count();
     onProgress({
       doing: "running",
-      works,
+      total,
       counts,
       faultsBegun: seen.size,
       faults: faultCount,
       inForce: inForce().map(({ text }) => text),
     });
-    if (counts.over === works || signal.aborted) break;
-    const movedAtMs = Math.max(changedAtMs, milestones.movedAtMs());
-    if (inForce().length === 0 && performance.now() - movedAtMs > STUCK_AFTER_MS) break;
-    // A defect of ours in one of them ends the run at once.
+    if (counts.over === total || signal.aborted) break;
+    const progressedAtMs = Math.max(changedAtMs, milestones.progressedAtMs());
+    if (inForce().length === 0 && performance.now() - progressedAtMs > STUCK_AFTER_MS) break;
+    // An error in a user or a fault ends the run immediately.
     await Promise.race([sleep(TICK_MS), failed.then(() => sleep(TICK_MS))]);
   }
   calm.abort();
   const ended = await faults;
-  // Users have things to do with work that is over, too.
-  if (milestones.count().over === works)
+  // Users also act on ended work.
+  if (milestones.count().over === total)
     await Promise.race([submitted, sleep(STUCK_AFTER_MS, undefined, { ref: false })]);
   users.abort();
   await submitted;

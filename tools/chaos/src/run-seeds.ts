@@ -12,39 +12,39 @@ import { progressLine } from "./progress-line.ts";
 import { readLogs } from "./read-logs.ts";
 import { planChaos, type Plan, type Run, runChaos } from "./run-chaos.ts";
 
-type Surroundings = {
+type RunContext = {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
   readonly output: NodeJS.WritableStream;
   readonly terminal: NodeJS.WriteStream;
 };
 
-/** Stories that are told in full; what is wrong with further works is only named. */
-const STORIES_MOST = 3;
-const STORY_LINES_MOST = 200;
+/** The report has this many stories; it only lists further violations. */
+const MAX_STORIES = 3;
+const MAX_STORY_LINES = 200;
 
-/** One run after another. The exit code says whether all of them went well. */
-export async function runSeeds(options: Arguments, surroundings: Surroundings): Promise<number> {
-  const { output, signal } = surroundings;
+/** Runs the seeds one after another. The exit code is 0 when all rules hold for every seed. */
+export async function runSeeds(options: Arguments, context: RunContext): Promise<number> {
+  const { output, signal } = context;
   const failed: number[] = [];
   for (let seed = options.seed; seed < options.seed + options.runs && !signal.aborted; seed += 1) {
     const plan = planChaos({ ...options, seed });
     if (options.output === "text") output.write(renderPlan(options, seed, plan));
     else if (options.plan) output.write(`${JSON.stringify({ seed, ...plan })}\n`);
     if (options.plan) continue;
-    if (!(await runSeed(options, seed, surroundings))) failed.push(seed);
+    if (!(await runSeed(options, seed, context))) failed.push(seed);
   }
   if (signal.aborted) return 130;
   if (options.output === "text" && options.runs > 1 && !options.plan) {
     const passed = options.runs - failed.length;
-    const which = failed.length === 0 ? "" : `; wrong: ${failed.join(", ")}`;
-    output.write(`\n${passed} of ${options.runs} seeds went well${which}\n`);
+    const which = failed.length === 0 ? "" : `; failed: ${failed.join(", ")}`;
+    output.write(`\n${passed} of ${options.runs} seeds passed${which}\n`);
   }
   return failed.length === 0 ? 0 : 1;
 }
 
-async function runSeed(options: Arguments, seed: number, surroundings: Surroundings): Promise<boolean> {
-  const { env, signal, output, terminal } = surroundings;
+async function runSeed(options: Arguments, seed: number, context: RunContext): Promise<boolean> {
+  const { env, signal, output, terminal } = context;
   const directory = await mkdtemp(join(tmpdir(), "muster-chaos-"));
   const line = progressLine(terminal, seed);
   let keep = options.keep;
@@ -83,8 +83,8 @@ function renderPlan(
   ].join("\n");
 }
 
-function countIntents(works: readonly { readonly intent: string }[]): string {
-  return [...Map.groupBy(works, ({ intent }) => intent)].map(([intent, all]) => `${all.length} ${intent}`).join(", ");
+function countIntents(shapes: readonly { readonly intent: string }[]): string {
+  return [...Map.groupBy(shapes, ({ intent }) => intent)].map(([intent, all]) => `${all.length} ${intent}`).join(", ");
 }
 
 async function renderRun(options: Arguments, seed: number, run: Run, directory: string): Promise<string> {
@@ -92,22 +92,23 @@ async function renderRun(options: Arguments, seed: number, run: Run, directory: 
   const outcomes = [...countOutcomes(observed)].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
   const begun = observed.faults.filter(({ fromMs }) => fromMs !== undefined).length;
   const late = unconfirmedTwins(observed.pods);
-  const unconfirmed = late.length === 0 ? "" : `; made again and never confirmed: ${late.map(nameOf).join(", ")}`;
-  const met = `${begun} of ${observed.faults.length} faults met`;
-  const summary = `${(tookMs / 1000).toFixed(0)} s, ${met}; ${outcomes}${unconfirmed}`;
-  if (findings.length === 0) return `seed ${seed}: everything as it must be (${summary})\n`;
-  const works = [...new Set(findings.flatMap(({ work }) => work ?? []))];
+  const unconfirmed =
+    late.length === 0 ? "" : `; second pods that were never confirmed: ${late.map(nameOf).join(", ")}`;
+  const injected = `${begun} of ${observed.faults.length} faults injected`;
+  const summary = `${(tookMs / 1000).toFixed(0)} s, ${injected}; ${outcomes}${unconfirmed}`;
+  if (findings.length === 0) return `seed ${seed}: all rules hold (${summary})\n`;
+  const names = [...new Set(findings.flatMap(({ work }) => work ?? []))];
   const stories = await Promise.all(
-    works.slice(0, STORIES_MOST).map((name) => renderStory(name, run, join(directory, "stack/logs"))),
+    names.slice(0, MAX_STORIES).map((name) => renderStory(name, run, join(directory, "stack/logs"))),
   );
   return [
-    `seed ${seed}: ${findings.length} things are wrong (${summary})`,
+    `seed ${seed}: ${findings.length} violations (${summary})`,
     "",
     ...findings.map(describeFinding),
     "",
     ...stories,
     `logs: ${directory}`,
-    `again: ${commandOf(options, seed)}`,
+    `repeat: ${commandOf(options, seed)}`,
     "",
   ].join("\n");
 }
@@ -120,13 +121,13 @@ async function renderStory(name: string, run: Run, logs: string): Promise<string
   const shape = run.plan.shapes.find((each) => each.name === name);
   const job = run.plan.jobs.find((each) => each.name === name);
   const drawn = shape === undefined ? job && describeJob(job) : describeShape(shape);
-  const story = [...buildStory(name, run.observed, run.diary.entries), ...(await readLogs(logs, name))]
+  const story = [...buildStory(name, run.observed, run.userLog.entries), ...(await readLogs(logs, name))]
     .sort((a, b) => a.atMs - b.atMs)
     .map(({ atMs, source, text }) => `  ${clock(atMs)}  ${source.padEnd(22)}  ${text}`);
-  const more = story.length - STORY_LINES_MOST;
+  const more = story.length - MAX_STORY_LINES;
   return [
-    `the story of ${name}: ${drawn ?? ""}`,
-    ...story.slice(0, STORY_LINES_MOST),
+    `story of ${name}: ${drawn ?? ""}`,
+    ...story.slice(0, MAX_STORY_LINES),
     ...(more > 0 ? [`  and ${more} more lines`] : []),
     "",
   ].join("\n");
@@ -141,15 +142,17 @@ function describeShape({ intent, pods, cancel, timeoutMs, queueTimeoutMs }: Shap
   return [intent, `${pods.length} pods`, ...limits].join(", ");
 }
 
-function describeJob({ intent, types, backoffLimit, deadlineS, cleanPodPolicy, ttlS, deed }: JobShape): string {
+function describeJob({ intent, types, backoffLimit, deadlineS, cleanPodPolicy, ttlS, userAction }: JobShape): string {
   return [
     intent,
     types.map(({ type, replicas, restartPolicy }) => `${replicas} ${type} ${restartPolicy}`).join(" and "),
     `backoffLimit ${backoffLimit}`,
     `cleanPodPolicy ${cleanPodPolicy}`,
     ...(deadlineS === undefined ? [] : [`${deadlineS} s to run`]),
-    ...(ttlS === undefined ? [] : [`gone ${ttlS} s after its end`]),
-    ...(deed === undefined ? [] : [`${deed.do} ${deed.afterMs} ms after it is ${deed.phase}`]),
+    ...(ttlS === undefined ? [] : [`deleted ${ttlS} s after its end`]),
+    ...(userAction === undefined
+      ? []
+      : [`${userAction.kind} ${userAction.afterMs} ms after it is ${userAction.phase}`]),
   ].join(", ");
 }
 
@@ -159,10 +162,10 @@ function commandOf({ sessions, jobs, faults, apiServer }: Arguments, seed: numbe
 }
 
 function toJson(options: Arguments, seed: number, run: Run, directory: string): object {
-  const { plan, observed, findings, diary, tookMs } = run;
+  const { plan, observed, findings, userLog, tookMs } = run;
   const stories = [...new Set(findings.flatMap(({ work }) => work ?? []))].map((work) => ({
     work,
-    story: buildStory(work, observed, diary.entries),
+    story: buildStory(work, observed, userLog.entries),
   }));
   return {
     seed,

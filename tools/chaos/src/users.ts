@@ -6,10 +6,10 @@ import { toSpec } from "./messages.ts";
 import type { Milestones } from "./milestones.ts";
 import type { World } from "./world.ts";
 
-/** What the users of a run did, as it happened. */
-export type Diary = {
+/** The actions of the users, and their answers. */
+export type UserLog = {
   readonly acknowledged: Set<string>;
-  /** Sessions and jobs that their user gave up, and why. */
+  /** The non-retryable errors, by session or job. */
   readonly refused: Map<string, string>;
   readonly entries: { readonly work: string; readonly atMs: number; readonly text: string }[];
 };
@@ -17,52 +17,53 @@ export type Diary = {
 export type UserDeps = {
   readonly world: Pick<World, "sessions">;
   readonly milestones: Milestones;
-  readonly diary: Diary;
+  readonly userLog: UserLog;
   /** On the monotonic clock. */
   readonly startedAtMs: number;
   readonly stop: AbortSignal;
 };
 
 export const CALL_TIMEOUT_MS = 5000;
-const AGAIN_MS = 300;
+const RETRY_MS = 300;
 
-/** Submits a session and, when its shape says so, cancels it. Asks again until it is answered, as the command line does. */
-export async function beUser(deps: UserDeps, shape: Shape): Promise<void> {
+/** Submits a session, and cancels it where its shape has a cancellation. Retries until it gets an answer, like the command line. */
+export async function runUser(deps: UserDeps, shape: Shape): Promise<void> {
   const { startedAtMs, stop } = deps;
   await pause(startedAtMs + shape.submitAtMs - performance.now(), stop);
   const submissions = [submit(deps, shape), ...(shape.submitTwice ? [submit(deps, shape)] : [])];
   await Promise.all([...submissions, shape.cancel === undefined ? undefined : cancel(deps, shape.name, shape.cancel)]);
 }
 
-async function submit({ world, diary, stop }: UserDeps, shape: Shape): Promise<void> {
+async function submit({ world, userLog, stop }: UserDeps, shape: Shape): Promise<void> {
   const { name } = shape;
   const request = { requestId: `submit-${name}`, name, spec: toSpec(buildSession(shape)) };
-  const answered = await insist(diary, { work: name, what: "submission" }, stop, () =>
+  const answered = await retryUntilAnswered(userLog, { work: name, request: "submission" }, stop, () =>
     world.sessions.submitSession(request, { timeoutMs: CALL_TIMEOUT_MS, signal: stop }),
   );
-  if (answered) diary.acknowledged.add(name);
+  if (answered) userLog.acknowledged.add(name);
 }
 
 async function cancel(
-  { world, milestones, diary, stop }: UserDeps,
+  { world, milestones, userLog, stop }: UserDeps,
   name: string,
   { phase, afterMs }: NonNullable<Shape["cancel"]>,
 ): Promise<void> {
   await milestones.reached(name, phase, stop).catch(() => undefined);
   await pause(afterMs, stop);
-  await insist(diary, { work: name, what: "cancellation" }, stop, () =>
+  await retryUntilAnswered(userLog, { work: name, request: "cancellation" }, stop, () =>
     world.sessions.cancelSession({ requestId: `cancel-${name}`, name }, { timeoutMs: CALL_TIMEOUT_MS, signal: stop }),
   );
 }
 
-/** Makes a call again until it is answered, or until no further attempt can help. Returns whether it was obeyed. */
-export async function insist(
-  diary: Diary,
-  { work, what }: { readonly work: string; readonly what: string },
+/** Retries a call until it succeeds or fails with a non-retryable error. Returns whether it succeeded. */
+export async function retryUntilAnswered(
+  userLog: UserLog,
+  { work, request }: { readonly work: string; readonly request: string },
   stop: AbortSignal,
   call: () => Promise<unknown>,
 ): Promise<boolean> {
-  const note = (text: string): void => void diary.entries.push({ work, atMs: Date.now(), text: `${what} ${text}` });
+  const note = (text: string): void =>
+    void userLog.entries.push({ work, atMs: Date.now(), text: `${request} ${text}` });
   note("is sent");
   while (!stop.aborted) {
     try {
@@ -74,16 +75,16 @@ export async function insist(
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
       if (!isRetryable(fault)) {
-        if (fault.code !== "cancelled") diary.refused.set(work, `${what}: ${describeFault(fault)}`);
+        if (fault.code !== "cancelled") userLog.refused.set(work, `${request}: ${describeFault(fault)}`);
         return false;
       }
-      await pause(AGAIN_MS, stop);
+      await pause(RETRY_MS, stop);
     }
   }
   return false;
 }
 
-/** Resolves after so long, or at the signal. */
+/** Resolves after this time, or when the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return sleep(Math.max(0, ms), undefined, { signal }).catch(() => undefined);
 }

@@ -13,16 +13,16 @@ import { type JobObserver, startJobObserver } from "./job-observer.ts";
 import { type NatsProcess, startNatsProcess } from "./nats-process.ts";
 import { type PodObserver, startPodObserver } from "./pod-observer.ts";
 
-/** A whole stack of its own, and the ways to see it and to hurt it. */
+/** A new stack, with its observers and the controls for faults. */
 export type World = AsyncDisposable & {
   readonly bus: NatsBus;
   readonly sessions: Client<typeof SessionService>;
   readonly jobService: Client<typeof JobService>;
-  /** To the API server itself, past the faults. */
+  /** Client of the API server, past the injected faults. */
   readonly calls: KubeCalls;
   readonly jobs: JobObserver;
   readonly ledger: Client<typeof ReservationService>;
-  /** The records as the session controller keeps them. */
+  /** The records of the session-controller. */
   readonly records: View<muster.session.v1.SessionRecord>;
   readonly pods: PodObserver;
   readonly stack: Stack;
@@ -30,9 +30,9 @@ export type World = AsyncDisposable & {
   readonly api: ApiServerProcess;
   readonly faulty: FaultyApi;
   readonly nodes: SimulatedNodes;
-  /** Logs of the services. */
+  /** Directory of the services' logs. */
   readonly logs: string;
-  /** Ends the services in good order; what they leave behind can still be looked at. */
+  /** Stops the services in order. The rest of the world stays, so that leftovers can be listed. */
   readonly stopServices: () => Promise<void>;
 };
 
@@ -48,9 +48,9 @@ export type WorldOptions = {
   readonly onProgress: (line: string) => void;
 };
 
-/** A lock without its holder is free after this. */
+/** TTL of a lock. */
 export const LOCK_TTL_MS = 1000;
-/** A message with a silent replica goes to another one after this. */
+/** An unacknowledged message is redelivered after this time. */
 export const ACK_WAIT_MS = 2000;
 const IMAGE_GRACE_MS = 3000;
 const LEASE_EVERY_MS = 1000;
@@ -67,7 +67,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       kubeconfig: api.kubeconfig,
       pools,
       leaseEveryMs: LEASE_EVERY_MS,
-      onError: noteTroubleOfNodes(join(directory, "stack/logs/nodes.log")),
+      onError: logNodeErrors(join(directory, "stack/logs/nodes.log")),
       ...(api.kubelet !== undefined && {
         access: { bearerToken: api.kubelet.token },
         certificate: api.kubelet.certificate,
@@ -86,7 +86,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   started.defer(stopServices);
   const bus = started.use(await connectNats({ url: nats.url, token: nats.token, name: "chaos" }));
   const ledger = client(bus, ReservationService);
-  await poolsComplete(ledger, pools, signal);
+  await waitForPools(ledger, pools, signal);
   const bucket = await openBucket(bus.connection, {
     name: buckets.sessions,
     codec: protoCodec(muster.session.v1.SessionRecord),
@@ -96,7 +96,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const jobService = client(bus, JobService);
   const calls = started.use(kubeCalls(loadKube(api.kubeconfig)));
   const jobs = started.use(await startJobObserver(api.kubeconfig));
-  // A real API server alone has nobody who collects what belongs to nobody.
+  // A real API server alone has no garbage collector.
   if (options.apiServer === "real") started.use(startCollector(calls));
   const logs = join(directory, "stack/logs");
   const all = started.move();
@@ -121,11 +121,11 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   return { ...parts, [Symbol.asyncDispose]: dispose };
 }
 
-/** In the form of the services' logs, beside them: a story may need to know that the machines were the trouble. */
-function noteTroubleOfNodes(file: string): (error: unknown, doing: string) => void {
+/** Logs errors of the simulated nodes beside the services' logs, for the stories. */
+function logNodeErrors(file: string): (error: unknown, doing: string) => void {
   return (error, doing) => {
     const line = { level: "warn", time: new Date().toISOString(), msg: doing, error: String(error) };
-    // There is no such folder before the services are started and after the end, when nobody asks.
+    // The folder is missing before the services start and after the end, when the log is not needed.
     appendFile(file, `${JSON.stringify(line)}\n`).catch(() => undefined);
   };
 }
@@ -164,7 +164,7 @@ function startServices(
       JOB_NODE_LOST_MS: "1000",
       JOB_REPLACEMENT_WAIT_MS: "8000",
     },
-    // Nothing of ours reaches the services but what they need to run at all.
+    // The services get only the variables that every process needs.
     baseEnv: Object.fromEntries(
       ["PATH", "HOME", "NODE_COMPILE_CACHE", "NODE_OPTIONS"].map((name) => [name, env[name]]),
     ),
@@ -173,17 +173,17 @@ function startServices(
   });
 }
 
-async function poolsComplete(
+async function waitForPools(
   ledger: Client<typeof ReservationService>,
-  wanted: Readonly<Record<string, number>>,
+  expected: Readonly<Record<string, number>>,
   signal: AbortSignal,
 ): Promise<void> {
   const end = performance.now() + POOLS_TIMEOUT_MS;
   for (;;) {
     const { pools } = await ledger.listPools({}, { signal, timeoutMs: POOLS_TIMEOUT_MS });
     const free = new Map(pools.map(({ name, available }) => [name, available]));
-    if (Object.entries(wanted).every(([name, nodes]) => free.get(name) === nodes)) return;
-    if (performance.now() > end) throw new Error(`the ledger has not heard of all nodes in ${POOLS_TIMEOUT_MS} ms`);
+    if (Object.entries(expected).every(([name, nodes]) => free.get(name) === nodes)) return;
+    if (performance.now() > end) throw new Error(`the ledger does not know all nodes after ${POOLS_TIMEOUT_MS} ms`);
     await sleep(50, undefined, { signal });
   }
 }

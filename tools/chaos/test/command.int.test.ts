@@ -26,7 +26,7 @@ async function run(args: readonly string[]): Promise<{ code: unknown; output: st
 }
 
 describe("npm run chaos", () => {
-  it("says what would happen, and the same for the same seed", async () => {
+  it("prints the plan, which is the same for the same seed", async () => {
     const plan = ["--seed", "7", "--sessions", "20", "--plan", "-o", "json"];
     const [first, second, other] = await Promise.all([run(plan), run(plan), run(["--seed=8", ...plan.slice(2)])]);
     expect(first).toMatchObject({ code: 0, errors: "" });
@@ -36,7 +36,7 @@ describe("npm run chaos", () => {
     expect([plan7.seed, plan7.shapes.length, plan7.jobs.length, plan7.faults.length]).toEqual([7, 20, 10, 8]);
   });
 
-  it("explains itself, and refuses what it does not understand", async () => {
+  it("prints its help, and refuses wrong arguments", async () => {
     expect(await run(["--help"])).toMatchObject({ code: 0, output: expect.stringContaining("--seed 7") as string });
     const wrong = await run(["--seed=much"]);
     expect(wrong).toMatchObject({ code: 2, output: "" });
@@ -55,7 +55,7 @@ describe("npm run chaos", () => {
       running.child.kill("SIGINT");
       expect(await running.ended).toBe(130);
       expect(readdirSync(place).filter((name) => name.startsWith("muster-chaos-"))).toEqual([]);
-      await until("no process of it is left", () => processesOf(place).length === 0);
+      await until("no process of the run is left", () => processesOf(place).length === 0);
     } finally {
       await rm(place, { recursive: true, force: true });
     }
@@ -70,7 +70,7 @@ function logsOf(directory: string): string {
     .join("");
 }
 
-/** Command lines that name the place, as those of all servers of a run do. */
+/** Command lines that name the directory, like those of all servers of a run. */
 function processesOf(place: string): string[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

@@ -12,16 +12,16 @@ export type Spec = muster.session.v1.SessionSpec.$Properties;
 export type BenchStack = AsyncDisposable & {
   readonly stack: Stack;
   readonly sessions: Client<typeof SessionService>;
-  /** Resident memory of each process of the stack, in MiB by its name. */
+  /** Resident memory of each process of the stack, in MiB, by process name. */
   memory(): Promise<ReadonlyMap<string, number>>;
-  /** Processor time that each process of the stack has used, in seconds by its name. */
+  /** Processor time that each process of the stack has used, in seconds, by process name. */
   processorTime(): Promise<ReadonlyMap<string, number>>;
 };
 
-/** A stack with one replica of each service on an embedded cluster, each a process of its own. */
+/** Starts a stack with one replica of each service on an embedded cluster. Each replica is a process of its own. */
 export async function benchStack(options: {
   readonly pools: Readonly<Record<string, number>>;
-  /** Nodes that only pretend to run their pods. */
+  /** The nodes only simulate their pods. */
   readonly simulated: boolean;
   readonly env?: StackOptions["env"];
 }): Promise<BenchStack> {
@@ -76,12 +76,12 @@ async function residentMiB({ name, pid }: { name: string; pid: number }): Promis
   return [name, Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) / 1024];
 }
 
-/** Linux counts in hundredths of a second, whatever the kernel's own tick is. */
+/** USER_HZ: Linux reports processor time in hundredths of a second, independently of the kernel's tick. */
 const TICKS_PER_SECOND = 100;
 
 async function processorSeconds({ name, pid }: { name: string; pid: number }): Promise<[string, number]> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
-  // The name of the program, in brackets, may have spaces; user and system time are the 12th and 13th field after it.
+  // The program name in parentheses may contain spaces. User and system time are the 12th and 13th field after it.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return [name, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND];
 }

@@ -5,16 +5,16 @@ import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stac
 const SESSIONS = sized(1000, 20);
 const DRIVERS = sized(100, 10);
 const WORKERS = sized(400, 40);
-/** Machines of one session: a driver and two workers, so that the drivers are what is short. */
+/** Each session takes one driver and two workers, so the drivers are the scarce machines. */
 const WORKERS_EACH = 2;
 const RUN_MS = 1000;
-const SUBMIT_AT_ONCE = 64;
+const CONCURRENT_SUBMITS = 64;
 const GIVE_UP_MS = 900_000;
 
 const { ComponentKind, SessionEventKind } = muster.session.v1;
 type Session = muster.session.v1.Session.$Properties;
 
-/** A thousand sessions submitted at once to five hundred simulated nodes: nothing starves, and memory stays where it is. */
+/** Submits a thousand sessions together to five hundred simulated nodes: no session starves, and memory does not grow. */
 export async function crowd(): Promise<void> {
   await using world = await benchStack({ pools: { drivers: DRIVERS, workers: WORKERS }, simulated: true });
   const before = await world.memory();
@@ -30,7 +30,7 @@ export async function crowd(): Promise<void> {
   const rounds = Math.ceil(SESSIONS / Math.min(DRIVERS, Math.floor(WORKERS / WORKERS_EACH)));
   console.log(`crowd: ${SESSIONS} sessions of ${1 + WORKERS_EACH} pods over ${DRIVERS + WORKERS} simulated nodes`);
   console.log(
-    `  submitted in ${seconds(submittedMs)}, all over after ${seconds(wholeMs)}: ${((SESSIONS * 1000) / wholeMs).toFixed(1)} sessions a second`,
+    `  submitted in ${seconds(submittedMs)}, all finished after ${seconds(wholeMs)}: ${((SESSIONS * 1000) / wholeMs).toFixed(1)} sessions per second`,
   );
   console.log(
     `  the machines alone need ${seconds(rounds * RUN_MS)} (${rounds} rounds of ${RUN_MS} ms): ratio ${((rounds * RUN_MS) / wholeMs).toFixed(2)}`,
@@ -51,19 +51,19 @@ async function submitAll({ sessions }: BenchStack): Promise<void> {
       await sessions.submitSession({ requestId: name, name, spec: spec() }, { timeoutMs: 60_000 });
     }
   };
-  await Promise.all(Array.from({ length: SUBMIT_AT_ONCE }, lane));
+  await Promise.all(Array.from({ length: CONCURRENT_SUBMITS }, lane));
 }
 
-/** Looks every second until all are over, and keeps the most memory that was seen. */
+/** Polls every second until all sessions have finished, and records the peak memory of each process. */
 async function followAll(world: BenchStack, startMs: number, peak: Map<string, number>): Promise<Session[]> {
   for (;;) {
     for (const [name, mib] of await world.memory()) peak.set(name, Math.max(mib, peak.get(name) ?? 0));
     const all = await listAll(world);
     const left = all.filter(({ finishedAtMs }) => (finishedAtMs ?? 0) === 0).length;
-    if (process.stderr.isTTY) process.stderr.write(`\r  ${SESSIONS - left} of ${SESSIONS} over `);
+    if (process.stderr.isTTY) process.stderr.write(`\r  ${SESSIONS - left} of ${SESSIONS} finished `);
     if (left === 0) return all;
     if (performance.now() - startMs > GIVE_UP_MS)
-      throw new Error(`${left} sessions are not over after ${seconds(GIVE_UP_MS)}`);
+      throw new Error(`${left} sessions have not finished after ${seconds(GIVE_UP_MS)}`);
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
 }
@@ -79,7 +79,7 @@ async function listAll({ sessions }: BenchStack): Promise<Session[]> {
   return all;
 }
 
-/** Sessions of one shape are granted machines in the order of their submission; how far one came out of its place says how fair it was. */
+/** Sessions of one shape are granted machines in the order of submission: the distance between a session's two places measures fairness. */
 function reportOrder(ended: readonly Session[]): void {
   const at = ({ events }: Session, kind: number): number =>
     new Map(events?.map((event) => [Number(event.kind), event.atMs ?? 0])).get(kind) ?? 0;
@@ -94,7 +94,7 @@ function reportOrder(ended: readonly Session[]): void {
     `  ${count} DONE; in the queue p50 ${seconds(percentile(waits, 0.5))}, longest ${seconds(percentile(waits, 1))}`,
   );
   console.log(
-    `  places between order of submission and of start: p50 ${percentile(moved, 0.5)}, most ${percentile(moved, 1)}`,
+    `  places between order of submission and of start: p50 ${percentile(moved, 0.5)}, max ${percentile(moved, 1)}`,
   );
 }
 

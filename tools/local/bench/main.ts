@@ -1,6 +1,6 @@
 /**
- * What a session costs beside what it runs, and many sessions at once. Run: nx run local:bench, or node tools/local/bench/main.ts [overhead|crowd].
- * How to read it: docs/PERFORMANCE.md.
+ * Measures the overhead of one session, and many concurrent sessions. Run: nx run local:bench, or node tools/local/bench/main.ts [overhead|crowd].
+ * docs/PERFORMANCE.md explains the results.
  */
 import { runBenches } from "@muster/testkit";
 import { crowd } from "./crowd.ts";

@@ -8,11 +8,11 @@ import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stac
 const ROUNDS = sized(20, 2);
 const { ComponentKind } = muster.session.v1;
 
-/** Workers run until they are ended; the driver says when it started. */
+/** Workers run until SIGTERM; the driver prints its start time. */
 const WORKER = "process.on('SIGTERM', () => process.exit(0)); setInterval(() => {}, 1e6)";
 const DRIVER = "console.log(JSON.stringify({ startedAtMs: Date.now() }))";
 
-/** From submit to the last process started: a session of two workers and a driver, beside the same three processes started by hand in the same order. */
+/** Measures from submit to the last started process: a session of two workers and a driver, and the same three processes started directly. */
 export async function overhead(): Promise<void> {
   await using world = await benchStack({ pools: { drivers: 1, workers: 2 }, simulated: false });
   const direct: number[] = [];
@@ -24,13 +24,13 @@ export async function overhead(): Promise<void> {
   console.log(`overhead: submit to last process started, ${ROUNDS} rounds, milliseconds`);
   report("processes by hand", direct);
   report("session", session);
-  const [by, of] = [percentile(direct, 0.5), percentile(session, 0.5)];
-  console.log(`  a session adds ${(of - by).toFixed(0)} ms, ratio ${(of / by).toFixed(1)}`);
+  const [directMs, sessionMs] = [percentile(direct, 0.5), percentile(session, 0.5)];
+  console.log(`  a session adds ${(sessionMs - directMs).toFixed(0)} ms, ratio ${(sessionMs / directMs).toFixed(1)}`);
 }
 
-function report(what: string, values: readonly number[]): void {
+function report(title: string, values: readonly number[]): void {
   const [p50, p99] = [0.5, 0.99].map((share) => percentile(values, share).toFixed(0));
-  console.log(`  ${what.padEnd(18)} p50 ${p50}  p99 ${p99}`);
+  console.log(`  ${title.padEnd(18)} p50 ${p50}  p99 ${p99}`);
 }
 
 async function startDirectly(): Promise<number> {

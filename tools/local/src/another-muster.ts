@@ -3,12 +3,12 @@ import { throwFault } from "@muster/faults";
 import { kubeCalls, kubeFault, loadKube } from "@muster/kube";
 
 const DEPLOYMENTS = { apiVersion: "apps/v1", plural: "deployments" };
-/** As the chart labels them. */
+/** The label that the chart sets. */
 const OF_MUSTER = "app.kubernetes.io/part-of=muster";
 
 /**
- * Rejects with FaultError invalid_request where a Muster is installed in the cluster: it and this one would give the same machines away, and both would run each job.
- * Whoever may not look for it is trusted to know.
+ * Rejects with FaultError invalid_request where a Muster is installed in the cluster: both would grant the same machines and run each job. A kubeconfig that
+ * may not list deployments passes unchecked.
  */
 export async function refuseBesideAnother(kubeconfig: string, signal: AbortSignal): Promise<void> {
   await using calls = kubeCalls(loadKube(kubeconfig));
@@ -26,6 +26,8 @@ export async function refuseBesideAnother(kubeconfig: string, signal: AbortSigna
   throwFault({
     code: "invalid_request",
     field: `cluster of ${kubeconfig}`,
-    reason: `a Muster is installed in it (deployments ${names.join(", ")}), and both would give away the same machines, and run each job: use that one, or uninstall it and end its work first`,
+    reason:
+      `a Muster is installed in it (deployments ${names.join(", ")}); both would grant the same machines and run each job. ` +
+      "Use the installed one, or end its work and uninstall it first",
   });
 }

@@ -4,22 +4,25 @@ import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { throwFault } from "@muster/faults";
 
-/** A process of the stack. It runs in a process group of its own, so that Ctrl-C reaches only us and we end things in order; a channel tells it when we are gone. */
+/**
+ * A process of the stack. It has its own process group, so Ctrl-C reaches only the parent, which stops all processes in order. Its IPC channel closes when the
+ * parent dies.
+ */
 export type Child = {
   readonly name: string;
   readonly pid: number;
-  /** Resolves when the process has ended, whoever ended it. */
+  /** Resolves with the exit code or the signal when the process has ended. */
   readonly exited: Promise<string>;
-  /** Resolves with the first line for which `pick` returns something; rejects when the process ends before. */
+  /** Resolves with the first value that `pick` returns for a line; rejects when the process ends before. */
   line<Value>(pick: (line: string) => Value | undefined): Promise<Value>;
-  /** SIGTERM, and SIGKILL when that does not help in time. */
+  /** Sends SIGTERM, and SIGKILL after a timeout. */
   stop(): Promise<void>;
-  /** SIGKILL, as bad luck would. */
+  /** Sends SIGKILL, like a crash. */
   kill(): Promise<void>;
 };
 
 const STOP_TIMEOUT_MS = 15_000;
-/** Lines kept for errors. */
+/** Log lines that an error quotes. */
 const TAIL_LINES = 20;
 
 export function startChild(options: {
@@ -64,7 +67,7 @@ export function startChild(options: {
         tail.forEach(watcher);
         void exited.then((how) => {
           reject(
-            new Error(`${options.name} ended (${how}) before it was ready; the end of its log:\n${tail.join("\n")}`),
+            new Error(`${options.name} ended (${how}) before it was ready. The end of its log:\n${tail.join("\n")}`),
           );
         });
       }),
@@ -76,7 +79,7 @@ export function startChild(options: {
   };
 }
 
-/** Waits until a service of ours says where it listens, and then until that address says ready. Returns the address. */
+/** Waits until the service logs its HTTP address and `/readyz` there answers 200. Returns the address. */
 export async function serviceReady(child: Child, options: { timeoutMs: number; signal: AbortSignal }): Promise<string> {
   const address = await child.line((line) => {
     if (!line.includes('"started"')) return undefined;
@@ -101,7 +104,7 @@ export async function serviceReady(child: Child, options: { timeoutMs: number; s
   }
   return throwFault(
     { code: "deadline_exceeded", operation: `starting ${child.name}`, timeoutMs: options.timeoutMs },
-    { doing: `last word of ${child.name}: ${last}` },
+    { doing: `last answer of ${child.name}: ${last}` },
   );
 }
 
@@ -129,7 +132,7 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid, signal);
   } catch (error) {
-    // It ended a moment ago, which is what was wanted.
+    // It has already ended.
     if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
   }
 }

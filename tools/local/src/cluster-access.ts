@@ -6,22 +6,22 @@ import { applyAll, readManifests } from "./manifests.ts";
 
 export type AccessOptions = {
   readonly services?: readonly ServiceName[];
-  /** Files of deploy/kubernetes with further rights. */
+  /** Files of deploy/kubernetes that grant more rights. */
   readonly more?: readonly string[];
-  /** How long the tokens are good, where the cluster allows as much. Default an hour. */
+  /** Requested lifetime of the tokens; the cluster may shorten it. Default: one hour. */
   readonly seconds?: number;
 };
 
 export type Access = {
-  /** The kubeconfig of each service; undefined: it has no rights in Kubernetes, and needs none. */
+  /** The kubeconfig of each service; undefined where the service needs no rights in Kubernetes. */
   readonly files: ReadonlyMap<ServiceName, string | undefined>;
-  /** When the first of the tokens ends. */
+  /** When the first token expires. */
   readonly untilMs: number;
 };
 
 /**
- * Gives each service the ServiceAccount and the roles of deploy/kubernetes, and writes into the directory a kubeconfig with its token, `<service>.kubeconfig`: whoever uses that may
- * do what the service may do there, and nothing else. Needs a kubeconfig that may give such rights; nothing of its credentials is in what is written.
+ * Applies the ServiceAccount and the roles of each service from deploy/kubernetes, and writes `<service>.kubeconfig` with its token into the directory. Such a
+ * file has the rights of that service only. The given kubeconfig must be allowed to grant them; the written files hold none of its credentials.
  */
 export async function grantAccess(kubeconfig: string, directory: string, options: AccessOptions = {}): Promise<Access> {
   const { services = SERVICES, more = [], seconds = 3600 } = options;
@@ -52,14 +52,14 @@ export async function grantAccess(kubeconfig: string, directory: string, options
       contexts: [{ name: service, context: { cluster: "cluster", user: service } }],
       "current-context": service,
     };
-    // JSON is YAML, too.
+    // JSON is valid YAML.
     await writeFile(file, JSON.stringify(content), { mode: 0o600 });
     files.set(service, file);
   }
   return { files, untilMs };
 }
 
-/** Where the cluster is, and whom to trust there, wherever the file is used. */
+/** The address and the authority of the cluster, with the certificate inline, so that the file works in any place. */
 async function clusterOf(admin: ReturnType<typeof loadKube>): Promise<object> {
   const cluster = admin.getCurrentCluster();
   const ca = cluster?.caData ?? (cluster?.caFile === undefined ? undefined : await readFile(cluster.caFile, "base64"));
@@ -89,6 +89,6 @@ async function tokenOf(
     spec: { expirationSeconds },
   };
   const { status } = await calls.create(accounts, request, { subresource: "token" });
-  if (status === undefined) throw new Error(`the API server made no token for ${metadata?.name ?? ""}`);
+  if (status === undefined) throw new Error(`the API server returned no token for ${metadata?.name ?? ""}`);
   return status;
 }

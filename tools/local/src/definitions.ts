@@ -8,17 +8,17 @@ import { parse } from "yaml";
 import { applyAll, readManifests } from "./manifests.ts";
 
 const RESOURCE = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
-/** Without this one the job-controller has nothing to do, and never becomes ready. */
+/** The job-controller needs this definition to become ready. */
 const JOBS = "jobs.muster.dev";
 const LEASE_ROLE = "muster-lease";
 const ESTABLISHED_TIMEOUT_MS = 30_000;
 
-/** Kubeflow's kinds have definitions of Kubeflow's own: what we wrote carries this label, and only that is written again. */
+/** Muster's definitions of Kubeflow's kinds carry this label. A definition without it is Kubeflow's own, and is not overwritten. */
 const OURS = { key: "app.kubernetes.io/part-of", value: "muster" };
 
 /**
- * Applies every definition of the directory that the cluster lacks or that is ours, and resolves with the names of those once the API server serves them. A definition
- * of Kubeflow's that exists stays as it is.
+ * Applies every definition of the directory that the cluster lacks or that is Muster's, and resolves with their names once the API server serves them.
+ * Kubeflow's own definitions stay unchanged.
  */
 export async function installDefinitions(
   kubeconfig: string,
@@ -46,7 +46,7 @@ async function isForeign(calls: KubeCalls, name: string, signal: AbortSignal): P
   return found !== undefined && found.metadata?.labels?.[OURS.key] !== OURS.value;
 }
 
-/** Applies the role by which users of leases have rights in their slices of the cluster. */
+/** Applies the role that gives users of leases rights in their slices of the cluster. */
 export async function installLeaseRole(kubeconfig: string, manifest: string, signal: AbortSignal): Promise<void> {
   await using calls = kubeCalls(loadKube(kubeconfig));
   const objects = await readManifests(manifest);
@@ -57,7 +57,7 @@ export async function installLeaseRole(kubeconfig: string, manifest: string, sig
   );
 }
 
-/** Whether the cluster knows what a job is. */
+/** Whether the definition of jobs is installed in the cluster. */
 export async function jobsAreInstalled(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
   await using calls = kubeCalls(loadKube(kubeconfig));
   try {

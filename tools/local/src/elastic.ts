@@ -3,21 +3,21 @@ import { join } from "node:path";
 import type { DevClusterOptions } from "@muster/devcluster";
 import { parse, stringify } from "yaml";
 
-/** Pools of the embedded cluster that grow with what is asked of them. */
+/** Elastic pools of the embedded cluster. */
 export type Elastic = {
-  /** Options of the small cloud that machines come from: see the README of tools/devcluster. */
+  /** Options of the small cloud that boots the machines: see the README of tools/devcluster. */
   readonly machines: NonNullable<DevClusterOptions["machines"]>;
-  /** As in the file of pools of the node-scaler, without their provider. */
+  /** As in the pools file of the node-scaler, without the provider. */
   readonly pools: readonly (Readonly<Record<string, unknown>> & { readonly name: string; readonly max: number })[];
 };
 
-/** Where the cloud listens; it says so when it has started. */
+/** The address of the cloud, from the start line of the embedded cluster. */
 export type Cloud = { readonly url: string; readonly tokenFile: string };
 
 /** Nodes of the embedded cluster of `npm start` and of docker-compose.yml. */
 export const POOLS = { drivers: 2, workers: 6 };
 
-/** What both have beside: machines that boot in about two seconds, and go half a minute after they were last needed. */
+/** The elastic pool of both: machines boot in about two seconds and end after half a minute without work. */
 export const ELASTIC: Elastic = {
   machines: {
     types: [
@@ -39,7 +39,7 @@ export const ELASTIC: Elastic = {
   ],
 };
 
-/** Fit for machines that boot in seconds; the defaults are meant for those that take minutes. */
+/** For machines that boot in seconds; the defaults are for machines that take minutes. */
 export const INTERVALS = {
   NODE_SCALER_POOL_INTERVAL_MS: "1500",
   NODE_SCALER_HEARTBEAT_INTERVAL_MS: "1200",
@@ -49,14 +49,14 @@ export const INTERVALS = {
 };
 const PROVIDER = "cloud";
 
-/** Writes the options of the cloud for the embedded cluster; returns the file. */
+/** Writes the options of the cloud; returns the file. */
 export async function writeMachinesFile(directory: string, { machines }: Elastic): Promise<string> {
   const file = join(directory, "machines.yaml");
   await writeFile(file, stringify(machines));
   return file;
 }
 
-/** Writes the file of pools for the node-scaler; returns the environment with which it is found. */
+/** Writes the pools file of the node-scaler; returns the variables of the node-scaler. */
 export async function writePoolsFile(
   directory: string,
   { pools }: Elastic,
@@ -68,14 +68,14 @@ export async function writePoolsFile(
   return { ...INTERVALS, NODE_SCALER_FILE: file };
 }
 
-/** Writes into the directory what a node-scaler elsewhere needs for the cloud: the file of pools, and the token beside it. */
+/** Writes the pools file and the token into the directory, for a node-scaler in another container. */
 export async function publishCloud(directory: string, elastic: Elastic, { url, tokenFile }: Cloud): Promise<void> {
   const copy = join(directory, "cloud.token");
   await copyFile(tokenFile, copy);
   await writePoolsFile(directory, elastic, { url, tokenFile: copy });
 }
 
-/** How many machines each pool of a file of pools may have. What the node-scaler would refuse in it is left to the node-scaler. */
+/** Maximum number of machines by pool, from a pools file. Validation is the node-scaler's. */
 export async function readPoolsFile(file: string): Promise<Readonly<Record<string, number>>> {
   const content = parse(await readFile(file, "utf8")) as {
     readonly pools?: readonly { readonly name: string; readonly max: number }[];
@@ -83,7 +83,7 @@ export async function readPoolsFile(file: string): Promise<Readonly<Record<strin
   return Object.fromEntries(content?.pools?.map(({ name, max }) => [name, max]) ?? []);
 }
 
-/** What the embedded cluster says when it has started; undefined for another line, or without a cloud. */
+/** Reads the cloud from the start line of the embedded cluster; undefined where it has none. */
 export function readCloud(line: string): Cloud | undefined {
   const { machines } = JSON.parse(line) as { readonly machines?: Cloud };
   return machines;

@@ -11,13 +11,14 @@ import { type Stack, startStack } from "./stack.ts";
 const HELP = `Starts Muster on this machine, runs an example session, prints its result, and stops everything.
 
   npm start                                run examples/http-benchmark.yaml
-  npm start -- --keep                      leave everything running afterwards, until Ctrl-C
-  npm start -- --kubeconfig FILE           use that cluster instead of the embedded one; its nodes need the label pool=...
-  npm start -- --install-definitions       with --kubeconfig: install the definitions of jobs (deploy/crds) in that cluster
-  npm start -- --nats-url URL              use that NATS server (token in MUSTER_LOCAL_NATS_TOKEN), and no other Muster may use it
+  npm start -- --keep                      leave everything running until Ctrl-C
+  npm start -- --kubeconfig FILE           use this cluster instead of the embedded one; its nodes need the label pool=NAME
+  npm start -- --install-definitions       with --kubeconfig: install the resource definitions (deploy/crds) in the cluster
+  npm start -- --nats-url URL              use this NATS server (token: MUSTER_LOCAL_NATS_TOKEN); no other Muster may use it
   npm start -- examples/failing-session.yaml
 
-It listens on free ports of this machine, and \`npx muster\` in this folder finds them. Everything it writes is in .muster (or MUSTER_LOCAL_DIRECTORY), which is emptied at each start.
+Muster listens on free ports of this machine. \`npx muster\` in this folder finds them.
+All files are in .muster (or MUSTER_LOCAL_DIRECTORY). Each start empties this directory.
 `;
 
 const stop = new AbortController();
@@ -56,7 +57,7 @@ async function main(): Promise<number> {
   const [example = "examples/http-benchmark.yaml"] = positionals;
   for (const file of [resolve(ROOT, example), values.kubeconfig]) {
     if (file === undefined || statSync(file, { throwIfNoEntry: false })?.isFile() === true) continue;
-    say(`error: there is no file ${file}`);
+    say(`error: file ${file} does not exist`);
     return 2;
   }
   const directory = process.env["MUSTER_LOCAL_DIRECTORY"] ?? join(ROOT, ".muster");
@@ -84,21 +85,21 @@ async function main(): Promise<number> {
     }
     if (stop.signal.aborted) return 130;
     say(
-      "\nNext: `npm start -- --keep` leaves it running; then `npx muster run examples/training-job.yaml` runs a job.",
+      "\nNext: `npm start -- --keep` leaves Muster running. Then `npx muster run examples/training-job.yaml` runs a job.",
     );
     return code;
   } catch (error) {
     if (stop.signal.aborted) return 130;
     if (faultOf(error)?.code === "already_exists") {
       say(
-        `error: a local stack runs already in ${directory}; use it with npx muster, or stop it with Ctrl-C where it runs`,
+        `error: Muster already runs in ${directory}. Use it with \`npx muster\`, or stop it with Ctrl-C in its terminal.`,
       );
     } else say(`error: ${error instanceof Error ? error.message : String(error)}`);
     return 1;
   }
 }
 
-/** Runs `muster run` in a process group of its own, so that Ctrl-C reaches only us. */
+/** Runs `muster run` in its own process group, so that Ctrl-C reaches only this process. */
 async function runExample(stack: Stack, example: string): Promise<number> {
   say(`muster run ${example}\n`);
   const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "run", resolve(ROOT, example)], {
@@ -127,7 +128,7 @@ Muster is running. In another terminal:
   npx muster get jobs
   npx muster keys new && npx muster lease order -f examples/leases/debug.yaml --wait
   kubectl --kubeconfig ${kubeconfig} get pods --watch
-Logs: ${relative(process.cwd(), directory)}/logs. Ctrl-C here stops everything.
+The logs are in ${relative(process.cwd(), directory)}/logs. Ctrl-C here stops everything.
 `;
 }
 

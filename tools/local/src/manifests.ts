@@ -4,7 +4,7 @@ import type { KubeCalls, KubeObject, KubeResource } from "@muster/kube";
 import { parseAllDocuments } from "yaml";
 import { ROOT } from "./root.ts";
 
-/** The objects of a file of the repository, or of one with an absolute name. */
+/** Reads the objects of a file; a relative path starts at the root of the repository. */
 export async function readManifests(file: string): Promise<readonly KubeObject[]> {
   const text = await readFile(file.startsWith("/") ? file : join(ROOT, file), "utf8");
   return parseAllDocuments(text).map((document) => document.toJS() as KubeObject);
@@ -17,7 +17,7 @@ export async function applyAll(calls: KubeCalls, objects: readonly KubeObject[],
     await calls.patch(resourceOf(body), body.metadata?.name ?? "", { kind: "apply", body }, options);
 }
 
-/** Where the API has such an object. */
+/** The API resource of the object. */
 export function resourceOf({ apiVersion = "", kind = "", metadata }: KubeObject): KubeResource {
   const namespace = metadata?.namespace;
   const plural = `${kind.toLowerCase()}s`.replace(/ys$/, "ies");

@@ -6,15 +6,15 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { throwFault } from "@muster/faults";
 
-/** Longer than between the making of a socket and its first answer. */
+/** A younger socket may not accept connections yet. */
 const STARTING_MS = 10_000;
 
 /**
- * Makes sure that one local stack runs per directory. The lock is a socket that somebody listens on, so it is free the moment its holder is gone, and no
- * process id can be mistaken. Rejects with already_exists when a stack runs.
+ * Takes the lock of the directory, so that only one local stack runs in it. The lock is a socket with a listener: it is free as soon as its holder has ended,
+ * and no process id can be mistaken. Rejects with already_exists while another stack runs.
  */
 export async function onlyOne(directory: string): Promise<AsyncDisposable> {
-  // A hash, because a path of a socket has about 100 characters at most.
+  // A hash, because the path of a socket is limited to about 100 characters.
   const hash = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 16);
   const path = join(tmpdir(), `${prefix()}${hash}.sock`);
   for (let attempt = 0; attempt < 3; attempt += 1) {
@@ -24,7 +24,7 @@ export async function onlyOne(directory: string): Promise<AsyncDisposable> {
       return { [Symbol.asyncDispose]: () => close(server) };
     }
     if (await answers(path)) break;
-    // Its holder died without a word.
+    // Its holder was killed.
     await rm(path, { force: true });
   }
   return throwFault({ code: "already_exists", kind: "local stack in", id: directory });
@@ -34,14 +34,13 @@ function prefix(): string {
   return `muster-${process.getuid?.() ?? 0}-`;
 }
 
-/** Sockets of stacks that were killed and whose directory nobody uses again, such as those of tests. */
+/** Removes the sockets of killed stacks whose directories are not used again, such as those of tests. */
 async function removeOrphans(own: string): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const path = join(tmpdir(), name);
     if (path === own || !name.startsWith(prefix()) || !/-[0-9a-f]{16}\.sock$/.test(name)) continue;
-    // Gone meanwhile: somebody else has tidied up.
+    // Another process may have removed it.
     const found = await stat(path).catch(() => undefined);
-    // One that has just been made may not listen yet.
     if (found === undefined || Date.now() - found.mtimeMs < STARTING_MS) continue;
     if (!(await answers(path))) await rm(path, { force: true });
   }

@@ -14,13 +14,13 @@ import { subjects } from "@muster/proto";
 
 export type NatsVariables = Readonly<Record<string, string | undefined>>;
 
-/** The NATS server of a stack, and how each of its users is let in. */
+/** The NATS server of a stack, and the credentials of its users. */
 export type StackNats = {
   readonly url: string;
-  /** For programs beside the services, with the rights of the command line. */
+  /** For programs other than the services, with the rights of the command line. */
   readonly access: NatsAccess & { readonly inboxPrefix: string };
   readonly variablesOf: (user: NatsUserName) => NatsVariables;
-  /** The files by which the command line finds its credential; empty where there is none. */
+  /** Files with the credentials of the command line; empty where the server needs none. */
   readonly files: {
     readonly natsNkeyFile: string;
     readonly natsBackupNkeyFile: string;
@@ -28,11 +28,11 @@ export type StackNats = {
   };
 };
 
-/** Servers that were named on purpose: all have their token, or each user a key of his own. */
+/** External servers: all users share a token, or each has its own key. */
 export type NamedNats = {
   readonly url: string;
   readonly token?: string | undefined;
-  /** With a user for each service, over TLS. */
+  /** A user for each service, over TLS. */
   readonly secured?: { readonly caFile: string; readonly nkeyFileOf: (user: NatsUserName) => string } | undefined;
 };
 
@@ -44,25 +44,24 @@ export type NatsOptions = {
   readonly onProgress: (line: string) => void;
 };
 
-/** What somebody has set for another server must not be shown to this one. */
+/** Credentials from the environment belong to another server, and must not be sent to this one. */
 const UNSET = Object.fromEntries(
   ["NKEY", "NKEY_FILE", "TOKEN", "CA_FILE", "CERT_FILE", "KEY_FILE"].map((name) => [`MUSTER_NATS_${name}`, undefined]),
 );
 
-/** The server that was named on purpose; or one of our own, with a user for each service. */
-export async function someNats(
+/** Uses the named server, or starts a server with a user for each service. */
+export async function prepareNats(
   options: NatsOptions,
   starting: AsyncDisposableStack,
-  onBroken: (what: string) => void,
+  onBroken: (reason: string) => void,
 ): Promise<StackNats> {
   const { directory, nats, onProgress } = options;
   const inboxPrefix = subjects.inbox("cli");
   if (nats !== undefined) {
-    onProgress(`nats-server at ${nats.url}`);
+    onProgress(`using the nats-server at ${nats.url}`);
     const { url, token, secured } = nats;
     if (secured !== undefined) return securedNats(url, secured);
     const natsTokenFile = join(directory, "nats.token");
-    // A file that only the user can read.
     await writeFile(natsTokenFile, token ?? "", { mode: 0o600 });
     return {
       url,
@@ -74,7 +73,7 @@ export async function someNats(
   const keys = await writeKeys(directory);
   const log = join(directory, "nats/nats-server.log");
   const server = await startNats(options, keys, (how) => {
-    onBroken(`nats-server ended (${how}); its log is ${log}`);
+    onBroken(`nats-server ended (${how}). Its log is ${log}`);
   });
   starting.use(server);
   const { url } = server;
@@ -105,7 +104,7 @@ function keyFile(directory: string, user: NatsUserName): string {
   return join(directory, "nkeys", `${user}.nk`);
 }
 
-/** The seed of each user, for this stack only, in a file that only whoever started it can read; returns the public keys. */
+/** Writes a new seed for each user into a file that only the current user can read. Returns the public keys. */
 async function writeKeys(directory: string): Promise<ReadonlyMap<NatsUserName, string>> {
   await mkdir(join(directory, "nkeys"), { recursive: true, mode: 0o700 });
   const keys = new Map<NatsUserName, string>();
@@ -133,6 +132,6 @@ async function startNats(
       onExit(killedBy ?? `exit code ${code ?? "unknown"}`);
     },
   });
-  onProgress(`nats-server ${found.version} (${found.from}) at ${server.url}`);
+  onProgress(`nats-server ${found.version} (${found.from}) listens at ${server.url}`);
   return server;
 }

@@ -9,7 +9,7 @@ const assets = kubeAssets();
 const RESOURCE = { apiVersion: "apps/v1", plural: "deployments", namespace: "default" };
 
 describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? assets.directory : assets.reason})`, () => {
-  it("starts nothing on a cluster in which a Muster is installed, and says where", async () => {
+  it("refuses a cluster in which a Muster is installed, and names its deployments", async () => {
     await using server = await kubeApiServer();
     await using calls = kubeCalls(loadKube(server.kubeconfig));
     await calls.create(RESOURCE, deployment("unlike", { app: "unlike" }));
@@ -18,7 +18,7 @@ describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? asset
     await expect(startWorld({ kubeconfig: server.kubeconfig })).rejects.toThrow(
       /a Muster is installed in it \(deployments default\/session-controller\)/,
     );
-    // One that has been scaled down for good tends nothing.
+    // An installation that is scaled to zero does not conflict.
     await calls.patch(RESOURCE, "session-controller", { kind: "merge", body: { spec: { replicas: 0 } } });
     await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(10_000));
   });

@@ -8,13 +8,13 @@ import type { Replica } from "../src/stack.ts";
 import { startLuckyWorld, type LuckyWorld } from "./lucky-world.ts";
 
 const LONG = { timeoutMs: 120_000, everyMs: 100 };
-/** Longer than any test; it is called back before. */
+/** Longer than any test; the test restarts the service earlier. */
 const AWAY_MS = 3_600_000;
 const ROOM_BYTES = 1_000_000;
 const FILLER = "muster.evt.filler.x.filled";
 const GIB = 1024 ** 3;
 
-describe("while a session, a job, a replica set and a lease are there", { timeout: 400_000 }, () => {
+describe("with a session, a job, a replica set and a lease", { timeout: 400_000 }, () => {
   let nats: TestNats;
   let world: LuckyWorld;
   beforeAll(async () => {
@@ -26,13 +26,13 @@ describe("while a session, a job, a replica set and a lease are there", { timeou
     await nats[Symbol.asyncDispose]();
   }, 60_000);
 
-  it("reserves no more storage than the NATS of an installation has", async () => {
+  it("reserves no more storage than the NATS server of an installation has", async () => {
     const conf = await readFile(join(ROOT, "deploy/nats/nats.conf"), "utf8");
     const allowed = Number(/max_file_store: (\d+)GB/.exec(conf)?.[1]) * GIB;
     expect((await world.storage()).reserved_storage).toBeLessThan(allowed / 1.5);
   });
 
-  it("loses nothing when every service is restarted, one after another", async () => {
+  it("loses nothing when all services are restarted, one after another", async () => {
     for (const replica of world.stack.replicas) {
       const before = replica.current();
       await before.stop();
@@ -41,14 +41,14 @@ describe("while a session, a job, a replica set and a lease are there", { timeou
     await world.expectAllGoesOn("restarted");
   });
 
-  it("refuses new work when NATS is full, says so, and goes on when there is room", async () => {
+  it("refuses new work while the storage of NATS is full, reports it, and continues when space is free", async () => {
     const { storage } = await world.storage();
     await nats.kill();
     await nats.start(storage + ROOM_BYTES);
     await fill(world);
     await until("a submission is refused", () => world.submit("refused").then(() => false, isLimit), LONG);
     await until(
-      "it is counted",
+      "the refusal is counted",
       async () => /_count\{[^}]*error_type="limit_exceeded"/.test(await metricsOf(world, "session-controller")),
       LONG,
     );
@@ -56,7 +56,7 @@ describe("while a session, a job, a replica set and a lease are there", { timeou
     await world.expectAllGoesOn("roomy");
   });
 
-  it("goes on from a backup when the volume of NATS is lost, and runs nothing twice", async () => {
+  it("continues from a backup when the volume of NATS is lost, and runs nothing twice", async () => {
     const file = join(world.directory, "backup");
     await world.cli(`backup ${file}`);
     const ended = new Map(world.stack.replicas.map((replica) => [replica, replica.current()]));
@@ -74,12 +74,12 @@ describe("while a session, a job, a replica set and a lease are there", { timeou
 });
 
 async function readyAgain(replica: Replica, before: Child): Promise<void> {
-  await until(`${replica.service} is started again`, () => replica.current() !== before, LONG);
+  await until(`${replica.service} is restarted`, () => replica.current() !== before, LONG);
   const { timeoutMs } = LONG;
   await serviceReady(replica.current(), { timeoutMs, signal: AbortSignal.timeout(timeoutMs) });
 }
 
-/** Until not even a small message fits. */
+/** Fills the storage until not even a small message fits. */
 async function fill(world: LuckyWorld): Promise<void> {
   for (const bytes of [ROOM_BYTES / 4, 5000, 50]) {
     await until(`${bytes} bytes do not fit`, async () => (await world.send(FILLER, bytes)).includes("insufficient"), {

@@ -24,13 +24,13 @@ describe.skipIf(missing !== undefined)(
     let env: NodeJS.ProcessEnv;
     const kubectl = async (words: string) =>
       (await promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: 64 * 1024 * 1024 })).stdout;
-    /** Without hooks, whose Job nobody would run here. */
+    /** Without hooks: no controller runs their Job here. */
     const install = (verb: "install" | "upgrade", values: object, namespace = SYSTEM) =>
       helm([verb, "muster", CHART, "--namespace", namespace, "--no-hooks", "--take-ownership", ...given(values)], env);
 
     beforeAll(async () => {
       server = await kubeApiServer();
-      // Without a home kubectl keeps what it has read of a server in the directory that it was started in.
+      // Without a home directory, kubectl writes its discovery cache into the working directory.
       home = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
       env = { ...processEnv(), KUBECONFIG: server.kubeconfig, HOME: home.path };
       await kubectl(`create namespace ${SYSTEM}`);
@@ -41,10 +41,10 @@ describe.skipIf(missing !== undefined)(
       await home.remove();
     });
 
-    it("refuses another number of servers of NATS than there are, and goes there by the steps of the docs", async () => {
+    it("refuses to change the number of NATS servers in place, and changes it by the steps of the docs", async () => {
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
       await install("install", { "nats.replicas": 1 });
-      // Nobody makes claims here.
+      // No StatefulSet controller makes claims here.
       await writeFile(join(directory.path, "claim.json"), JSON.stringify(claimOf("data-nats-0")));
       await kubectl(`apply -f ${directory.path}/claim.json`);
       const differs = /nats.replicas is 3, and NATS was installed with 1: .*docs\/beyond-one-cluster.md/;
@@ -54,7 +54,7 @@ describe.skipIf(missing !== undefined)(
       await expect(install("upgrade", { "nats.replicas": 3, "defaults.replicas": 0 })).rejects.toThrow(differs);
 
       await kubectl(`-n ${SYSTEM} delete statefulset nats`);
-      const empty = /claim data-nats-0 is that of a NATS with another number .* job-controller, .*defaults.replicas=0/;
+      const empty = /claim data-nats-0 belongs to a NATS with another number .* job-controller, .*defaults.replicas=0/;
       await expect(install("upgrade", { "nats.replicas": 3 })).rejects.toThrow(empty);
       await install("upgrade", { "nats.replicas": 3, "defaults.replicas": 0 });
       await install("upgrade", { "nats.replicas": 3, "defaults.replicas": 2 });
@@ -63,13 +63,13 @@ describe.skipIf(missing !== undefined)(
       );
     });
 
-    it("is installed as the docs say where the definitions are there already, and again in another namespace", async () => {
+    it("is installed as documented where the definitions exist already, and then in another namespace", async () => {
       const docs = await readFile(join(ROOT, "docs/real-cluster.md"), "utf8");
       const [line = ""] = /^helm install muster .*$/m.exec(docs) ?? [];
       const words = line.replace("deploy/helm/muster", CHART).replace(" --wait", "").split(" ").slice(1);
       await kubectl("delete crd jobs.muster.dev --ignore-not-found");
       await kubectl(`apply --server-side --force-conflicts -f ${join(ROOT, "deploy/crds")}`);
-      // What services outside the cluster were given stands there, too.
+      // The accounts and roles of services outside the cluster exist, too.
       await grantAccess(server.kubeconfig, join(home.path, "access"), { more: ["slices.yaml"] });
       const unasked = words.filter((word) => word !== "--take-ownership");
       await expect(helm([...unasked, "--no-hooks"], env)).rejects.toThrow(/invalid ownership metadata/);
@@ -82,14 +82,14 @@ describe.skipIf(missing !== undefined)(
       await helm(["uninstall", "muster", "--namespace", "other", "--no-hooks"], env);
     });
 
-    it("takes no rights away from a Muster in another namespace, unless that one is named", async () => {
+    it("takes no rights from a Muster in another namespace, unless takeOverFrom names it", async () => {
       await kubectl("create namespace second");
       await install("install", {});
       const second = (values: object) => install("install", values, "second");
       const subject = () => kubectl("get clusterrolebinding muster-watcher -o jsonpath={.subjects[*].namespace}");
-      const told = /Binding muster-[a-z-]+ .* accounts in "muster-system".*takeOverFrom=muster-system/;
-      await expect(second({})).rejects.toThrow(told);
-      await expect(second({ takeOverFrom: "other" })).rejects.toThrow(told);
+      const refusal = /Binding muster-[a-z-]+ .* accounts in "muster-system".*takeOverFrom=muster-system/;
+      await expect(second({})).rejects.toThrow(refusal);
+      await expect(second({ takeOverFrom: "other" })).rejects.toThrow(refusal);
       await expect(second({ services: onlyService("watcher") })).rejects.toThrow(/ClusterRoleBinding muster-watcher/);
       expect(await subject()).toBe(SYSTEM);
       await second({ takeOverFrom: SYSTEM });
@@ -97,19 +97,21 @@ describe.skipIf(missing !== undefined)(
       await helm(["uninstall", "muster", "--namespace", "second", "--no-hooks"], env);
     });
 
-    it("does not leave the NATS that it has for another one, unless the state is said to be there", async () => {
+    it("does not switch to another NATS, unless nats.movedTo confirms that the state has moved", async () => {
       const url = "tls://nats.example.org:4222";
       const external = { "nats.enabled": false, "nats.url": url };
       await install("install", {});
-      const told = /nats.url is tls:\/\/nats.example.org:4222, and .* StatefulSet nats .*nats.movedTo=tls:\/\/nats/;
-      await expect(install("upgrade", external)).rejects.toThrow(told);
-      await expect(install("upgrade", { ...external, "nats.movedTo": "tls://elsewhere:4222" })).rejects.toThrow(told);
+      const refusal = /nats.url is tls:\/\/nats.example.org:4222, and .* StatefulSet nats .*nats.movedTo=tls:\/\/nats/;
+      await expect(install("upgrade", external)).rejects.toThrow(refusal);
+      await expect(install("upgrade", { ...external, "nats.movedTo": "tls://elsewhere:4222" })).rejects.toThrow(
+        refusal,
+      );
       expect(await kubectl(`-n ${SYSTEM} get statefulset -o name`)).toContain("statefulset.apps/nats");
       await install("upgrade", { ...external, "nats.movedTo": url });
       await install("upgrade", external);
       await helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
 
-      // One of the user's, which has the same name by chance.
+      // The user's own StatefulSet may have the same name.
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
       const objects = await render(SYSTEM);
       const [nats] = objects.filter((each): each is V1StatefulSet => each.kind === "StatefulSet");
@@ -120,7 +122,7 @@ describe.skipIf(missing !== undefined)(
       await kubectl(`-n ${SYSTEM} delete statefulset nats`);
     });
 
-    it("gets a larger volume of NATS by the steps of the docs", async () => {
+    it("enlarges the volume of NATS by the steps of the docs", async () => {
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
       const docs = await readFile(join(ROOT, "docs/operations.md"), "utf8");
       const [, steps = ""] = /### A larger volume\n[^]*?```sh\n([^]*?)```/.exec(docs) ?? [];
@@ -142,7 +144,7 @@ describe.skipIf(missing !== undefined)(
           env,
         );
       await install("install", {});
-      // Who makes volumes, binds claims, and lets go of what is orphaned, is not there.
+      // No controller here makes volumes, binds claims, or orphans dependents.
       const provisioner = "muster.dev/test";
       const large = { apiVersion: "storage.k8s.io/v1", kind: "StorageClass", metadata: { name: "large" }, provisioner };
       await writeFile(join(directory.path, "class.json"), JSON.stringify({ ...large, allowVolumeExpansion: true }));
@@ -157,15 +159,15 @@ describe.skipIf(missing !== undefined)(
       await kubectl(`-n ${SYSTEM} delete statefulset nats --cascade=orphan --wait=false`);
       await kubectl(`-n ${SYSTEM} patch statefulset nats --patch {"metadata":{"finalizers":null}}`);
       await upgraded();
-      const asked = "-o jsonpath={.spec.resources.requests.storage}";
-      expect(await kubectl(`-n ${SYSTEM} get pvc data-nats-0 ${asked}`)).toBe("20Gi");
+      const requested = "-o jsonpath={.spec.resources.requests.storage}";
+      expect(await kubectl(`-n ${SYSTEM} get pvc data-nats-0 ${requested}`)).toBe("20Gi");
       const template = "-o jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}";
       expect(await kubectl(`-n ${SYSTEM} get statefulset nats ${template}`)).toBe("20Gi");
       expect(await kubectl(`-n ${SYSTEM} get configmap nats -o yaml`)).toContain("max_file_store: 16GB");
     });
 
-    it("leaves no account that may make Secrets behind where the keys could not be made, and the job for its log", async () => {
-      // Nobody runs the job.
+    it("leaves no account that may create Secrets when the keys cannot be made, and keeps the job for its log", async () => {
+      // No controller runs the job.
       const words = ["install", "muster", CHART, "--namespace", SYSTEM, "--take-ownership", "--timeout", "3s"];
       await expect(helm([...words, ...given({})], env)).rejects.toThrow(/pre-install/);
       const left = await kubectl(
@@ -178,20 +180,23 @@ describe.skipIf(missing !== undefined)(
     it.each([
       [1, 3],
       [3, 1],
-    ])("has Kubernetes refuse it where nobody asked the cluster: %i, then %i", async (before, after) => {
-      await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
-      const apply = async (replicas: number): Promise<void> => {
-        const file = join(directory.path, `${replicas}.json`);
-        const objects = await render(SYSTEM, { "nats.replicas": replicas });
-        const [nats] = objects.filter((each): each is V1StatefulSet => each.kind === "StatefulSet");
-        await writeFile(file, JSON.stringify(nats));
-        await kubectl(`apply --server-side -f ${file}`);
-      };
-      await apply(before);
-      await expect(apply(after)).rejects.toThrow(/updates to statefulset spec .* are forbidden/);
-      await apply(before);
-      await kubectl(`-n ${SYSTEM} delete statefulset nats`);
-    });
+    ])(
+      "lets Kubernetes refuse another number of servers where the chart cannot query the cluster: %i, then %i",
+      async (before, after) => {
+        await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
+        const apply = async (replicas: number): Promise<void> => {
+          const file = join(directory.path, `${replicas}.json`);
+          const objects = await render(SYSTEM, { "nats.replicas": replicas });
+          const [nats] = objects.filter((each): each is V1StatefulSet => each.kind === "StatefulSet");
+          await writeFile(file, JSON.stringify(nats));
+          await kubectl(`apply --server-side -f ${file}`);
+        };
+        await apply(before);
+        await expect(apply(after)).rejects.toThrow(/updates to statefulset spec .* are forbidden/);
+        await apply(before);
+        await kubectl(`-n ${SYSTEM} delete statefulset nats`);
+      },
+    );
   },
 );
 

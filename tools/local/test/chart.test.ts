@@ -17,7 +17,7 @@ import { CHART, given, helm, helmMissing, render } from "./helm.ts";
 type RulesFile = { readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[] };
 
 const missing = await helmMissing();
-/** Everything that can be asked for. */
+/** Values that enable every option. */
 const ALL = {
   "services.node-scaler.enabled": true,
   "services.provision-engine.enabled": true,
@@ -35,7 +35,7 @@ describe.skipIf(missing !== undefined)(
   `the Helm chart${missing === undefined ? "" : ` (skipped: ${missing})`}`,
   { timeout: 120_000 },
   () => {
-    it("is what helm takes for a good one, and refuses values that it does not know", async () => {
+    it("passes helm lint, and refuses unknown values", async () => {
       expect(await helm(["lint", "--strict", CHART])).toContain("0 chart(s) failed");
       const refused = [
         { replicas: 3 },
@@ -55,15 +55,15 @@ describe.skipIf(missing !== undefined)(
       }
     });
 
-    it("refuses to go without any value that has a default, as with those of an older release", async () => {
+    it("refuses to render without a value that has a default, such as with the values of an older release", async () => {
       const values = parse(await readFile(join(CHART, "values.yaml"), "utf8")) as object;
       const leaves = leavesOf(values).filter((path) => !/^(services|defaults\.resources|nats\.resources)\./.test(path));
       expect(leaves).toContain("nats.syncInterval");
       const without = (paths: readonly string[]) =>
         render("here", Object.fromEntries(paths.map((path) => [path, null]))).then(() => "rendered", String);
-      const told = await without(leaves);
+      const refusal = await without(leaves);
       const lines = /at '([^']*)': missing propert(?:y|ies) (.*)/g;
-      const missed = [...told.matchAll(lines)].flatMap(([, at = "", names = ""]) =>
+      const missed = [...refusal.matchAll(lines)].flatMap(([, at = "", names = ""]) =>
         [...names.matchAll(/'([^']+)'/g)].map(([, name]) => `${at}/${name}`.slice(1).replaceAll("/", ".")),
       );
       expect(missed.toSorted()).toEqual(leaves.toSorted());
@@ -72,7 +72,7 @@ describe.skipIf(missing !== undefined)(
       for (const name of sections) expect(whole).toContain(`'${name}'`);
     });
 
-    it("has the names of the installation wherever deploy/kubernetes has its own", async () => {
+    it("has the namespaces of the installation wherever deploy/kubernetes has its own", async () => {
       const text = JSON.stringify(await render("here", ALL));
       expect(text).not.toMatch(/muster-system|"namespace":"(default|machines)"/);
       const standard = await render("muster-system");
@@ -83,7 +83,7 @@ describe.skipIf(missing !== undefined)(
       { release: "default", work: "work", machines: "machines" },
       { release: "machines", work: "muster-system", machines: "default" },
       { release: "muster-work", work: "machines", machines: "muster-system" },
-    ])("takes a name for a place, whatever places the files name: $release, $work, $machines", async (place) => {
+    ])("replaces a namespace only where a namespace stands: $release, $work, $machines", async (place) => {
       const renderedAs = (names: typeof place) =>
         render(names.release, { ...ALL, workNamespace: names.work, "nodeScaler.machinesNamespace": names.machines });
       const unlike = { release: "name-of-release", work: "name-of-work", machines: "name-of-machines" };
@@ -91,15 +91,15 @@ describe.skipIf(missing !== undefined)(
         /name-of-(release|work|machines)/g,
         (_, which: keyof typeof place) => place[which],
       );
-      // Of what stands in ConfigMaps, which are hashed into annotations, only the names differ.
+      // Annotations hash the ConfigMaps, in which only the names differ.
       const withoutHashes = (text: string): string => text.replaceAll(/[0-9a-f]{64}/g, "");
       expect(withoutHashes(JSON.stringify(await renderedAs(place)))).toEqual(withoutHashes(expected));
     });
 
-    it("asks for the registry of the images, which no public one has, and names what npm run images pushes there", async () => {
+    it("requires the registry of the images, and names the images that `npm run images` pushes", async () => {
       const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
       await expect(render("here", { "image.repository": "" })).rejects.toThrow(
-        /image.repository is empty: .* image.repository=registry.example.com\/muster; `npm run images -- --repository/,
+        /image.repository is empty: .* image.repository=registry.example.com\/muster\. `npm run images -- --repository/,
       );
       const objects = await render("here", { "image.repository": "registry.example.com/muster" });
       const pulled = objects.filter(isDeployment).flatMap(({ spec }) => spec?.template.spec?.containers ?? []);
@@ -108,7 +108,7 @@ describe.skipIf(missing !== undefined)(
       expect(pulled.map(({ image }) => image)).toEqual(built);
     });
 
-    it("installs what may change nodes or namespaces of the whole cluster only where it is asked for, and says how", async () => {
+    it("installs rights on nodes or namespaces of the whole cluster only on request, and shows how", async () => {
       const installed = (objects: readonly KubeObject[]) =>
         objects
           .filter(isDeployment)
@@ -135,37 +135,37 @@ describe.skipIf(missing !== undefined)(
       );
     });
 
-    it("says how to get the command line without a clone, by an image of the installation", async () => {
+    it("shows how to get the command line without a clone, from an image of the installation", async () => {
       const notes = await helm(["install", "muster", CHART, "--dry-run=client", "--namespace", "here", ...given({})]);
       expect(notes).toMatch(
         /alias muster='docker run .* registry\.example\.com\/muster\/cli:[\d.]+'\n {2}muster doctor/,
       );
     });
 
-    it("refuses to put the services beside the work", async () => {
-      const told = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
-      await expect(render("default")).rejects.toThrow(told);
+    it("refuses to run the services in the namespace of the work", async () => {
+      const refusal = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
+      await expect(render("default")).rejects.toThrow(refusal);
       await expect(render("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
       const named = render("muster-system", { workNamespace: "muster-system" });
-      await expect(named).rejects.toThrow(/Set workNamespace to where/);
+      await expect(named).rejects.toThrow(/Set workNamespace to the namespace/);
     });
 
-    it("refuses JetStream less room than all services reserve in it", async () => {
+    it("refuses a JetStream limit below the storage that all services reserve", async () => {
       const little = { "nats.maxFileStore": "4GB" };
       const all = { ...little, "services.provision-engine.enabled": true };
-      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/i);
+      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/);
       await render("here", little);
     });
 
     it(
-      "says that it is not whole where a file is missing, is empty, or is a link that became text",
+      "reports an incomplete chart where a file is missing, is empty, or is a link that became text",
       { timeout: 60_000 },
       async () => {
         await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
         const copy = join(directory.path, "muster");
         await cp(CHART, copy, { recursive: true, dereference: true });
         const files = (await readdir(join(copy, "files"), { recursive: true })).filter((name) => /\.\w+$/.test(name));
-        // The definitions of Kubeflow's own kinds are for the local stack.
+        // Only the local stack installs the definitions of Kubeflow's kinds.
         const unused = /compose\.conf$|(namespace|prometheus.compose|kubeflow\.org_(mpi|pytorch|tf)jobs)\.yaml$/;
         const used = files.filter((name) => !unused.test(name));
         expect(used.length).toBeGreaterThan(15);
@@ -175,7 +175,9 @@ describe.skipIf(missing !== undefined)(
           const text = await readFile(file, "utf8");
           if (index % 3 === 0) await rm(file);
           else await writeFile(file, index % 3 === 1 ? "\n" : `../../../${name}`);
-          await expect(render("here", ALL, copy), name).rejects.toThrow(`not whole: files/${name} is missing or empty`);
+          await expect(render("here", ALL, copy), name).rejects.toThrow(
+            `incomplete: files/${name} is missing or empty`,
+          );
           await writeFile(file, text);
         }
       },
@@ -190,13 +192,13 @@ describe.skipIf(missing !== undefined)(
       [{ "nats.persistence.size": "0.5Ti", "nats.maxFileStore": "400GB" }, true],
       [{ "nats.persistence.size": 20000000000 }, true],
       [{ "nats.persistence.size": "5Gi", "nats.persistence.enabled": false }, true],
-    ])("lets JetStream take no more than its volume has: %j", async (values, fits) => {
+    ])("limits JetStream to the size of its volume: %j", async (values, fits) => {
       const rendered = render("here", values);
       if (fits) expect((await rendered).length).toBeGreaterThan(0);
       else await expect(rendered).rejects.toThrow(/nats.maxFileStore is .*, of nats.persistence.size/);
     });
 
-    it("misses the services that are installed, and no other", async () => {
+    it("alerts on missing metrics of the installed services only", async () => {
       const missed = async (values: object) => {
         const monitoring = { prometheusRule: { enabled: true } };
         const objects = await render("here", { monitoring, ...values });
@@ -212,16 +214,16 @@ describe.skipIf(missing !== undefined)(
       };
       const standard = SERVICES.filter((name) => !OPT_IN.includes(name)).toSorted();
       expect(await missed({})).toEqual(standard);
-      const asked = Object.fromEntries(OPT_IN.map((name) => [`services.${name}.enabled`, true]));
-      expect(await missed(asked)).toEqual([...SERVICES].toSorted());
+      const enabled = Object.fromEntries(OPT_IN.map((name) => [`services.${name}.enabled`, true]));
+      expect(await missed(enabled)).toEqual([...SERVICES].toSorted());
       const without = standard.filter((name) => name !== "job-controller");
       expect(await missed({ "services.job-controller.enabled": false })).toEqual(without);
-      // An expression without any is none that Prometheus takes.
+      // Prometheus refuses an expression without a service.
       const none = Object.fromEntries(standard.map((name) => [`services.${name}.enabled`, false]));
       expect(await missed(none)).toBeUndefined();
     });
 
-    it("lets those read the monitoring port of NATS who may read metrics, and nobody where none are named", async () => {
+    it("opens the monitoring port of NATS to the readers of metrics, and to no pod where none are named", async () => {
       const readers = async (metricsFrom: readonly object[]) => {
         const objects = await render("here", { networkPolicy: { metricsFrom } });
         const policy = objects.find(({ kind, metadata }) => kind === "NetworkPolicy" && metadata?.name === "nats");
@@ -235,7 +237,7 @@ describe.skipIf(missing !== undefined)(
       expect(await readers([prometheus])).toEqual([[prometheus]]);
     });
 
-    it("leaves the keys and the authority of a NATS of the user's alone", async () => {
+    it("does not touch the keys and the authority of an external NATS", async () => {
       const external = { "nats.enabled": false, "nats.url": "tls://nats.example.org:4222" };
       const rightsOf = (objects: readonly KubeObject[]): string =>
         JSON.stringify(objects.find((each) => each.kind === "Role" && each.metadata?.name === "muster-keys"));
@@ -259,7 +261,7 @@ describe.skipIf(missing !== undefined)(
       expect(new Set(authorityOf(named))).toEqual(new Set(["nats-authority"]));
     });
 
-    it("gives each service the seed of its own user, and no variable that it does not know", async () => {
+    it("gives each service the seed of its own user, and only variables that it knows", async () => {
       const deployments = (await render("here", ALL)).filter(isDeployment);
       expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...SERVICES].sort());
       const known = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
@@ -276,7 +278,7 @@ describe.skipIf(missing !== undefined)(
       }
     });
 
-    it("configures one NATS server, and three, as nats-server takes it", async () => {
+    it("renders a configuration that nats-server accepts, for one server and for three", async () => {
       const directory = await mkdtemp(join(tmpdir(), "muster-chart-"));
       try {
         const authority = await certificateAuthority("test");
@@ -311,7 +313,7 @@ describe.skipIf(missing !== undefined)(
   },
 );
 
-/** The paths of values that have no others below them. */
+/** The paths of the leaf values. */
 function leavesOf(values: object): readonly string[] {
   return Object.entries(values).flatMap(([name, value]: [string, unknown]) => {
     const isLeaf =

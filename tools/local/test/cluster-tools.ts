@@ -7,18 +7,18 @@ import { processEnv } from "@muster/testkit";
 
 const MAX_BUFFER = 64 * 1024 * 1024;
 
-/** What people have who work with a cluster: kubectl, and a directory of their own. */
+/** The tools of a cluster's operator: kubectl, and a directory. */
 export type ClusterTools = AsyncDisposable & {
-  /** Gone with this. */
+  /** Removed on disposal. */
   readonly directory: string;
   readonly env: NodeJS.ProcessEnv;
-  /** Resolves with what it printed; rejects where it does not end with 0. */
+  /** Resolves with the output; rejects when the exit code is not 0. */
   readonly kubectl: (words: string, input?: object) => Promise<string>;
-  /** A file with this in it. */
+  /** Writes a file with this content; returns its path. */
   readonly fileOf: (name: string, content: object | string) => Promise<string>;
 };
 
-/** Of the cluster that this file names, and of no other. */
+/** Tools for the cluster of this kubeconfig only. */
 export async function clusterTools(kubeconfig: string): Promise<ClusterTools> {
   const temporary = await mkdtempDisposable(join(tmpdir(), "muster-tools-"));
   const directory = temporary.path;

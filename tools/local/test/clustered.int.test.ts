@@ -26,16 +26,16 @@ type StreamInfo = {
   readonly cluster?: { readonly leader?: string; readonly replicas?: readonly { readonly current: boolean }[] };
 };
 
-async function look(connection: Connection, stream: string): Promise<StreamInfo> {
+async function readInfo(connection: Connection, stream: string): Promise<StreamInfo> {
   return (await connection.request(`$JS.API.STREAM.INFO.${stream}`, "", { timeout: 2000 })).json<StreamInfo>();
 }
 
-/** Whatever dies now, another server has all of it. */
+/** Waits until every server has every stream, so that the loss of one loses no message. */
 function untilSafe(connection: Connection): Promise<unknown> {
   return until(
     "three servers have all of every stream",
     async () => {
-      const infos = await Promise.all(STREAMS.map((stream) => look(connection, stream)));
+      const infos = await Promise.all(STREAMS.map((stream) => readInfo(connection, stream)));
       return infos.every(({ config, cluster }) => {
         const others = cluster?.replicas ?? [];
         return config.num_replicas === 3 && others.length === 2 && others.every(({ current }) => current);
@@ -46,7 +46,7 @@ function untilSafe(connection: Connection): Promise<unknown> {
 }
 
 it(
-  "goes on with sessions when a server of three is killed, and then the one that leads the ledger, with keys and TLS",
+  "continues sessions when one of three servers is killed, and then the leader of the ledger's stream, with keys and TLS",
   { timeout: 400_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
@@ -57,10 +57,10 @@ it(
     const world = stack.use(await startWorld({ nats: { url, secured }, env, pools: { drivers: 2, workers: 4 } }));
     const operator = stack.use(await cluster.connect("backup"));
     const leaderOf = (stream: string) =>
-      until(`${stream} has a leader`, async () => (await look(operator, stream)).cluster?.leader, PATIENT);
+      until(`${stream} has a leader`, async () => (await readInfo(operator, stream)).cluster?.leader, PATIENT);
 
-    const told = join(directory, "end");
-    await submit(world, "long", sessionUntilFile(told));
+    const endFile = join(directory, "end");
+    await submit(world, "long", sessionUntilFile(endFile));
     const runs = (session: Parameters<typeof eventNames>[0]) => eventNames(session).includes("RUN");
     await untilSession(world, "long", "runs", runs);
 
@@ -78,7 +78,7 @@ it(
       );
       expect(eventNames(await untilSession(world, name, "is finished", isFinished))).toEqual(GOOD);
     }
-    await writeFile(told, "");
+    await writeFile(endFile, "");
     expect(eventNames(await untilSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
     await expectNothingLeft(world);
   },

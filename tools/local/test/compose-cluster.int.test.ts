@@ -15,8 +15,9 @@ const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 const ACCOUNTS = { apiVersion: "v1", plural: "serviceaccounts", namespace: "muster-system" };
 const PROGRAM = join(ROOT, "tools/local/src/containers/compose-cluster/main.ts");
 
+const SKIPPED = assets.found ? "" : ` (skipped: ${assets.reason})`;
 it.skipIf(!assets.found)(
-  `gives the services of docker-compose.yml their own rights in a cluster, and not those of who gives them, and again when their tokens have ended${assets.found ? "" : ` (skipped: ${assets.reason})`}`,
+  `grants the services of docker-compose.yml only their own rights in a cluster, and renews expired tokens${SKIPPED}`,
   { timeout: 120_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
@@ -57,11 +58,11 @@ it.skipIf(!assets.found)(
     expect((await watcher.list(PODS)).items).toEqual([]);
     await expect(watcher.delete(PODS, "some")).rejects.toThrow(/forbidden/i);
 
-    // Its tokens end with the account; by themselves they would in an hour.
+    // Its tokens expire with the account, and otherwise only after an hour.
     await using admin = kubeCalls(loadKube(server.kubeconfig));
     await admin.delete(ACCOUNTS, "watcher");
-    // The API server believes a token that it has looked at for some seconds more.
-    await until("the token of the watcher has ended", () => watcher.list(PODS).then(() => false, isUnauthorized), {
+    // The API server caches its verdict on a token for some seconds.
+    await until("the token of the watcher has expired", () => watcher.list(PODS).then(() => false, isUnauthorized), {
       timeoutMs: 60_000,
       everyMs: 500,
     });

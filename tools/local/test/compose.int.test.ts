@@ -6,12 +6,12 @@ import { SERVICES } from "@muster/repo/services";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { composeStack, type ComposeStack, whatContainersLack } from "./containers.ts";
+import { composeStack, type ComposeStack, whyNoContainers } from "./containers.ts";
 import { type Ended, muster } from "./muster-run.ts";
-import { linesWith, secretsOfKubeconfig } from "./spoken.ts";
+import { linesWith, secretsOfKubeconfig } from "./quiet-logs.ts";
 
 const TAG = process.env["MUSTER_TAG"] ?? "dev";
-const lack = whatContainersLack([
+const lack = whyNoContainers([
   ...["setup", "dev-cluster", ...SERVICES].map((name) => `muster/${name}:${TAG}`),
   "nats:2.15-alpine",
   "jaegertracing/all-in-one:1.62.0",
@@ -19,7 +19,7 @@ const lack = whatContainersLack([
 const IN_A_SESSION = ["muster", "session-controller", "reservation-manager"];
 const PATIENT = { timeoutMs: 180_000, everyMs: 250 };
 
-/** Its driver ends well once a file is there, and not before. */
+/** A session whose driver succeeds once a file exists. */
 const HELD = (name: string): string => `
 apiVersion: muster.dev/v1
 kind: Session
@@ -57,14 +57,14 @@ describe.skipIf(lack !== undefined)(
 
     beforeAll(async () => {
       stack = await composeStack();
-      // A container that the engine has to start once more, on a machine that is busy, ends the wait of compose and not ours.
-      await until("all of it is healthy", up, { timeoutMs: 300_000 }).catch(async (error: unknown) => {
+      // On a busy machine the engine may restart a container, which ends the wait of compose but not this one.
+      await until("all containers are healthy", up, { timeoutMs: 300_000 }).catch(async (error: unknown) => {
         throw new Error(await stack.compose("logs", "--tail", "20"), { cause: error });
       });
     }, 400_000);
     afterAll(() => stack[Symbol.asyncDispose](), 120_000);
 
-    it("lets the command in by a key that only its user can read, and each service by a key that no other has", async () => {
+    it("authenticates the command line by a key that only its user can read, and each service by a key of its own", async () => {
       expect((await stat(join(stack.directory, "cli.nk"))).mode & 0o077).toBe(0);
       const seeds = await Promise.all(
         SERVICES.map((name) => stack.compose("exec", "-T", name, "cat", "/var/run/muster/nats.nk")),
@@ -75,22 +75,24 @@ describe.skipIf(lack !== undefined)(
       expect(new Set(healthy)).toEqual(new Set(["healthy"]));
     });
 
-    it("runs a session, whose one trace Jaeger shows with every service that had to do with it", async () => {
+    it("runs a session whose single trace in Jaeger has spans of every service involved", async () => {
       expect(await done("run", example("http-benchmark.yaml"))).toContain("requestsPerSecond");
       const query = "/api/traces?service=muster&limit=20&lookback=1h";
       await until(
-        "a trace has a span of each of them",
+        "a trace has a span of each service",
         async () => {
           const { data } = (await (await fetch(stack.jaegerUrl + query)).json()) as JaegerTraces;
           const found = data.filter(({ spans }) => spans.some(({ operationName }) => operationName === "muster run"));
-          const told = found.map(({ processes }) => new Set(Object.values(processes).map((each) => each.serviceName)));
-          return told.some((names) => IN_A_SESSION.every((name) => names.has(name)));
+          const services = found.map(
+            ({ processes }) => new Set(Object.values(processes).map((each) => each.serviceName)),
+          );
+          return services.some((names) => IN_A_SESSION.every((name) => names.has(name)));
         },
         PATIENT,
       );
     });
 
-    it("runs a job, a replica set and a lease to their ends", async () => {
+    it("runs a job, a replica set and a lease to completion", async () => {
       await done("run", example("training-job.yaml"));
       await done("apply", "-f", example("pinned-replica-set.yaml"), "--wait");
       await done("delete", "web", "--force", "--wait");
@@ -101,20 +103,20 @@ describe.skipIf(lack !== undefined)(
       await done("lease", "end", id, "--key-file", key, "--wait");
     });
 
-    it("goes on with a session while NATS, and then the container of every service, is restarted", async () => {
+    it("continues a session while NATS, and then the container of every service, is restarted", async () => {
       const file = join(stack.directory, "held.yaml");
       await writeFile(file, HELD("held"));
       const ended = run("run", file);
       await until("the driver runs", async () => (await run("get", "session", "held")).output.includes("RUN"), PATIENT);
       await stack.compose("restart", "nats");
       for (const service of SERVICES) await stack.compose("restart", service);
-      await until("all of it is healthy again", up, PATIENT);
+      await until("all containers are healthy again", up, PATIENT);
       await stack.compose("exec", "-T", "dev-cluster", "touch", "/tmp/held");
       const { code, output } = await ended;
       expect(code, output).toBe(0);
     });
 
-    it("has a service say that its key is wrong, wait, and go on once it is right", async () => {
+    it("lets a service log that its key is wrong, wait, and continue once it is right", async () => {
       const write = "require('node:fs').writeFileSync('/setup/keys/watcher/nats.nk', process.argv[1])";
       await stack.compose("run", "--rm", "-T", "--entrypoint", "node", "setup", "--eval", write, wrong.seed);
       await stack.compose("restart", "watcher");
@@ -122,31 +124,31 @@ describe.skipIf(lack !== undefined)(
       const refusals = async (): Promise<number[]> =>
         [...(await logs()).matchAll(/"retryInMs":(\d+).*"NATS refuses this service"/g)].map(([, ms]) => Number(ms));
       const waits = await until(
-        "it has said so twice",
+        "the service has logged it twice",
         async () => {
-          const told = await refusals();
-          return told.length >= 2 ? told : undefined;
+          const found = await refusals();
+          return found.length >= 2 ? found : undefined;
         },
         PATIENT,
       );
-      // Half of a second at least, and longer each time: no spinning.
+      // The back-off starts at half a second or more and grows: no busy loop.
       expect(Math.min(...waits)).toBeGreaterThanOrEqual(500);
       expect(await inspect("watcher", "{{.State.Status}} {{.RestartCount}}")).toBe("running 0");
       await stack.compose("run", "--rm", "-T", "setup");
       await until(
-        "it is let in",
+        "the service is connected",
         async () => (await inspect("watcher", "{{.State.Health.Status}}")) === "healthy",
         PATIENT,
       );
     });
 
-    it("has said none of its secrets in any log", async () => {
+    it("writes none of its secrets into a log", async () => {
       const show = "for f in /setup/kept/nkeys/* /setup/kept/*.key /setup/keys/*/nats.nk; do cat $f; done";
-      const read = (what: string) => stack.compose("run", "--rm", "-T", "--entrypoint", "sh", "setup", "-c", what);
+      const read = (script: string) => stack.compose("run", "--rm", "-T", "--entrypoint", "sh", "setup", "-c", script);
       const lines = (await read(show)).split("\n").map((line) => line.trim());
       const kubeconfig = secretsOfKubeconfig(await read("cat /setup/access/kubeconfig"));
       const secrets = [...lines.filter((line) => line !== "" && !line.startsWith("-----")), ...kubeconfig];
-      // Seeds of all users, and the lines of three keys at least.
+      // The seeds of all users, and the lines of at least three keys.
       expect(secrets.length).toBeGreaterThan(SERVICES.length + 5);
       expect(Math.min(...secrets.map(({ length }) => length))).toBeGreaterThan(15);
       const logs = await stack.compose("logs", "--no-color");
@@ -154,14 +156,14 @@ describe.skipIf(lack !== undefined)(
       expect(linesWith([...secrets, wrong.seed], logs.split("\n"))).toEqual([]);
     });
 
-    it("is gone after `down --volumes`: no container, no volume, no network", async () => {
+    it("leaves no container, volume or network after `down --volumes`", async () => {
       await stack.compose("down", "--volumes");
       expect(stack.left()).toEqual([]);
     });
   },
 );
 
-/** The part of the answer of Jaeger's query API that is looked at. */
+/** The part of Jaeger's query response that the test reads. */
 type JaegerTraces = {
   readonly data: readonly {
     readonly spans: readonly { readonly operationName: string }[];

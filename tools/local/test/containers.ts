@@ -17,10 +17,10 @@ const LISTS = [
 const OUTPUT_MAX_BYTES = 64 * 1024 * 1024;
 
 /**
- * Why containers cannot be tested here; undefined where they can. With CI=true they have to be: then it throws, unless MUSTER_TESTS_WITHOUT=compose says that they are left out on
- * purpose.
+ * Returns why containers cannot be tested here; undefined where they can. With CI=true it throws instead, unless MUSTER_TESTS_WITHOUT=compose leaves them out
+ * on purpose.
  */
-export function whatContainersLack(images: readonly string[]): string | undefined {
+export function whyNoContainers(images: readonly string[]): string | undefined {
   const lack = findLack(images);
   if (lack === undefined || process.env["CI"] !== "true") return lack;
   if (process.env["MUSTER_TESTS_WITHOUT"] === "compose") return `${lack}, and MUSTER_TESTS_WITHOUT=compose`;
@@ -29,7 +29,7 @@ export function whatContainersLack(images: readonly string[]): string | undefine
 
 function findLack(images: readonly string[]): string | undefined {
   const engine = spawnSync("docker", ["compose", "version"], { encoding: "utf8" });
-  if (engine.status !== 0) return "there is no docker compose";
+  if (engine.status !== 0) return "docker compose is missing";
   if (spawnSync("docker", ["version"]).status !== 0) return "no Docker engine answers";
   const { status, stderr } = spawnSync("docker", ["image", "inspect", "--format", "ok", ...images], {
     encoding: "utf8",
@@ -38,16 +38,16 @@ function findLack(images: readonly string[]): string | undefined {
   return `${stderr.trim().split("\n").at(-1) ?? ""}; \`npm run images\` builds them`;
 }
 
-/** What docker-compose.yml starts, under a name, on ports and with a folder of its own. */
+/** A project of docker-compose.yml with its own name, ports and folder. */
 export type ComposeStack = AsyncDisposable & {
   readonly directory: string;
   /** The API of Jaeger. */
   readonly jaegerUrl: string;
-  /** With which the command line finds the stack, and sends its spans where the services do. */
+  /** Variables with which the command line finds the stack and sends its spans to the same collector. */
   readonly clientEnv: NodeJS.ProcessEnv;
-  /** Output of `docker compose ...`; rejects with what it said when it fails. */
+  /** Output of `docker compose ...`; rejects with its error output when it fails. */
   readonly compose: (...args: readonly string[]) => Promise<string>;
-  /** What the engine has of it: containers, volumes and networks. */
+  /** The containers, volumes and networks of the project. */
   readonly left: () => readonly string[];
 };
 
@@ -93,7 +93,7 @@ export async function composeStack(): Promise<ComposeStack> {
   };
 }
 
-/** Ports that nobody has at the moment: compose has to be told which. */
+/** Returns free ports, because compose needs fixed ones. */
 export async function freePorts(count: number): Promise<readonly number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
   await Promise.all(servers.map((server) => once(server, "listening")));

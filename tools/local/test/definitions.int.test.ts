@@ -14,8 +14,8 @@ const DIRECTORY = join(ROOT, "deploy/crds");
 const GOING_ON = new AbortController().signal;
 
 for (const server of apiServers(startApiServer)) {
-  describe.skipIf(server.skip)(`definitions that are installed, under ${server.title}`, { timeout: 120_000 }, () => {
-    it("are those that are missing and our own; one of Kubeflow's stays as it is", async () => {
+  describe.skipIf(server.skip)(`installed definitions, under ${server.title}`, { timeout: 120_000 }, () => {
+    it("are the missing ones and Muster's own; a definition of Kubeflow's stays unchanged", async () => {
       await using api = await server.start();
       await using calls = kubeCalls(loadKube(api.kubeconfig));
       const text = await readFile(join(DIRECTORY, "kubeflow.org_tfjobs.yaml"), "utf8");
@@ -24,7 +24,7 @@ for (const server of apiServers(startApiServer)) {
       await calls.create(RESOURCE, { ...foreign, metadata: { name: "tfjobs.kubeflow.org", labels } });
 
       const others = ["jaxjobs.kubeflow.org", "jobs.muster.dev", "mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org"];
-      // The second time finds its own, and writes them again.
+      // The second installation finds its own definitions and rewrites them.
       for (const _time of ["first", "second"])
         expect((await installDefinitions(api.kubeconfig, DIRECTORY, GOING_ON)).toSorted()).toEqual(others);
       const kept = await calls.get<V1CustomResourceDefinition>(RESOURCE, "tfjobs.kubeflow.org");

@@ -8,7 +8,7 @@ import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
-/** Documents that a reader follows on the local stack, and which of their commands are steps: the text of a guide also names commands without their arguments. */
+/** Documents for the local stack, and where their steps stand: the text of a guide also names commands without arguments. */
 const PAGES: readonly (readonly [page: string, steps: "all" | "blocks"])[] = [
   ["README.md", "all"],
   ["examples/README.md", "all"],
@@ -51,7 +51,7 @@ describe("the commands of a document, on the local stack", () => {
 
   const anySession = async (): Promise<string> => (await world.sessions.listSessions({})).sessions[0]?.name ?? "";
 
-  /** Each page begins with a new stack, on which no job has the name of an example. */
+  /** Each page assumes a new stack: no job has the name of an example. */
   const deleteJobs = async (): Promise<void> => {
     await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
     const jobs = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
@@ -67,7 +67,6 @@ describe("the commands of a document, on the local stack", () => {
     { timeout: 300_000 },
     async ({ page, lines, commands }) => {
       await deleteJobs();
-      // A key of its own.
       const home = join(dirname(world.stack.kubeconfig), page.replaceAll("/", "-"));
       const stack = { clientEnv: { ...world.stack.clientEnv, HOME: home } };
       const wrong: string[] = [];
@@ -87,6 +86,6 @@ describe("the commands of a document, on the local stack", () => {
   );
 });
 
-it.each(NOT_RUN)("%s, which does not run here, is in a document: it %s", (pattern) => {
+it.each(NOT_RUN)("a document has the excluded command %s: it %s", (pattern) => {
   expect(pages.flatMap(({ commands }) => commands.map(textOf)).filter((text) => pattern.test(text))).not.toEqual([]);
 });

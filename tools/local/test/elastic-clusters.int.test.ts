@@ -46,7 +46,7 @@ const MAKERS: readonly {
 ];
 
 describe.each(MAKERS)(
-  `a pool that grows by $name on a real kube-apiserver${missing === undefined ? "" : ` (skipped: ${missing})`}`,
+  `an elastic pool of $name on a real kube-apiserver${missing === undefined ? "" : ` (skipped: ${missing})`}`,
   ({ start }) => {
     describe.skipIf(missing !== undefined)("", () => {
       let world: World;
@@ -77,9 +77,9 @@ describe.each(MAKERS)(
       afterAll(() => running.disposeAsync(), 60_000);
 
       const expectEmptyPool = async (): Promise<void> => {
-        await until("no machine is asked for", async () => (await maker.wanted()) === 0, PATIENCE);
+        await until("no machine is requested", async () => (await maker.requested()) === 0, PATIENCE);
         await until(
-          "no node of the pool is left",
+          "the pool has no nodes",
           async () => (await api.listNode({ labelSelector: "pool=elastic" })).items.length === 0,
           PATIENCE,
         );
@@ -88,7 +88,7 @@ describe.each(MAKERS)(
         expect(pools.find(({ name }) => name === "elastic")).toMatchObject({ capacity: 0, elasticMax: 8 });
       };
 
-      it("has exactly the four nodes that a session needs, and none when nothing needs them", LONG, async () => {
+      it("has exactly the four nodes that a session needs, and none afterwards", LONG, async () => {
         await submit(world, "four", elasticSession(0.5));
         const session = await untilSession(world, "four", "is finished", isFinished);
         expect(eventNames(session).at(-1)).toBe("DONE");

@@ -9,9 +9,9 @@ import { ELASTIC, type Elastic } from "../src/elastic.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 const PATIENT = { timeoutMs: 150_000, everyMs: 100 };
-/** Has no machine while nothing is on it. */
+/** Keeps no standby machine. */
 const EMPTY = "elastic";
-/** Has one machine while nothing is on it. */
+/** Keeps one standby machine. */
 const KEPT = "kept";
 const POOLS = ELASTIC.pools.map((pool) => ({ ...pool, idle: "2s" }));
 const STANDBY = [{ instanceType: "small", count: 1 }];
@@ -38,10 +38,10 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
   afterAll(() => stack.disposeAsync(), 60_000);
 
   const poolNow = async (name: string) => (await world.ledger.listPools({})).pools.find((pool) => pool.name === name);
-  /** It has so many machines, and none of them is anybody's. */
+  /** Waits until the pool has this number of machines, all free. */
   const untilPool = (name: string, machines: number) =>
     until(
-      `pool ${name} has ${machines} machines, which are free`,
+      `pool ${name} has ${machines} machines, all free`,
       async () => {
         const { capacity, available, elasticMax } = (await poolNow(name)) ?? {};
         return elasticMax === 8 && capacity === machines && available === machines;
@@ -61,10 +61,10 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
   };
   const scale = (name: string, replicasDesired: number) =>
     farms.scaleReplicaSet({ requestId: `${name}-${replicasDesired}`, name, replicasDesired }, { timeoutMs: 20_000 });
-  /** Its replicas are healthy, each on a machine of its own that is reserved for it. */
+  /** Waits until all replicas are healthy, each on its own reserved machine. */
   const untilHealthy = (name: string, replicas: number) =>
     until(
-      `${name} has ${replicas} healthy replicas on machines of its own`,
+      `${name} has ${replicas} healthy replicas, each on its own machine`,
       async () => {
         const { set } = await farms.getReplicaSet({ name }, { timeoutMs: 5000 });
         const { reservations } = await world.ledger.listReservations({ ownerKind: "replica-set" });
@@ -88,7 +88,7 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
     );
   };
 
-  it("has a machine booted for each replica, and gives back what it leaves, until the pool is empty", async () => {
+  it("boots a machine for each replica, and releases machines that it no longer uses, until the pool is empty", async () => {
     const { launched } = await cloud.counters();
     await apply("web", EMPTY, 3);
     await untilHealthy("web", 3);
@@ -101,7 +101,7 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
     expect((await cloud.counters()).launched - launched).toBe(3);
   });
 
-  it("leaves to a pool, once it is deleted, the machines that this keeps ready", async () => {
+  it("leaves its pool the standby machines when it is deleted", async () => {
     await apply("api", KEPT, 2);
     await untilHealthy("api", 2);
     await remove("api");

@@ -43,11 +43,11 @@ describe("a stack with an elastic pool", () => {
     const { launched, gone } = await cloud.counters();
     return launched - gone;
   };
-  /** Machines, their nodes, and what the ledger says of the pool. */
+  /** Waits until the cloud has no machine, the cluster no node of one, and the ledger an empty pool. */
   const expectEmptyPool = async (): Promise<void> => {
-    await until("no machine is left", async () => (await machinesNow()) === 0, PATIENCE);
+    await until("the cloud has no machine", async () => (await machinesNow()) === 0, PATIENCE);
     await until(
-      "no node of a machine is left",
+      "the cluster has no node of a machine",
       async () => (await api.listNode({ labelSelector: labels.scaledNode })).items.length === 0,
       PATIENCE,
     );
@@ -61,7 +61,7 @@ describe("a stack with an elastic pool", () => {
     return (await cloud.counters()).launched - before;
   };
 
-  it("makes exactly the four machines that a session needs, and ends them when nothing needs them", async () => {
+  it("boots exactly the four machines that a session needs, and ends them afterwards", async () => {
     const launched = await launchedBy(async () => {
       await submit(world, "four", elasticSession(0.5));
       const session = await untilSession(world, "four", "is finished", isFinished);
@@ -72,7 +72,7 @@ describe("a stack with an elastic pool", () => {
     await expectEmptyPool();
   });
 
-  it("makes exactly the four machines of a job's gang", async () => {
+  it("boots exactly the four machines of a job's gang", async () => {
     const file = join(world.stack.kubeconfig, "../job.yaml");
     const containers = [{ name: "main", image: "node:24-bookworm-slim", command: ["node", "-e", "0"] }];
     const worker = { replicas: 4, pool: "elastic", template: { spec: { containers } } };
@@ -91,8 +91,8 @@ describe("a stack with an elastic pool", () => {
     await expectEmptyPool();
   });
 
-  it("leaks no machine, and has none twice, when the node-scaler is killed in the middle of a boot", async () => {
-    // The cloud takes its time: it makes machines that nobody has heard of when the scaler comes back.
+  it("leaks no machine and boots none twice when the node-scaler is killed during a boot", async () => {
+    // The cloud is slow: it makes machines that the restarted scaler does not know.
     await cloud.inject({ id: "slow", match: { calls: ["create"] }, fault: { do: "delay", ms: 700 }, times: 4 });
     const before = (await cloud.counters()).launched;
     await submit(world, "killed", elasticSession(0.5));
@@ -101,7 +101,7 @@ describe("a stack with an elastic pool", () => {
     await scaler?.kill(100);
     const session = await untilSession(world, "killed", "is finished", isFinished);
     expect(eventNames(session).at(-1)).toBe("DONE");
-    // Those of the killed one may have been made once more under other names, and no oftener.
+    // Machines of the killed scaler may be made once more under other names, and not more often.
     expect((await cloud.counters()).launched - before).toBeLessThanOrEqual(8);
     await expectEmptyPool();
   });

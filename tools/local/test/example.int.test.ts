@@ -23,13 +23,13 @@ async function expectExamplesToRun(world: World): Promise<void> {
 }
 
 describe.each(CLUSTERS)("on $on", ({ options }) => {
-  it("runs the examples: one that is done, one that fails on purpose", async () => {
+  it("runs the examples: one succeeds, one fails on purpose", async () => {
     await using world = await startWorld(options);
     await expectExamplesToRun(world);
   });
 });
 
-it("runs the example of a job on the embedded cluster, which knows jobs", async () => {
+it("runs the example of a job on the embedded cluster, which has the definition", async () => {
   await using world = await startWorld();
   await expectJobToRun(world);
 });

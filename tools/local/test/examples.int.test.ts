@@ -11,7 +11,7 @@ const LEASES = ["network", "volume", "container", "kubernetes", "machine", "debu
 
 const ORDER = "lease order -f FILE --wait --key-file KEY";
 
-/** Every file of examples/, in the order in which one needs another: the command that its README has for it, and what that answers. */
+/** Every file of examples/, in the order of their dependencies: the command of its README, the exit code, and the output. */
 const COMMANDS: readonly (readonly [file: string, command: string, code: number, output: RegExp])[] = [
   ["http-benchmark.yaml", "run FILE", 0, /DONE after[^]*requestsPerSecond/],
   ["failing-session.yaml", "run FILE", 1, /COMPONENT_FAILED/],
@@ -22,7 +22,7 @@ const COMMANDS: readonly (readonly [file: string, command: string, code: number,
   ["pinned-replica-set.yaml", "apply -f FILE --wait", 0, /replica-set\/web ready/],
   ["pinned-replica-set-roll.yaml", "roll web -f FILE --minimum 1 --follow", 0, /web-2/],
   ...LEASES.map((type) => [`leases/${type}.yaml`, ORDER, 0, /active/i] as const),
-  // As the file says, the local stack has no image of a zdb.
+  // The local stack has no zdb image, as the file states.
   ["leases/zdb.yaml", ORDER, 1, /PROVISION_ZDB_IMAGE is not set/],
 ];
 
@@ -45,7 +45,7 @@ describe("on the local stack", () => {
   });
 
   it.each(COMMANDS)(
-    "%s does as it stands what its README promises: muster %s",
+    "%s works as its README states: muster %s",
     { timeout: 300_000 },
     async (file, command, code, expected) => {
       const path = join(EXAMPLES, file);

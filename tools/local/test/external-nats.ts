@@ -15,8 +15,8 @@ const AUTHORITY = "authority-of-ours";
 const LABELS = { app: "nats" };
 
 /**
- * A server of NATS beside the chart, on the same cluster: what docs/real-cluster.md says about keys of one's own, with the server's configuration as it comes and names that are not
- * those of the chart. It goes with its namespace.
+ * Starts a NATS server outside the chart on the same cluster, by the steps of docs/real-cluster.md for your own keys. It has the default configuration, and
+ * names that differ from the chart's. Disposal deletes its namespace.
  */
 export async function externalNats(tools: ClusterTools): Promise<NatsForMuster & AsyncDisposable> {
   const { directory, env, kubectl, fileOf } = tools;

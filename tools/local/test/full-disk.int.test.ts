@@ -3,17 +3,18 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { whatContainersLack } from "./containers.ts";
+import { whyNoContainers } from "./containers.ts";
 import { startLuckyWorld } from "./lucky-world.ts";
 import { NATS_IMAGE, smallDiskNats } from "./small-disk.ts";
 
-const lack = whatContainersLack([NATS_IMAGE]);
+const lack = whyNoContainers([NATS_IMAGE]);
 const LONG = { timeoutMs: 120_000, everyMs: 100 };
 const DISK_MEBIBYTES = 24;
 const DISK = "disk of nats is not available";
 
+const SKIPPED = lack === undefined ? "" : ` (skipped: ${lack})`;
 it.skipIf(lack !== undefined)(
-  `names the disk of NATS when it is full, ends no process, loses nothing that was taken, and goes on once NATS is started again with room${lack === undefined ? "" : ` (skipped: ${lack})`}`,
+  `reports a full disk of NATS, ends no process, loses no accepted session, and continues once NATS restarts with free space${SKIPPED}`,
   { timeout: 600_000 },
   async () => {
     await using directory = await mkdtempDisposable(join(tmpdir(), "muster-full-disk-"));
@@ -22,7 +23,7 @@ it.skipIf(lack !== undefined)(
     const processes = world.stack.replicas.map((replica) => replica.current().pid);
     await nats.fill();
 
-    // What still fits into the block of a file is taken.
+    // NATS accepts what still fits into the last block of a file.
     const taken: string[] = [];
     const refusal = async (): Promise<string | false> => {
       const name = `full-${taken.length}`;
@@ -30,9 +31,9 @@ it.skipIf(lack !== undefined)(
       if (refused === undefined) taken.push(name);
       return refused ?? false;
     };
-    expect(await until("a session is not taken", refusal, LONG)).toContain(DISK);
+    expect(await until("a session is refused", refusal, LONG)).toContain(DISK);
     const log = join(dirname(world.stack.kubeconfig), "logs/reservation-manager-0.log");
-    await until("who leads names it", async () => (await readFile(log, "utf8")).includes(DISK), LONG);
+    await until("the leader logs it", async () => (await readFile(log, "utf8")).includes(DISK), LONG);
     expect(await nats.log()).toContain("no space left on device");
 
     await nats.makeRoom();

@@ -7,16 +7,16 @@ import { parseAllDocuments } from "yaml";
 import { ROOT } from "../src/root.ts";
 
 export const CHART = join(ROOT, "deploy/helm/muster");
-/** An installation with everything in it is some hundred kilobytes of text. */
+/** The manifests of a full installation are some hundred kilobytes. */
 const MAX_BUFFER = 64 * 1024 * 1024;
 
-/** Runs helm, and returns what it printed. Rejects with what it said where it fails. */
+/** Runs helm and returns its output. Rejects with its error output when it fails. */
 export async function helm(args: readonly string[], env: NodeJS.ProcessEnv = processEnv()): Promise<string> {
   const { stdout } = await promisify(execFile)("helm", args, { env, maxBuffer: MAX_BUFFER });
   return stdout;
 }
 
-/** Why nothing can be rendered here; undefined where helm is on the PATH. With CI=true it has to be. */
+/** Returns why the chart cannot be rendered here; undefined where helm is on the PATH. Throws without helm where CI=true. */
 export async function helmMissing(): Promise<string | undefined> {
   try {
     await helm(["version"]);
@@ -27,10 +27,10 @@ export async function helmMissing(): Promise<string | undefined> {
   }
 }
 
-/** Where images would be; nothing is pulled from there. */
+/** The registry in the rendered manifests; no image is pulled from it. */
 const REPOSITORY = "registry.example.com/muster";
 
-/** Options of helm that give these values, and where the images are. */
+/** Options of helm for these values and the registry. */
 export function given(values: object): string[] {
   return Object.entries({ "image.repository": REPOSITORY, ...values }).flatMap(([key, value]) => [
     "--set-json",
@@ -38,7 +38,7 @@ export function given(values: object): string[] {
   ]);
 }
 
-/** What the chart makes of these values. */
+/** Renders the chart with these values. */
 export async function render(namespace: string, values: object = {}, chart = CHART): Promise<readonly KubeObject[]> {
   const text = await helm(["template", "muster", chart, "--namespace", namespace, ...given(values)]);
   const objects = parseAllDocuments(text).map((document) => document.toJS() as KubeObject | null);

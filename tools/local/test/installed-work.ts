@@ -2,8 +2,8 @@ import { WORK } from "./installed-world.ts";
 import { FOR_EVER } from "./lease-programs.ts";
 
 const IMAGE = "node:24-bookworm-slim";
-/** Goes on until the file is there, and ends well. */
-const UNTIL_TOLD = `
+/** Exits with 0 once the file exists. */
+const UNTIL_FILE = `
   process.once("SIGTERM", () => process.exit(0));
   setInterval(() => { if (require("node:fs").existsSync("/tmp/end")) process.exit(0); }, 200);
 `;
@@ -15,8 +15,8 @@ const container = (program: string) => ({
   command: ["node", "--eval", program],
 });
 
-/** A worker, and a driver that goes on until it is told to end, or runs this program. */
-export function session(name: string, pool = "steady", driver = UNTIL_TOLD) {
+/** A worker, and a driver that runs until the test ends it, or runs this program. */
+export function session(name: string, pool = "steady", driver = UNTIL_FILE) {
   const component = { pool, image: IMAGE, command: ["node", "--eval", FOR_EVER] };
   return {
     apiVersion: "muster.dev/v1",
@@ -33,9 +33,9 @@ export function session(name: string, pool = "steady", driver = UNTIL_TOLD) {
   };
 }
 
-/** One member, on a machine of the pool. */
+/** A job with one member, on a machine of the pool. */
 export function job(name: string, pool: string) {
-  const template = { spec: { terminationGracePeriodSeconds: 2, containers: [container(UNTIL_TOLD)] } };
+  const template = { spec: { terminationGracePeriodSeconds: 2, containers: [container(UNTIL_FILE)] } };
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
@@ -44,7 +44,7 @@ export function job(name: string, pool: string) {
   };
 }
 
-/** One replica, on a node of the pool. */
+/** A set with one replica, on a node of the pool. */
 export function replicaSet(name: string, pool: string) {
   const template = { spec: { terminationGracePeriodSeconds: 2, containers: [container(FOR_EVER)] } };
   const spec = { podId: name, replicas: 1, nodeSelector: `pool=${pool}`, allocationStrategy: "Dynamic", template };

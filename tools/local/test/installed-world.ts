@@ -11,10 +11,10 @@ import { forwardPort } from "./port-forward.ts";
 
 export const SYSTEM = "muster-system";
 export const WORK = "muster-work";
-/** Where the server of NATS and the drivers are; its node is never stopped. */
+/** The pool of the NATS server and the drivers; its node is never stopped. */
 const DRIVERS = "drivers";
 
-/** Values of the installation: what a node that is gone means comes after seconds, not after minutes. */
+/** Values of the installation: a lost node has consequences after seconds, not minutes. */
 const VALUES = {
   workNamespace: WORK,
   image: { repository: "muster", tag: "dev" },
@@ -28,7 +28,7 @@ const VALUES = {
   },
 };
 
-/** Muster as its chart installs it on a cluster of the user's. */
+/** Muster, installed by its chart on the user's cluster. */
 export type InstalledWorld = AsyncDisposable & {
   readonly kubectl: ClusterTools["kubectl"];
   readonly fileOf: ClusterTools["fileOf"];
@@ -41,23 +41,23 @@ export type InstalledWorld = AsyncDisposable & {
   readonly uninstall: () => Promise<void>;
 };
 
-/** A server of NATS for Muster. */
+/** A NATS server for Muster. */
 export type NatsForMuster = {
   /** `nats` of the chart's values. */
   readonly values: object;
   readonly at: { readonly namespace: string; readonly service: string };
-  /** The seed of the user `cli`, and who signs the server's certificate. Asked once Muster is installed. */
+  /** The seed of the user `cli`, and the authority of the server's certificate. Called once Muster is installed. */
   readonly credentials: () => Promise<{ readonly seed: string; readonly authority: string }>;
 };
 
 export type Installation = {
-  /** Of the cluster, with all rights. */
+  /** Kubeconfig with all rights. */
   readonly kubeconfig: string;
-  /** Further values, such as where the images are. */
+  /** More values, such as the registry. */
   readonly valuesFile: string | undefined;
-  /** Of the provision-engine. */
+  /** Variables of the provision-engine. */
   readonly leaseEnv: Readonly<Record<string, string>>;
-  /** A server of somebody else's; default: that of the chart. */
+  /** An external server; default: the chart's. */
   readonly nats?: NatsForMuster;
 };
 
@@ -124,7 +124,7 @@ async function chartNats(
   };
 }
 
-/** As the chart's notes say. Returns the variables of the command line. */
+/** Follows the notes of the chart. Returns the variables of the command line. */
 async function reachNats(
   { at, credentials }: NatsForMuster,
   { env, fileOf }: Pick<ClusterTools, "env" | "fileOf">,

@@ -15,26 +15,26 @@ import { leaseRun, type LeaseRun } from "./lease-run.ts";
 import { type Request, type Seen, steadyRequests } from "./steady-requests.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
-/** Commands for a shell that stop the kubelet of $NODE, and let it go on. */
+/** Shell commands that stop and start the kubelet of $NODE. */
 const STOP = process.env["MUSTER_E2E_STOP_NODE"];
 const START = process.env["MUSTER_E2E_START_NODE"];
 const PATIENCE = { timeoutMs: 180_000, everyMs: 300 };
 const LONG = { timeout: 600_000 };
-/** Until a service that lost NATS has it back, and its lead with it. */
+/** Time in which a service reconnects to NATS and regains its lead. */
 const SETTLED_MS = 10_000;
 const NODES_STOP =
-  "goes on with all four when the kubelets of their nodes stop" +
+  "continues all four when the kubelets of their nodes stop" +
   (STOP === undefined || START === undefined
     ? " (skipped: MUSTER_E2E_STOP_NODE and _START_NODE name no commands)"
     : "");
 
 type Items<Kind> = { readonly items: readonly Kind[] };
 
-describe.skipIf(real === undefined)("Muster as its chart installs it on the real cluster", LONG, () => {
+describe.skipIf(real === undefined)("Muster, installed by its chart on the real cluster", LONG, () => {
   let world: InstalledWorld;
-  /** The nodes that pools are made of; pool `workers` at the beginning and at the end. */
+  /** The nodes that the tests divide into pools; all are in pool `workers` before and after. */
   let workers: readonly string[] = [];
-  /** Where the leased container runs, where the session's worker does, and one that is free. */
+  /** The node of the leased container, the node of the session's worker, and a free one. */
   const nodes = { busy: "", steady: "", free: "" };
   let leases: LeaseRun;
   const stack = new AsyncDisposableStack();
@@ -44,14 +44,14 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     return items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
   };
   const drivers = (): Promise<readonly V1Pod[]> => podsOf(`-n ${WORK} -l muster.dev/component-kind=driver`);
-  /** The one pod that runs there; undefined: there is none yet. */
+  /** The single running pod; undefined before it runs. */
   const running = async (where: string): Promise<V1Pod | undefined> =>
     (await podsOf(where)).find(({ status }) => status?.phase === "Running");
   const jobPod = (): Promise<V1Pod | undefined> => running(`-n ${WORK} -l muster.dev/owner-kind=job`);
   const setPod = (): Promise<V1Pod | undefined> => running(`-n ${WORK} -l pod_id=kept`);
   const leasePods = async (): Promise<readonly V1Pod[]> => [
     ...(await podsOf("-A -l muster.dev/lease")),
-    // Those of its user carry no label of ours.
+    // Pods of the lease's user carry no label of Muster.
     ...(await podsOf(`-n muster-lease-${leases.idOf("kubernetes")}`)),
   ];
   const runningWork = async (): Promise<readonly (string | undefined)[]> =>
@@ -59,7 +59,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
       .filter(({ status }) => status?.phase === "Running")
       .map(({ metadata }) => metadata?.uid)
       .sort();
-  /** The same pods as before, and everybody who is asked for them knows them. */
+  /** The same pods run, and every service reports them. */
   const expectAllRun = async (before: readonly (string | undefined)[]): Promise<void> => {
     expect(before).toHaveLength(7);
     const isReady = async (): Promise<boolean> => /READY/.test(await world.muster("get replica-set kept"));
@@ -78,14 +78,14 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     const leaseEnv = {
       ...disks.env,
       ...storeEnv({ image: LEASE_IMAGE, hasDisk: true }),
-      // Each node of that cluster is in a pool; the disks of leases are on nodes of these.
+      // Each node of this cluster is in a pool; the disks of leases are on nodes of these pools.
       PROVISION_CONTAINER_POOLS: "busy,drivers",
-      // Users of slices are here, and not in the cluster.
+      // Users of slices connect from outside the cluster.
       PROVISION_KUBERNETES_URL: loadKube(kubeconfig).getCurrentCluster()?.server ?? "",
     };
     const valuesFile = process.env["MUSTER_E2E_VALUES"];
     world = stack.use(await installMuster({ kubeconfig, valuesFile, leaseEnv }));
-    leases = stack.use(await leaseRun({ kubeconfig, isWhole: true, pool: "leased", muster: world.muster }));
+    leases = stack.use(await leaseRun({ kubeconfig, isRealCluster: true, pool: "leased", muster: world.muster }));
     const { items } = await world.json<Items<V1Node>>("get nodes -l pool=workers");
     workers = items.map(({ metadata }) => metadata?.name ?? "");
     expect(workers.length).toBeGreaterThanOrEqual(4);
@@ -109,7 +109,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     await leases.order();
     await leases.replacePods();
     const { spec } = await until("the leased container runs", leasePod, PATIENCE);
-    expect(spec?.nodeName, "it is where its disk is").toBe(nodes.busy);
+    expect(spec?.nodeName, "it is on the node of its disk").toBe(nodes.busy);
 
     await world.muster(`run --detach ${await world.fileOf("session.json", session("kept"))}`);
     await world.kubectl("apply -f -", job("kept", "busy"));
@@ -119,11 +119,11 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     expect((await until("the set runs", setPod, PATIENCE)).spec?.nodeName).toBe(nodes.busy);
   });
 
-  it("is upgraded without its NATS while they run, touches none of them, and refuses no request", async () => {
+  it("upgrades the services while the work runs, touches no pod of it, and refuses no request", async () => {
     const before = await runningWork();
     const services = async (): Promise<(string | undefined)[]> =>
       (await podsOf(`-n ${SYSTEM} -l app.kubernetes.io/name!=nats`))
-        .filter((pod) => !isStranger(pod))
+        .filter((pod) => !isIntruder(pod))
         .map(({ metadata }) => metadata?.uid);
     const old = new Set(await services());
     expect(old.size).toBeGreaterThan(10);
@@ -136,13 +136,13 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     const seen = await requests.end();
     expect(seen.away).toEqual([]);
     expect(seen.requests.filter(({ refused }) => refused !== undefined)).toEqual([]);
-    expectKept(seen, await requests.there());
+    expectKept(seen, await requests.existing());
     await expectAllRun(before);
   });
 
-  it("is upgraded with its NATS while they run, touches none of them, and loses no request", async () => {
+  it("upgrades the services and NATS while the work runs, touches no pod of it, and loses no request", async () => {
     const keyOfBackup = `-n ${SYSTEM} get secret muster-nats-nkeys -o jsonpath={.data.backup\\.nk}`;
-    // As if it had been installed before there was this user.
+    // Like an installation from before this user existed.
     await world.kubectl(
       `-n ${SYSTEM} patch secret muster-nats-nkeys --type json --patch [{"op":"remove","path":"/data/backup.nk"}]`,
     );
@@ -155,20 +155,20 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
       nats: { resources: { requests: { cpu: "201m" } } },
     });
     await until("all pods of all services and of NATS are new", async () => {
-      const now = (await podsOf(`-n ${SYSTEM}`)).filter((pod) => !isStranger(pod));
+      const now = (await podsOf(`-n ${SYSTEM}`)).filter((pod) => !isIntruder(pod));
       return now.length > 1 && now.every(({ metadata }) => !old.has(metadata?.uid));
     });
     expect(await world.kubectl(keyOfBackup)).not.toBe("");
-    expectHarmless(await requests.end(), await requests.there());
+    expectHarmless(await requests.end(), await requests.existing());
     await expectAllRun(before);
   });
 
-  it("goes on with them when it is uninstalled and installed again", async () => {
+  it("continues the work after it is uninstalled and reinstalled", async () => {
     const before = await runningWork();
     const volume = `-n ${SYSTEM} get persistentvolumeclaim data-nats-0 -o jsonpath={.spec.volumeName}`;
     const claimed = await world.kubectl(volume);
     await world.uninstall();
-    await until("NATS is gone", async () => (await podsOf(`-n ${SYSTEM}`)).every(isStranger), PATIENCE);
+    await until("NATS is gone", async () => (await podsOf(`-n ${SYSTEM}`)).every(isIntruder), PATIENCE);
     await world.install();
     expect(await world.kubectl(volume)).toBe(claimed);
     await expectAllRun(before);
@@ -195,7 +195,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
         PATIENCE,
       );
       expect((await sessionOf(world)).phase).toBe("RUN");
-      // What ran there runs on: the session comes to its end, though nobody there says so.
+      // The pods on the stopped nodes still run: the session ends although their kubelets report nothing.
       await end(world, await drivers());
       await until("the session is done", async () => (await sessionOf(world)).phase === "DONE", PATIENCE);
     } finally {
@@ -206,7 +206,7 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     expect(await leases.phaseOf("container")).toBe("ACTIVE");
   });
 
-  it("ends them, and nothing of them is left", async () => {
+  it("ends the work and leaves no pod of it", async () => {
     if ((await sessionOf(world)).phase !== "DONE") await end(world, await drivers());
     await until("the session is done", async () => (await sessionOf(world)).phase === "DONE", PATIENCE);
     const member = await until("the job runs", jobPod, PATIENCE);
@@ -216,37 +216,37 @@ describe.skipIf(real === undefined)("Muster as its chart installs it on the real
     await world.muster("delete kept --force --wait");
     await leases.end();
     await until(
-      "no pod is left",
+      "all pods are gone",
       async () => [...(await podsOf(`-n ${WORK}`)), ...(await leasePods())].length === 0,
       PATIENCE,
     );
   });
 
-  it("says whose key is wrong, is not ready, and tries again without spinning", async () => {
+  it("logs whose key is wrong, is not ready, and retries with a back-off", async () => {
     const lines = await until(
-      "it has tried twice",
+      "the service has retried",
       async () => {
-        const log = await world.kubectl(`-n ${SYSTEM} logs deployment/stranger`);
-        const said = log.split("\n").filter((line) => /NATS refuses this service/.test(line));
-        return said.length > 1 && said;
+        const log = await world.kubectl(`-n ${SYSTEM} logs deployment/intruder`);
+        const refusals = log.split("\n").filter((line) => /NATS refuses this service/.test(line));
+        return refusals.length > 1 && refusals;
       },
       PATIENCE,
     );
     const times = lines.map((line) => Date.parse((JSON.parse(line) as { readonly time: string }).time));
     expect(times.every((time, at) => at === 0 || time - (times[at - 1] ?? 0) >= 500)).toBe(true);
-    const [pod] = await podsOf(`-n ${SYSTEM} -l app=stranger`);
+    const [pod] = await podsOf(`-n ${SYSTEM} -l app=intruder`);
     expect(pod?.status?.containerStatuses?.map(({ ready, restartCount }) => [ready, restartCount])).toEqual([
       [false, 0],
     ]);
-    await world.kubectl(`-n ${SYSTEM} delete deployment,secret stranger --cascade=foreground`);
+    await world.kubectl(`-n ${SYSTEM} delete deployment,secret intruder --cascade=foreground`);
   });
 
-  it("leaves what the guide says when it is uninstalled, and nothing else", async () => {
+  it("leaves only the documented objects when it is uninstalled", async () => {
     await world.uninstall();
     const left = async (namespace: string): Promise<readonly string[]> => {
       const kinds = (await world.kubectl("api-resources --verbs=list --namespaced -o name")).trim().split("\n");
-      const asked = kinds.filter((kind) => !/^(events|pods\.metrics)/.test(kind)).join(",");
-      const found = await world.kubectl(`-n ${namespace} get ${asked} -o name`);
+      const listed = kinds.filter((kind) => !/^(events|pods\.metrics)/.test(kind)).join(",");
+      const found = await world.kubectl(`-n ${namespace} get ${listed} -o name`);
       return found
         .trim()
         .split("\n")
@@ -273,8 +273,8 @@ async function sessionOf(world: InstalledWorld): Promise<{ readonly phase: strin
   return JSON.parse(await world.muster("get sessions kept -o json")) as { readonly phase: string };
 }
 
-/** No request failed but while NATS was away, and those that did may be made again; what was acknowledged is there, once. */
-function expectHarmless({ requests, away, acknowledged }: Seen, there: Seen["acknowledged"]): void {
+/** Requests failed only while NATS was unreachable, and all of these may be retried. Every acknowledged object exists exactly once. */
+function expectHarmless({ requests, away, acknowledged }: Seen, existing: Seen["acknowledged"]): void {
   expect(away).not.toEqual([]);
   const isHarmless = ({ startMs, endMs, refused }: Request): boolean =>
     refused === undefined ||
@@ -282,32 +282,32 @@ function expectHarmless({ requests, away, acknowledged }: Seen, there: Seen["ack
       isRetryable(refused.fault) &&
       away.some(({ fromMs, toMs }) => endMs >= fromMs && startMs <= toMs + SETTLED_MS));
   expect(requests.filter((request) => !isHarmless(request))).toEqual([]);
-  expectKept({ acknowledged }, there);
+  expectKept({ acknowledged }, existing);
 }
 
-/** What was acknowledged is there, once. */
-function expectKept({ acknowledged }: Pick<Seen, "acknowledged">, there: Seen["acknowledged"]): void {
+/** Every acknowledged object exists exactly once. */
+function expectKept({ acknowledged }: Pick<Seen, "acknowledged">, existing: Seen["acknowledged"]): void {
   for (const kind of ["sets", "sessions"] as const) {
     expect(acknowledged[kind].length).toBeGreaterThan(10);
-    expect([...there[kind]].sort()).toEqual([...acknowledged[kind]].sort());
+    expect([...existing[kind]].sort()).toEqual([...acknowledged[kind]].sort());
   }
 }
 
-/** What these pods wait for, to end well. */
+/** Creates the file that these pods wait for to exit with 0. */
 async function end(world: InstalledWorld, pods: readonly V1Pod[]): Promise<void> {
   for (const { metadata } of pods) {
     await world.kubectl(`-n ${WORK} exec ${metadata?.name ?? ""} -- touch /tmp/end`);
   }
 }
 
-/** A watcher that comes with a key which NATS does not know. */
+/** A watcher with a key that NATS does not know. */
 async function givenWrongKey(world: InstalledWorld): Promise<void> {
   const { spec } = await world.json<V1Deployment>(`-n ${SYSTEM} get deployment watcher`);
-  const text = JSON.stringify(spec?.template.spec).replaceAll("muster-nats-nkeys", "stranger");
-  const metadata = { name: "stranger", namespace: SYSTEM };
+  const text = JSON.stringify(spec?.template.spec).replaceAll("muster-nats-nkeys", "intruder");
+  const metadata = { name: "intruder", namespace: SYSTEM };
   const stringData = { "watcher.nk": makeNkey().seed };
   await world.kubectl("apply -f -", { apiVersion: "v1", kind: "Secret", metadata, stringData });
-  const labels = { app: "stranger" };
+  const labels = { app: "intruder" };
   const template = { metadata: { labels }, spec: JSON.parse(text) as object };
   const deployment = { replicas: 1, selector: { matchLabels: labels }, template };
   await world.kubectl("apply -f -", { apiVersion: "apps/v1", kind: "Deployment", metadata, spec: deployment });
@@ -317,6 +317,6 @@ async function shell(command: string | undefined, node: string): Promise<void> {
   await promisify(execFile)("sh", ["-c", command ?? ""], { env: { ...processEnv(), NODE: node } });
 }
 
-function isStranger({ metadata }: V1Pod): boolean {
-  return metadata?.labels?.["app"] === "stranger";
+function isIntruder({ metadata }: V1Pod): boolean {
+  return metadata?.labels?.["app"] === "intruder";
 }

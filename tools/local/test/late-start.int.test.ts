@@ -14,14 +14,14 @@ import { writePoolsFile } from "../src/elastic.ts";
 
 const PATIENT = { timeoutMs: 120_000, everyMs: 100 };
 const ROOT = join(import.meta.dirname, "../../..");
-/** What each of these follows at the API server before it is ready; the others follow nothing there. */
+/** The readiness check of each service that watches the API server before it is ready; the others watch nothing. */
 const FIRST_LISTS: Partial<Record<ServiceName, string>> = {
   watcher: "[-]view the first list of pods is not complete",
   "job-controller": "[-]kinds the API server has not answered yet which kinds of job it has",
 };
 
 it(
-  "every service waits for NATS without a leader, then for an API server that refuses and hangs, says so, and becomes ready with them",
+  "every service waits for a leader of NATS, then for an API server that refuses and hangs, reports it, and becomes ready with them",
   { timeout: 400_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
@@ -73,7 +73,7 @@ it(
   },
 );
 
-/** An address that nothing listens at, or where connections hang, or reach the API server; and a kubeconfig that names it. */
+/** An address that refuses connections, lets them hang, or forwards them to the API server, and a kubeconfig for it. */
 async function closedGate(kubeconfig: string, copy: string) {
   const text = await readFile(kubeconfig, "utf8");
   const target = Number(/https:\/\/127\.0\.0\.1:(\d+)/.exec(text)?.[1]);
@@ -113,7 +113,7 @@ async function closedGate(kubeconfig: string, copy: string) {
   };
 }
 
-/** What the node-scaler scales, from machines that are away, too. */
+/** Pools of the node-scaler; their cloud is unreachable, too. */
 async function cloudThatIsAway(directory: string): Promise<Record<string, string>> {
   const tokenFile = join(directory, "cloud.token");
   await writeFile(tokenFile, "token", { mode: 0o600 });

@@ -1,14 +1,14 @@
 import { kubeCalls, loadKube } from "@muster/kube";
 import { localDisk } from "./local-disk.ts";
 
-/** By types of disk: pools on whose first nodes they are. */
+/** Pools by disk type; each disk is on the first node of its pool. */
 const POOLS = { ssd: "workers", hdd: "drivers" };
 
-/** A disk of each type on a real cluster, each in a class of its own. */
+/** A disk of each type on a real cluster, each with its own storage class. */
 export type LeaseDisks = AsyncDisposable & {
-  /** With which an engine uses them. */
+  /** Variables with which an engine uses them. */
   readonly env: Readonly<Record<string, string>>;
-  /** Node of the one that volumes are on. */
+  /** The node of the disk for volumes. */
   readonly node: string;
 };
 

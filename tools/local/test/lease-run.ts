@@ -8,17 +8,17 @@ import { labels } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect } from "vitest";
 import { LEASE_CASES } from "./lease-cases.ts";
-import { holders, PATIENCE, type LeaseWorld, type Result, type Where } from "./lease-sight.ts";
+import { holders, PATIENCE, type LeaseWorld, type Result, type Where } from "./active-lease.ts";
 import { muster } from "./muster-run.ts";
 import type { World } from "./stack-world.ts";
 
 const TYPES = Object.keys(LEASE_CASES) as LeaseType[];
-/** Whose pods keep what they write on a disk. */
+/** Types whose pods keep data on a disk. */
 const WITH_DISK: readonly LeaseType[] = ["container", "zdb"];
 const LIFE = ["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"];
 const PODS = { apiVersion: "v1", plural: "pods" };
 const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
-/** Of whatever is made for leases. */
+/** Resources that the engine creates for leases. */
 const KINDS = [
   PODS,
   NAMESPACES,
@@ -31,30 +31,32 @@ const KINDS = [
   { apiVersion: "networking.k8s.io/v1", plural: "networkpolicies" },
 ];
 
-type Told = {
+type LeaseJson = {
   readonly id: string;
   readonly phase: string;
   readonly order: { readonly type: LeaseType };
   readonly result?: { readonly state: string; readonly data: string };
 };
 
-/** One lease of each type, of a user of its own. */
+/** One lease of each type, all of one new user. */
 export type LeaseRun = AsyncDisposable & {
   readonly idOf: (type: LeaseType) => string;
   readonly phaseOf: (type: LeaseType) => Promise<string | undefined>;
-  /** Orders them all, waits until they are active, and looks at what is there of each. */
+  /** Orders all leases, waits until they are active, and checks the objects of each. */
   readonly order: () => Promise<void>;
-  /** Deletes the pods that have disks, and waits until others go on with what is on them. */
+  /** Deletes the pods that have disks, and waits until new pods continue with the data. */
   readonly replacePods: () => Promise<void>;
-  /** Ends them all, the network first, which waits for what lives in it; and waits until nothing of them is left and their histories tell it. */
+  /**
+   * Ends all leases, the network first, which waits for the leases in it. Resolves when none of their objects exists and their histories are complete.
+   */
   readonly end: () => Promise<void>;
 };
 
-/** A stack of processes as a world for leases. */
-export function ofStack(world: Pick<World, "stack">, { isWhole }: Pick<LeaseWorld, "isWhole">): LeaseWorld {
+/** Leases on a stack of local processes. */
+export function ofStack(world: Pick<World, "stack">, { isRealCluster }: Pick<LeaseWorld, "isRealCluster">): LeaseWorld {
   return {
     kubeconfig: world.stack.kubeconfig,
-    isWhole,
+    isRealCluster,
     pool: "workers",
     muster: async (words) => {
       const { code, output } = await muster(world, words.split(" "));
@@ -75,10 +77,10 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
   const number = Date.now();
   const idOf = (type: LeaseType): string => `${number}-${TYPES.indexOf(type) + 1}`;
 
-  const told = async (): Promise<readonly Told[]> =>
-    JSON.parse(await world.muster(`lease get --mine --key-file ${key} -o json`)) as Told[];
-  const toldOf = async (type: LeaseType) => (await told()).find(({ order }) => order.type === type);
-  /** As they were told once all were active. */
+  const listLeases = async (): Promise<readonly LeaseJson[]> =>
+    JSON.parse(await world.muster(`lease get --mine --key-file ${key} -o json`)) as LeaseJson[];
+  const leaseOf = async (type: LeaseType) => (await listLeases()).find(({ order }) => order.type === type);
+  /** Results of the leases, once all are active. */
   const results = new Map<LeaseType, Result>();
   const resultOf = (type: LeaseType): Result => results.get(type) ?? {};
   const podsOf = async ({ namespace, lease }: Where): Promise<readonly V1Pod[]> => {
@@ -86,9 +88,9 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
     const { items } = await calls.list<V1Pod & KubeObject>({ ...PODS, namespace }, { query });
     return items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
   };
-  const saidBy = (where: Where): Promise<unknown> =>
+  const outputOf = (where: Where): Promise<unknown> =>
     until(
-      `the pod of ${where.lease ?? where.namespace} has told something`,
+      `the pod of ${where.lease ?? where.namespace} has logged a line`,
       async () => {
         const [pod] = await podsOf(where);
         const container = pod?.spec?.containers[0]?.name ?? "";
@@ -103,16 +105,16 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
   const placeOf = (type: LeaseType) => ({ namespace: String(resultOf(type)["namespace"]), lease: idOf(type) });
   let entered = 0;
 
-  const expectThere = async (type: LeaseType): Promise<void> => {
+  const expectActive = async (type: LeaseType): Promise<void> => {
     const id = idOf(type);
-    await LEASE_CASES[type].expectThere({
+    await LEASE_CASES[type].expectActive({
       world,
       id,
       calls,
       resultOf,
-      saidBy,
+      outputOf,
       result: resultOf(type),
-      said: () => saidBy(placeOf(type)),
+      output: () => outputOf(placeOf(type)),
       secret: (field) => world.muster(`lease get ${id} --secret ${field} --key-file ${key}`),
       enter: async (text) => {
         const file = join(directory, `${++entered}.kubeconfig`);
@@ -131,28 +133,32 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
     const file = join(directory, "leases.yaml");
     await writeFile(file, documents.map((document) => JSON.stringify(document)).join("\n---\n"));
     await world.muster(`lease order -f ${file} --key-file ${key} --wait --timeout 4m`);
-    const active = await told();
+    const active = await listLeases();
     const states = active.map((each) => [each.order.type, each.phase, each.result?.state]);
     expect(states.sort()).toEqual(TYPES.map((type) => [type, "ACTIVE", "ok"]).sort());
     for (const { order, result } of active) results.set(order.type, JSON.parse(result?.data ?? "null") as Result);
-    for (const type of TYPES) await expectThere(type);
+    for (const type of TYPES) await expectActive(type);
   };
   const replacePods = async (): Promise<void> => {
     for (const type of WITH_DISK) {
       const place = placeOf(type);
       for (const { metadata } of await podsOf(place)) await calls.delete({ ...PODS, ...place }, metadata?.name ?? "");
-      const again = async () => ((await saidBy(place)) as { readonly starts: number }).starts === 2;
-      await until(`${type} goes on with its disk`, again, PATIENCE);
+      const isRestarted = async () => ((await outputOf(place)) as { readonly starts: number }).starts === 2;
+      await until(`${type} continues with its disk`, isRestarted, PATIENCE);
     }
   };
   const end = async (): Promise<void> => {
     await world.muster(`lease end ${idOf("network")} --force --key-file ${key}`);
-    expect((await toldOf("volume"))?.phase).toBe("ACTIVE");
+    expect((await leaseOf("volume"))?.phase).toBe("ACTIVE");
     const rest = TYPES.filter((type) => type !== "network");
     await Promise.all(rest.map((type) => world.muster(`lease end ${idOf(type)} --force --key-file ${key}`)));
-    const ended = async () => (await told()).every(({ phase }) => phase === "ENDED");
+    const ended = async () => (await listLeases()).every(({ phase }) => phase === "ENDED");
     await until("all have ended", ended, PATIENCE);
-    await until("nothing of them is there", async () => (await left(calls, TYPES.map(idOf))).length === 0, PATIENCE);
+    await until(
+      "no object of the leases exists",
+      async () => (await leftovers(calls, TYPES.map(idOf))).length === 0,
+      PATIENCE,
+    );
     expect(await holders(world)).not.toContain(`lease/${idOf("machine")}-1`);
     await Promise.all(TYPES.map((type) => expectLife(world, idOf(type))));
   };
@@ -160,7 +166,7 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
   const all = starting.move();
   return {
     idOf,
-    phaseOf: async (type) => (await toldOf(type))?.phase,
+    phaseOf: async (type) => (await leaseOf(type))?.phase,
     order,
     replacePods,
     end,
@@ -168,13 +174,13 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
   };
 }
 
-/** Names of what is there of these leases, in all namespaces, with the volumes that their claims had. */
-async function left(calls: KubeCalls, ids: readonly string[]): Promise<readonly string[]> {
+/** Names of all objects of these leases, in all namespaces, including the volumes of their claims. */
+async function leftovers(calls: KubeCalls, ids: readonly string[]): Promise<readonly string[]> {
   const query = { labelSelector: `${labels.lease} in (${ids.join(",")})` };
   const lists = await Promise.all(KINDS.map((kind) => calls.list<KubeObject>(kind, { query })));
   const found = lists.flatMap(({ items }) => items.map(({ metadata }) => metadata?.name ?? ""));
   const volumes = { apiVersion: "v1", plural: "persistentvolumes" };
-  // The embedded API server knows none.
+  // The embedded API server has no persistent volumes.
   const known = (await unlessMissing(calls.list<V1PersistentVolume & KubeObject>(volumes)))?.items ?? [];
   const claimed = known.filter(({ spec }) => ids.some((id) => spec?.claimRef?.name === `lease-${id}`));
   return [...found, ...claimed.map(({ metadata }) => metadata?.name ?? "")];
@@ -183,9 +189,9 @@ async function left(calls: KubeCalls, ids: readonly string[]): Promise<readonly 
 async function expectLife(world: LeaseWorld, id: string): Promise<void> {
   const life = async (): Promise<readonly string[]> => {
     const events = JSON.parse(await world.muster(`lease history ${id} -o json`)) as { readonly event: string }[];
-    // Whether something was late or in trouble meanwhile is the machine's business.
+    // A slow machine may add events of delays and troubles.
     return events.map(({ event }) => event).filter((event) => LIFE.includes(event));
   };
-  await until(`the end of ${id} is told`, async () => (await life()).includes("DECOMMISSIONED"), PATIENCE);
+  await until(`the history of ${id} has its end`, async () => (await life()).includes("DECOMMISSIONED"), PATIENCE);
   expect(await life()).toEqual(LIFE);
 }

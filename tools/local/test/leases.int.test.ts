@@ -17,11 +17,11 @@ const CONTROLLERS = [
 ];
 const lacking = whatControllersLack();
 
-// On the embedded cluster that is shown by stack.int.test.ts, on a real cluster by installed.int.test.ts, too.
+// stack.int.test.ts covers the embedded cluster, and installed.int.test.ts a real cluster.
 describe.skipIf(lacking !== undefined)(
   `on a real kube-apiserver${lacking === undefined ? "" : ` (${lacking})`}`,
   () => {
-    it("leases one of each type, and leaves nothing of them", { timeout: 600_000 }, async () => {
+    it("leases one of each type, and removes all their objects", { timeout: 600_000 }, async () => {
       await using server = await kubeApiServer();
       await using _controllers = await kubeControllers(server.kubeconfig, CONTROLLERS);
       const pools = [
@@ -31,7 +31,7 @@ describe.skipIf(lacking !== undefined)(
       await using _nodes = await attachNodes({ kubeconfig: server.kubeconfig, pools });
       const env = { ...storeEnv({ image: LEASE_IMAGE, hasDisk: false }), PROVISION_CONTAINER_POOLS: "workers" };
       await using world = await startWorld({ kubeconfig: server.kubeconfig, installDefinitions: true, env });
-      await using run = await leaseRun(ofStack(world, { isWhole: false }));
+      await using run = await leaseRun(ofStack(world, { isRealCluster: false }));
       await run.order();
       await run.end();
     });

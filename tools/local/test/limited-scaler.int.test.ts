@@ -55,17 +55,17 @@ for (const { name, start } of MAKERS) {
       return nodes.find(({ phase }) => phase === muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE);
     };
 
-    it("makes a node, and ends it: cordoned, its pods evicted, and gone", { timeout: 180_000 }, async () => {
-      const first = await until("a node stands by", available, PATIENCE);
+    it("makes a node and ends it: cordons it, evicts its pods, and deletes it", { timeout: 180_000 }, async () => {
+      const first = await until("a standby node exists", available, PATIENCE);
       const node = first.kubernetesNode;
       await world.calls.create(PODS, podOn(node));
-      await until("its pod runs", async () => (await phaseOf(world, "guest")) === "Running", PATIENCE);
+      await until("the pod on it runs", async () => (await phaseOf(world, "guest")) === "Running", PATIENCE);
       await world.nodes.terminateNode({ requestId: "end", name: first.name });
       await until("the pod was evicted", async () => (await phaseOf(world, "guest")) !== "Running", PATIENCE);
       await until("the node is gone", async () => !(await nodeNames(world)).includes(node), PATIENCE);
-      const next = await until("another one stands by", available, PATIENCE);
+      const next = await until("another standby node exists", available, PATIENCE);
       expect(next.kubernetesNode).not.toBe(node);
-      expect(await maker.wanted()).toBeGreaterThanOrEqual(1);
+      expect(await maker.requested()).toBeGreaterThanOrEqual(1);
       expect(await world.refusals()).toEqual([]);
     });
   });
@@ -74,7 +74,7 @@ for (const { name, start } of MAKERS) {
 describe.skipIf(!assets.found)(
   `the rights for ec2 on a real kube-apiserver${assets.found ? "" : ` (skipped: ${assets.reason})`}`,
   () => {
-    it("let the node-scaler make a bootstrap token, and read no secret", { timeout: 180_000 }, async () => {
+    it("let the node-scaler create a bootstrap token, and read no secret", { timeout: 180_000 }, async () => {
       await using server = await kubeApiServer();
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-limited-"));
       const { files: rights } = await grantAccess(server.kubeconfig, directory.path, {
@@ -100,7 +100,7 @@ function podOn(nodeName: string) {
   };
 }
 
-/** Undefined: it is gone. */
+/** The phase of the pod; undefined where it does not exist. */
 async function phaseOf({ calls }: LimitedWorld, name: string): Promise<string | undefined> {
   const { items } = await calls.list<{ metadata?: { name?: string }; status?: { phase?: string } }>(PODS);
   return items.find(({ metadata }) => metadata?.name === name)?.status?.phase;

@@ -18,7 +18,7 @@ const DEFINITIONS = ["deploy/crds/muster.dev_jobs.yaml"];
 
 export type Condition = { readonly type: string; readonly status: string; readonly message?: string };
 
-/** A job of any kind, as tests look at it. */
+/** The fields of a job of any kind that the tests read. */
 export type JobObject = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -27,32 +27,32 @@ export type JobObject = {
   readonly status?: { readonly conditions?: readonly Condition[] };
 };
 
-/** The services as processes, each with only the rights that deploy/kubernetes gives it, on a cluster of the user's. */
+/** The services as processes on the user's cluster, each with only its rights of deploy/kubernetes. */
 export type LimitedWorld = AsyncDisposable & {
-  /** With the rights of the kubeconfig that the cluster was named by. */
+  /** Client with the rights of the cluster's kubeconfig. */
   readonly calls: KubeCalls;
   readonly nodes: Client<typeof NodeService>;
   readonly sessions: Client<typeof SessionService>;
   readonly jobs: Client<typeof JobService>;
-  /** Creates the job, and removes it with everything that it owns at the end. */
+  /** Creates the job; disposal removes it with everything that it owns. */
   createJob(job: JobObject): Promise<void>;
   exists(job: JobObject): Promise<boolean>;
-  /** Waits until the condition is True. Fails as soon as the job has Failed instead. */
+  /** Waits until the condition is True. Rejects as soon as the job fails instead. */
   untilCondition(job: JobObject, type: string): Promise<void>;
-  /** Those that are not over yet, by name. */
+  /** The running pods of the job, by name. */
   runningPods(job: JobObject): Promise<readonly V1Pod[]>;
-  /** Lines of the services' logs that tell of something that the API server did not allow. */
+  /** Log lines of the services about requests that the API server forbids. */
   refusals(): Promise<readonly string[]>;
 };
 
 export type LimitedOptions = {
-  /** Further CustomResourceDefinitions, as files. */
+  /** Files of more CustomResourceDefinitions. */
   readonly definitions?: readonly string[];
-  /** The cluster goes away with the world, so that nothing in it needs to be removed. */
+  /** The cluster ends with the test, so nothing in it needs to be removed. */
   readonly throwaway?: boolean;
-  /** Files of deploy/kubernetes with further rights. */
+  /** Files of deploy/kubernetes that grant more rights. */
   readonly rights?: readonly string[];
-  /** For the services, on top of what they need. */
+  /** More variables for the services. */
   readonly env?: Readonly<Record<string, string>>;
 };
 
@@ -63,7 +63,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
   for (const file of [...DEFINITIONS, ...(more.definitions ?? [])]) await applyAll(calls, await readManifests(file));
   const { files: rights } = await grantAccess(kubeconfig, directory, { more: more.rights ?? [] });
-  // A cluster that others use after this is left without the rights that hold in all of it.
+  // Cluster-wide rights are removed from a cluster that is used afterwards.
   starting.defer(async () => {
     for (const service of SERVICES)
       for (const object of await readManifests(`deploy/kubernetes/${service}.yaml`))
@@ -94,7 +94,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   await Promise.all(children.map((child) => serviceReady(child, { timeoutMs: 60_000, signal })));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const ledger = client(bus, ReservationService);
-  await until("the ledger has heard of the nodes", async () => {
+  await until("the ledger knows the nodes", async () => {
     const { pools } = await ledger.listPools({});
     return pools.some(({ capacity }) => capacity > 0);
   });

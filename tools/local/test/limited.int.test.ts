@@ -15,17 +15,18 @@ const definitions = tfjobs === undefined ? [] : [tfjobs];
 
 const JOB = { timeout: 180_000 };
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
-const TFJOB = `runs a TFJob under Kubeflow's own definition, with the names of TF_CONFIG${tfjobs === undefined ? " (skipped: MUSTER_CRD_FIXTURES names no folder)" : ""}`;
+const SKIPPED = tfjobs === undefined ? " (skipped: MUSTER_CRD_FIXTURES names no folder)" : "";
+const TFJOB = `runs a TFJob under Kubeflow's own definition, with the names of TF_CONFIG${SKIPPED}`;
 
 type Cluster = {
   readonly on: string;
   readonly skip: boolean;
-  /** Whether it has kubelets and controllers of its own. */
+  /** Whether it has its own kubelets and controllers. */
   readonly whole: boolean;
   readonly start: () => Promise<LimitedWorld>;
 };
 
-/** Both check rights (RBAC); only a whole cluster has names for pods, evictions and a garbage collector. */
+/** Both check rights (RBAC). Only a whole cluster has DNS names for pods, evictions and a garbage collector. */
 const CLUSTERS: readonly Cluster[] = [
   ...(real === undefined
     ? []
@@ -58,27 +59,27 @@ async function startOnApiServer(): Promise<LimitedWorld> {
   return { ...world, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-/** Says its name to each of the others, by their names, and is done when all of them have said theirs to it. */
+/** Sends its name to each other pod by DNS name, and exits once it has received the name of each. */
 const GREET = `
   import { connect, createServer } from "node:net";
   const members = (names) => names.map((name) => name.split(":")[0]);
   const all = members(process.env.TF_CONFIG ? Object.values(JSON.parse(process.env.TF_CONFIG).cluster).flat() : JSON.parse(process.env.MUSTER_CLUSTER).worker);
   const others = all.filter((name) => name.split(".")[0] !== process.env.POD_NAME);
   const heard = new Set();
-  const said = new Set();
-  const isDone = () => heard.size === others.length && said.size === others.length;
+  const expected = new Set();
+  const isDone = () => heard.size === others.length && expected.size === others.length;
   const server = createServer((socket) => {
     socket.on("data", (name) => { heard.add(String(name)); socket.end("welcome"); finish(); }).on("error", () => {});
   }).listen(2222);
   const finish = () => { if (isDone()) { console.log("met " + [...heard].sort().join(", ")); server.close(); } };
   const greet = (name) => connect(2222, name)
     .on("connect", function () { this.write(process.env.POD_NAME); })
-    .on("data", () => { said.add(name); finish(); })
+    .on("data", () => { expected.add(name); finish(); })
     .on("error", () => setTimeout(greet, 200, name));
   others.forEach(greet);
 `;
 /** The first name that TF_CONFIG has for workers. */
-const TELL = `console.log(JSON.parse(process.env.TF_CONFIG).cluster.worker[0].split(".")[0]);`;
+const PRINT_NAME = `console.log(JSON.parse(process.env.TF_CONFIG).cluster.worker[0].split(".")[0]);`;
 const WAIT = `process.once("SIGTERM", () => process.exit(0)); setInterval(() => {}, 1000);`;
 
 for (const { on, skip, whole, start } of CLUSTERS) {
@@ -92,7 +93,7 @@ for (const { on, skip, whole, start } of CLUSTERS) {
       expect(await world.refusals()).toEqual([]);
     });
 
-    // On a whole cluster that is shown by what the chart installs there.
+    // The tests of the chart cover it on a whole cluster.
     if (!whole) {
       it("runs a session that ends without a warning", { timeout: 120_000 }, async () => {
         const name = unique("session");
@@ -110,21 +111,21 @@ for (const { on, skip, whole, start } of CLUSTERS) {
         expect(session.warnings).toEqual([]);
       });
 
-      it("runs a job that a user submits, tells its log and events, and removes it in time", JOB, async () => {
+      it("runs a job, serves its log and events, and removes it after its time to live", JOB, async () => {
         const { spec, ...job } = gang(unique("gang"), `console.log("done");`);
         const manifestJson = JSON.stringify({ ...job, spec: { ...spec, runPolicy: { ttlSecondsAfterFinished: 5 } } });
         const { name } = job.metadata;
         await world.jobs.submitJob({ requestId: name, manifestJson });
         await world.untilCondition({ ...job, spec }, "Succeeded");
         expect(await logOf(world, "Job", name)).toBe("done\n");
-        await until("the events tell of a pod", async () => {
+        await until("an event names a pod", async () => {
           const { events } = await world.jobs.listJobEvents({ key: { kind: "Job", name } });
           return events.some(({ reason }) => reason === "SuccessfulCreatePod");
         });
         await until(`${name} is removed`, async () => !(await world.exists({ ...job, spec })), { timeoutMs: 60_000 });
       });
 
-      it("makes a pod that is deleted by force anew, on its machine", JOB, async () => {
+      it("recreates a pod that is deleted by force, on its machine", JOB, async () => {
         const job = gang(unique("kept"), WAIT);
         await world.createJob(job);
         const before = await untilThreeRun(world, job);
@@ -135,8 +136,8 @@ for (const { on, skip, whole, start } of CLUSTERS) {
           `${name} runs again`,
           async () => {
             const running = await world.runningPods(job);
-            const again = running.find(({ metadata }) => metadata?.name === name);
-            return running.length === 3 && again?.metadata?.uid !== first?.metadata?.uid && running;
+            const recreated = running.find(({ metadata }) => metadata?.name === name);
+            return running.length === 3 && recreated?.metadata?.uid !== first?.metadata?.uid && running;
           },
           { timeoutMs: 120_000, everyMs: 100 },
         );
@@ -147,7 +148,7 @@ for (const { on, skip, whole, start } of CLUSTERS) {
     }
 
     if (whole) {
-      it("guards the pods of a gang from eviction", JOB, async () => {
+      it("protects the pods of a gang from eviction", JOB, async () => {
         const job = gang(unique("guarded"), WAIT);
         await world.createJob(job);
         const [first] = await untilThreeRun(world, job);
@@ -159,7 +160,7 @@ for (const { on, skip, whole, start } of CLUSTERS) {
         await world.untilCondition(job, "Failed");
       });
 
-      it("runs a gang whose pods find each other by name", JOB, async () => {
+      it("runs a gang whose pods reach each other by name", JOB, async () => {
         const job = gang(unique("names"), GREET);
         await world.createJob(job);
         await world.untilCondition(job, "Succeeded");
@@ -170,11 +171,13 @@ for (const { on, skip, whole, start } of CLUSTERS) {
 
     it.skipIf(tfjobs === undefined)(TFJOB, JOB, async () => {
       const name = unique("tf");
-      const [program, said] = whole ? [GREET, `met ${name}-ps-0, ${name}-worker-1\n`] : [TELL, `${name}-worker-0\n`];
+      const [program, expected] = whole
+        ? [GREET, `met ${name}-ps-0, ${name}-worker-1\n`]
+        : [PRINT_NAME, `${name}-worker-0\n`];
       const job = tfjob(name, program);
       await world.createJob(job);
       await world.untilCondition(job, "Succeeded");
-      expect(await logOf(world, "TFJob", name)).toBe(said);
+      expect(await logOf(world, "TFJob", name)).toBe(expected);
     });
   });
 }

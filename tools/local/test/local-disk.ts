@@ -4,7 +4,7 @@ import { type KubeCalls, type KubeObject, unlessMissing } from "@muster/kube";
 const CLASSES = { apiVersion: "storage.k8s.io/v1", plural: "storageclasses" };
 const VOLUMES = { apiVersion: "v1", plural: "persistentvolumes" };
 
-/** A directory of one node, as a volume in a class of its own. */
+/** A directory of one node, as a volume with its own storage class. */
 export type LocalDisk = AsyncDisposable & {
   readonly storageClass: string;
   readonly node: string;
@@ -12,8 +12,8 @@ export type LocalDisk = AsyncDisposable & {
 };
 
 /**
- * A directory below /tmp of the first node of the pool, by name, as whoever keeps a cluster gives local disks. It goes, with what is on it, when whoever has claimed it lets it go, or with
- * this. Nothing sees to it that no more than `storage` is written there.
+ * Offers a directory below /tmp of the pool's first node as a local volume. It is removed, with its content, when its claim is deleted, or on disposal. The
+ * limit `storage` is not enforced.
  */
 export async function localDisk(
   calls: KubeCalls,

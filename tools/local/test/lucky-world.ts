@@ -28,7 +28,7 @@ const LONG = { timeoutMs: 120_000, everyMs: 100 };
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 const JOBS = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
-/** Of the session three, of the job and of the set one each. */
+/** Three pods of the session, and one each of the job and the set. */
 const PODS_OF_ALL = 5;
 const PATIENCE = { timeoutMs: 20_000 };
 
@@ -37,24 +37,24 @@ type JobObject = {
   readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 };
 
-/** A stack with one of each kind of work, which lasts until it is told to end. */
+/** A stack with one of each kind of work, which runs until the test ends it. */
 export type LuckyWorld = AsyncDisposable & {
   readonly stack: Stack;
   readonly directory: string;
-  /** Runs a command, which has to end well. */
+  /** Runs a command; rejects when the exit code is not 0. */
   cli(line: string): Promise<string>;
   submit(name: string): Promise<void>;
-  /** What NATS says to a request of its API, and to a message of so many bytes. */
+  /** The reply of NATS to an API request, and to a message of this size. */
   ask(subject: string, body: object): Promise<string>;
   send(subject: string, bytes: number): Promise<string>;
   storage(): Promise<{ readonly storage: number; readonly reserved_storage: number }>;
-  /** The same pods run, every kind of work says that it is well, and a new session runs to its end. */
+  /** Checks that the same pods run, every kind of work is healthy, and a new session runs to its end. */
   expectAllGoesOn(name: string): Promise<void>;
-  /** Tells all of it to end: it does, well, and once. */
+  /** Ends all work, and checks that each ends successfully and once. */
   expectGoodEnd(): Promise<void>;
 };
 
-/** On this NATS, which is the caller's to harm. */
+/** Uses the caller's NATS server, which the caller may break. */
 export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-luck-"))).path;
@@ -63,7 +63,7 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
   const bus = starting.use(await connectNats({ ...world.stack.nats, name: "test" }));
   const calls = starting.use(kubeCalls(loadKube(world.stack.kubeconfig)));
   const farms = client(bus, FarmService);
-  const told = join(directory, "end");
+  const endFile = join(directory, "end");
   const key = join(directory, "key");
   const cli = async (line: string): Promise<string> => {
     const { code, output } = await muster(world, line.split(" "));
@@ -71,10 +71,10 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
     return output;
   };
 
-  await submit(world, "long", sessionUntilFile(told));
-  const job = jobUntilFile(told);
+  await submit(world, "long", sessionUntilFile(endFile));
+  const job = jobUntilFile(endFile);
   await client(bus, JobService).submitJob({ requestId: "train", manifestJson: JSON.stringify(job) }, PATIENCE);
-  await until("the farm takes the set", () => farms.applyReplicaSet(webSet(), PATIENCE).then(() => true), LONG);
+  await until("the farm accepts the set", () => farms.applyReplicaSet(webSet(), PATIENCE).then(() => true), LONG);
   await orderLease(cli, directory, key);
   const before = await until(
     "all pods run",
@@ -98,22 +98,22 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
     storage: async () => JSON.parse(await ask("$JS.API.INFO", {})) as { storage: number; reserved_storage: number },
     expectAllGoesOn: async (name) => {
       const taken = () => submit(world, name, smallSession({ driverSeconds: 0 })).then(() => true);
-      await until(`session ${name} is taken`, taken, LONG);
+      await until(`session ${name} is accepted`, taken, LONG);
       expect(eventNames(await untilSession(world, name, "is finished", isFinished))).toEqual(GOOD);
       expect(eventNames(await untilSession(world, "long", "answers", () => true))).toEqual(GOOD.slice(0, -1));
       await until("the set is healthy", () => isHealthy(farms), LONG);
       expect(JSON.parse(await cli(`lease get --mine --key-file ${key} -o json`))).toMatchObject([{ phase: "ACTIVE" }]);
       await until("only the pods from before run", async () => same(await runningPods(calls), before), LONG);
     },
-    expectGoodEnd: () => endAll({ world, calls, farms, cli, told, key }),
+    expectGoodEnd: () => endAll({ world, calls, farms, cli, endFile, key }),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
 
 const PATIENCE_OF_NATS = { timeout: 10_000 };
 
-function jobUntilFile(told: string) {
-  const containers = [{ name: "main", image: "scripted", command: ["node", "-e", untilFile(told)] }];
+function jobUntilFile(endFile: string) {
+  const containers = [{ name: "main", image: "scripted", command: ["node", "-e", untilFile(endFile)] }];
   const replicaSpecs = { worker: { replicas: 1, pool: "workers", template: { spec: { containers } } } };
   const spec = { runPolicy: { cleanPodPolicy: "All" }, replicaSpecs };
   return { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "train" }, spec };
@@ -160,11 +160,11 @@ async function endAll(parts: {
   readonly calls: KubeCalls;
   readonly farms: Client<typeof FarmService>;
   readonly cli: (line: string) => Promise<string>;
-  readonly told: string;
+  readonly endFile: string;
   readonly key: string;
 }): Promise<void> {
-  const { world, calls, farms, cli, told, key } = parts;
-  await writeFile(told, "");
+  const { world, calls, farms, cli, endFile, key } = parts;
+  await writeFile(endFile, "");
   expect(eventNames(await untilSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
   await until(
     "the job has succeeded",

@@ -8,28 +8,28 @@ import { taints } from "@muster/proto";
 import { type TestKubeApiServer, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
 
-/** What makes the machines of a cluster, and what of it a test looks at. */
+/** A provider that makes machines for a cluster, and its state for the tests. */
 export type MachineMaker = AsyncDisposable & {
-  /** For the node-scaler's file of pools. */
+  /** The provider's entry in the pools file of the node-scaler. */
   readonly provider: Readonly<Record<string, unknown>>;
   /** Names of all machines that ever became nodes. */
   readonly joined: ReadonlySet<string>;
-  /** Objects by which machines are asked for. */
-  readonly wanted: () => Promise<number>;
+  /** Number of objects that request machines. */
+  readonly requested: () => Promise<number>;
 };
 
-/** Nodes of an API server's cluster, each a kubelet that runs pods as local processes. */
+/** Nodes of a cluster; each is a kubelet that runs pods as local processes. */
 type Nodes = AsyncDisposable & {
   readonly joined: ReadonlySet<string>;
   readonly join: (name: string, labels: Readonly<Record<string, string>>) => Promise<string>;
   readonly leave: (name: string) => Promise<void>;
 };
 
-/** Of the MachineDeployments, as the manifest of the scaler's rights names it. */
+/** Namespace of the MachineDeployments in the manifest of the scaler's rights. */
 const NAMESPACE = "machines";
-/** As nodes are born, which the scaler opens. */
+/** The startup taint of new nodes, which the scaler removes. */
 const CLOSED = [{ key: taints.startup, effect: "NoSchedule" }] as const;
-/** Other kubelets of the same machine have the first ones. */
+/** Other kubelets of this machine use the lower addresses. */
 const FIRST_INDEX = 100;
 
 async function startNodes(server: TestKubeApiServer): Promise<Nodes> {
@@ -67,7 +67,7 @@ async function startNodes(server: TestKubeApiServer): Promise<Nodes> {
   };
 }
 
-/** Installs Karpenter's own definition and plays its part. */
+/** Installs Karpenter's own definition and simulates Karpenter. */
 export async function startKarpenter(server: TestKubeApiServer, fixtures: string): Promise<MachineMaker> {
   await using starting = new AsyncDisposableStack();
   const calls = starting.use(kubeCalls(loadKube(server.kubeconfig)));
@@ -85,12 +85,12 @@ export async function startKarpenter(server: TestKubeApiServer, fixtures: string
       nodeClass: { group: "karpenter.k8s.aws", kind: "EC2NodeClass", name: "default" },
     },
     joined: nodes.joined,
-    wanted: async () => (await calls.list(claims)).items.length,
+    requested: async () => (await calls.list(claims)).items.length,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
 
-/** Installs Cluster API's own definitions and plays its part. */
+/** Installs Cluster API's own definitions and simulates its controllers. */
 export async function startClusterApi(server: TestKubeApiServer, fixtures: string): Promise<MachineMaker> {
   await using starting = new AsyncDisposableStack();
   const calls = starting.use(kubeCalls(loadKube(server.kubeconfig)));
@@ -115,7 +115,7 @@ export async function startClusterApi(server: TestKubeApiServer, fixtures: strin
       deployments: [{ name: "elastic-small", pool: "elastic", instanceType: "small" }],
     },
     joined: nodes.joined,
-    wanted: async () => (await calls.list(machines)).items.length,
+    requested: async () => (await calls.list(machines)).items.length,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
@@ -131,7 +131,7 @@ async function define(
 ): Promise<void> {
   for (const file of files) {
     const definitions = await readManifests(file);
-    // Webhooks of theirs are not running here.
+    // Their webhooks do not run here.
     await applyAll(
       calls,
       definitions.map((definition) => {

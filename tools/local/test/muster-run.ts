@@ -4,14 +4,14 @@ import { join, resolve } from "node:path";
 import { ROOT } from "../src/root.ts";
 import type { World } from "./stack-world.ts";
 
-/** Runs `muster run` on a file, from the root of the repository, against the stack; returns what it printed and how it ended. */
+/** Runs `muster run` on a file, from the root of the repository, against the stack; returns the output and the exit code. */
 export function musterRun(world: World, file: string): Promise<Ended> {
   return muster(world, ["run", resolve(ROOT, file)]);
 }
 
 export type Ended = { readonly code: number; readonly output: string };
 
-/** The same of any command; `interruptAt`: Ctrl-C once the output matches. */
+/** Runs any command. With `interruptAt`, sends SIGINT once the output matches. */
 export async function muster(
   world: { readonly stack: Pick<World["stack"], "clientEnv"> },
   args: readonly string[],

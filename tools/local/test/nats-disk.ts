@@ -7,12 +7,12 @@ const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
 const PODS = { apiVersion: "v1", plural: "pods" };
 const IMAGE = "node:24-bookworm-slim";
 const PATIENCE = { timeoutMs: 120_000, everyMs: 300 };
-/** Of what the chart runs NATS as. */
+/** The user id of the chart's NATS. */
 const OWNER = 1000;
-/** What the chart asks for as it comes. */
+/** The chart's default request. */
 const STORAGE = "10Gi";
 
-/** A disk for the chart's NATS on the first node of the pool, which belongs to the user of its server: Kubernetes gives directories of nodes to nobody, whatever `fsGroup` says. */
+/** A disk for the chart's NATS on the pool's first node. It belongs to the server's user, because Kubernetes does not apply `fsGroup` to node directories. */
 export async function natsDisk(kubeconfig: string, pool: string): Promise<LocalDisk> {
   await using starting = new AsyncDisposableStack();
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
@@ -22,7 +22,7 @@ export async function natsDisk(kubeconfig: string, pool: string): Promise<LocalD
   return { ...disk, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-/** By a pod that may what pods beside the services may not, in a namespace of its own. */
+/** Runs a privileged pod in its own namespace, because the namespace of the services forbids such pods. */
 async function giveAway(calls: KubeCalls, { node, directory }: LocalDisk): Promise<void> {
   const namespace = `muster-e2e-disks-${Date.now()}`;
   const labels = { "pod-security.kubernetes.io/enforce": "privileged" };
@@ -30,8 +30,8 @@ async function giveAway(calls: KubeCalls, { node, directory }: LocalDisk): Promi
   try {
     const pods = { ...PODS, namespace };
     const pod = rootPod(node, directory);
-    // Not before the namespace has an account.
-    await until("the pod is taken", () => calls.create(pods, pod).then(() => true), PATIENCE);
+    // The namespace must have a service account first.
+    await until("the pod is accepted", () => calls.create(pods, pod).then(() => true), PATIENCE);
     const done = async (): Promise<boolean> => {
       const { status } = await calls.get<V1Pod & KubeObject>(pods, "give-away");
       return status?.phase === "Succeeded";

@@ -31,21 +31,21 @@ async function endServices(world: World): Promise<void> {
   await Promise.all(world.stack.replicas.map((replica) => replica.kill(AWAY_MS)));
 }
 
-/** A command against these servers, which has to end well. */
+/** Runs a command against these servers; it must exit with 0. */
 async function cli(world: World, nats: { readonly url: string; readonly token: string }, line: string): Promise<void> {
   const clientEnv = { ...world.stack.clientEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
   const { code, output } = await muster({ stack: { clientEnv } }, line.split(" "));
   expect(code, `${line}: ${output}`).toBe(0);
 }
 
-it("goes from one server of NATS to three by a backup, while a session runs", { timeout: 400_000 }, async () => {
+it("moves from one NATS server to three by a backup, while a session runs", { timeout: 400_000 }, async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-one-to-three-"))).path;
   const one = stack.use(await natsServer());
   const pools = { drivers: 2, workers: 4 };
   const before = stack.use(await startWorld({ nats: one, pools }));
-  const told = join(directory, "end");
-  await submit(before, "long", sessionUntilFile(told));
+  const endFile = join(directory, "end");
+  await submit(before, "long", sessionUntilFile(endFile));
   await untilSession(before, "long", "runs", (session) => eventNames(session).includes("RUN"));
 
   const file = join(directory, "before-three");
@@ -63,12 +63,12 @@ it("goes from one server of NATS to three by a backup, while a session runs", { 
   expect(eventNames(await untilSession(after, "long", "answers", () => true))).toEqual(GOOD.slice(0, -1));
   const operator = stack.use(await three.connect("backup"));
   for (const stream of [`KV_${buckets.sessions}`, `KV_${buckets.locks}`, streams.ledger.name]) {
-    const look = async () => (await operator.request(`$JS.API.STREAM.INFO.${stream}`, "")).json<StreamInfo>();
+    const readInfo = async () => (await operator.request(`$JS.API.STREAM.INFO.${stream}`, "")).json<StreamInfo>();
     const isSafe = ({ config, cluster }: StreamInfo): boolean =>
       config.num_replicas === 3 && cluster?.replicas?.filter(({ current }) => current).length === 2;
-    await until(`three servers have ${stream}`, async () => isSafe(await look()), PATIENT);
+    await until(`three servers have ${stream}`, async () => isSafe(await readInfo()), PATIENT);
   }
-  await writeFile(told, "");
+  await writeFile(endFile, "");
   expect(eventNames(await untilSession(after, "long", "is finished", isFinished))).toEqual(GOOD);
   await expectNothingLeft(after);
 });

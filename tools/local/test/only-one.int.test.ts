@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-it("lets one stack in, refuses the second, and lets the next in when the first is gone", async () => {
+it("admits one stack, refuses a second, and admits the next when the first has ended", async () => {
   const first = await onlyOne(directory);
   await expect(onlyOne(directory)).rejects.toMatchObject({ fault: { code: "already_exists" } });
   await first[Symbol.asyncDispose]();
@@ -35,14 +35,14 @@ async function hold(held: string): Promise<{ readonly kill: () => Promise<void> 
   };
 }
 
-it("lets the next in after the holder was killed", async () => {
+it("admits the next stack after the holder was killed", async () => {
   const holder = await hold(directory);
   await expect(onlyOne(directory)).rejects.toMatchObject({ fault: { code: "already_exists" } });
   await holder.kill();
   await using _next = await onlyOne(directory);
 });
 
-it("tidies up after stacks that were killed elsewhere, and leaves alone those that run or start", async () => {
+it("removes sockets of killed stacks elsewhere, and keeps those of stacks that run or start", async () => {
   const before = process.env["TMPDIR"];
   process.env["TMPDIR"] = directory;
   try {
@@ -55,14 +55,14 @@ it("tidies up after stacks that were killed elsewhere, and leaves alone those th
     const starting = await hold(join(directory, "starting"));
     const [young] = (await sockets()).filter((name) => !running.includes(name)).slice(-1);
     await starting.kill();
-    await writeFile(join(directory, "muster-of-somebody-else.sock"), "");
+    await writeFile(join(directory, "muster-of-another-program.sock"), "");
     const longAgo = new Date(Date.now() - 60_000);
     for (const name of await sockets()) if (name !== young) await utimes(join(directory, name), longAgo, longAgo);
     const next = await onlyOne(join(directory, "next"));
     const left = await sockets();
     await next[Symbol.asyncDispose]();
-    expect(left).toEqual(expect.arrayContaining([...running, young, "muster-of-somebody-else.sock"]));
-    // The next one's own beside them; that of the killed one has gone.
+    expect(left).toEqual(expect.arrayContaining([...running, young, "muster-of-another-program.sock"]));
+    // Plus the socket of the next stack; the killed stack's socket is gone.
     expect(left).toHaveLength(4);
   } finally {
     if (before === undefined) delete process.env["TMPDIR"];

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "@muster/testkit";
 
-/** Between two processes that forward. */
+/** Delay before a new kubectl process. */
 const AGAIN_MS = 200;
 
-/** A port of this machine that leads to a Service. */
+/** A local port that forwards to a Service. */
 export type Forwarded = AsyncDisposable & { readonly port: number };
 
 /**
- * `kubectl port-forward` leads to the pod that the Service had when it began, and ends with it: another one follows on the same port, until this is disposed of.
+ * Forwards a local port to a Service until disposal. `kubectl port-forward` ends with the pod that it chose, so it is restarted on the same port.
  */
 export async function forwardPort(
   env: NodeJS.ProcessEnv,

@@ -5,7 +5,7 @@ import { ROOT } from "../src/root.ts";
 import { muster, type Ended } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
-/** Each line starts a process, and pods are processes: more than one machine's share of time. */
+/** Each command and each pod is a process, so a busy machine is slow. */
 const TIMEOUT_MS = 480_000;
 
 let world: World;
@@ -18,21 +18,21 @@ function run(line: string): Promise<Ended> {
   return muster(world, line.split(" "));
 }
 
-/** The command, which has to end well. */
+/** Runs the command, which must exit with 0; returns its output. */
 async function done(line: string): Promise<string> {
   const { code, output } = await run(line);
   expect(code, `${line}: ${output}`).toBe(0);
   return output;
 }
 
-/** The command, which has to end with this code and to say this. */
+/** Runs the command, which must exit with this code and print this text. */
 async function fails(line: string, code: number, says: RegExp): Promise<void> {
   const ended = await run(line);
   expect(ended.output).toMatch(says);
   expect(ended.code, ended.output).toBe(code);
 }
 
-/** A document of a set of the workers, in a file. */
+/** Writes the document of a set on pool `workers` into a file. */
 async function fileOf(name: string, { podId = name, replicas = 2, version = "1" } = {}): Promise<string> {
   const template = { spec: { terminationGracePeriodSeconds: 1, containers: [container(version)] } };
   const spec = { podId, replicas, nodeSelector: "pool=workers", template };
@@ -72,7 +72,7 @@ it(
 );
 
 it(
-  "says why there are fewer pods than wanted",
+  "reports why fewer pods run than desired",
   async () => {
     await done(`apply -f ${await fileOf("many")} --wait`);
     expect(await done("scale many --replicas 9 --current-replicas 2")).toMatch(/9 wanted/);
@@ -89,7 +89,7 @@ it(
 );
 
 it(
-  "rolls: refuses a minimum that cannot be kept, takes a canary further, and tells what was done",
+  "rolls out: refuses a minimum that cannot be kept, continues from a canary, and reports each step",
   async () => {
     await done(`apply -f ${await fileOf("roll")} --wait`);
     const next = await fileOf("roll-2", { podId: "roll", version: "2" });
@@ -110,7 +110,7 @@ it(
 );
 
 it(
-  "pauses a roll, is left by Ctrl-C, and goes back from a canary with all that was there",
+  "pauses a rollout, continues it after Ctrl-C, and undoes a canary completely",
   async () => {
     await done(`apply -f ${await fileOf("back", { replicas: 3 })} --wait`);
     const next = await fileOf("back-2", { podId: "back", version: "2", replicas: 3 });
@@ -122,14 +122,14 @@ it(
     expect(await done("wait roll/back-2 --for=condition=Paused")).toMatch(/condition met/);
     expect(await done("explain rs/back")).toMatch(/IN_ROLL[^]*it is paused/);
     await fails("scale back --replicas 1", 4, /muster roll status back-2/);
-    // Going back does not wait for the hour between two steps.
+    // An undo does not wait for the delay of one hour between steps.
     expect(await done("roll undo back-2 --follow --timeout 5m")).toMatch(/complete: back has 3 wanted/);
   },
   TIMEOUT_MS,
 );
 
 it(
-  "moves a replica to the node that is named, and holds moves back",
+  "moves a replica to the named node, and holds transfers",
   async () => {
     await done(`apply -f ${await fileOf("move")} --wait`);
     expect(await done("transfer move --hold --because repair")).toMatch(/leaves no node until/);
@@ -147,7 +147,7 @@ it(
 );
 
 it(
-  "takes every example of docs/replica-sets.md, and tells where the cluster refuses a template",
+  "accepts every example of docs/replica-sets.md, and shows the position where the cluster refuses a template",
   async () => {
     const page = await readFile(join(ROOT, "docs/replica-sets.md"), "utf8");
     const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = ""]) => text);

@@ -13,7 +13,7 @@ const assets = kubeAssets();
 const HERE = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
 
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-/** Of the API group after the dot; what is left out is in none of the roles of Muster, or is asked below. */
+/** Resources with their API group after the dot. The others are in no role of Muster, or are checked below. */
 const RESOURCES = [
   "pods",
   "pods/log",
@@ -47,14 +47,14 @@ const RESOURCES = [
   "customresourcedefinitions.apiextensions.k8s.io",
   "validatingwebhookconfigurations.admissionregistration.k8s.io",
 ];
-/** Where sessions and jobs run, where the services run, and elsewhere. */
+/** The namespace of sessions and jobs, the namespace of the services, and others. */
 const NAMESPACES = ["default", "muster-system", "kube-system"];
 
 const KUBE_NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
 
 type Matrix = Readonly<Record<string, string>>;
 
-/** Where `everywhere` stands for each of the namespaces: what may be done, and nothing else. */
+/** The exact rights of each account; `everywhere` stands for all namespaces. */
 const MAY: Readonly<Record<ServiceName, Matrix>> = {
   watcher: { "pods everywhere": "list watch", "nodes everywhere": "list watch" },
   "reservation-manager": {},
@@ -79,7 +79,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "pods/eviction everywhere": "create",
     "nodes everywhere": "get list watch patch delete",
   },
-  // In the namespace of a lease it gives itself more: of the roles that there are, it may give that and no other.
+  // It grants itself more rights in the namespace of a lease, by the only role that it may bind.
   "provision-engine": {
     "pods everywhere": "list watch",
     "namespaces everywhere": "get list create delete",
@@ -92,7 +92,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
   },
 };
 
-/** Files of deploy/kubernetes that are applied where they are needed, and what may be done of these then, beside what stands above. */
+/** Optional files of deploy/kubernetes, and the rights that they add. */
 const MORE = [
   "mpijobs",
   "job-controller-elsewhere",
@@ -150,11 +150,11 @@ const MAY_MORE = {
     "ec2nodeclasses.karpenter.k8s.aws everywhere": "get",
     "customresourcedefinitions.apiextensions.k8s.io everywhere": "get",
   },
-  // A policy says where: in slices alone.
+  // A policy restricts it to slices.
   "provision-engine": { "pods everywhere": "list watch delete" },
 } as const satisfies Partial<Record<ServiceName, Matrix>>;
 
-describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, asked of ${HERE}`, () => {
+describe.skipIf(!assets.found)(`the rights of each account of deploy/kubernetes, on ${HERE}`, () => {
   const stack = new AsyncDisposableStack();
   let calls: KubeCalls;
 
@@ -164,21 +164,21 @@ describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, a
     const server = stack.use(await kubeApiServer());
     await grantAccess(server.kubeconfig, directory);
     calls = stack.use(kubeCalls(loadKube(server.kubeconfig)));
-    // The server learns of a role a moment after it has taken it; what never comes is for the tests to say.
+    // A role takes effect shortly after it is stored. The tests report a right that never does.
     await until("all rights are in force", () => areInForce(calls), { timeoutMs: 60_000 }).catch(() => undefined);
   }, 120_000);
   afterAll(() => stack.disposeAsync());
 
-  it.each(Object.entries(MAY))("%s: exactly what stands in the table", { timeout: 120_000 }, async (service, may) => {
+  it.each(Object.entries(MAY))("%s: exactly the rights of the table", { timeout: 120_000 }, async (service, may) => {
     expect(await matrixOf(calls, service, RESOURCES)).toEqual(may);
   });
 
-  it("nobody else: an account without a role may do none of it", { timeout: 120_000 }, async () => {
+  it("an account without a role has none of these rights", { timeout: 120_000 }, async () => {
     expect(await matrixOf(calls, "default", RESOURCES)).toEqual({});
   });
 
-  // The tests before it see the accounts as they come.
-  it("with all that is optional: what its files say, and of roles the provision-engine gives only its own and that of slices", async () => {
+  // Last, because the other tests check the accounts without the optional files.
+  it("the optional files add exactly their rights, and the provision-engine may bind only its own role and that of slices", async () => {
     await calls.create(KUBE_NAMESPACES, { metadata: { name: "machines" } });
     for (const file of MORE) await applyAll(calls, await readManifests(`deploy/kubernetes/${file}.yaml`));
     const bind = { group: "rbac.authorization.k8s.io", resource: "clusterroles", verb: "bind" };
@@ -188,8 +188,8 @@ describe.skipIf(!assets.found)(`what each account of deploy/kubernetes may do, a
       const all = services.map((service) => matrixOf(calls, service, MORE_RESOURCES, MORE_NAMESPACES));
       return Object.fromEntries((await Promise.all(all)).map((matrix, at) => [services[at] ?? "", matrix]));
     };
-    await until("the last of it is in force", () => mayBind("muster-lease"), { timeoutMs: 60_000 });
-    await until("all of it is in force", async () => isDeepStrictEqual(await matrices(), MAY_MORE), {
+    await until("the last role is in force", () => mayBind("muster-lease"), { timeoutMs: 60_000 });
+    await until("all roles are in force", async () => isDeepStrictEqual(await matrices(), MAY_MORE), {
       timeoutMs: 60_000,
       everyMs: 500,
     }).catch(() => undefined);
@@ -214,7 +214,7 @@ async function areInForce(calls: KubeCalls): Promise<boolean> {
   return seen.every(Boolean);
 }
 
-/** Every verb on every resource in every namespace, as `<resource> <where>` -> the verbs that are allowed. */
+/** The allowed verbs on every resource in every namespace, by `<resource> <namespace>`. */
 async function matrixOf(
   calls: KubeCalls,
   account: string,
@@ -235,8 +235,8 @@ async function matrixOf(
 async function verbsOn(calls: KubeCalls, account: string, text: string, namespace: string): Promise<string> {
   const [full = "", ...group] = text.split(".");
   const [resource = "", subresource = ""] = full.split("/");
-  const asked = { group: group.join("."), resource, subresource, namespace };
-  const allowed = await Promise.all(VERBS.map((verb) => isAllowed(calls, account, { ...asked, verb })));
+  const access = { group: group.join("."), resource, subresource, namespace };
+  const allowed = await Promise.all(VERBS.map((verb) => isAllowed(calls, account, { ...access, verb })));
   return VERBS.filter((_verb, index) => allowed[index] === true).join(" ");
 }
 

@@ -17,14 +17,14 @@ const CALLER = "rolled-web-caller";
 const REPLICAS = 3;
 const LONG = { timeoutMs: 240_000, everyMs: 200 };
 
-/** Answers with its version, and stops as a good server does: it takes nothing new, and ends what it has. */
+/** Answers with its version, and stops gracefully: it accepts no new requests and finishes those in flight. */
 const SERVER = `
   const server = require("node:http").createServer((_, answer) => setTimeout(() => answer.end(process.env.VERSION), 20));
   server.listen(8080);
   process.on("SIGTERM", () => server.close(() => process.exit(0)));
 `;
 
-/** Four callers, each with a connection of its own for each request, until it is told to end. Tells once a second what came of them. */
+/** Four concurrent callers, each with a new connection for each request, until SIGTERM. Logs the results once a second. */
 const CALLS = `
   const seen = { failed: [], versions: {} };
   const call = () => new Promise((resolve) => {
@@ -54,14 +54,14 @@ function templateOf(version: string): string {
     env: [{ name: "VERSION", value: version }],
     ports: [{ containerPort: 8080 }],
     readinessProbe: { httpGet: { path: "/", port: 8080 }, periodSeconds: 1 },
-    // Nodes learn one after another that the pod has gone from the service; until then it has to answer.
+    // Nodes remove the endpoint one after another; until then the pod must answer.
     lifecycle: { preStop: { sleep: { seconds: 5 } } },
   };
   const spec = { terminationGracePeriodSeconds: 20, containers: [container] };
   return JSON.stringify({ metadata: { labels: { app: NAME } }, spec });
 }
 
-/** For a real cluster only: Services lead nowhere on the embedded one. */
+/** For a real cluster only: the embedded cluster does not route Services. */
 export function rollingSuite(kubeconfig: string): void {
   describe("a rolling update under traffic on the real cluster", { timeout: 300_000 }, () => {
     let world: World;
@@ -116,7 +116,7 @@ export function rollingSuite(kubeconfig: string): void {
       await until("the old set's pods are gone", () => isMissing(farms.getReplicaSet({ name: "web-1" })), LONG);
       const after = await seen(kubeconfig);
       const more = await until(
-        "requests go on",
+        "requests continue",
         async () => {
           const now = await seen(kubeconfig);
           return (now.versions["2"] ?? 0) > (after.versions["2"] ?? 0) + 50 && now;
@@ -153,7 +153,7 @@ function callerOf(host: string): V1Pod {
   };
 }
 
-/** The newest of what the caller told. */
+/** The latest results of the caller. */
 async function seen(kubeconfig: string): Promise<Seen> {
   const path = `/api/v1/namespaces/${NAMESPACE}/pods/${CALLER}/log`;
   const answer = await openGet(loadKube(kubeconfig), path, { tailLines: "1" }, AbortSignal.timeout(10_000));

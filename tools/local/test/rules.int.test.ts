@@ -9,12 +9,12 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/root.ts";
-import { freePorts, whatContainersLack } from "./containers.ts";
+import { freePorts, whyNoContainers } from "./containers.ts";
 
 const IMAGE = "prom/prometheus:v2.42.0";
-const lack = whatContainersLack([IMAGE]);
+const lack = whyNoContainers([IMAGE]);
 
-/** Each the first event that a process ever counts. */
+/** Each is the first event that a process counts. */
 const EVENTS = {
   MusterStoreRefuses: `db_client_operation_duration_count{error_type="limit_exceeded",db_collection_name="sessions"} 1`,
   MusterNatsRefuses: `muster_bus_refusals_total{muster_bus_refused="publish"} 1`,
@@ -22,7 +22,7 @@ const EVENTS = {
   MusterRecordUnreadable: `muster_session_unreadable_total 1`,
   MusterSetInTrouble: `muster_farm_alerts_total{urgency="HIGH"} 1`,
 };
-/** Each a gauge at the value that is trouble. */
+/** Each is a gauge at a value that triggers its alert. */
 const STATES = {
   MusterLeaseStuck: `muster_lease_stuck 1`,
   MusterVolumeFills: volume(3.4),
@@ -31,7 +31,7 @@ const STATES = {
 const TROUBLE = { ...EVENTS, ...STATES };
 const WELL = `${volume(3.7)}\n${bucket(79)}\nmuster_farm_troubled{urgency="HIGH"} 0\nmuster_farm_troubled{urgency="LOW"} 3\nmuster_lease_stuck 0`;
 
-/** Of 10 GiB, of which JetStream may take 8 by default: at 3.6 it has four fifths of that. */
+/** A volume of 10 GiB. JetStream may use 8 GiB by default: at 3.6 GiB free it uses four fifths of its limit. */
 function volume(gibFree: number): string {
   const claim = `{persistentvolumeclaim="data-nats-0"}`;
   return `kubelet_volume_stats_available_bytes${claim} ${gibFree}\nkubelet_volume_stats_capacity_bytes${claim} 10`;
@@ -42,7 +42,7 @@ function bucket(bytes: number): string {
   return `muster_bucket_bytes${name} ${bytes}\nmuster_bucket_bytes_max${name} 100`;
 }
 
-/** What a Prometheus has that has scraped for some time, of which each sample serves the rules for five minutes. */
+/** The samples of a Prometheus that has scraped for some time; each sample serves the rules for five minutes. */
 function history(nowMs: number): string {
   const agesMin = [7, 12, 17];
   return agesMin.map((age) => `muster_ready{check="${age}"} 1 ${nowMs - age * 60_000}`).join("\n");
@@ -59,12 +59,12 @@ type Rules = {
 type Alerts = { readonly data: { readonly alerts: readonly { readonly labels: { readonly alertname: string } }[] } };
 
 it.skipIf(lack !== undefined)(
-  `hears in Prometheus of what happens for the first time, and of nothing that was before it${lack === undefined ? "" : ` (skipped: ${lack})`}`,
+  `alerts on the first event of each counter, and on no event from before Prometheus started${lack === undefined ? "" : ` (skipped: ${lack})`}`,
   { timeout: 120_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
     const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-rules-")));
-    // Events that were counted before this Prometheus looked for the first time.
+    // Events from before the first scrape.
     let exported = [WELL, ...Object.values(EVENTS)].join("\n");
     const exporter = createServer((_, response) => response.end(`${exported}\n`)).listen(0, "127.0.0.1");
     stack.defer(() => void exporter.close());
@@ -93,16 +93,16 @@ it.skipIf(lack !== undefined)(
     const isScraped = async (): Promise<boolean> =>
       (await ask<{ data: { result: unknown[] } }>("query?query=muster_session_unreadable_total")).data.result.length >
       0;
-    await until("it is scraped", () => isScraped().catch(() => false), { timeoutMs: 60_000 });
+    await until("the exporter is scraped", () => isScraped().catch(() => false), { timeoutMs: 60_000 });
     const scrapedMs = Date.now();
-    await until("its rules are evaluated", async () => (await lastEvaluatedMs()) > scrapedMs);
+    await until("the rules are evaluated", async () => (await lastEvaluatedMs()) > scrapedMs);
     expect(await ringing()).toContain("MusterNoLedger");
     expect(await heard()).toEqual([]);
     exported = [...Object.values(TROUBLE), history(Date.now())].join("\n");
-    const wanted = Object.keys(TROUBLE).toSorted();
-    await until("all of it rings", async () => (await heard()).length === wanted.length, { timeoutMs: 30_000 }).catch(
+    const expected = Object.keys(TROUBLE).toSorted();
+    await until("all alerts fire", async () => (await heard()).length === expected.length, { timeoutMs: 30_000 }).catch(
       async (cause: unknown) => {
-        throw new Error(`only these ring: ${(await heard()).join(", ")}`, { cause });
+        throw new Error(`only these alerts fire: ${(await heard()).join(", ")}`, { cause });
       },
     );
     const all = parse(await readFile(join(ROOT, "deploy/prometheus/rules.yaml"), "utf8")) as {

@@ -19,11 +19,11 @@ import { freePorts } from "./containers.ts";
 
 const DAY_MS = 86_400_000;
 
-it("renews the certificate under a NATS that runs: all trust the old one and the new one, which it shows after SIGHUP", async () => {
+it("renews the certificate of a running NATS: clients trust the old and the new one, which it serves after SIGHUP", async () => {
   await using stack = new AsyncDisposableStack();
   const { root, service } = await volumes(stack);
   const [port = 0, monitor = 0] = await freePorts(2);
-  // Made long ago, so that it has to be renewed today.
+  // The certificate is old enough to be renewed today.
   const setup = { root, service, natsPort: port, kubernetesPort: 6443, nowMs: Date.now() - 340 * DAY_MS };
   await prepare(setup);
 
@@ -57,16 +57,16 @@ it("renews the certificate under a NATS that runs: all trust the old one and the
   };
   await ask();
   const before = await shown(port);
-  expect(await prepare({ ...setup, nowMs: Date.now() })).toEqual([{ do: "make-certificate", because: "ends-soon" }]);
+  expect(await prepare({ ...setup, nowMs: Date.now() })).toEqual([{ kind: "make-certificate", because: "ends-soon" }]);
   await ask();
   expect(await shown(port)).toBe(before);
   server.kill("SIGHUP");
   const renewed = new X509Certificate(await readFile(join(root, "nats/tls.crt"))).fingerprint256;
-  await until("it shows the new one", async () => (await shown(port)) === renewed);
+  await until("NATS serves the new certificate", async () => (await shown(port)) === renewed);
   await ask();
 });
 
-it("gives whoever owns the clone a kubeconfig that the embedded cluster takes when it starts later", async () => {
+it("writes a kubeconfig for the owner of the clone that the embedded cluster accepts when it starts later", async () => {
   await using stack = new AsyncDisposableStack();
   const { root, service } = await volumes(stack);
   const [port = 0] = await freePorts(1);
@@ -76,10 +76,10 @@ it("gives whoever owns the clone a kubeconfig that the embedded cluster takes wh
   expect(items.map(({ metadata }) => metadata?.name)).toContain("default");
 });
 
-/** The fingerprint of the certificate that the server shows, to anybody. */
+/** The fingerprint of the certificate that the server presents. */
 async function shown(port: number): Promise<string> {
   const socket = connect(port, "127.0.0.1");
-  // It greets first, and speaks TLS then.
+  // NATS sends its INFO line first and starts TLS then.
   await once(socket, "data");
   const encrypted = secure({ socket, rejectUnauthorized: false });
   try {
@@ -90,7 +90,7 @@ async function shown(port: number): Promise<string> {
   }
 }
 
-/** The folders that compose gives to the container `setup`, and the user that the services are. */
+/** The folders that compose mounts into the container `setup`, and the user of the services. */
 async function volumes(stack: AsyncDisposableStack) {
   const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-setup-")));
   for (const folder of ["nats", "client", "data", "cluster", "access", "keys/provision-engine"])

@@ -9,25 +9,25 @@ import { freePorts } from "./containers.ts";
 const run = promisify(execFile);
 
 export const NATS_IMAGE = "nats:2.15-alpine";
-/** Far more than the disk has: it is full long before the server thinks so. */
+/** Far above the size of the disk, so that the disk fills up before the server reaches its limit. */
 const STORE_MAX = "8GB";
 const BALLAST = "/data/ballast";
 
-/** A NATS server in a container, whose store is on a disk of its own, which is small. */
+/** A NATS server in a container, whose store is on its own small disk. */
 export type SmallDiskNats = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
-  /** Something else takes the rest of the disk. */
+  /** Fills the rest of the disk with another file. */
   fill(): Promise<void>;
-  /** It goes again. */
+  /** Removes this file. */
   makeRoom(): Promise<void>;
-  /** Ends the server, well, and starts it again on the same store and port. */
+  /** Stops the server gracefully and restarts it on the same store and port. */
   restart(): Promise<void>;
-  /** All that it has said. */
+  /** The whole log of the server. */
   log(): Promise<string>;
 };
 
-/** Its configuration goes through `directory`. */
+/** `directory` holds the configuration. */
 export async function smallDiskNats(directory: string, mebibytes: number): Promise<SmallDiskNats> {
   await using starting = new AsyncDisposableStack();
   const name = `muster-small-disk-${process.pid}`;
@@ -38,7 +38,7 @@ export async function smallDiskNats(directory: string, mebibytes: number): Promi
   starting.defer(async () => {
     await docker("volume", "rm", name);
   });
-  // The disk is there for as long as somebody has it: a server that is restarted is nobody for a moment.
+  // The disk exists while a container uses it. This container keeps it across a restart of the server.
   const owner = await docker("run", "--detach", "--volume", `${name}:/data`, "--entrypoint", "sleep", NATS_IMAGE, "1d");
   starting.defer(async () => {
     await docker("rm", "--force", owner);

@@ -7,7 +7,7 @@ import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { enums, labels, muster, ReservationService, SessionService } from "@muster/proto";
 import { processEnv, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
-import { expectQuietLogs } from "./spoken.ts";
+import { expectQuietLogs } from "./quiet-logs.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
 
 const { ComponentKind } = muster.session.v1;
@@ -15,18 +15,18 @@ type Session = muster.session.v1.Session;
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
 
-/** The clusters that a suite of the whole stack runs on: the embedded one always, a real one when it is named on purpose. */
+/** Clusters for suites of the whole stack: the embedded one always, a real one when MUSTER_E2E_KUBECONFIG names it. */
 export const CLUSTERS: readonly { readonly on: string; readonly options: Partial<StackOptions> }[] = [
   { on: "the embedded cluster", options: {} },
   ...(real === undefined ? [] : [{ on: "the real cluster of MUSTER_E2E_KUBECONFIG", options: { kubeconfig: real } }]),
 ];
 
-/** A whole stack for a test, with clients of its services and a record of every pod that ever was. */
+/** A whole stack for a test, with clients of its services and a record of every pod. */
 export type World = AsyncDisposable & {
   readonly stack: Stack;
   readonly sessions: Client<typeof SessionService>;
   readonly ledger: Client<typeof ReservationService>;
-  /** Uids by pod name, of every pod of Muster's that the API server ever had. */
+  /** Uids by pod name, of every pod of Muster that ever existed. */
   readonly podsEver: ReadonlyMap<string, ReadonlySet<string>>;
 };
 
@@ -34,7 +34,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-stack-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
-  // Once the stack has ended: what ran under it needed no right that it lacked, whatever the test was about.
+  // After every test, once the stack has ended: no service lacked a right that it needed.
   starting.defer(() => expectQuietLogs(join(directory, "stack")));
   if (options.kubeconfig !== undefined) await defineJobs(options.kubeconfig);
   const progress: string[] = [];
@@ -74,7 +74,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   };
 }
 
-/** The job-controller is a part of the stack only where the cluster knows jobs. */
+/** The stack has a job-controller only where the cluster has the definition of jobs. */
 async function defineJobs(kubeconfig: string): Promise<void> {
   await using calls = kubeCalls(loadKube(kubeconfig));
   await applyAll(calls, await readManifests("deploy/crds/muster.dev_jobs.yaml"));
@@ -88,7 +88,10 @@ export function smallSession(options: {
   const program = `
     process.on("SIGTERM", () => process.exit(0));
     if (process.env.WORKER_KIND) setInterval(() => {}, 1000);
-    else setTimeout(() => { console.log(JSON.stringify({ workers: process.env.QPS_WORKERS.split(",").length })); process.exit(${options.driverCode ?? 0}); }, ${options.driverSeconds * 1000});
+    else setTimeout(() => {
+      console.log(JSON.stringify({ workers: process.env.QPS_WORKERS.split(",").length }));
+      process.exit(${options.driverCode ?? 0});
+    }, ${options.driverSeconds * 1000});
   `;
   const component = (name: string, kind: muster.session.v1.ComponentKind, pool: string) => ({
     name,
@@ -107,7 +110,7 @@ export function smallSession(options: {
   };
 }
 
-/** The same, whose driver ends once the file is there. */
+/** The same, with a driver that exits once the file exists. */
 export function sessionUntilFile(file: string): ReturnType<typeof smallSession> {
   const small = smallSession({ driverSeconds: 0 });
   const command = ["node", "-e", untilFile(file)];
@@ -115,7 +118,7 @@ export function sessionUntilFile(file: string): ReturnType<typeof smallSession> 
   return { ...small, components: components ?? [] };
 }
 
-/** A program that ends well once the file is there. Containers of the embedded cluster are processes, and see the files of this machine. */
+/** A program that exits with 0 once the file exists. Containers of the embedded cluster are processes, and see the files of this machine. */
 export function untilFile(file: string): string {
   return `setInterval(() => require("node:fs").existsSync(${JSON.stringify(file)}) && process.exit(0), 50)`;
 }
@@ -139,15 +142,15 @@ export async function submit(
   await world.sessions.submitSession({ requestId: `submit-${name}`, name, spec }, { timeoutMs: 20_000 });
 }
 
-/** Waits, across whatever dies meanwhile, until the condition holds for the session. */
+/** Waits until the condition holds for the session; retries when a service is down. */
 export function untilSession(
   world: World,
   name: string,
-  what: string,
+  condition: string,
   holds: (session: Session) => boolean,
 ): Promise<Session> {
   return until(
-    `${name} ${what}`,
+    `${name} ${condition}`,
     async () => {
       const { session } = await world.sessions.getSession({ name }, { timeoutMs: 2000 });
       const present = session ?? muster.session.v1.Session.create();
@@ -162,15 +165,15 @@ export const eventNames = (session: Session): string[] =>
 
 export const isFinished = (session: Session): boolean => session.finishedAtMs > 0;
 
-/** What must hold after every session, whatever happened: nothing is held, nothing is left, nothing was made twice. */
+/** The invariants after every session: nothing is reserved, no pod is left, and no pod was created twice. */
 export async function expectNothingLeft(world: World): Promise<void> {
-  await until("no reservation and no held machine is left", async () => {
+  await until("no reservation and no reserved machine exists", async () => {
     const { reservations } = await world.ledger.listReservations({});
     const { pools } = await world.ledger.listPools({});
     const free = pools.every(({ available, capacity, held }) => available === capacity && held === 0);
     return reservations.length === 0 && free && pools.length > 0;
   });
   for (const [name, uids] of world.podsEver) {
-    if (uids.size !== 1) throw new Error(`pod ${name} was made ${uids.size} times`);
+    if (uids.size !== 1) throw new Error(`pod ${name} was created ${uids.size} times`);
   }
 }

@@ -27,13 +27,16 @@ const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 const OF_SESSIONS: readonly ServiceName[] = ["watcher", "reservation-manager", "session-controller"];
 const KILLED: readonly { readonly who: string; readonly services: readonly ServiceName[] }[] = [
   ...OF_SESSIONS.map((service) => ({ who: `${service} is`, services: [service] })),
-  { who: "all that sessions do not need are", services: STANDARD.filter((service) => !OF_SESSIONS.includes(service)) },
+  {
+    who: "all services that sessions do not need are",
+    services: STANDARD.filter((service) => !OF_SESSIONS.includes(service)),
+  },
 ];
 
-/** Each command is a process, and a machine may be slow. */
+/** Each command is a process, and the machine may be slow. */
 const LEASES = { timeout: 600_000 };
 
-/** The first replica of each of these. */
+/** The first replica of each of these services. */
 async function killFirst(world: World, services: readonly ServiceName[]): Promise<void> {
   for (const service of services) {
     await world.stack.replicas
@@ -45,30 +48,30 @@ async function killFirst(world: World, services: readonly ServiceName[]): Promis
 
 describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", ({ options }) => {
   const { kubeconfig } = options;
-  const isWhole = kubeconfig !== undefined;
+  const isRealCluster = kubeconfig !== undefined;
   const all = new AsyncDisposableStack();
   let world: World;
   beforeAll(async () => {
-    // A role that each cluster has; the embedded one has that of slices.
-    const own = isWhole && {
+    // A role that each cluster has; the embedded cluster has the role of slices.
+    const own = isRealCluster && {
       ...all.use(await leaseDisks(kubeconfig)).env,
       PROVISION_KUBERNETES_ROLE: "edit",
       PROVISION_CONTAINER_POOLS: "workers,drivers",
     };
-    const env = { ...storeEnv({ image: LEASE_IMAGE, hasDisk: isWhole }), ...own };
+    const env = { ...storeEnv({ image: LEASE_IMAGE, hasDisk: isRealCluster }), ...own };
     world = all.use(await startWorld({ ...options, env }));
   });
   afterAll(() => all.disposeAsync());
 
-  it("leases one of each type, and leaves nothing of them", LEASES, async () => {
-    await using run = await leaseRun(ofStack(world, { isWhole }));
+  it("leases one of each type, and removes all their objects", LEASES, async () => {
+    await using run = await leaseRun(ofStack(world, { isRealCluster }));
     await run.order();
-    if (isWhole) await run.replacePods();
+    if (isRealCluster) await run.replacePods();
     await run.end();
   });
 
-  // The rest of it is shown on a real cluster by what the chart installs there.
-  if (isWhole) return;
+  // The tests of the chart cover the rest on a real cluster.
+  if (isRealCluster) return;
 
   it("runs a session from submit to result and leaves nothing behind", async () => {
     await submit(world, "good", smallSession({ driverSeconds: 0.2 }));
@@ -79,13 +82,13 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     await expectNothingLeft(world);
   });
 
-  it("lets the key of the command line look at everything, and send again what nobody could handle", async () => {
+  it("allows the key of the command line to read everything, and to resend dead letters", async () => {
     const { code, output } = await muster(world, ["doctor"]);
     expect(code, output).toBe(0);
     await using bus = await connectNats({ ...world.stack.nats, name: "test" });
     const letters = deadLetters(bus);
     const letterOf = (area: string, after: number) =>
-      until(`something of ${area} lies with the dead letters`, async () => {
+      until(`${area} has a dead letter`, async () => {
         const [found] = await letters.list({ area, after });
         return found ?? false;
       });
@@ -94,19 +97,19 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
       await bus.publish(subject, new TextEncoder().encode("spoilt"), { messageId: subject });
       const { id } = await letterOf(area, 0);
       await letters.replay(id);
-      const again = await letterOf(area, id);
-      expect(await letters.drop(again.id)).toBe(true);
+      const returned = await letterOf(area, id);
+      expect(await letters.drop(returned.id)).toBe(true);
     }
   });
 
-  it("runs sessions one after another when one executor is allowed, and says why the second waits", async () => {
+  it("runs sessions one after another with one executor, and reports why the second waits", async () => {
     await submit(world, "first", smallSession({ driverSeconds: 2 }));
     await untilSession(world, "first", "runs", (session) => eventNames(session).includes("RUN"));
     await submit(world, "second", smallSession({ driverSeconds: 0.1 }));
     const waiting = await untilSession(
       world,
       "second",
-      "says why it waits",
+      "reports why it waits",
       ({ waitingBecause }) => waitingBecause !== "",
     );
     expect(eventNames(waiting)).toEqual(["QUEUE"]);
@@ -115,7 +118,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     await expectNothingLeft(world);
   });
 
-  it.each(KILLED)("ends a session with its one right outcome when $who killed while it runs", async ({ services }) => {
+  it.each(KILLED)("ends a session with the right outcome when $who killed while it runs", async ({ services }) => {
     const name = `kill-${services[0]}`;
     await submit(world, name, smallSession({ driverSeconds: 3 }));
     await untilSession(world, name, "runs", (session) => eventNames(session).includes("RUN"));
@@ -126,7 +129,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
   });
 
   it.each(KILLED)(
-    "ends a session with its one right outcome when $who killed right after the submit",
+    "ends a session with the right outcome when $who killed right after the submit",
     async ({ services }) => {
       const name = `early-${services[0]}`;
       await submit(world, name, smallSession({ driverSeconds: 0.5 }));
@@ -148,7 +151,7 @@ describe("the whole stack on the embedded cluster, two replicas of each service"
   });
   afterAll(() => world[Symbol.asyncDispose]());
 
-  it("runs two sessions at once on machines that nobody shares", async () => {
+  it("runs two sessions concurrently on machines that they do not share", async () => {
     await submit(world, "one", smallSession({ driverSeconds: 0.5 }));
     // Pool `drivers` has one machine, so the second waits for it: no machine has two owners.
     await submit(world, "two", smallSession({ driverSeconds: 0.5 }));
@@ -159,7 +162,7 @@ describe("the whole stack on the embedded cluster, two replicas of each service"
     await expectNothingLeft(world);
   });
 
-  it("goes on in another replica when every first replica is killed", async () => {
+  it("continues in another replica when every first replica is killed", async () => {
     await submit(world, "takeover", smallSession({ driverSeconds: 4 }));
     await untilSession(world, "takeover", "runs", (session) => eventNames(session).includes("RUN"));
     await killFirst(world, STANDARD);

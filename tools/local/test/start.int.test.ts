@@ -39,7 +39,7 @@ function start(...args: string[]) {
     });
   }
   const exit = once(child, "exit") as Promise<[number | null, string | null]>;
-  /** As a terminal does on Ctrl-C: to the whole foreground process group. */
+  /** Signals the whole foreground process group, like a terminal on Ctrl-C. */
   const interrupt = () => process.kill(-(child.pid ?? 0), "SIGINT");
   const seen = (text: string) =>
     until(`"${text}" is printed`, () => output.includes(text), { timeoutMs: 60_000, everyMs: 5 }).catch(
@@ -50,7 +50,7 @@ function start(...args: string[]) {
   return { child, exit, interrupt, seen, output: () => output };
 }
 
-/** Processes that carry our mark in their environment, or stand in or speak of our directory (pods get an environment of their own). */
+/** Processes with the mark of this test in their environment, or its directory in the environment, arguments or working directory (for pods). */
 function left(): { pid: number; command: string }[] {
   return readdirSync("/proc")
     .map(Number)
@@ -68,7 +68,7 @@ function left(): { pid: number; command: string }[] {
 }
 
 describe.skipIf(!existsSync("/proc/self/environ"))(
-  "npm start (needs /proc to look for processes)",
+  "npm start (needs /proc to find processes)",
   { timeout: 120_000 },
   () => {
     it("runs the example, prints its result, exits with 0 and leaves no process", async () => {
@@ -95,15 +95,15 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       },
     );
 
-    it("leaves no process when it is killed without a word", async () => {
+    it("leaves no process when it is killed by SIGKILL", async () => {
       const run = start();
       await run.seen("RUN");
       run.child.kill("SIGKILL");
       await run.exit;
-      await until("everything has ended by itself", () => left().length === 0, { timeoutMs: 30_000 });
+      await until("all processes have ended by themselves", () => left().length === 0, { timeoutMs: 30_000 });
     });
 
-    it("ends what a stack left running that was killed together with its cluster", async () => {
+    it("ends the pods of an earlier stack that was killed together with its cluster", async () => {
       const killed = start();
       await killed.seen("RUN");
       const cluster = left().find(({ command }) => command.includes("devcluster/src/main.ts"));
@@ -119,10 +119,10 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       const next = start();
       expect(await next.exit, next.output()).toEqual([0, null]);
       expect(left()).toEqual([]);
-      // Two whole stacks, one after the other, on whatever machine.
+      // Two whole stacks start, one after the other, on a possibly slow machine.
     }, 180_000);
 
-    it("with --keep stays, tells the CLI and kubectl where it is, and refuses a second one beside it", async () => {
+    it("with --keep: keeps running, lets the CLI and kubectl find it, and refuses a second stack", async () => {
       const run = start("--keep");
       await run.seen("Muster is running");
       const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
@@ -132,7 +132,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       }
       const second = start();
       expect(await second.exit).toEqual([1, null]);
-      expect(second.output()).toContain("runs already");
+      expect(second.output()).toContain("already runs");
 
       for (const args of [["pools"], ["backup", join(directory, "backup")]]) {
         const command = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
@@ -148,15 +148,15 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
 );
 
 it.each([["--kubeconfig", "/nonexistent"], ["nofile.yaml"]])(
-  "says at once that a file is not there: %s %s",
+  "reports a missing file immediately: %s %s",
   async (...args) => {
     const run = start(...args);
     expect(await run.exit).toEqual([2, null]);
-    expect(run.output()).toContain("there is no file");
+    expect(run.output()).toContain("does not exist");
   },
 );
 
-it("stops and says so when the embedded cluster is gone under --keep", async () => {
+it("with --keep: reports the end of the embedded cluster, and stops", async () => {
   const run = start("--keep");
   await run.seen("Muster is running");
   const cluster = left().find(({ command }) => command.includes("devcluster/src/main.ts"));
@@ -165,7 +165,7 @@ it("stops and says so when the embedded cluster is gone under --keep", async () 
   expect(run.output()).toContain("the embedded cluster ended (SIGKILL)");
 });
 
-it("does not empty a directory that is not its own", async () => {
+it("does not empty a directory with other files", async () => {
   await writeFile(join(directory, "thesis.txt"), "years of work");
   const run = start();
   expect(await run.exit).toEqual([1, null]);
@@ -173,7 +173,7 @@ it("does not empty a directory that is not its own", async () => {
   expect(await readFile(join(directory, "thesis.txt"), "utf8")).toBe("years of work");
 });
 
-it("refuses what it does not know and says what there is", async () => {
+it("refuses an unknown option and prints its help", async () => {
   const run = start("--kube", "x");
   expect(await run.exit).toEqual([2, null]);
   expect(run.output()).toContain("npm start -- --kubeconfig FILE");

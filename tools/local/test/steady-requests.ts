@@ -14,48 +14,49 @@ import {
 import { until } from "@muster/testkit";
 
 const EVERY_MS = 500;
-/** As the command line asks. */
+/** The timeout of the command line. */
 const PATIENT = { timeoutMs: 15_000 };
 const { ComponentKind } = muster.session.v1;
 const { AllocationStrategy } = muster.farm.v1;
 const IMAGE = "node:24-bookworm-slim";
 
-/** One request, as its caller saw it. */
+/** One request, from the view of its caller. */
 export type Request = {
   readonly to: string;
   readonly startMs: number;
   readonly endMs: number;
-  /** Absent: it was answered. */
-  readonly refused?: { readonly fault: Fault | undefined; readonly said: string };
+  /** Absent where the request succeeded. */
+  readonly refused?: { readonly fault: Fault | undefined; readonly message: string };
 };
 
 export type Seen = {
   readonly requests: readonly Request[];
-  /** When NATS could not be reached from here. */
+  /** When NATS was unreachable. */
   readonly away: readonly { readonly fromMs: number; readonly toMs: number }[];
-  /** Names of what was written and acknowledged, by kind. */
+  /** Names of the acknowledged objects, by kind. */
   readonly acknowledged: Readonly<Record<Kind, readonly string[]>>;
 };
 
 type Kind = "sets" | "sessions";
 type Taken = { readonly server: string; readonly driver: string };
 
-type What = Taken & {
-  /** Names of what is written begin with it; sessions stay listed once they have ended. */
+type WriteOptions = Taken & {
+  /** Prefix of the names, because ended sessions stay listed. */
   readonly prefix: string;
 };
 
-/** Requests to every service, one after another to each, until they are ended. What was written goes with them. */
+/** Sequential requests to every service until `end`. Disposal deletes the written objects. */
 export type SteadyRequests = AsyncDisposable & {
   readonly end: () => Promise<Seen>;
-  /** Names of what is there of what was written, by kind. */
-  readonly there: () => Promise<Readonly<Record<Kind, readonly string[]>>>;
+  /** Names of the written objects that exist, by kind. */
+  readonly existing: () => Promise<Readonly<Record<Kind, readonly string[]>>>;
 };
 
 /**
- * Asks what is answered at once, and writes replica sets without replicas, and sessions that wait because these pools are taken: what is refused with a hint to try again is written again.
+ * Sends reads that are answered immediately, and writes replica sets without replicas and sessions that wait because the pools are taken. Retryable refusals of
+ * writes are retried.
  */
-export async function steadyRequests(access: NatsAccess, what: What): Promise<SteadyRequests> {
+export async function steadyRequests(access: NatsAccess, options: WriteOptions): Promise<SteadyRequests> {
   const losses: number[] = [];
   const returns: number[] = [];
   const bus = await connectNats({
@@ -74,7 +75,7 @@ export async function steadyRequests(access: NatsAccess, what: What): Promise<St
     const startMs = Date.now();
     const refused = await call().then(
       () => undefined,
-      (error: unknown) => ({ fault: faultOf(error), said: String(error) }),
+      (error: unknown) => ({ fault: faultOf(error), message: String(error) }),
     );
     const request = { to, startMs, endMs: Date.now(), ...(refused && { refused }) };
     requests.push(request);
@@ -84,12 +85,12 @@ export async function steadyRequests(access: NatsAccess, what: What): Promise<St
   const read = async ([to, call]: readonly [string, () => Promise<unknown>]): Promise<void> => {
     while (!stop.signal.aborted) await once(to, call);
   };
-  const writes = writesOf(bus, what);
+  const writes = writesOf(bus, options);
   const write = async (kind: Kind): Promise<void> => {
     for (let number = 1; !stop.signal.aborted; number += 1) {
-      const name = `${what.prefix}-${number}`;
+      const name = `${options.prefix}-${number}`;
       let request = await once(kind, () => writes[kind].write(name));
-      while (isAgain(request)) request = await once(kind, () => writes[kind].write(name));
+      while (isRetried(request)) request = await once(kind, () => writes[kind].write(name));
       if (request.refused === undefined) acknowledged[kind].push(name);
     }
   };
@@ -103,16 +104,16 @@ export async function steadyRequests(access: NatsAccess, what: What): Promise<St
   };
   return {
     end,
-    there: async () => ({ sets: await writes.sets.there(), sessions: await writes.sessions.there() }),
+    existing: async () => ({ sets: await writes.sets.existing(), sessions: await writes.sessions.existing() }),
     [Symbol.asyncDispose]: async () => {
       await end();
-      for (const kind of kinds) await writes[kind].remove(await writes[kind].there());
+      for (const kind of kinds) await writes[kind].remove(await writes[kind].existing());
       await bus[Symbol.asyncDispose]();
     },
   };
 }
 
-function isAgain({ refused }: Request): boolean {
+function isRetried({ refused }: Request): boolean {
   return refused?.fault !== undefined && isRetryable(refused.fault);
 }
 
@@ -134,13 +135,13 @@ function readsOf(bus: NatsBus): Readonly<Record<string, () => Promise<unknown>>>
 }
 
 type Writes = {
-  /** The same however often. */
+  /** Idempotent. */
   readonly write: (name: string) => Promise<unknown>;
-  readonly there: () => Promise<readonly string[]>;
+  readonly existing: () => Promise<readonly string[]>;
   readonly remove: (names: readonly string[]) => Promise<unknown>;
 };
 
-function writesOf(bus: NatsBus, { prefix, ...taken }: What): Readonly<Record<Kind, Writes>> {
+function writesOf(bus: NatsBus, { prefix, ...taken }: WriteOptions): Readonly<Record<Kind, Writes>> {
   const isOurs = (name: string | undefined): name is string => name?.startsWith(`${prefix}-`) === true;
   const farms = client(bus, FarmService);
   const sessions = client(bus, SessionService);
@@ -148,18 +149,18 @@ function writesOf(bus: NatsBus, { prefix, ...taken }: What): Readonly<Record<Kin
   return {
     sets: {
       write: (name) => farms.applyReplicaSet({ requestId: name, name, spec: emptySet(name) }, PATIENT),
-      there: async () =>
+      existing: async () =>
         (await farms.listReplicaSets({}, PATIENT)).sets.map(({ record }) => record?.name).filter(isOurs),
       remove: (names) =>
         Promise.all(names.map((name) => farms.deleteReplicaSet({ requestId: `end-${name}`, name }, PATIENT))),
     },
     sessions: {
       write: (name) => sessions.submitSession({ requestId: name, name, spec: waitingSession(taken) }, PATIENT),
-      there: async () => (await listed()).map(({ name }) => name).filter(isOurs),
+      existing: async () => (await listed()).map(({ name }) => name).filter(isOurs),
       remove: async (names) => {
         const requests = names.map((name) => ({ requestId: `end-${name}`, name }));
         await Promise.all(requests.map((request) => sessions.cancelSession(request, PATIENT)));
-        await until("they have all ended", async () =>
+        await until("all sessions have ended", async () =>
           (await listed()).every(({ name, finishedAtMs }) => !isOurs(name) || finishedAtMs > 0),
         );
       },

@@ -9,16 +9,16 @@ import type { Replica } from "../src/stack.ts";
 import { sessionUntilFile, startWorld, submit, untilSession, eventNames, type World } from "./stack-world.ts";
 
 const LONG = { timeoutMs: 60_000, everyMs: 50 };
-/** Of the 20 s that a service gives itself. */
+/** A service allows itself 20 s to stop. */
 const SOON_MS = 5000;
 
-describe("while NATS is away", { timeout: 120_000 }, () => {
+describe("while NATS is unreachable", { timeout: 120_000 }, () => {
   let nats: TestNats;
   let world: World;
   beforeAll(async () => {
     nats = await natsServer();
     world = await startWorld({ nats, elastic: ELASTIC, pools: { drivers: 1, workers: 2 } });
-    // Work in hand, whose next words wait for NATS.
+    // A session in flight, whose next step needs NATS.
     await submit(world, "long", sessionUntilFile(join(dirname(world.stack.kubeconfig), "never")));
     await untilSession(world, "long", "runs", (session) => eventNames(session).includes("RUN"));
     await nats.kill();
@@ -29,7 +29,7 @@ describe("while NATS is away", { timeout: 120_000 }, () => {
     await nats[Symbol.asyncDispose]();
   }, 60_000);
 
-  /** The log of this process: it is started again at once. */
+  /** The log lines of this process; the next process appends to the same file. */
   const lines = async (service: ServiceName, pid: number): Promise<readonly Record<string, unknown>[]> =>
     (await readFile(join(dirname(world.stack.kubeconfig), `logs/${service}-0.log`), "utf8"))
       .split("\n")
@@ -39,38 +39,38 @@ describe("while NATS is away", { timeout: 120_000 }, () => {
 
   const replicaOf = (service: ServiceName): Replica => {
     const found = world.stack.replicas.find((replica) => replica.service === service);
-    if (found === undefined) throw new Error(`there is no ${service}`);
+    if (found === undefined) throw new Error(`${service} is missing`);
     return found;
   };
 
-  /** Tells it to, and returns what it said until its last word. */
+  /** Stops the process by SIGTERM, and returns its log lines. */
   const stopped = async (service: ServiceName, child: Child): Promise<readonly Record<string, unknown>[]> => {
     const startMs = performance.now();
     process.kill(child.pid, "SIGTERM");
     const how = await child.exited;
     const soon = performance.now() - startMs < SOON_MS;
     expect({ how, soon }).toEqual({ how: "exit code 0", soon: true });
-    await until("its last word", async () => (await lines(service, child.pid)).at(-1)?.["msg"] === "stopped");
+    await until(
+      "the last line of its log",
+      async () => (await lines(service, child.pid)).at(-1)?.["msg"] === "stopped",
+    );
     return lines(service, child.pid);
   };
 
-  it.each(SERVICES)(
-    "%s ends soon and well when it is told to, and so does one that has not found NATS yet",
-    async (service) => {
-      const replica = replicaOf(service);
-      const child = replica.current();
-      const hears = async (what: (line: Record<string, unknown>) => boolean) =>
-        (await lines(service, replica.current().pid)).some(what);
-      await until("it has noticed", () => hears(({ status }) => status === "disconnected"), LONG);
-      const words = await stopped(service, child);
-      expect(words.filter(({ level }) => level === "error")).toEqual([]);
-      // What it has in hand it cannot hand back, and says so.
-      if (service === "session-controller")
-        expect(words).toContainEqual(expect.objectContaining({ status: "abandoned" }));
+  it.each(SERVICES)("%s exits soon with 0 on SIGTERM, also when it has not reached NATS yet", async (service) => {
+    const replica = replicaOf(service);
+    const child = replica.current();
+    const logs = async (matches: (line: Record<string, unknown>) => boolean) =>
+      (await lines(service, replica.current().pid)).some(matches);
+    await until("it has logged the disconnect", () => logs(({ status }) => status === "disconnected"), LONG);
+    const words = await stopped(service, child);
+    expect(words.filter(({ level }) => level === "error")).toEqual([]);
+    // It cannot release the session in flight, and logs that.
+    if (service === "session-controller")
+      expect(words).toContainEqual(expect.objectContaining({ status: "abandoned" }));
 
-      await until("it is started again", () => replica.current() !== child, LONG);
-      await until("it looks for NATS", () => hears(({ msg }) => msg === "started"), LONG);
-      await stopped(service, replica.current());
-    },
-  );
+    await until("it is restarted", () => replica.current() !== child, LONG);
+    await until("the new process tries NATS", () => logs(({ msg }) => msg === "started"), LONG);
+    await stopped(service, replica.current());
+  });
 });

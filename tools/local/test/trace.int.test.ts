@@ -23,7 +23,7 @@ afterAll(async () => {
   await collector[Symbol.asyncDispose]();
 });
 
-it("tells a session from `muster run` to the last pod deleted as one trace over all services", async () => {
+it("traces a session from `muster run` to the last deleted pod as one trace over all services", async () => {
   const cli = spawn(
     process.execPath,
     [join(ROOT, "apps/cli/src/main.ts"), "run", join(ROOT, "examples/http-benchmark.yaml")],
@@ -55,7 +55,7 @@ it("tells a session from `muster run` to the last pod deleted as one trace over 
   await until("every span has its parent", () => orphansOf(inTrace(), root).length === 0);
 });
 
-it("tells a lease from `muster lease order` to its end as one trace, and its history the same", async () => {
+it("traces a lease from `muster lease order` to its end as one trace, and its history names the same trace", async () => {
   const key = join(dirname(world.stack.kubeconfig), "user.key");
   const done = async (line: string): Promise<string> => {
     const { code, output } = await muster(world, line.split(" "));
@@ -86,17 +86,16 @@ it("tells a lease from `muster lease order` to its end as one trace, and its his
     const child = inTrace().find((span) => span.name === name);
     return inTrace().find(({ spanId }) => spanId === child?.parentSpanId)?.name;
   };
-  await until(
-    "each call is below the step that it is made for",
-    () => parentOf("provision machine") === "lease provision",
-  );
+  await until("each call is below its step", () => parentOf("provision machine") === "lease provision");
   await until("each step is below its pass", () => parentOf("lease provision") === "lease pass");
   await until("every span has its parent", () => orphansOf(inTrace(), root).length === 0);
 
-  const told = async (): Promise<{ event: string; traceparent: string }[]> =>
+  const readHistory = async (): Promise<{ event: string; traceparent: string }[]> =>
     JSON.parse(await done(`lease history ${id} -o json`)) as { event: string; traceparent: string }[];
-  await until("its end is in the history", async () => (await told()).some(({ event }) => event === "DECOMMISSIONED"));
-  const events = (await told()).filter(({ event }) => event !== "RESENT");
+  await until("its end is in the history", async () =>
+    (await readHistory()).some(({ event }) => event === "DECOMMISSIONED"),
+  );
+  const events = (await readHistory()).filter(({ event }) => event !== "RESENT");
   expect(events.map(({ event }) => event)).toEqual(["ORDERED", "PROVISIONED", "RENEWED", "ENDING", "DECOMMISSIONED"]);
   expect(new Set(events.map(({ traceparent }) => traceparent.split("-")[1]))).toEqual(new Set([root.traceId]));
 });

@@ -10,11 +10,11 @@ import { startWorld, type World } from "./stack-world.ts";
 
 const PAGES = globSync("docs/tutorials/*.md", { cwd: ROOT }).toSorted();
 
-/** Lines that start the local stack, which the test has started already. */
+/** Lines that start the local stack; the test has started it. */
 const isStart = (line: string): boolean =>
   commandsOf(`\`\`\`sh\n${line}\n\`\`\``).some(({ words }) => words.join(" ").startsWith("npm start"));
 
-/** The lines of a page's blocks of commands, in the order of the page. A line that `exits with N` has to end so. */
+/** The command lines of a page, in order. A line marked `exits with N` must exit with this code. */
 function linesOf(page: string): readonly string[] {
   const blocks = [...readFileSync(join(ROOT, page), "utf8").matchAll(/^```sh\n([^]*?)^```$/gm)];
   return blocks.flatMap(([, block = ""]) => block.split("\n").filter((line) => line.trim() !== "" && !isStart(line)));
@@ -38,7 +38,7 @@ describe("the tutorials, on the local stack", () => {
 
   afterAll(() => world[Symbol.asyncDispose]());
 
-  it.each(PAGES)("%s runs from top to bottom as it stands", { timeout: 300_000 }, async (page) => {
+  it.each(PAGES)("%s runs from top to bottom unchanged", { timeout: 300_000 }, async (page) => {
     expect(linesOf(page).length).toBeGreaterThan(5);
     const bin = [join(ROOT, "node_modules/.bin"), dirname(process.execPath), process.env["PATH"]].join(":");
     const home = join(dirname(world.stack.kubeconfig), page.replaceAll("/", "-"));

@@ -10,29 +10,29 @@ import { parse } from "yaml";
 const ROOT = join(import.meta.dirname, "../../..");
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
 
-/** What is not exported by a service of ours: the exporter's own, and the kubelet's about volumes. */
+/** Metrics that Muster's services do not export: the exporter's own, and the kubelet's about volumes. */
 const FOREIGN = new Map([
   ["target_info", ["service_name"]],
   ["kubelet_volume_stats_available_bytes", ["persistentvolumeclaim"]],
   ["kubelet_volume_stats_capacity_bytes", ["persistentvolumeclaim"]],
 ]);
-/** What Prometheus and the exporter add to every series. */
+/** Labels that Prometheus and the exporter add to every series. */
 const COMMON = ["instance", "job", "otel_scope_name"];
 
-/** For a quarter of an hour without a break: one event is not enough. */
+/** Conditions that must hold for a quarter of an hour: one event is not enough. */
 const ENDURING = ["MusterListenersSlow"];
 
 type Instrument = { readonly name: string; readonly kind: string; readonly file: string };
 type Rule = { readonly alert: string; readonly expr: string; readonly annotations: { readonly summary: string } };
 
-/** As the exporter calls what an instrument makes. */
+/** The name of an instrument's series in the exporter. */
 function seriesOf({ name, kind }: Pick<Instrument, "name" | "kind">): string[] {
   const base = name.replaceAll(".", "_");
   if (kind === "Histogram") return ["count", "sum", "bucket"].map((part) => `${base}_${part}`);
   return [/^(?:Observable)?Counter$/.test(kind) ? `${base}_total` : base];
 }
 
-/** Each instrument that the source of services and libraries makes, with the file that gives it its labels. */
+/** Each instrument in the source of services and libraries, with the file that sets its labels. */
 async function instruments(): Promise<Instrument[]> {
   const found: Instrument[] = [];
   for (const area of ["apps", "libs"]) {
@@ -47,7 +47,7 @@ async function instruments(): Promise<Instrument[]> {
   return found;
 }
 
-/** Series by their names; each with what its file writes between quotes or before a colon, labels among it. */
+/** Series by name, each with the strings and property names of its file, which include its labels. */
 async function exported(): Promise<ReadonlyMap<string, readonly string[]>> {
   const all = new Map<string, readonly string[]>(FOREIGN);
   for (const instrument of await instruments()) {
@@ -61,10 +61,10 @@ async function exported(): Promise<ReadonlyMap<string, readonly string[]>> {
   return all;
 }
 
-/** All that it has in common with what stands before it is the job. */
+/** A vector match on the job only. */
 const SCRAPED_BEFORE = / and on \(job\) muster_ready offset \w+/g;
 
-/** The series of a PromQL expression, and the labels that it selects or groups by. */
+/** The series of a PromQL expression, and its selected and grouping labels. */
 function readExpression(expr: string): { readonly series: readonly string[]; readonly labels: readonly string[] } {
   const bare = expr.replaceAll(/"[^"]*"/g, '""').replaceAll(SCRAPED_BEFORE, "");
   const selected = [...bare.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*""/g)].map(([, label = ""]) => label);
@@ -91,7 +91,7 @@ async function expectExported(expr: string, known: ReadonlyMap<string, readonly 
   return Promise.resolve();
 }
 
-it("names what an instrument exports as the exporter does", async () => {
+it("names the series of an instrument like the exporter", async () => {
   const made: readonly Pick<Instrument, "name" | "kind">[] = [
     { name: "muster.a.b", kind: "Counter" },
     { name: "muster.some", kind: "UpDownCounter" },
@@ -116,7 +116,7 @@ it("names what an instrument exports as the exporter does", async () => {
   expect([...scraped].toSorted()).toEqual(made.flatMap(seriesOf).toSorted());
 });
 
-it("has alerts on metrics and labels that services export, each with a section that says what to do", async () => {
+it("has alerts on exported metrics and labels only, each with a section of instructions", async () => {
   const known = await exported();
   const sections = [...(await read("docs/operations/alerts.md")).matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
   const alerts = await rules();
@@ -134,7 +134,7 @@ it("has alerts on metrics and labels that services export, each with a section t
   }
 });
 
-it("hears the first event of a process wherever one event is enough, and none that was before Prometheus looked", async () => {
+it("alerts on the first event of a process where one event is enough, and on none from before the first scrape", async () => {
   const every = (await rules()).filter(({ alert }) => !ENDURING.includes(alert));
   const single = every.flatMap(({ expr }) =>
     [...expr.matchAll(/increase\(([^[]+)\[(\w+)\]\)\) > 0(?!\.)/g)].map((found) => ({ expr, found })),
@@ -148,7 +148,7 @@ it("hears the first event of a process wherever one event is enough, and none th
   }
 });
 
-it("shows on the dashboard only what services export", async () => {
+it("shows only exported metrics on the dashboard", async () => {
   const known = await exported();
   const text = await read("deploy/dashboards/muster.json");
   const { panels } = JSON.parse(text) as { panels: { title: string; targets?: { expr: string }[] }[] };
@@ -157,7 +157,7 @@ it("shows on the dashboard only what services export", async () => {
   for (const expr of shown) await expectExported(expr, known);
 });
 
-it("tells in docs/operations.md what to watch of metrics that there are", async () => {
+it("names only exported metrics in docs/operations.md", async () => {
   const known = await exported();
   const table = (await read("docs/operations.md")).split("## What to watch")[1]?.split("\n## ")[0] ?? "";
   const named = [...table.matchAll(/`((?:muster|kube|db)_\w+)/g)].map(([, name = ""]) => name);

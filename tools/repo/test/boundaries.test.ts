@@ -6,8 +6,8 @@ import { ESLint } from "eslint";
 import { beforeAll, expect, it } from "vitest";
 
 /**
- * The canary: the boundary rule checks nothing, without a word, when no project graph is cached. Each planted file breaks one rule on purpose; if lint lets it
- * pass, the rule is asleep and every green run before was worth nothing.
+ * A canary: the boundary rule silently checks nothing when no project graph is cached. Each planted file breaks one rule on purpose. If lint accepts it, the
+ * rule is inactive, and earlier passes prove nothing.
  */
 const root = join(dirname(fileURLToPath(import.meta.url)), "../../..");
 

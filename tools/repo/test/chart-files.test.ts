@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "../../..");
 const FILES = join(ROOT, "deploy/helm/muster/files");
 
-it("links the chart to what it shares with others, and copies nothing", async () => {
+it("links the shared files of the chart instead of copying them", async () => {
   const root = await realpath(ROOT);
   const leadsTo = await Promise.all(
     (await readdir(FILES)).sort().map(async (name) => [name, (await realpath(join(FILES, name))).slice(root.length)]),

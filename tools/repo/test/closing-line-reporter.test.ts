@@ -20,12 +20,12 @@ it("lists the twenty slowest files, the slowest first", () => {
   expect(lines.at(-1)).toBe("   5.0 s  f5.test.ts");
 });
 
-it("orders files of the same time by name", () => {
+it("orders files with the same time by name", () => {
   const files = ["b", "a", "c"].map((file) => ({ file, durationMs: 100 }));
   expect(listSlowFiles(files).slice(1)).toEqual(["  0.1 s  a", "  0.1 s  b", "  0.1 s  c"]);
 });
 
-it("omits files that took no time, and the heading where none took any", () => {
+it("omits files that took no time, and the heading without files", () => {
   expect(listSlowFiles([{ file: "skipped", durationMs: 0 }])).toEqual([]);
   expect(listSlowFiles([{ file: "at", durationMs: 0.5 }])).toHaveLength(2);
   expect(listSlowFiles([{ file: "below", durationMs: 0.4 }])).toEqual([]);

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { isPlanted } from "./planted.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
-/** They are read in a clone, whose installation links the command. */
+/** Readers of these documents have a clone, whose installation links the command. */
 const OF_A_CLONE = [
   "README.md",
   "apps/cli/README.md",
@@ -21,11 +21,11 @@ const OF_A_CLONE = [
 ];
 const files = globSync(["*.md", "{docs,deploy,examples}/**/*.{md,txt,yaml}", "apps/**/*.{md,ts}"], {
   cwd: ROOT,
-  // Tests show nothing to readers.
+  // Readers do not see tests.
   exclude: (name) => /(?:^|\/)(?:node_modules|dist)(?:\/|$)|\.test\.ts$/.test(name),
 }).filter((file) => !OF_A_CLONE.includes(file) && !isPlanted(file));
 
-it("names no package of npm that is not Muster's to readers without a clone", async () => {
+it("offers `npx muster` only in a clone, because npm has a foreign package of that name", async () => {
   expect(files).toContain("docs/operations/alerts.md");
   expect(files).toContain("deploy/helm/muster/templates/NOTES.txt");
   for (const file of files) {

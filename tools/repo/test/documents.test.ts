@@ -26,7 +26,7 @@ function withoutCode(text: string): string {
   return text.replaceAll(/^\s*```[^]*?^\s*```/gm, "").replaceAll(/`[^`\n]*`/g, (code) => code.replaceAll("](", ""));
 }
 
-/** As GitHub names the anchor of a heading. */
+/** The anchor of a heading on GitHub. */
 function anchorsOf(page: string): readonly string[] {
   return [...withoutCode(textOf(page)).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
     heading
@@ -38,7 +38,7 @@ function anchorsOf(page: string): readonly string[] {
 }
 
 describe("the documents", () => {
-  it("are all in the index, docs/README.md, or in that of the decisions", () => {
+  it("are all in the index, docs/README.md, or in the index of the decisions", () => {
     const linked = ["docs/README.md", "docs/decisions/README.md"].flatMap(linksOf).map(({ file }) => file);
     const missing = PAGES.filter(
       (page) => page.startsWith("docs/") && page !== "docs/README.md" && !linked.includes(page),

@@ -13,7 +13,7 @@ import { sourceOf } from "../images.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-it("names in the bill of materials the innermost package of each bundled file, once, and nothing that moves", () => {
+it("lists the innermost package of each bundled file once in the bill of materials, and nothing variable", () => {
   const packages = {
     "": { version: "1.0.0" },
     "libs/bus": { name: "@muster/bus", version: "1.0.0" },
@@ -47,7 +47,7 @@ it("names in the bill of materials the innermost package of each bundled file, o
   expect(() => buildSbom("watcher", ["node_modules/c/index.js"], { packages })).toThrow("belongs to no package");
 });
 
-it("bundles the same sources into the same bytes, with no path of this machine in them", async () => {
+it("bundles the same sources into the same bytes, without a path of this machine", async () => {
   const image = IMAGES.find(({ name }) => name === "reservation-manager");
   if (image === undefined) throw new Error("no such image");
   const directories = await Promise.all([1, 2].map(() => mkdtemp(join(tmpdir(), "muster-image-"))));
@@ -70,7 +70,7 @@ it("bundles the same sources into the same bytes, with no path of this machine i
   }
 });
 
-it("holds all that telemetry over gRPC needs", async () => {
+it("contains the dependencies of telemetry over gRPC", async () => {
   await using stack = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-image-"));
   stack.defer(() => rm(directory, { recursive: true }));
@@ -80,7 +80,7 @@ it("holds all that telemetry over gRPC needs", async () => {
     received.push(headers[":path"]);
     stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
     stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
-    // An empty message, in the frame of gRPC.
+    // An empty message in a gRPC frame.
     stream.end(Buffer.alloc(5));
   });
   await once(collector.listen(0, "127.0.0.1"), "listening");

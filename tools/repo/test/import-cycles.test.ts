@@ -4,11 +4,11 @@ import { findImportCycles, readImports } from "../import-cycles.ts";
 
 const imports = readImports(fileURLToPath(new URL("../../..", import.meta.url)));
 
-it("finds no cycle of imports between files, of types or of values", () => {
+it("finds no import cycle between files, for types and values", () => {
   expect(findImportCycles(imports)).toEqual([]);
 });
 
-it("reads the imports of a file that imports others", () => {
+it("reads the imports of a file", () => {
   expect(imports.get("tools/repo/test/import-cycles.test.ts")).toEqual(["tools/repo/import-cycles.ts"]);
 });
 
@@ -17,7 +17,7 @@ it.each([
   ["a file that imports itself", { a: ["a"] }, [["a"]]],
   ["two files that import each other", { a: ["b"], b: ["a"], c: ["a"] }, [["a", "b"]]],
   [
-    "two cycles, one of which reaches the other",
+    "two cycles, where one reaches the other",
     { a: ["b", "d"], b: ["c"], c: ["a"], d: ["e"], e: ["d"] },
     [
       ["a", "b", "c"],

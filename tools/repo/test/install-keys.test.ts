@@ -9,14 +9,22 @@ import { promisify } from "node:util";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { certificateAuthority } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { DRAWN, makeAuthority, makeCertificate, planKeys, publicKeyOf, secretsRead, usersOf } from "../install-keys.ts";
+import {
+  RANDOM_MAKERS,
+  makeAuthority,
+  makeCertificate,
+  planKeys,
+  publicKeyOf,
+  secretsRead,
+  usersOf,
+} from "../install-keys.ts";
 import { usersConf } from "../nats-users.ts";
 
 const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
-const asked = { users: usersOf(usersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
+const options = { users: usersOf(usersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
 
-it("makes a key for each user of NATS, a certificate and the engine's key, and tells what is public", () => {
-  const made = planKeys(NOTHING, asked, DRAWN);
+it("makes a key for each NATS user, a certificate and the engine's key, and writes the public parts", () => {
+  const made = planKeys(NOTHING, options, RANDOM_MAKERS);
   expect(made.map(({ kind, name, because }) => `${kind} ${name}: ${because}`)).toEqual([
     "Secret muster-nats-authority: missing",
     "Secret muster-nats-tls: missing",
@@ -36,19 +44,23 @@ it("makes a key for each user of NATS, a certificate and the engine's key, and t
   expect(tls?.stringData?.["ca.crt"]).toBe(authority?.stringData?.["tls.crt"]);
 });
 
-it("makes the key of the engine alone where NATS is somebody else's, whose authority is not to be written over", () => {
-  const made = planKeys(NOTHING, { ...asked, users: [] }, DRAWN);
+it("makes only the key of the engine for an external NATS, and does not overwrite its authority", () => {
+  const made = planKeys(NOTHING, { ...options, users: [] }, RANDOM_MAKERS);
   expect(made.map(({ name }) => name)).toEqual(["muster-provision-engine"]);
-  expect(planKeys({ ...NOTHING, engine: { key: "kept" } }, { ...asked, users: [] }, DRAWN)).toEqual([]);
+  expect(planKeys({ ...NOTHING, engine: { key: "kept" } }, { ...options, users: [] }, RANDOM_MAKERS)).toEqual([]);
 });
 
-it("keeps what is there, adds the key of a user that is new, and tells that of one whom an older version has", () => {
+it("keeps existing keys, adds the key of a new user, and publishes the key of a removed user", () => {
   const kept = makeNkey();
   const old = makeNkey();
   const tls = { "tls.crt": "ours", "tls.key": "secret", "ca.crt": "authority" };
   const nkeys = { "watcher.nk": `${kept.seed}\n`, "old-user.nk": old.seed, note: "left alone" };
   const found = { ...NOTHING, nkeys, tls, engine: { key: "kept" } };
-  const [trusted, seeds, keys, ...more] = planKeys(found, { ...asked, users: ["watcher", "job-controller"] }, DRAWN);
+  const [trusted, seeds, keys, ...more] = planKeys(
+    found,
+    { ...options, users: ["watcher", "job-controller"] },
+    RANDOM_MAKERS,
+  );
   expect(more).toEqual([]);
   expect(seeds?.stringData).toMatchObject(nkeys);
   expect(keys?.data).toMatchObject({
@@ -56,22 +68,22 @@ it("keeps what is there, adds the key of a user that is new, and tells that of o
     MUSTER_NATS_KEY_OLD_USER: old.publicKey,
   });
   expect(trusted?.data).toEqual({ "ca.crt": "authority" });
-  const again = planKeys(
+  const repeated = planKeys(
     { ...found, nkeys: seeds?.stringData },
-    { ...asked, users: ["watcher", "job-controller"] },
-    DRAWN,
+    { ...options, users: ["watcher", "job-controller"] },
+    RANDOM_MAKERS,
   );
-  expect(again.map(({ kind }) => kind)).toEqual(["ConfigMap", "ConfigMap"]);
+  expect(repeated.map(({ kind }) => kind)).toEqual(["ConfigMap", "ConfigMap"]);
 });
 
-it("takes a certificate without an authority for its own, and says so to the servers, which look for one", () => {
+it("treats a certificate without an authority as self-signed, and adds it as ca.crt for the servers", () => {
   const found = { ...NOTHING, tls: { "tls.crt": "ours", "tls.key": "secret" } };
-  const [tls, trusted] = planKeys(found, asked, DRAWN);
+  const [tls, trusted] = planKeys(found, options, RANDOM_MAKERS);
   expect(tls).toMatchObject({ name: "muster-nats-tls", because: "incomplete", stringData: { "ca.crt": "ours" } });
   expect(trusted?.data).toEqual({ "ca.crt": "ours" });
 });
 
-it("gives NATS what its users need when an installation from before the user for backups is upgraded", async () => {
+it("adds the key of the backup user when an older installation without it is upgraded", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
   const file = join(directory.path, "users.conf");
   await writeFile(file, usersConf());
@@ -80,7 +92,11 @@ it("gives NATS what its users need when an installation from before the user for
     const keys = made.find(({ name }) => name === "muster-nats-keys")?.data;
     return (await promisify(execFile)(path, ["-t", "-c", file], { env: { ...process.env, ...keys } })).stderr;
   };
-  const before = planKeys(NOTHING, { ...asked, users: NATS_USERS.filter((user) => user !== "backup") }, DRAWN);
+  const before = planKeys(
+    NOTHING,
+    { ...options, users: NATS_USERS.filter((user) => user !== "backup") },
+    RANDOM_MAKERS,
+  );
   const contentOf = (secret: string) => before.find(({ name }) => name === secret)?.stringData;
   const found = {
     nkeys: contentOf("muster-nats-nkeys"),
@@ -89,20 +105,20 @@ it("gives NATS what its users need when an installation from before the user for
     engine: contentOf("muster-provision-engine"),
   };
   await expect(check(before)).rejects.toThrow(/MUSTER_NATS_KEY_BACKUP/);
-  const after = planKeys(found, asked, DRAWN);
+  const after = planKeys(found, options, RANDOM_MAKERS);
   expect(await check(after)).toContain("is valid");
   expect(after.find(({ name }) => name === "muster-nats-nkeys")?.stringData).toMatchObject(found.nkeys ?? {});
 });
 
-it("reads the Secrets that the hook's role names, and no others", async () => {
+it("reads exactly the Secrets that the role of the hook names", async () => {
   const chart = join(import.meta.dirname, "../../../deploy/helm/muster/templates/keys.yaml");
   const [, named = ""] = /resourceNames: \[(muster-provision-engine.*)\]/.exec(await readFile(chart, "utf8")) ?? [];
   const listed = (names: string): readonly string[] => names.split(", ").toSorted();
-  expect(secretsRead(asked.users).toSorted()).toEqual(listed(named.replaceAll(/\{\{.*?\}\}/g, "")));
+  expect(secretsRead(options.users).toSorted()).toEqual(listed(named.replaceAll(/\{\{.*?\}\}/g, "")));
   expect(secretsRead([])).toEqual(listed(named.replace(/\{\{ if .*\{\{ end \}\}/, "")));
 });
 
-it("tells of each seed the public key that NATS' own library does, and takes no other text", () => {
+it("derives the same public key from a seed as NATS' own library, and refuses other text", () => {
   for (let round = 0; round < 50; round += 1) {
     const { publicKey, seed } = makeNkey();
     expect(publicKeyOf(seed)).toBe(publicKey);
@@ -110,7 +126,7 @@ it("tells of each seed the public key that NATS' own library does, and takes no 
   expect(() => publicKeyOf("SUAAAA")).toThrow(/not one of a user/);
 });
 
-it("makes a certificate that TLS takes for each of its names, and for no other", async () => {
+it("makes a certificate that TLS accepts for each of its names, and for no other", async () => {
   const nowMs = Date.now();
   const made = makeCertificate(["nats", "*.nats-servers.here"], nowMs, makeAuthority(nowMs));
   const { "tls.crt": cert = "", "ca.crt": authority = "" } = made;
@@ -122,7 +138,7 @@ it("makes a certificate that TLS takes for each of its names, and for no other",
   await expect(server.greeting("elsewhere", authority)).rejects.toThrow(/does not match/);
 });
 
-it("makes authorities that can be trusted beside each other, while one takes the place of the other", async () => {
+it("makes authorities that clients can trust together, while one replaces the other", async () => {
   const nowMs = Date.now();
   const [old, next] = [makeAuthority(nowMs), makeAuthority(nowMs)].map((each) =>
     makeCertificate(["nats"], nowMs, each),
@@ -137,7 +153,7 @@ it("makes authorities that can be trusted beside each other, while one takes the
   await expect(after.greeting("nats", first)).rejects.toThrow(/unable to/);
 });
 
-it("signs in the name that the authority has, whoever made it", async () => {
+it("signs with the exact subject of the authority, also of a foreign one", async () => {
   const theirs = await certificateAuthority("their authority");
   const made = makeCertificate(["nats"], Date.now(), { "tls.crt": theirs.cert, "tls.key": theirs.key });
   expect(new X509Certificate(made["tls.crt"] ?? "").checkIssued(new X509Certificate(theirs.cert))).toBe(true);
@@ -145,7 +161,7 @@ it("signs in the name that the authority has, whoever made it", async () => {
   expect(await server.greeting("nats", theirs.cert)).toBe("hello");
 });
 
-/** A server with this certificate, and what it says to whoever asks for a name and trusts an authority. */
+/** A server with this certificate, and its answer to clients that request a name and trust an authority. */
 async function greets({ "tls.crt": cert = "", "tls.key": key = "" }: Readonly<Record<string, string>>) {
   const server = createServer({ cert, key }, (socket) => socket.end("hello")).listen(0, "127.0.0.1");
   server.on("tlsClientError", () => undefined);

@@ -36,7 +36,7 @@ describe("sample of mutants", () => {
   const mutants = Array.from({ length: 1000 }, (_, line) => mutantAt(line, 0, line, 1));
   const sample = (share: number, seed: string) => mutants.filter((mutant) => isSampled("f.ts", mutant, share, seed));
 
-  it("has about the share of all, the same for the same seed", () => {
+  it("has about the requested share, and is the same for the same seed", () => {
     const some = sample(0.3, "1");
     expect(some.length).toBeGreaterThan(250);
     expect(some.length).toBeLessThan(350);
@@ -46,7 +46,7 @@ describe("sample of mutants", () => {
     expect(sample(0, "1")).toEqual([]);
   });
 
-  it("omits what is outside", () => {
+  it("omits mutants outside the sample", () => {
     expect(omissionOf("f.ts", mutantAt(0, 0, 0, 1), "a", '[0,"1"]')).toBe("outside the sample");
     expect(omissionOf("f.ts", mutantAt(0, 0, 0, 1), "a", '[1,"1"]')).toBeUndefined();
   });
@@ -60,7 +60,7 @@ describe("original code of a mutant", () => {
   });
 });
 
-it("finds an equivalent mutant by its line, whatever the number of the line", () => {
+it("finds an equivalent mutant by the text of its line, not by its number", () => {
   const known = [
     { file: "f.ts", line: "a(b > c);", original: "b > c", mutant: "b >= c", reason: "Equal ones differ in nothing." },
   ];
@@ -80,7 +80,7 @@ it("lists equivalent mutants of code that exists, each with a reason", () => {
       lines.map((each) => each.trim()),
       file,
     ).toContain(line);
-    // Code of several lines begins on this one.
+    // Code of several lines begins on this line.
     expect(line).toContain(original.split(" ")[0]);
     expect(mutant).not.toBe(original);
     expect(reason).toMatch(/\.$/);
@@ -90,5 +90,5 @@ it("lists equivalent mutants of code that exists, each with a reason", () => {
 it("refuses a project that is not mutated", () => {
   const run = spawnSync(process.execPath, ["tools/repo/mutate.ts", "nothing"], { cwd: ROOT, encoding: "utf8" });
   expect(run.status).toBe(2);
-  expect(run.stderr).toContain("nothing is no project; one of: cli, ");
+  expect(run.stderr).toContain("nothing is not a mutated project; choose one of: cli, ");
 });

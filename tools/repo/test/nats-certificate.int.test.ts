@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { findNatsServer } from "@muster/nats-server";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { DRAWN, type Found, planKeys } from "../install-keys.ts";
+import { RANDOM_MAKERS, type Found, planKeys } from "../install-keys.ts";
 
 const PATIENT = { timeoutMs: 60_000, everyMs: 100 };
 const SERVERS = [0, 1, 2];
@@ -16,7 +16,7 @@ const NOTHING: Found = { nkeys: undefined, authority: undefined, tls: undefined,
 type Files = Readonly<Record<string, string>>;
 
 function installed(found: Found): { readonly tls: Files; readonly authority: Files; readonly trusted: string } {
-  const plan = planKeys(found, { users: ["watcher"], namespace: "here", nowMs: Date.now() }, DRAWN);
+  const plan = planKeys(found, { users: ["watcher"], namespace: "here", nowMs: Date.now() }, RANDOM_MAKERS);
   const contentOf = (name: string): Files => plan.find((each) => each.name === name)?.stringData ?? {};
   const trusted = plan.find(({ name }) => name === "muster-nats-ca")?.data?.["ca.crt"] ?? "";
   return { tls: contentOf("muster-nats-tls"), authority: contentOf("muster-nats-authority"), trusted };
@@ -32,7 +32,7 @@ async function freePort(): Promise<number> {
 }
 
 it(
-  "exchanges the certificate of three servers one after another, and each is trusted by the others",
+  "replaces the certificate of three servers one after another, while all servers trust each other",
   { timeout: 240_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
@@ -50,7 +50,7 @@ it(
       running.delete(index);
     };
     stack.defer(() => Promise.all(SERVERS.map(end)).then(() => undefined));
-    /** With this Secret where the chart mounts it, and the block `cluster` that the chart writes. */
+    /** Starts a server with this Secret at the chart's mount point and the chart's block `cluster`. */
     const start = async (index: number, secret: Files): Promise<void> => {
       const folder = join(directory, String(index));
       await mkdir(folder, { recursive: true });
@@ -80,14 +80,14 @@ it(
     for (const index of SERVERS) await start(index, before.tls);
     for (const index of SERVERS) await until(`server ${index} is well`, () => isWell(index), PATIENT);
 
-    // The Secret with the certificate is deleted, and the hook runs again.
+    // The Secret with the certificate is deleted, and the hook reruns.
     const after = installed({ ...NOTHING, authority: before.authority });
     expect(after.tls["tls.crt"]).not.toBe(before.tls["tls.crt"]);
     expect(after.trusted).toBe(before.trusted);
     for (const index of SERVERS.toReversed()) {
       await end(index);
       await start(index, after.tls);
-      // As the startup probe asks; the StatefulSet goes on when it is so.
+      // The condition of the startup probe, after which the StatefulSet continues.
       await until(`server ${index} is well with the new one`, () => isWell(index), PATIENT);
     }
   },

@@ -17,11 +17,11 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-it("finds deploy/nats/users.conf as `npm run nats-users` writes it", async () => {
+it("deploy/nats/users.conf is the output of `npm run nats-users`", async () => {
   expect(await readFile(join(DEPLOY, "nats/users.conf"), "utf8")).toBe(usersConf());
 });
 
-/** What functions of libs/ledger-client ask for those who call them. */
+/** Ledger methods that functions of libs/ledger-client call. */
 const CALLS_OF_CLIENT: Readonly<Record<string, readonly string[]>> = {
   openLedgerClient: ["reserve", "unreserve", "getReservation", "listReservations"],
   listReservations: ["listReservations"],
@@ -29,23 +29,23 @@ const CALLS_OF_CLIENT: Readonly<Record<string, readonly string[]>> = {
   explainCalls: ["explainReservation", "listReservations"],
 };
 
-it("lets each service ask the ledger what its source asks it, and nothing else", async () => {
+it("allows each service exactly the ledger methods that its source calls", async () => {
   for (const user of NATS_USERS) {
     if (user === "cli" || user === "backup" || user === "reservation-manager") continue;
     const source = await sourceOf(user);
     const byClient = Object.entries(CALLS_OF_CLIENT).flatMap(([name, calls]) =>
       new RegExp(`[^.\\w]${name}\\(`).test(source) ? calls : [],
     );
-    const asked = Object.entries(ReservationService.methods)
+    const called = Object.entries(ReservationService.methods)
       .filter(([name]) => source.includes(`.${name}(`) || byClient.includes(name))
       .map(([, { verb }]) => subjects.request("reservation", verb))
       .flatMap((request) => [request, subjects.requestOfAnyReplica(request)]);
     const allowed = permissionsOf(user).publish.filter((subject) => subject.startsWith("muster.req.reservation."));
-    expect(allowed, `${user}: libs/nats-server/src/rights.ts`).toEqual(asked.toSorted());
+    expect(allowed, `${user}: libs/nats-server/src/rights.ts`).toEqual(called.toSorted());
   }
 });
 
-/** Text of what the app runs. */
+/** The source of the app, without tests. */
 async function sourceOf(app: string): Promise<string> {
   const directory = join(DEPLOY, "../apps", app, "src");
   const files = await readdir(directory, { recursive: true });
@@ -53,7 +53,7 @@ async function sourceOf(app: string): Promise<string> {
   return (await Promise.all(own.map((name) => readFile(join(directory, name), "utf8")))).join("\n");
 }
 
-it("makes keys with which nats-server takes the configuration, and loses none that are there", async () => {
+it("makes keys with which nats-server accepts the configuration, and keeps existing ones", async () => {
   expect(await writeKeys(directory)).toEqual({ made: NATS_USERS, kept: [] });
   expect((await stat(join(directory, "nkeys/watcher.nk"))).mode & 0o777).toBe(0o600);
   await cp(join(DEPLOY, "nats"), directory, { recursive: true });
@@ -68,15 +68,15 @@ it("makes keys with which nats-server takes the configuration, and loses none th
   const check = (given: NodeJS.ProcessEnv) =>
     promisify(execFile)(path, ["-t", "-c", join(directory, "nats.conf")], { env: given });
   expect((await check(env)).stderr).toContain("is valid");
-  // Without its key a user is nobody, and the server does not start.
+  // The server does not start when the key of a user is missing.
   await expect(check(process.env)).rejects.toThrow(/MUSTER_NATS_KEY_/);
 });
 
-it("keeps the keys that are there, and makes those of users that are new", async () => {
+it("keeps existing keys, and makes keys of new users", async () => {
   await writeKeys(directory);
   const [before, seed] = [await publicKeys(), await readFile(join(directory, "nkeys/watcher.nk"), "utf8")];
   await rm(join(directory, "nkeys/node-scaler.nk"));
-  // The seed of this one is kept elsewhere, which its public key says.
+  // The seed of this user is kept elsewhere; only its public key is here.
   await rm(join(directory, "nkeys/cli.nk"));
   const { NODE_SCALER, ...others } = before;
   await writeFile(join(directory, "public.env"), envOf(others));
@@ -90,14 +90,14 @@ it("keeps the keys that are there, and makes those of users that are new", async
   expect((await readdir(join(directory, "nkeys"))).includes("cli.nk")).toBe(false);
 });
 
-it("says which file holds no key, and leaves everything as it was", async () => {
+it("names the file without a key, and changes nothing", async () => {
   await writeKeys(directory);
   await writeFile(join(directory, "nkeys/watcher.nk"), "garbage\n");
   await expect(writeKeys(directory)).rejects.toThrow(/nkeys\/watcher\.nk is not the seed of an nkey/);
   expect(await readFile(join(directory, "nkeys/watcher.nk"), "utf8")).toBe("garbage\n");
 });
 
-/** By the part of its variable that names the user. */
+/** By user, in the form of the variable name. */
 async function publicKeys(): Promise<Record<string, string | undefined>> {
   const variables = parseEnv(await readFile(join(directory, "public.env"), "utf8"));
   return Object.fromEntries(

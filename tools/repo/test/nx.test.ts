@@ -11,7 +11,7 @@ import { isPlanted } from "./planted.ts";
 const ROOT = join(import.meta.dirname, "../../..");
 const OUTPUT_MAX_BYTES = 64 * 1024 * 1024;
 
-/** With an environment of its own: that of a test run would reach the one that is started. */
+/** Runs nx with a clean environment, so that the variables of this test run do not affect it. */
 async function nx(words: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
   const { PATH, NODE_COMPILE_CACHE } = processEnv();
   const own = { PATH, NODE_COMPILE_CACHE, HOME: process.env["HOME"], NX_DAEMON: "false", NX_TUI: "false", ...env };
@@ -54,7 +54,7 @@ describe("a cached test run", () => {
     );
   });
 
-  it("depends on each variable that tests read to find or to skip something", async () => {
+  it("depends on each variable by which tests find or skip something", async () => {
     const { namedInputs } = JSON.parse(await readFile(join(ROOT, "nx.json"), "utf8")) as {
       namedInputs: { conditions: readonly { readonly env?: string }[] };
     };
@@ -73,7 +73,7 @@ describe("a cached test run", () => {
     expect(declared).toEqual(expect.arrayContaining(conditions));
   });
 
-  it("is used again until a program that tests lacked is there", async () => {
+  it("is reused until a missing program is installed", async () => {
     const assets = await mkdtemp(join(tmpdir(), "muster-assets-"));
     try {
       const test = () =>

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { DRAWN, type Found, type Makers, planKeys, publicKeyOf, type Wanted } from "../install-keys.ts";
+import { RANDOM_MAKERS, type Found, type Makers, planKeys, publicKeyOf, type PlannedObject } from "../install-keys.ts";
 
 const NOTHING: Found = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
 const SECRETS: Readonly<Record<string, keyof Found>> = {
@@ -10,13 +10,13 @@ const SECRETS: Readonly<Record<string, keyof Found>> = {
   "muster-provision-engine": "engine",
 };
 const USERS = ["watcher", "job-controller", "cli", "backup"];
-/** Real ones take milliseconds each. */
-const seeds = Array.from({ length: 8 }, DRAWN.seed);
+/** Drawn once, because each takes milliseconds. */
+const seeds = Array.from({ length: 8 }, RANDOM_MAKERS.seed);
 
-/** Each thing that is made is another than all before. */
+/** Makers whose results are all different. */
 function numbered(): Makers {
   let made = 0;
-  const next = (what: string): string => `${what}-${(made += 1)}`;
+  const next = (kind: string): string => `${kind}-${(made += 1)}`;
   return {
     seed: () => seeds[(made += 1) % seeds.length] ?? "",
     key: () => next("key"),
@@ -30,7 +30,7 @@ function numbered(): Makers {
 }
 
 /** The cluster after these writes. */
-function after(found: Found, plan: readonly Wanted[]): Found {
+function after(found: Found, plan: readonly PlannedObject[]): Found {
   const written = plan
     .filter(({ kind }) => kind === "Secret")
     .map(({ name, stringData }) => [SECRETS[name], stringData]);
@@ -54,12 +54,12 @@ const secrets = fc.record({
   engine: fc.constantFrom(undefined, {}, { key: "kept" }, { note: "left alone" }),
 });
 
-it("changes nothing secret that is there, and names each entry that it adds", () => {
+it("changes no existing secret, and names each entry that it adds", () => {
   fc.assert(
-    fc.property(secrets, users, (found, asked) => {
-      for (const { name, stringData, because, lacked = [] } of planKeys(
+    fc.property(secrets, users, (found, users) => {
+      for (const { name, stringData, because, missingEntries = [] } of planKeys(
         found,
-        { users: asked, namespace: "here", nowMs: 0 },
+        { users: users, namespace: "here", nowMs: 0 },
         numbered(),
       )) {
         const before = found[SECRETS[name] ?? "nkeys"];
@@ -68,25 +68,25 @@ it("changes nothing secret that is there, and names each entry that it adds", ()
         const added = Object.keys(stringData).filter((key) => !Object.hasOwn(before ?? {}, key));
         expect(added.length).toBeGreaterThan(0);
         expect(because).toBe(before === undefined ? "missing" : "incomplete");
-        if (before !== undefined) expect(lacked.toSorted()).toEqual(added.toSorted());
+        if (before !== undefined) expect(missingEntries.toSorted()).toEqual(added.toSorted());
       }
     }),
   );
 });
 
-it("comes to the same end wherever it was killed: each user has a seed, and what is public is that of the Secrets", () => {
+it("reaches the same result after a kill at any point: each user has a seed, and the public parts match the Secrets", () => {
   fc.assert(
-    fc.property(secrets, users, fc.nat(6), (found, asked, done) => {
+    fc.property(secrets, users, fc.nat(6), (found, users, done) => {
       const make = numbered();
-      const plan = (from: Found): readonly Wanted[] =>
-        planKeys(from, { users: asked, namespace: "here", nowMs: 0 }, make);
+      const plan = (from: Found): readonly PlannedObject[] =>
+        planKeys(from, { users: users, namespace: "here", nowMs: 0 }, make);
       const half = after(found, plan(found).slice(0, done));
       const rest = plan(half);
       const end = after(half, rest);
       for (const kind of Object.values(SECRETS)) expect(end[kind] ?? {}).toMatchObject(half[kind] ?? {});
       expect(end.engine?.["key"]).toBeDefined();
-      if (asked.length === 0) return;
-      for (const user of asked) expect(end.nkeys?.[`${user}.nk`]).toBeDefined();
+      if (users.length === 0) return;
+      for (const user of users) expect(end.nkeys?.[`${user}.nk`]).toBeDefined();
       const publicOf = (name: string) => rest.find((each) => each.name === name)?.data;
       const keys = Object.values(end.nkeys ?? {}).map(publicKeyOf);
       expect(Object.values(publicOf("muster-nats-keys") ?? {}).toSorted()).toEqual(keys.toSorted());
@@ -96,7 +96,7 @@ it("comes to the same end wherever it was killed: each user has a seed, and what
   );
 });
 
-it("signs what it makes with the authority that is there", () => {
+it("signs with the existing authority", () => {
   const authority = { "tls.crt": "found", "tls.key": "found-key" };
   const [tls] = planKeys({ ...NOTHING, authority }, { users: USERS, namespace: "here", nowMs: 0 }, numbered());
   expect(tls).toMatchObject({

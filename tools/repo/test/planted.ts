@@ -1,4 +1,4 @@
-/** Files that the test of boundaries writes for a moment: tests that read the whole source leave them out. */
+/** Files that the boundary test writes temporarily. Tests that read the whole source skip them. */
 export function isPlanted(file: string): boolean {
   return /\/planted-\w\.ts$/.test(file);
 }

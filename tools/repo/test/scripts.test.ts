@@ -18,8 +18,8 @@ describe("npm scripts", () => {
     expect(scripts[`pre${other ?? name}`]).toBe(PREPARE);
   });
 
-  // A shell keeps the path of `node` that it found first, and before the installation that is whatever the machine has.
-  it.each(Object.keys(scripts).filter(isHook))("%s runs nothing in the shell that installed the Node", (name) => {
+  // A shell caches the path of `node`, which before the installation is the machine's.
+  it.each(Object.keys(scripts).filter(isHook))("%s runs nothing in the shell that installed Node", (name) => {
     expect(scripts[name]).toBe(PREPARE);
   });
 });

@@ -10,17 +10,17 @@ const ROOT = join(import.meta.dirname, "../../..");
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
 const all = (text: string, pattern: RegExp): string[] => [...text.matchAll(pattern)].map(([, name = ""]) => name);
 const keysOf = (value: unknown): string[] => Object.keys(value as object);
-/** Images that are no services. */
+/** Images that are not services. */
 const HELPERS = ["setup", "dev-cluster"];
 
 type Place = {
-  /** What it repeats of the list. */
+  /** The service names in the file. */
   readonly names: (text: string) => readonly string[];
-  /** Those that belong there; all of them where nothing is said. */
-  readonly wanted?: readonly string[];
+  /** The expected services; default: all. */
+  readonly expected?: readonly string[];
 };
 
-/** Where services are named once more, because what stands there is no TypeScript. */
+/** Files that repeat the names of services, because they are not TypeScript. */
 const PLACES: Readonly<Record<string, Place>> = {
   "docker-compose.yml": {
     names: (text) => all(text, /^ {4}image: muster\/([a-z-]+):/gm).filter((name) => !HELPERS.includes(name)),
@@ -33,20 +33,20 @@ const PLACES: Readonly<Record<string, Place>> = {
   },
   "deploy/prometheus/rules.yaml": {
     names: (text) => all(text, /absent\(target_info\{service_name="([a-z-]+)"/g),
-    wanted: STANDARD,
+    expected: STANDARD,
   },
   "deploy/helm/muster/values.yaml": { names: (text) => keysOf((parse(text) as { services: object }).services) },
-  ".ci/e2e": { names: (text) => (/^services='([^']*)'/m.exec(text)?.[1] ?? "").split(" "), wanted: STANDARD },
+  ".ci/e2e": { names: (text) => (/^services='([^']*)'/m.exec(text)?.[1] ?? "").split(" "), expected: STANDARD },
   "docs/ARCHITECTURE.md": {
     names: (text) => all(text, /^\| \[([a-z-]+)\]\(\.\.\/apps/gm).filter((name) => name !== "cli"),
   },
 };
 
-it.each(Object.entries(PLACES))("are those of the list in %s", async (path, { names, wanted = SERVICES }) => {
-  expect([...names(await read(path))].toSorted()).toEqual([...wanted].toSorted());
+it.each(Object.entries(PLACES))("are those of the list in %s", async (path, { names, expected = SERVICES }) => {
+  expect([...names(await read(path))].toSorted()).toEqual([...expected].toSorted());
 });
 
-it("have a volume of their own in docker-compose.yml, which setup fills and nobody else has", async () => {
+it("have their own volume in docker-compose.yml, which only setup and the service mount", async () => {
   const text = await read("docker-compose.yml");
   const { services, volumes } = parse(text, { merge: true }) as {
     services: Readonly<Record<string, { volumes?: readonly string[] }>>;
@@ -78,7 +78,7 @@ it("have an app, a user of NATS, and an account in Kubernetes", async () => {
   expect([...STANDARD, OPTIONAL].toSorted()).toEqual([...SERVICES].toSorted());
 });
 
-it("take from the chart those variables that they read, and no secret", async () => {
+it("accept from the chart exactly the variables that they read, and no secret", async () => {
   const schema = JSON.parse(await read("deploy/helm/muster/values.schema.json")) as Parameters<typeof chartSchema>[0];
   expect(schema, "npm run chart-schema").toEqual(await chartSchema(schema));
   for (const name of SERVICES) {
@@ -89,7 +89,7 @@ it("take from the chart those variables that they read, and no secret", async ()
   expect(await variablesOf("watcher")).toContain("WATCHER_RELIST_MS");
 });
 
-it("come with a checklist that names each place where a new one is to be named", async () => {
+it("have a checklist that names each place for a new service", async () => {
   const checklist = await read("docs/checklists/new-app.md");
   const others = [
     "libs/proto/src/service-names.ts",

@@ -1,26 +1,26 @@
-import { integersOf, parseWords, readOutput, refuseArguments, SEED_MAX } from "@muster/chaos/command-line";
+import { integersOf, parseWords, readOutput, refuseArguments, MAX_SEED } from "@muster/chaos/command-line";
 
-export const HELP = `Runs the services' own code in one process, in virtual time, while everything around it fails, and checks what must always hold.
+export const HELP = `Runs the code of the services in one process, in virtual time, injects faults, and checks the invariants.
 
-  npm run simulate                                     100 seeds of 50 sessions, from a seed of today's luck on
+  npm run simulate                                     100 seeds of 50 sessions, from a random first seed
   npm run simulate -- --seed 7                         the sessions and faults of seed 7
-  npm run simulate -- --seed 7 --sessions 200          more sessions, and faults for longer
-  npm run simulate -- --seed 1 --seeds 1000            seeds 1 to 1000, up to the first that fails
+  npm run simulate -- --seed 7 --sessions 200          more sessions, and a longer time of faults
+  npm run simulate -- --seed 1 --seeds 1000            seeds 1 to 1000; stops at the first failure
   npm run simulate -- --leases 30                      100 seeds of leases instead
-  npm run simulate -- --seed 7 --trace trace.txt       everything that happened, a line each
+  npm run simulate -- --seed 7 --trace trace.txt       write every step, one per line
   npm run simulate -- --seed 7 --snapshot now.json --at 10s
-  npm run simulate -- replay now.json                  what each service would do next, and why
+  npm run simulate -- replay now.json                  print the next step of each service, and its reason
 
-  --seed N          what sessions and faults are drawn from
-  --seeds N         so many seeds from --seed on; 1 with --seed, otherwise 100
-  --sessions N      sessions of each seed, 50
-  --leases N        leases of each seed, and no sessions
+  --seed N          source of the sessions and faults; default: random
+  --seeds N         number of seeds, starting at --seed; default: 1 with --seed, otherwise 100
+  --sessions N      sessions of each seed; default: 50
+  --leases N        leases of each seed, instead of sessions
   --trace FILE      write the trace of the last seed
-  --snapshot FILE   write the state of the system at a moment, with --at
-  --at TIME         that moment of virtual time: 500ms, 10s, 2m
-  -o json           one JSON document a seed, for programs
+  --snapshot FILE   write the state of the system at the time of --at
+  --at TIME         virtual time of the snapshot: 500ms, 10s, 2m
+  -o json           print one JSON document per seed
 
-Exit code 0: nothing is wrong. 1: something is. 2: the arguments are wrong. 130: stopped by Ctrl-C.
+Exit codes: 0 all rules hold; 1 a rule is violated; 2 the arguments are wrong; 130 stopped by Ctrl-C.
 `;
 
 export type Arguments = {
@@ -30,33 +30,33 @@ export type Arguments = {
   readonly seed: number;
   readonly seeds: number;
   readonly sessions: number;
-  /** Undefined: sessions are simulated. */
+  /** Undefined where sessions are simulated. */
   readonly leases: number | undefined;
   readonly trace: string | undefined;
   readonly snapshot: { readonly file: string; readonly atMs: number } | undefined;
 };
 
 const SESSIONS = 50;
-const SESSIONS_MAX = 999;
+const MAX_SESSIONS = 999;
 const SEEDS = 100;
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
 
-/** Throws one invalid_request that names everything that is wrong. */
-export function readArguments(args: readonly string[], luckySeed: number): Arguments {
+/** Throws one invalid_request that names every problem. */
+export function readArguments(args: readonly string[], randomSeed: number): Arguments {
   const { values, positionals } = parse(args);
   const problems: string[] = [];
   const integer = integersOf<"seed" | "seeds" | "sessions" | "leases">(values, problems);
-  const seed = integer("seed", luckySeed, 0, SEED_MAX);
+  const seed = integer("seed", randomSeed, 0, MAX_SEED);
   const seeds = integer("seeds", values.seed === undefined ? SEEDS : 1, 1, 1_000_000);
-  const sessions = integer("sessions", SESSIONS, 1, SESSIONS_MAX);
-  const leases = values.leases === undefined ? undefined : integer("leases", 1, 1, SESSIONS_MAX);
+  const sessions = integer("sessions", SESSIONS, 1, MAX_SESSIONS);
+  const leases = values.leases === undefined ? undefined : integer("leases", 1, 1, MAX_SESSIONS);
   const output = readOutput(values.output ?? "text", problems);
   const { snapshot, at } = values;
   const atMs = at === undefined ? undefined : readTime(at);
   if (at !== undefined && atMs === undefined) problems.push(`--at is "${at}"; a time like 10s is needed`);
   if ((snapshot === undefined) !== (at === undefined)) problems.push("--snapshot and --at belong together");
   if (leases !== undefined && (values.sessions !== undefined || snapshot !== undefined))
-    problems.push("--leases goes with neither --sessions nor --snapshot");
+    problems.push("--leases cannot be combined with --sessions or --snapshot");
   const [command, file, ...more] = positionals;
   const isReplay = command === "replay" && file !== undefined && more.length === 0;
   if (command !== undefined && !isReplay) problems.push(`"${positionals.join(" ")}" is not "replay FILE"`);

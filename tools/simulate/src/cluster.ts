@@ -10,13 +10,13 @@ export type KubeChange = {
   readonly name: string;
   readonly before: KubeObject | undefined;
   readonly after: KubeObject | undefined;
-  /** Undefined for what is gone. */
+  /** Resource version of the change, also of a deletion. */
   readonly version: number;
 };
 
 export const NAMESPACE = "default";
 
-/** What an API server stores: objects by name, each change under a version of its own. Objects are replaced and never changed. */
+/** The storage of an API server: objects by name, and a new version for each change. Objects are immutable. */
 export class Cluster {
   readonly pods = new Map<string, V1Pod>();
   readonly nodes = new Map<string, V1Node>();
@@ -31,7 +31,7 @@ export class Cluster {
     this.#trace = trace;
   }
 
-  /** Rejects what exists; the uid is new for ever. */
+  /** Throws already_exists for a taken name. Uids are never reused. */
   createPod(manifest: V1Pod): V1Pod {
     const name = manifest.metadata?.name ?? "";
     if (this.pods.has(name)) throwFault({ code: "already_exists", kind: "pod", id: name });
@@ -44,13 +44,13 @@ export class Cluster {
     });
   }
 
-  /** Changes the pod of exactly this uid; nothing happens when it is gone. */
+  /** Changes the pod with this uid; does nothing when it is gone. */
   updatePod(name: string, uid: string, change: (pod: V1Pod) => V1Pod): void {
     const pod = this.pods.get(name);
     if (pod?.metadata?.uid === uid) this.#putPod(name, change(pod));
   }
 
-  /** Asks for the end of the pod; its node ends it. A pod without a node goes at once. */
+  /** Marks the pod for deletion; its node ends it. A pod without a node is removed immediately. */
   deletePod(name: string, uid: string): void {
     const pod = this.pods.get(name);
     if (pod?.metadata?.uid !== uid || pod.metadata.deletionTimestamp !== undefined) return;
@@ -66,7 +66,7 @@ export class Cluster {
     if (before?.metadata?.uid !== uid) return;
     this.pods.delete(name);
     this.version += 1;
-    this.#tell({ kind: "pods", name, before, after: undefined, version: this.version });
+    this.#notify({ kind: "pods", name, before, after: undefined, version: this.version });
   }
 
   putNode(name: string, pool: string, ready: boolean): void {
@@ -89,7 +89,7 @@ export class Cluster {
       },
     };
     this.nodes.set(name, node);
-    this.#tell({ kind: "nodes", name, before, after: node, version: this.version });
+    this.#notify({ kind: "nodes", name, before, after: node, version: this.version });
   }
 
   removeNode(name: string): void {
@@ -97,7 +97,7 @@ export class Cluster {
     if (before === undefined) return;
     this.nodes.delete(name);
     this.version += 1;
-    this.#tell({ kind: "nodes", name, before, after: undefined, version: this.version });
+    this.#notify({ kind: "nodes", name, before, after: undefined, version: this.version });
   }
 
   #putPod(name: string, pod: V1Pod): V1Pod {
@@ -105,11 +105,11 @@ export class Cluster {
     this.version += 1;
     const after = { ...pod, metadata: { ...pod.metadata, resourceVersion: String(this.version) } };
     this.pods.set(name, after);
-    this.#tell({ kind: "pods", name, before, after, version: this.version });
+    this.#notify({ kind: "pods", name, before, after, version: this.version });
     return after;
   }
 
-  #tell(change: KubeChange): void {
+  #notify(change: KubeChange): void {
     const { kind, name, after } = change;
     this.#trace.note("api-server", `${kind} ${name} ${after === undefined ? "is gone" : describe(after)}`);
     for (const listener of this.listeners) listener(change);

@@ -5,25 +5,25 @@ import type { Cluster } from "./cluster.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 import { drawDelayMs, type Weather } from "./weather.ts";
 
-/** A machine, and since when it is off. */
+/** A machine that runs pods while it is on. */
 type Machine = { readonly name: string; readonly pool: string; off: boolean };
 
-/** The scheduler, the kubelets and the node controller, as far as services can tell. */
+/** The observable behaviour of the scheduler, the kubelets and the node controller. */
 export type Kubelets = {
   addNode(name: string, pool: string): void;
-  /** The machine stops; the API server notices after a while. */
+  /** Turns the machine off; its node becomes NotReady later. */
   turnOff(name: string): void;
-  /** Its node object goes, and with it, after a while, its pods. */
+  /** Removes the node object, and its pods later. */
   forget(name: string): void;
   turnOn(name: string): void;
   readonly machines: ReadonlyMap<string, Machine>;
 };
 
 const NOT_READY_AFTER_MS = 40_000;
-/** Kubernetes' collector of pods whose node is gone. */
+/** Kubernetes collects the pods of a missing node after this time. */
 const COLLECTED_AFTER_MS = 40_000;
 const IGNORES_TERM_MS = 10_000;
-const SCHEDULE_AGAIN_MS = 500;
+const SCHEDULE_RETRY_MS = 500;
 const POWER_FAILURE = 137;
 
 export function makeKubelets(
@@ -39,12 +39,12 @@ export function makeKubelets(
   const schedule = (name: string, uid: string): void => {
     const pod = cluster.pods.get(name);
     if (pod?.metadata?.uid !== uid || (pod.spec?.nodeName ?? "") !== "") return;
-    // It is looked at again when its gates are gone.
+    // Removing its last gate schedules it.
     if (isGated(pod)) return;
-    const node = wantedNode(pod);
+    const node = requiredNode(pod);
     const free = cluster.nodes.get(node)?.status?.conditions?.[0]?.status === "True" && !isOccupied(cluster, node);
     if (!free) {
-      after(SCHEDULE_AGAIN_MS, () => schedule(name, uid));
+      after(SCHEDULE_RETRY_MS, () => schedule(name, uid));
       return;
     }
     cluster.updatePod(name, uid, (now) => ({ ...now, spec: { containers: [], ...now.spec, nodeName: node } }));
@@ -91,8 +91,8 @@ export function makeKubelets(
   cluster.listeners.add(({ kind, name, before, after: now }) => {
     if (kind !== "pods" || now?.metadata?.uid === undefined) return;
     const { uid, deletionTimestamp } = now.metadata;
-    const opened = before === undefined ? !isGated(now) : isGated(before) && !isGated(now);
-    if (opened) after(drawDelayMs(weather), () => schedule(name, uid));
+    const isUngated = before === undefined ? !isGated(now) : isGated(before) && !isGated(now);
+    if (isUngated) after(drawDelayMs(weather), () => schedule(name, uid));
     if (deletionTimestamp !== undefined && before?.metadata?.deletionTimestamp === undefined)
       end(name, uid, nodeOf(now));
   });
@@ -107,7 +107,7 @@ type Power = {
   readonly become: (name: string, uid: string, node: string, status: V1PodStatus) => void;
 };
 
-/** Machines that are there, go off, are forgotten and come back. */
+/** Adds machines, turns them off and on, and removes their nodes. */
 function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "machines"> {
   const podsOn = (node: string): V1Pod[] => [...cluster.pods.values()].filter((pod) => nodeOf(pod) === node);
   return {
@@ -135,7 +135,7 @@ function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "m
       if (machine?.off !== true) return;
       machine.off = false;
       cluster.putNode(name, machine.pool, true);
-      // What ran on it has ended with the power.
+      // The power failure ended its pods.
       for (const pod of podsOn(name)) {
         const { name: podName = "", uid = "", deletionTimestamp } = pod.metadata ?? {};
         if (deletionTimestamp !== undefined) cluster.removePod(podName, uid);
@@ -145,19 +145,19 @@ function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "m
   };
 }
 
-/** True while a pod that has its machine to itself is on the node and has not ended. */
+/** Whether a pod on the node has not ended; each pod has its machine to itself. */
 function isOccupied(cluster: Cluster, node: string): boolean {
   return [...cluster.pods.values()].some((pod) => nodeOf(pod) === node && !isOver(pod));
 }
 
-/** Nobody places a pod that still has a scheduling gate. */
+/** The scheduler does not place a pod with a scheduling gate. */
 export function isGated({ spec }: { readonly spec?: unknown }): boolean {
   const gates =
     typeof spec === "object" && spec !== null && "schedulingGates" in spec ? spec.schedulingGates : undefined;
   return Array.isArray(gates) && gates.length > 0;
 }
 
-function wantedNode(pod: V1Pod): string {
+function requiredNode(pod: V1Pod): string {
   const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   return required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
 }

@@ -5,33 +5,33 @@ import { recordCodec } from "@muster/provision-engine/messages";
 import { muster, streams, subjects } from "@muster/proto";
 import { idOf } from "@muster/reservation-manager/reservation";
 import { ledgerOf } from "./observe.ts";
-import { CLOCKS_APART_MS } from "./clocks.ts";
+import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
 import type { Violation } from "./step-checks.ts";
 import { findWrongTakeOvers, workloadOf } from "./take-over-checks.ts";
 import { CALM } from "./weather.ts";
 import type { World } from "./world.ts";
 
-/** What must hold of leases: at each write, and at the end. */
+/** Checks the rules of leases, at each write and at the end. */
 export type LeaseChecks = {
-  /** Looks on at the calls that one process has under way. */
+  /** Observes the concurrent calls of one process. */
   readonly watchWorkload: WatchWorkload;
-  /** Everything has ended by now. */
+  /** Checks the final state, once every lease has ended. */
   judge(): void;
 };
 
 type Violate = (lease: string | undefined, rule: string, found: string) => void;
 
-/** A lease's decommission begins so soon after its end. */
+/** The decommission of a lease starts within this time after its end. */
 const ENDS_WITHIN_MS = 1000;
-/** After trouble everything may be late for so long: what failed is tried again after a pause. */
-const SETTLES_MS = 15_000;
-const LOOK_MS = 100;
+/** Delays are allowed for this time after a fault, because failed calls are retried after a pause. */
+const SETTLE_MS = 15_000;
+const POLL_MS = 100;
 
-/** Types of which the simulated cluster has something. */
+/** Types that have objects in the simulated cluster. */
 const IN_CLUSTER: ReadonlySet<string> = new Set(["network", "container"]);
 
-const FOLLOWED_BY: Readonly<Record<Phase, readonly Phase[]>> = {
+const NEXT_PHASES: Readonly<Record<Phase, readonly Phase[]>> = {
   ORDERED: ["PROVISIONING", "DECOMMISSIONING", "ENDED", "FAILED"],
   PROVISIONING: ["ACTIVE", "DECOMMISSIONING"],
   ACTIVE: ["DECOMMISSIONING"],
@@ -45,18 +45,18 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     world.trace.note("check", `VIOLATION ${lease ?? ""} ${rule}: ${found}`);
     violations.push({ atMs: world.time.nowMs, session: lease, rule, found });
   };
-  const things = watchThings(world, violate);
+  const objects = watchObjects(world, violate);
   const calmSinceMs = watchCalm(world);
-  /** All that records ever had, by their signatures. */
+  /** Signatures of all results that records ever had. */
   const results = new Set<string>();
   world.leases.onWrite.push((id, beforeBytes, afterBytes) => {
     const before = beforeBytes && decodeLease(beforeBytes);
     const after = afterBytes && decodeLease(afterBytes);
     if (after === undefined) {
       if (before !== undefined && mayHoldResources(before.phase))
-        violate(id, "a lease that is there has a record", before.phase);
+        violate(id, "a lease with objects has a record", before.phase);
       if (before?.heir !== undefined && mayHoldResources(leaseOf(world, before.heir)?.phase ?? "ENDED"))
-        violate(id, "a record stays as long as its heir has anything", before.heir);
+        violate(id, "a record stays while its heir has objects", before.heir);
       return;
     }
     if (after.result !== undefined) results.add(hexOf(after.result.signature));
@@ -64,8 +64,8 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     checkCapacity(world, violate);
     for (const { rule, found } of findWrongTakeOvers(leasesOf(world), (each) => leaseOf(world, each)))
       violate(id, rule, found);
-    for (const each of [before, after]) if (each?.phase === "ACTIVE") checkThere(world, each, violate);
-    if (after.phase === "ENDED" || after.phase === "FAILED") things.mustBeGone(after);
+    for (const each of [before, after]) if (each?.phase === "ACTIVE") checkObjects(world, each, violate);
+    if (after.phase === "ENDED" || after.phase === "FAILED") objects.mustBeGone(after);
     if (isRunning(after) && (before === undefined || before.expiresAtNs !== after.expiresAtNs))
       expectEnd(world, after, calmSinceMs, violate);
   });
@@ -80,7 +80,7 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
 
 const decoded = new WeakMap<Uint8Array, LeaseRecord>();
 
-/** Decodes what is stored, each once. */
+/** Decodes each stored record once. */
 function decodeLease(bytes: Uint8Array): LeaseRecord {
   const known = decoded.get(bytes);
   if (known !== undefined) return known;
@@ -104,24 +104,24 @@ function isRunning({ phase }: LeaseRecord): boolean {
 }
 
 function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate: Violate): void {
-  // What it had is its heir's.
+  // Its heir has taken its workload.
   const isHandedOver = before.phase === "ACTIVE" && after.phase === "ENDED" && after.heir !== undefined;
-  if (after.phase !== before.phase && !FOLLOWED_BY[before.phase].includes(after.phase) && !isHandedOver)
+  if (after.phase !== before.phase && !NEXT_PHASES[before.phase].includes(after.phase) && !isHandedOver)
     violate(id, "a lease goes through its phases in order", `${before.phase} became ${after.phase}`);
   if (after.fence < before.fence) violate(id, "the fence only grows", `${before.fence} became ${after.fence}`);
   if (after.run < before.run || (after.run > before.run && before.phase !== "FAILED"))
-    violate(id, "only what has failed runs again", `run ${before.run}, ${before.phase}, became run ${after.run}`);
+    violate(id, "only a failed lease runs again", `run ${before.run}, ${before.phase}, became run ${after.run}`);
   if (after.events < before.events)
     violate(id, "the history only grows", `${before.events} events became ${after.events}`);
   if (after.expiresAtNs < before.expiresAtNs)
-    violate(id, "a renewal is not forgotten", `${before.expiresAtNs} became ${after.expiresAtNs}`);
+    violate(id, "a renewal is kept", `${before.expiresAtNs} became ${after.expiresAtNs}`);
 }
 
-/** What an active lease has in the cluster is there until it ends, whoever had it before. */
-function checkThere({ things }: World, record: LeaseRecord, violate: Violate): void {
+/** An active lease has its objects in the cluster until it ends, also when it took them over. */
+function checkObjects({ leaseObjects }: World, record: LeaseRecord, violate: Violate): void {
   const { id, run } = originOf(record);
-  if (!IN_CLUSTER.has(record.order.type) || things.made.has(`${id}-${run}`)) return;
-  violate(record.order.id, "what an active lease has is there", `${id}-${run} is not`);
+  if (!IN_CLUSTER.has(record.order.type) || leaseObjects.made.has(`${id}-${run}`)) return;
+  violate(record.order.id, "an active lease has its objects", `${id}-${run} is missing`);
 }
 
 function checkCapacity(world: World, violate: Violate): void {
@@ -130,30 +130,30 @@ function checkCapacity(world: World, violate: Violate): void {
     leasesOf(world).filter((record) => workloadOf(record, find) !== undefined),
     {},
   );
-  const most = ENGINE.capacity.cru ?? 0n;
-  if (cru > most) violate(undefined, "no more is leased than there is", `${cru} of ${most} processors`);
+  const maxCru = ENGINE.capacity.cru ?? 0n;
+  if (cru > maxCru) violate(undefined, "leases stay within the capacity", `${cru} of ${maxCru} processors`);
 }
 
-/** In one process, whatever is called for a lease is alone. What was given up goes on beside the next call at most until it sees its signal. */
+/** A process has one call per lease at a time. An aborted call may overlap the next one until it sees its signal. */
 function watchCalls(violate: Violate): WatchWorkload {
-  const underWay = new Map<string, AbortSignal>();
+  const inFlight = new Map<string, AbortSignal>();
   return (process, workload) => {
     const alone =
       <Result>(doing: string, work: (lease: LeaseRecord, signal: AbortSignal) => Promise<Result>) =>
       async (lease: LeaseRecord, signal: AbortSignal): Promise<Result> => {
         const { id } = lease.order;
         const key = `${process} ${id}`;
-        if (underWay.get(key)?.aborted === false)
+        if (inFlight.get(key)?.aborted === false)
           violate(
             id,
-            "no lease is provisioned twice at once",
-            `${process} has two calls for it, the later to ${doing}`,
+            "no lease is provisioned twice concurrently",
+            `${process} has two calls for it; the later is ${doing}`,
           );
-        underWay.set(key, signal);
+        inFlight.set(key, signal);
         try {
           return await work(lease, signal);
         } finally {
-          if (underWay.get(key) === signal) underWay.delete(key);
+          if (inFlight.get(key) === signal) inFlight.delete(key);
         }
       };
     const { type, provision, decommission, check } = workload;
@@ -166,24 +166,24 @@ function watchCalls(violate: Violate): WatchWorkload {
   };
 }
 
-/** Things in the cluster, and reservations in the ledger. What was asked for by who did not know yet that it was too late may be there until clean-up finds it. */
-function watchThings(world: World, violate: Violate): { mustBeGone(record: LeaseRecord): void } {
+/** Checks the lease's objects in the cluster and its reservations. Objects of late requests from a deposed leader may exist until clean-up finds them. */
+function watchObjects(world: World, violate: Violate): { mustBeGone(record: LeaseRecord): void } {
   const inTime = new Map<string, { readonly lease: string; readonly run: number }>();
-  const made = (what: string, lease: string, run: number): void => {
+  const recordMade = (name: string, lease: string, run: number): void => {
     const record = leaseOf(world, lease);
     if (record?.run !== run || (record.phase !== "PROVISIONING" && record.phase !== "ACTIVE")) {
-      // What was made in time under this name is gone.
-      inTime.delete(what);
+      // The object that was made in time under this name is gone.
+      inTime.delete(name);
       return;
     }
     for (const [other, each] of inTime)
-      if (each.lease === lease && each.run !== run && isThere(other))
-        violate(lease, "no lease is provisioned twice at once", `${what} is made beside ${other}`);
-    inTime.set(what, { lease, run });
+      if (each.lease === lease && each.run !== run && exists(other))
+        violate(lease, "no lease is provisioned twice concurrently", `${name} is made while ${other} exists`);
+    inTime.set(name, { lease, run });
   };
   const reserved = new Set<string>();
-  const isThere = (what: string): boolean => world.things.made.has(what) || reserved.has(what);
-  world.things.onMake.push(({ lease, run }) => made(`${lease}-${run}`, lease, run));
+  const exists = (name: string): boolean => world.leaseObjects.made.has(name) || reserved.has(name);
+  world.leaseObjects.onMake.push(({ lease, run }) => recordMade(`${lease}-${run}`, lease, run));
   const owners = new Map<number, string>();
   world.ledger.onEntry.push((events) => {
     for (const event of events) {
@@ -192,7 +192,7 @@ function watchThings(world: World, violate: Violate): { mustBeGone(record: Lease
         const lease = leaseOfOwner(owner.id);
         owners.set(sequence, owner.id);
         reserved.add(owner.id);
-        if (lease !== undefined) made(owner.id, lease.id, lease.run);
+        if (lease !== undefined) recordMade(owner.id, lease.id, lease.run);
       }
       if (event.kind === "released") {
         const owner = owners.get(event.sequence);
@@ -205,30 +205,30 @@ function watchThings(world: World, violate: Violate): { mustBeGone(record: Lease
       if (record.heir !== undefined) return;
       const { phase } = record;
       const { id } = originOf(record);
-      for (const [what, { lease }] of inTime)
-        if (lease === id && isThere(what)) violate(id, "nothing is left of what is over", `${what} is there: ${phase}`);
+      for (const [name, { lease }] of inTime)
+        if (lease === id && exists(name)) violate(id, "nothing is left of an ended lease", `${name} exists: ${phase}`);
     },
   };
 }
 
-/** Since when one leader has led, nothing was away and no message was lost. */
+/** Returns since when one leader has led, no dependency was unreachable and no message was lost. */
 function watchCalm(world: World): () => number {
   const { time, weather, leaseLock, leases } = world;
   let sinceMs = Infinity;
   let token = 0;
   let clockOffsetMs = 0;
-  const look = (): void => {
+  const poll = (): void => {
     const { holder } = leaseLock;
     const leads = holder?.alive === true && holder.frozenUntilMs <= time.nowMs && leaseLock.token === token;
-    const hears = [...leases.watches].every(({ process, interrupted }) => process !== holder || !interrupted);
+    const isWatching = [...leases.watches].every(({ process, interrupted }) => process !== holder || !interrupted);
     const isSet = holder?.clockOffsetMs !== clockOffsetMs;
-    const isCalm = leads && hears && !isSet && weather.risks === CALM && weather.away.size === 0;
+    const isCalm = leads && isWatching && !isSet && weather.risks === CALM && weather.away.size === 0;
     sinceMs = isCalm ? Math.min(sinceMs, time.nowMs) : Infinity;
     token = leaseLock.token;
     clockOffsetMs = holder?.clockOffsetMs ?? 0;
-    time.after(LOOK_MS, undefined, look);
+    time.after(POLL_MS, undefined, poll);
   };
-  look();
+  poll();
   return () => sinceMs;
 }
 
@@ -239,20 +239,20 @@ function expectEnd(
   violate: Violate,
 ): void {
   const { time, leaseLock } = world;
-  const lookAtMs = Number(expiresAtNs / 1_000_000n) - CLOCKS_APART_MS;
-  time.after(lookAtMs - time.nowMs, undefined, () => {
-    // The leader's clock decides when it ends; a leader that changes after this is not calm.
-    const endMs = lookAtMs + CLOCKS_APART_MS - (leaseLock.holder?.clockOffsetMs ?? 0);
+  const checkAtMs = Number(expiresAtNs / 1_000_000n) - MAX_CLOCK_SKEW_MS;
+  time.after(checkAtMs - time.nowMs, undefined, () => {
+    // The leader's clock decides when the lease ends. A later change of the leader is not calm.
+    const endMs = checkAtMs + MAX_CLOCK_SKEW_MS - (leaseLock.holder?.clockOffsetMs ?? 0);
     time.after(endMs + ENDS_WITHIN_MS - time.nowMs, undefined, () => {
       const now = leaseOf(world, order.id);
-      if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLES_MS) return;
-      violate(order.id, "its decommission begins within a second of its end", `${now.phase}, ${now.trouble}`);
+      if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLE_MS) return;
+      violate(order.id, "its decommission starts within a second of its end", `${now.phase}, ${now.trouble}`);
     });
   });
 }
 
 function judgeRecords(world: World, results: ReadonlySet<string>, violate: Violate): void {
-  const told = readAll(world, streams.events.name, subjects.anyLeaseAnswered, (payload) => {
+  const answers = readAll(world, streams.events.name, subjects.anyLeaseAnswered, (payload) => {
     const { id, result, deleted } = muster.provision.v1.LeaseAnswered.decode(payload);
     const signature = result?.signature ?? undefined;
     return { id, signature: signature && hexOf(signature), deleted };
@@ -265,17 +265,17 @@ function judgeRecords(world: World, results: ReadonlySet<string>, violate: Viola
     if (phase !== "ENDED" && phase !== "FAILED") violate(id, "every lease ends", phase);
     const { result: isResult, deleted: isDeleted, attempts } = feedback;
     if (isResult || isDeleted || outbox.length > 0) {
-      const untold = [...(isResult ? ["its result"] : []), ...(isDeleted ? ["that it is over"] : [])];
-      const tried = `${outbox.length} events; ${untold.join(", ")} after ${attempts} attempts`;
-      violate(id, "all of it is told in the end", tried);
+      const unsent = [...(isResult ? ["its result"] : []), ...(isDeleted ? ["its end"] : [])];
+      const pending = `${outbox.length} events; ${unsent.join(", ")} after ${attempts} attempts`;
+      violate(id, "every answer and event is sent in the end", pending);
     }
-    const own = told.filter((each) => each.id === id);
-    const mustBeTold = result?.state === "error" ? hexOf(result.signature) : undefined;
+    const own = answers.filter((each) => each.id === id);
+    const requiredSignature = result?.state === "error" ? hexOf(result.signature) : undefined;
     const agrees =
       own.some(({ deleted }) => deleted) &&
       own.every(({ signature }) => signature === undefined || results.has(signature)) &&
-      (mustBeTold === undefined || own.some(({ signature }) => signature === mustBeTold));
-    if (!agrees) violate(id, "what was told agrees with the record", `${own.length} answers, ${result?.state ?? ""}`);
+      (requiredSignature === undefined || own.some(({ signature }) => signature === requiredSignature));
+    if (!agrees) violate(id, "its answers agree with the record", `${own.length} answers, ${result?.state ?? ""}`);
     const published = new Set(history.filter(({ lease }) => lease === id).map(({ id: event }) => event)).size;
     if (published !== events)
       violate(id, "its history agrees with the record", `${published} events are published of ${events}`);
@@ -286,8 +286,8 @@ function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString("hex");
 }
 
-function readAll<Told>(world: World, stream: string, subject: string, read: (payload: Uint8Array) => Told): Told[] {
-  const all: Told[] = [];
+function readAll<Read>(world: World, stream: string, subject: string, read: (payload: Uint8Array) => Read): Read[] {
+  const all: Read[] = [];
   for (let from = 1; ;) {
     const message = world.bus.memory.streams.get(stream)?.next(subject, from);
     if (message === undefined) return all;
@@ -297,7 +297,8 @@ function readAll<Told>(world: World, stream: string, subject: string, read: (pay
 }
 
 function judgeLeft(world: World, violate: Violate): void {
-  for (const [what, { lease }] of world.things.made) violate(lease, "nothing is left", `${what} is in the cluster`);
+  for (const [name, { lease }] of world.leaseObjects.made)
+    violate(lease, "nothing is left", `${name} is in the cluster`);
   for (const { owner, sequence } of ledgerOf(world).reservations.values())
     violate(undefined, "nothing is left", `${idOf(sequence)} of ${owner.id} is in the ledger`);
   const waiting = world.bus.memory.streams.get(streams.leaseOrders.name)?.state().messages ?? 0;

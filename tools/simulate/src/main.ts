@@ -19,6 +19,6 @@ function replay(file: string, output: Arguments["output"]): number {
   const steps = decisions === undefined ? planNext(readSnapshot(file)) : planLeases(decisions);
   if (output === "json") process.stdout.write(`${JSON.stringify(steps)}\n`);
   else for (const { who, step, because } of steps) process.stdout.write(`${who}: ${step} (${because})\n`);
-  if (output === "text" && steps.length === 0) process.stdout.write("nothing is to be done\n");
+  if (output === "text" && steps.length === 0) process.stdout.write("no steps to take\n");
   return 0;
 }

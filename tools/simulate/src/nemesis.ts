@@ -7,33 +7,33 @@ import { interruptWatches } from "./sim-bucket.ts";
 import { CALM, countFault, type Dependency } from "./weather.ts";
 import { watchedBuckets, type World } from "./world.ts";
 
-/** Whoever makes things go wrong, from the seed. */
+/** Injects faults that are drawn from the seed. */
 export type Nemesis = {
-  /** The replicas that run now; a dead one is followed by a new one. */
+  /** The running replicas; a new one replaces each dead one. */
   readonly replicas: readonly Replica[];
   readonly outages: Outage[];
-  /** Everything is as it should be from now on. */
+  /** Ends all faults. */
   heal(): void;
 };
 
 export type NemesisOptions = {
   readonly random: Random;
-  /** Faults come between the start and this moment. */
+  /** No fault starts after this time. */
   readonly untilMs: number;
   readonly informers: Interruptible;
   readonly start: (role: Replica["role"]) => Replica;
 };
 
-const EVERY_MS = { least: 200, most: 6000 };
-/** Longer than locks and acknowledgement waits, in half of the cases. */
-export const FREEZE_MS = { least: 100, most: 30_000 };
-const AWAY_MS = { least: 200, most: 20_000 };
-const BACK_AFTER_MS = { least: 10, most: 5000 };
-const NODES_OFF_MOST = 2;
-/** Services learn of the end of a machine, and what it means, within this time. */
-const FELT_AFTER_MS = 300_000;
+const EVERY_MS = { min: 200, max: 6000 };
+/** Half of the freezes outlast locks and acknowledgement waits. */
+export const FREEZE_MS = { min: 100, max: 30_000 };
+const AWAY_MS = { min: 200, max: 20_000 };
+const BACK_AFTER_MS = { min: 10, max: 5000 };
+const MAX_NODES_OFF = 2;
+/** Services have detected the loss of a machine and its consequences within this time. */
+const MAX_DETECTION_MS = 300_000;
 
-type Deed =
+type Injection =
   | "kill"
   | "stop"
   | "freeze"
@@ -45,7 +45,7 @@ type Deed =
   | "node-off"
   | "node-gone";
 
-const WEIGHTS: Readonly<Record<Deed, number>> = {
+const WEIGHTS: Readonly<Record<Injection, number>> = {
   kill: 5,
   stop: 2,
   freeze: 5,
@@ -58,16 +58,16 @@ const WEIGHTS: Readonly<Record<Deed, number>> = {
   "node-gone": 0.5,
 };
 
-export function unleash(world: World, replicas: Replica[], options: NemesisOptions): Nemesis {
+export function startNemesis(world: World, replicas: Replica[], options: NemesisOptions): Nemesis {
   const { time, weather } = world;
   const { random, untilMs } = options;
   const outages: Outage[] = [];
   const act = (): void => {
     if (time.nowMs >= untilMs) return;
-    doDeed({ world, replicas, options, outages }, random.weighted(WEIGHTS));
-    time.after(random.integer(EVERY_MS.least, EVERY_MS.most), undefined, act);
+    inject({ world, replicas, options, outages }, random.weighted(WEIGHTS));
+    time.after(random.integer(EVERY_MS.min, EVERY_MS.max), undefined, act);
   };
-  time.after(random.integer(EVERY_MS.least, EVERY_MS.most), undefined, act);
+  time.after(random.integer(EVERY_MS.min, EVERY_MS.max), undefined, act);
   return {
     replicas,
     outages,
@@ -88,7 +88,7 @@ type Stage = {
   readonly outages: Outage[];
 };
 
-function doDeed(stage: Stage, deed: Deed): void {
+function inject(stage: Stage, injection: Injection): void {
   const { world, replicas, options } = stage;
   const { random } = options;
   const [first, ...rest] = replicas.filter(({ process }) => process.alive);
@@ -96,33 +96,33 @@ function doDeed(stage: Stage, deed: Deed): void {
   const victim = random.pick([first, ...rest]);
   world.trace.note(
     "nemesis",
-    `${deed} ${["kill", "stop", "freeze", "set-clock"].includes(deed) ? victim.process.name : ""}`,
+    `${injection} ${["kill", "stop", "freeze", "set-clock"].includes(injection) ? victim.process.name : ""}`,
   );
-  switch (deed) {
+  switch (injection) {
     case "kill":
       countFault(world.weather, "replica killed");
       endReplica(world, victim);
-      follow(stage, victim);
+      replace(stage, victim);
       return;
     case "stop":
       countFault(world.weather, "replica stopped");
       world.time.as(victim.process, () => victim.stop.abort());
-      follow(stage, victim);
+      replace(stage, victim);
       return;
     case "freeze":
       countFault(world.weather, "replica frozen");
-      victim.process.frozenUntilMs = world.time.nowMs + random.integer(FREEZE_MS.least, FREEZE_MS.most);
+      victim.process.frozenUntilMs = world.time.nowMs + random.integer(FREEZE_MS.min, FREEZE_MS.max);
       return;
     case "set-clock":
       countFault(world.weather, "clock set");
       victim.process.clockOffsetMs = drawClockOffsetMs(world.clocks);
       return;
     case "nats-away": {
-      takeAway(stage, "nats");
+      disconnect(stage, "nats");
       return;
     }
     case "api-away": {
-      takeAway(stage, "api-server");
+      disconnect(stage, "api-server");
       return;
     }
     case "cut-watch": {
@@ -135,25 +135,25 @@ function doDeed(stage: Stage, deed: Deed): void {
       return;
     case "node-off":
     case "node-gone": {
-      loseNode(stage, deed);
+      loseNode(stage, injection);
       return;
     }
   }
 }
 
-function follow({ world, replicas, options }: Stage, victim: Replica): void {
+function replace({ world, replicas, options }: Stage, victim: Replica): void {
   const { random, start } = options;
-  world.time.after(random.integer(BACK_AFTER_MS.least, BACK_AFTER_MS.most), undefined, () => {
-    // One that still stops is killed when its successor is there, as the kubelet's patience ends.
+  world.time.after(random.integer(BACK_AFTER_MS.min, BACK_AFTER_MS.max), undefined, () => {
+    // A replica that is still stopping is killed when its successor starts, like at the end of the kubelet's grace period.
     if (victim.process.alive) endReplica(world, victim);
     replicas.splice(replicas.indexOf(victim), 1, start(victim.role));
   });
 }
 
-function takeAway({ world, options }: Stage, dependency: Dependency): void {
+function disconnect({ world, options }: Stage, dependency: Dependency): void {
   const { weather, time } = world;
   weather.away.add(dependency);
-  const ms = options.random.integer(AWAY_MS.least, AWAY_MS.most);
+  const ms = options.random.integer(AWAY_MS.min, AWAY_MS.max);
   time.after(ms, undefined, () => void weather.away.delete(dependency));
 }
 
@@ -162,21 +162,22 @@ function cutWatch({ world, options }: Stage, victim: Replica): void {
   countFault(world.weather, "watch interrupted");
   for (const bucket of watchedBuckets(world)) {
     const resume = interruptWatches(bucket, victim.process);
-    if (resume !== undefined) world.time.after(random.integer(AWAY_MS.least, AWAY_MS.most), undefined, resume);
+    if (resume !== undefined) world.time.after(random.integer(AWAY_MS.min, AWAY_MS.max), undefined, resume);
   }
 }
 
-function loseNode({ world, options, outages }: Stage, deed: "node-off" | "node-gone"): void {
+function loseNode({ world, options, outages }: Stage, injection: "node-off" | "node-gone"): void {
   const { random } = options;
   const machines = [...world.kubelets.machines.values()];
   const [first, ...rest] = machines.filter(({ off }) => !off);
-  if (first === undefined || machines.length - rest.length - 1 >= NODES_OFF_MOST) return;
+  if (first === undefined || machines.length - rest.length - 1 >= MAX_NODES_OFF) return;
   const { name } = random.pick([first, ...rest]);
-  world.trace.note("nemesis", `${deed} ${name}`);
-  countFault(world.weather, deed === "node-off" ? "node off" : "node gone");
+  world.trace.note("nemesis", `${injection} ${name}`);
+  countFault(world.weather, injection === "node-off" ? "node off" : "node gone");
   const forMs = random.integer(1000, 90_000);
-  outages.push({ node: name, fromMs: world.time.nowMs, toMs: world.time.nowMs + forMs + FELT_AFTER_MS });
+  outages.push({ node: name, fromMs: world.time.nowMs, toMs: world.time.nowMs + forMs + MAX_DETECTION_MS });
   world.kubelets.turnOff(name);
-  if (deed === "node-gone") world.time.after(random.integer(0, forMs), undefined, () => world.kubelets.forget(name));
+  if (injection === "node-gone")
+    world.time.after(random.integer(0, forMs), undefined, () => world.kubelets.forget(name));
   world.time.after(forMs, undefined, () => world.kubelets.turnOn(name));
 }

@@ -7,12 +7,12 @@ import { recordCodec } from "@muster/session-controller/messages";
 import { STREAMS, type World } from "./world.ts";
 import type { KubeObject } from "./cluster.ts";
 import { isGated, isOver, nodeOf } from "./kubelets.ts";
-import type { Diary } from "./users.ts";
+import type { UserAnswers } from "./users.ts";
 
-/** Keeps what was seen of pods and the ledger from the beginning on, for the judgement at the end. */
+/** Records all changes of pods and the ledger, for the check at the end. */
 export type Observer = { observed(): Observed };
 
-export function observeWorld(world: World, diary: Diary, outages: readonly Outage[]): Observer {
+export function observeWorld(world: World, answers: UserAnswers, outages: readonly Outage[]): Observer {
   const pods = new Map<string, PodSeen>();
   const ledger: LedgerFact[] = [];
   watchPods(world, pods);
@@ -21,14 +21,14 @@ export function observeWorld(world: World, diary: Diary, outages: readonly Outag
     observed: () => ({
       sessions: new Map([...world.sessions.entries].map(([name, { bytes }]) => [name, sessionOf(bytes)])),
       jobs: new Map(),
-      acknowledged: diary.acknowledged,
-      refused: diary.refused,
+      acknowledged: answers.acknowledged,
+      refused: answers.refused,
       published: publishedOf(world),
       pods: [...pods.values()],
       ledger,
       outages,
       podDeletions: [],
-      // Trouble is everywhere in a simulation, so that no session is undisturbed.
+      // Faults are everywhere in a simulation, so every session counts as disturbed.
       faults: [{ id: "weather", text: "the weather", fromMs: world.startMs, toMs: Number.MAX_SAFE_INTEGER }],
       left: leftOf(world, held),
     }),
@@ -66,7 +66,7 @@ function phaseOf({ status }: KubeObject): string {
   return status !== undefined && "phase" in status ? (status.phase ?? "") : "";
 }
 
-/** Returns the reservations that have not ended, also those of a log that no ledger can be restored from. */
+/** Returns the live reservations, also of a log from which no ledger can be restored. */
 function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Reservation> {
   const owners = new Map<number, Reservation>();
   const held = new Map<number, Reservation>();
@@ -80,11 +80,11 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
         const { sequence, machines, atMs } = event;
         const nodes = machines.map(({ node }) => node);
         const work = workOf(owners.get(sequence)?.owner.id ?? "");
-        ledger.push({ fact: "granted", atMs, reservation: idOf(sequence), work, nodes });
+        ledger.push({ kind: "granted", atMs, reservation: idOf(sequence), work, nodes });
       }
       if (event.kind === "released") {
         held.delete(event.sequence);
-        ledger.push({ fact: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
+        ledger.push({ kind: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
       }
     }
   });
@@ -110,7 +110,7 @@ function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
   }
 }
 
-/** The ledger as its log has it now. */
+/** Restores the ledger from its log. */
 export function ledgerOf(world: Pick<World, "ledger">) {
   return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolve, emptyLedger);
 }

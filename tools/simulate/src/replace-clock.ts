@@ -5,10 +5,10 @@ import type { Random } from "@muster/chaos/random";
 import { virtualTime, type VirtualTime } from "./virtual-time.ts";
 
 type Callback = (...args: unknown[]) => void;
-/** Where the random numbers of a simulation come from. */
+/** The source of random numbers of each simulation. */
 const sources = new WeakMap<VirtualTime, Random>();
 
-/** What a timer of virtual time looks like to code that was written for Node's. */
+/** A timer of virtual time with the interface of Node's timers. */
 class VirtualTimer {
   cancel: () => void = () => undefined;
 
@@ -28,8 +28,8 @@ class VirtualTimer {
 let replaced = false;
 
 /**
- * Timers, clocks and random numbers of code that runs in a simulation are the simulation's from now on; everybody else keeps the real ones. Once for the whole process: what a
- * module has taken from Node before stays bound to these.
+ * Replaces timers, clocks and random numbers for code that runs in a simulation; other code keeps Node's. Affects the whole process: imports that a module
+ * bound earlier stay Node's.
  */
 export function replaceClock(time: VirtualTime, random: Random): void {
   sources.set(time, random);
@@ -43,12 +43,12 @@ export function replaceClock(time: VirtualTime, random: Random): void {
 
 function replaceTimers(): void {
   const real = { setTimeout, setInterval, clearTimeout, clearInterval };
-  const start = (time: VirtualTime, ms: number, run: () => void, again: boolean): VirtualTimer => {
+  const start = (time: VirtualTime, ms: number, run: () => void, repeats: boolean): VirtualTimer => {
     const timer = new VirtualTimer();
     const owner = time.current();
     const arm = (): void => {
       const task = time.after(ms, owner, () => {
-        if (again) arm();
+        if (repeats) arm();
         run();
       });
       timer.cancel = () => {
@@ -59,10 +59,10 @@ function replaceTimers(): void {
     return timer;
   };
   const replacing =
-    (native: typeof setTimeout | typeof setInterval, again: boolean) =>
+    (native: typeof setTimeout | typeof setInterval, repeats: boolean) =>
     (run: Callback, ms = 0, ...args: unknown[]): unknown => {
       const time = virtualTime();
-      return time === undefined ? native(run, ms, ...args) : start(time, ms, () => run(...args), again);
+      return time === undefined ? native(run, ms, ...args) : start(time, ms, () => run(...args), repeats);
     };
   const clearing =
     (native: (timer: NodeJS.Timeout | undefined) => void) =>
@@ -136,7 +136,7 @@ function replaceRandomness(): void {
   globalThis.crypto.randomUUID = uuid;
 }
 
-/** In the form of a version 4 UUID. */
+/** Draws a version 4 UUID. */
 export function uuidFrom(random: Random): `${string}-${string}-${string}-${string}-${string}` {
   const hex = (digits: number): string =>
     Array.from({ length: digits }, () => random.integer(0, 15).toString(16)).join("");

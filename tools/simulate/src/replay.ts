@@ -9,10 +9,10 @@ import { readConfig as watcherConfig } from "@muster/watcher/config";
 import { planPass } from "@muster/watcher/plan-pass";
 import { ledgerWorld, type SystemSnapshot } from "./system-snapshot.ts";
 
-/** What one service would do next. `because` is the decision's own word. */
+/** The next step of one service. `because` is the reason of the decision. */
 export type NextStep = { readonly who: string; readonly step: string; readonly because: string };
 
-/** The next decisions of each service in this state of the system, under the default configuration. Decides only; nothing is touched. */
+/** Plans the next steps of each service in this state of the system, with the default configuration. Has no side effects. */
 export function planNext(snapshot: SystemSnapshot): NextStep[] {
   return [...planSessions(snapshot), ...planLedger(snapshot), ...planWatcher(snapshot)];
 }

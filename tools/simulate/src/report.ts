@@ -1,21 +1,22 @@
 import type { Simulation } from "./simulate.ts";
 
 const TRACE_LINES = 100;
-const VIOLATIONS_MOST = 10;
+const MAX_VIOLATIONS = 10;
 
-/** One seed that held, on one line. */
-export function describeGood({ of, seed, count, virtualMs, lifeMs, trace }: Simulation): string {
+/** Describes a seed without violations, on one line. */
+export function describePassed({ kind, seed, count, virtualMs, lifeMs, trace }: Simulation): string {
   const minutes = (ms: number): string => (ms / 60_000).toFixed(1);
-  return `seed ${seed}: ${count} ${of} of together ${minutes(lifeMs)} min in ${minutes(virtualMs)} virtual min hold; trace ${trace.hash()}`;
+  const lives = `${count} ${kind} of ${minutes(lifeMs)} min in total, in ${minutes(virtualMs)} min of virtual time`;
+  return `seed ${seed}: ${lives}; all rules hold; trace ${trace.hash()}`;
 }
 
-/** What is wrong, what led to it, and how to see it again. */
-export function describeBad({ of, seed, count, startMs, violations, trace }: Simulation): string {
+/** Describes the violations, the events before them, and how to repeat the run. */
+export function describeFailed({ kind, seed, count, startMs, violations, trace }: Simulation): string {
   const [first] = violations;
-  const lines = violations.slice(0, VIOLATIONS_MOST).map(({ atMs, session, rule, found }) => {
+  const lines = violations.slice(0, MAX_VIOLATIONS).map(({ atMs, session, rule, found }) => {
     return `  ${((atMs - startMs) / 1000).toFixed(3)} ${session ?? "the system"}: ${rule}\n    ${found}`;
   });
-  const more = violations.length > VIOLATIONS_MOST ? [`  and ${violations.length - VIOLATIONS_MOST} more`] : [];
+  const more = violations.length > MAX_VIOLATIONS ? [`  and ${violations.length - MAX_VIOLATIONS} more`] : [];
   return [
     `seed ${seed}: ${violations.length} violations`,
     ...lines,
@@ -25,16 +26,16 @@ export function describeBad({ of, seed, count, startMs, violations, trace }: Sim
     ...trace.about(first?.session, TRACE_LINES),
     "",
     `trace ${trace.hash()}`,
-    `Again: npm run simulate -- --seed ${seed} --${of} ${count} --trace trace.txt`,
+    `Repeat: npm run simulate -- --seed ${seed} --${kind} ${count} --trace trace.txt`,
   ].join("\n");
 }
 
-/** For programs. */
+/** The document of -o json. */
 export function toJson(simulation: Simulation): object {
-  const { of, seed, count, violations, trace, virtualMs, lifeMs, outcomes, faults } = simulation;
+  const { kind, seed, count, violations, trace, virtualMs, lifeMs, outcomes, faults } = simulation;
   return {
     seed,
-    [of]: count,
+    [kind]: count,
     virtualMs: Math.round(virtualMs),
     lifeMs: Math.round(lifeMs),
     trace: trace.hash(),

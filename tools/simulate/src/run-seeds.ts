@@ -1,13 +1,13 @@
 import { writeFileSync } from "node:fs";
 import type { Arguments } from "./arguments.ts";
-import { describeBad, describeGood, toJson } from "./report.ts";
+import { describeFailed, describePassed, toJson } from "./report.ts";
 import { simulate, type Simulation } from "./simulate.ts";
 import { simulateLeases } from "./simulate-leases.ts";
 import { takeSnapshot, writeSnapshot } from "./system-snapshot.ts";
 import type { World } from "./world.ts";
 import type { FaultKind } from "./weather.ts";
 
-export type Outside = {
+export type RunContext = {
   readonly signal: AbortSignal;
   readonly output: { write(text: string): unknown };
   readonly terminal: { write(text: string): unknown; readonly isTTY?: boolean };
@@ -15,30 +15,30 @@ export type Outside = {
 
 const HOUR_MS = 3_600_000;
 
-/** Runs the seeds one after another, up to the first that fails. Returns the exit code. */
-export async function runSeeds(options: Arguments, { signal, output, terminal }: Outside): Promise<number> {
+/** Runs the seeds one after another until one fails. Returns the exit code. */
+export async function runSeeds(options: Arguments, { signal, output, terminal }: RunContext): Promise<number> {
   const { seed: first, seeds, sessions, leases, trace } = options;
   const sum = { seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
   const beganMs = performance.now();
   const { snapshot } = options;
-  const lookAt = snapshot && {
-    lookAt: { ms: snapshot.atMs, look: (world: World) => writeSnapshot(snapshot.file, takeSnapshot(world)) },
+  const inspectAt = snapshot && {
+    inspectAt: { ms: snapshot.atMs, inspect: (world: World) => writeSnapshot(snapshot.file, takeSnapshot(world)) },
   };
   const say = (text: string): void => void output.write(`${text}\n`);
   for (let seed = first; seed < first + seeds; seed += 1) {
     const simulation =
       leases === undefined
-        ? await simulate({ seed, sessions, signal, ...lookAt })
+        ? await simulate({ seed, sessions, signal, ...inspectAt })
         : await simulateLeases({ seed, leases, signal });
     if (signal.aborted) return 130;
     if (trace !== undefined) writeFileSync(trace, `${simulation.trace.lines.join("\n")}\n`);
     if (options.output === "json") say(JSON.stringify(toJson(simulation)));
     if (simulation.violations.length > 0) {
-      if (options.output === "text") say(describeBad(simulation));
+      if (options.output === "text") say(describeFailed(simulation));
       return 1;
     }
     add(sum, simulation);
-    if (options.output === "text" && seeds === 1) say(describeGood(simulation));
+    if (options.output === "text" && seeds === 1) say(describePassed(simulation));
     if (terminal.isTTY === true && seeds > 1) terminal.write(`\r${sum.seeds} of ${seeds} seeds hold `);
   }
   if (options.output === "json") return 0;
@@ -46,7 +46,7 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
   const hours = (sum.lifeMs / HOUR_MS).toFixed(1);
   say(
-    `${sum.seeds} seeds from ${first} on: ${sum.count} ${leases === undefined ? "sessions" : "leases"} of together ${hours} h hold, in ${seconds} s`,
+    `${sum.seeds} seeds from ${first}: ${sum.count} ${leases === undefined ? "sessions" : "leases"} of ${hours} h in total; all rules hold; ${seconds} s`,
   );
   say(
     `faults: ${[...sum.faults]

@@ -5,22 +5,22 @@ import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 type Kept = { readonly bytes: Uint8Array; readonly revision: number };
-type Told = { readonly key: string; readonly kept: Kept | undefined; readonly revision: number };
+type KeyChange = { readonly key: string; readonly kept: Kept | undefined; readonly revision: number };
 
-/** What a bucket holds, as bytes: each reader decodes them by its own contract. */
+/** The content of a bucket, as bytes: each reader decodes them with its own codec. */
 export type BucketWorld = {
   readonly name: string;
   readonly entries: Map<string, Kept>;
   revision: number;
   readonly watches: Set<Watch>;
-  /** Told of each write, before anybody else hears of it. */
+  /** Called for each write, before any watch is notified. */
   readonly onWrite: ((key: string, before: Uint8Array | undefined, after: Uint8Array | undefined) => void)[];
 };
 
-/** One watch of one process. Changes arrive in their order, each with a lag of its own. */
+/** One watch of one process. Changes arrive in order, each with its own lag. */
 type Watch = {
   readonly process: Process;
-  readonly tell: (change: Told) => void;
+  readonly notify: (change: KeyChange) => void;
   readonly start: () => void;
   interrupted: boolean;
 };
@@ -33,14 +33,14 @@ export function makeBucketWorld(name: string): BucketWorld {
 
 export type Wires = { readonly time: VirtualTime; readonly network: Network };
 
-/** The bucket as one process has it. */
+/** The bucket, accessed over the network by the calling process. */
 export function simBucket<Value, Input = Value>(
   world: BucketWorld,
   codec: Codec<Value, Input>,
   { network, time }: Wires,
 ): Bucket<Value, Input> {
-  const call = <Result>(what: string, effect: () => Result): Promise<Result> =>
-    network.call("nats", `${world.name} ${what}`, effect);
+  const call = <Result>(name: string, effect: () => Result): Promise<Result> =>
+    network.call("nats", `${world.name} ${name}`, effect);
   const put = (key: string, bytes: Uint8Array, expected: number | undefined): number => {
     expect(world, key, expected);
     return write(world, key, bytes);
@@ -98,11 +98,11 @@ function write(world: BucketWorld, key: string, bytes: Uint8Array | undefined): 
   if (kept === undefined) world.entries.delete(key);
   else world.entries.set(key, kept);
   for (const listener of world.onWrite) listener(key, before, bytes);
-  for (const each of world.watches) each.tell({ key, kept, revision });
+  for (const each of world.watches) each.notify({ key, kept, revision });
   return revision;
 }
 
-/** Cuts the watch of each process on this bucket: until `resume` nothing arrives, then what is missing. */
+/** Interrupts the watches of this process on the bucket. The returned function resumes them with the missed changes. */
 export function interruptWatches(world: BucketWorld, process: Process): (() => void) | undefined {
   const cut = [...world.watches].filter((each) => each.process === process && !each.interrupted);
   if (cut.length === 0) return undefined;
@@ -126,44 +126,44 @@ function watch<Value>(
   if (process === undefined) throw new Error("only processes watch");
   const prefix = filter === undefined ? "" : filter.slice(0, filter.indexOf(">"));
   const waiting: Change<Value>[] = [];
-  const heard = new Set<string>();
+  const received = new Set<string>();
   let wake = Promise.withResolvers<undefined>();
   let backlog: (() => void)[] = [];
-  /** One way for all, so that nothing overtakes. */
+  /** One queue for all changes, so that they stay in order. */
   const arrive = (work: () => void): void => {
     backlog.push(work);
-    network.bring(process, () => {
+    network.deliver(process, () => {
       const next = backlog.shift();
       if (self.interrupted || next === undefined) return;
       next();
       wake.resolve(undefined);
     });
   };
-  const tell = ({ key, kept, revision }: Told): void => {
+  const notify = ({ key, kept, revision }: KeyChange): void => {
     if (!key.startsWith(prefix) || self.interrupted) return;
     arrive(() => {
-      if (kept === undefined) heard.delete(key);
-      else heard.add(key);
+      if (kept === undefined) received.delete(key);
+      else received.add(key);
       waiting.push(kept === undefined ? { kind: "delete", key, revision } : { kind: "put", entry: entry(key, kept) });
     });
   };
   const start = (): void => {
     backlog = [];
-    const there = [...world.entries].filter(([key]) => key.startsWith(prefix));
-    const keys = new Set(there.map(([key]) => key));
+    const existing = [...world.entries].filter(([key]) => key.startsWith(prefix));
+    const keys = new Set(existing.map(([key]) => key));
     const { revision } = world;
     arrive(() => {
-      for (const key of [...heard]) if (!keys.has(key)) waiting.push({ kind: "delete", key, revision });
-      heard.clear();
-      for (const [key, kept] of there) {
-        heard.add(key);
+      for (const key of [...received]) if (!keys.has(key)) waiting.push({ kind: "delete", key, revision });
+      received.clear();
+      for (const [key, kept] of existing) {
+        received.add(key);
         waiting.push({ kind: "put", entry: entry(key, kept) });
       }
       waiting.push({ kind: "synced" });
       onStatus?.("current");
     });
   };
-  const self: Watch = { process, tell, start, interrupted: false };
+  const self: Watch = { process, notify, start, interrupted: false };
   world.watches.add(self);
   signal.addEventListener("abort", () => {
     world.watches.delete(self);

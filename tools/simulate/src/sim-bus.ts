@@ -12,7 +12,7 @@ import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { meets, type Weather } from "./weather.ts";
+import { drawFault, type Weather } from "./weather.ts";
 
 type Responder = { readonly process: Process; readonly endpoint: Endpoint };
 type Listener = {
@@ -21,7 +21,7 @@ type Listener = {
   readonly handler: (message: Message) => unknown;
 };
 
-/** What a NATS server knows of its clients. Streams and durable consumers are those of the in-memory twin. */
+/** The state of a NATS server. Its streams and durable consumers are those of the in-memory bus. */
 export type BusWorld = {
   readonly time: VirtualTime;
   readonly weather: Weather;
@@ -35,7 +35,7 @@ export type BusWorld = {
 const MESSAGE_ID = "Nats-Msg-Id";
 const ACK_ATTEMPTS = 3;
 
-/** The connection of one process: what it sends and hears takes its time, and may be lost or come twice. Ends with `gone`. */
+/** The connection of one process. Its messages are delayed, and may be lost or duplicated. Ends with `gone`. */
 export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bus {
   const { network, memory } = world;
   const inner = memoryBus({ world: memory });
@@ -44,12 +44,12 @@ export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bu
     request: (subject, payload, options) =>
       new Promise((resolve, reject) => {
         const message = { subject, payload, headers: options.headers ?? new Map<string, string>() };
-        new Asking({ world, process, message, options, resolve, reject }).start();
+        new PendingRequest({ world, process, message, options, resolve, reject }).start();
       }),
     respond: (_service, endpoints) => Promise.resolve(respond(world, process, endpoints, gone)),
     signal: (subject, payload, headers = new Map<string, string>()) => {
       network.send("nats", `signal ${subject}`, () => {
-        tellListeners(world, { subject, payload, headers });
+        notifyListeners(world, { subject, payload, headers });
         const bound = [...memory.streams.values()].some((stream) => stream.binds(subject));
         const messageId = headers.get(MESSAGE_ID) ?? crypto.randomUUID();
         if (bound) void inner.publish(subject, payload, { messageId, headers });
@@ -59,7 +59,7 @@ export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bu
     publish: (subject, payload, options) =>
       network.call("nats", `publish ${subject} ${options.messageId}`, async () => {
         const published = await inner.publish(subject, payload, options);
-        tellListeners(world, { subject, payload, headers: options.headers ?? new Map() });
+        notifyListeners(world, { subject, payload, headers: options.headers ?? new Map() });
         return published;
       }),
     ensureStream: (config) => inner.ensureStream(config),
@@ -68,11 +68,11 @@ export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bu
     streamState: (...args) => inner.streamState(...args),
     consume: (options, handler) => {
       const signal = options.signal === undefined ? gone : AbortSignal.any([options.signal, gone]);
-      // Taking part is a thing of the server: its timers go on while the process stands still.
+      // The consumer is part of the server: its timers continue while the process is frozen.
       return world.time.as(undefined, () =>
         inner.consume({ ...options, signal }, (delivery) => {
           world.trace.note("nats", `deliver ${delivery.subject} to ${process.name}, attempt ${delivery.attempt}`);
-          return handOver(world, process, delivery, handler);
+          return deliverTo(world, process, delivery, handler);
         }),
       );
     },
@@ -89,8 +89,8 @@ type Call = {
   readonly reject: (error: FaultError) => void;
 };
 
-/** One request and those that are sent beside it when it stays without an answer. The first answer counts. */
-class Asking {
+/** One request and its repeats, which are sent while it has no answer. The first answer counts. */
+class PendingRequest {
   readonly #call: Call;
   #over = false;
 
@@ -126,22 +126,22 @@ class Asking {
 
   #send(message: Message): void {
     const { network, weather, responders, trace } = this.#call.world;
-    const times = meets(weather, "delivered twice", weather.risks.twice) ? 2 : 1;
+    const times = drawFault(weather, "delivered twice", weather.risks.twice) ? 2 : 1;
     for (let copy = 0; copy < times; copy += 1) {
       network.send("nats", `request ${message.subject}`, () => {
-        const there = (responders.get(message.subject) ?? []).filter(({ process }) => process.alive);
-        const [first, ...rest] = there;
+        const alive = (responders.get(message.subject) ?? []).filter(({ process }) => process.alive);
+        const [first, ...rest] = alive;
         if (first === undefined) {
           const fault = { code: "unavailable", dependency: "nats", retryAfterMs: 500 } as const;
-          network.bring(this.#call.process, () => this.#fail(new FaultError(fault)));
+          network.deliver(this.#call.process, () => this.#fail(new FaultError(fault)));
           return;
         }
         const { process, endpoint } = weather.random.pick([first, ...rest]);
-        network.bring(process, () => {
-          trace.note(process.name, `asked ${message.subject} by ${this.#call.process.name}`);
+        network.deliver(process, () => {
+          trace.note(process.name, `receives ${message.subject} from ${this.#call.process.name}`);
           void endpoint.handler(message).then((reply) => {
             network.send("nats", `reply ${message.subject}`, () => {
-              network.bring(this.#call.process, () => this.#done(() => this.#call.resolve(reply)));
+              network.deliver(this.#call.process, () => this.#done(() => this.#call.resolve(reply)));
             });
           });
         });
@@ -153,10 +153,10 @@ class Asking {
     this.#done(() => this.#call.reject(error));
   }
 
-  #done(tell: () => void): void {
+  #done(settle: () => void): void {
     if (this.#over) return;
     this.#over = true;
-    tell();
+    settle();
   }
 }
 
@@ -201,35 +201,35 @@ function listen(world: BusWorld, listener: Listener, gone: AbortSignal): AsyncDi
   };
 }
 
-function tellListeners({ listeners, weather, network, trace }: BusWorld, message: Message): void {
+function notifyListeners({ listeners, weather, network, trace }: BusWorld, message: Message): void {
   for (const { process, pattern, handler } of listeners) {
     if (!matches(pattern, message.subject)) continue;
-    if (meets(weather, "hint lost", weather.risks.lostHint)) {
+    if (drawFault(weather, "hint lost", weather.risks.lostHint)) {
       trace.note("nats", `${message.subject} to ${process.name}: lost`);
       continue;
     }
-    const times = meets(weather, "delivered twice", weather.risks.twice) ? 2 : 1;
-    for (let copy = 0; copy < times; copy += 1) network.bring(process, () => void handler(message));
+    const times = drawFault(weather, "delivered twice", weather.risks.twice) ? 2 : 1;
+    for (let copy = 0; copy < times; copy += 1) network.deliver(process, () => void handler(message));
   }
 }
 
 /** `*` stands for one token. */
 function matches(pattern: string, subject: string): boolean {
-  const wanted = pattern.split(".");
+  const parts = pattern.split(".");
   const tokens = subject.split(".");
-  return wanted.length === tokens.length && wanted.every((token, index) => token === "*" || token === tokens[index]);
+  return parts.length === tokens.length && parts.every((token, index) => token === "*" || token === tokens[index]);
 }
 
-/** Brings a message of a durable consumer to the process; what the process says of it goes back over the network. Never resolves when the process dies. */
-function handOver(
+/** Delivers a message of a durable consumer to the process, whose acknowledgements travel over the network. Never resolves when the process dies. */
+function deliverTo(
   world: BusWorld,
   process: Process,
   delivery: Delivery,
   handler: (delivery: Delivery) => Promise<void>,
 ): Promise<void> {
   const { network } = world;
-  const say = (verb: string, tell: () => void): void => network.send("nats", `${verb} ${delivery.subject}`, tell);
-  const over: Delivery = {
+  const send = (verb: string, effect: () => void): void => network.send("nats", `${verb} ${delivery.subject}`, effect);
+  const remote: Delivery = {
     ...delivery,
     ack: async () => {
       for (let attempt = 1; ; attempt += 1) {
@@ -241,13 +241,13 @@ function handOver(
         }
       }
     },
-    working: () => say("working", () => delivery.working()),
-    retry: (delayMs) => say("retry", () => delivery.retry(delayMs)),
-    giveUp: (reason) => say("give up", () => delivery.giveUp(reason)),
+    working: () => send("working", () => delivery.working()),
+    retry: (delayMs) => send("retry", () => delivery.retry(delayMs)),
+    giveUp: (reason) => send("give up", () => delivery.giveUp(reason)),
   };
   return new Promise((resolve, reject) => {
-    network.bring(process, () => {
-      handler(over).then(resolve, reject);
+    network.deliver(process, () => {
+      handler(remote).then(resolve, reject);
     });
   });
 }

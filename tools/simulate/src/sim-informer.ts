@@ -9,7 +9,7 @@ export type Followed<Kept> = Pick<
   Informer<Kept>,
   "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs" | "ageMs"
 > & {
-  /** Cuts the watch; what was missed comes with the next list, and objects that came and went in between are never heard of. */
+  /** Interrupts the watch. The next list has the missed changes, except objects that were created and deleted in between. */
   interrupt(): void;
 };
 
@@ -30,7 +30,7 @@ type Surroundings = {
   readonly gone: AbortSignal;
 };
 
-/** What an informer of this process knows of the API server: a list, then every change in its order, each after a lag. */
+/** An informer of this process: a list, then every change in order, each after a lag. */
 export function simInformer<Kind extends KubeKind, Kept>(
   { time, network, cluster, process, gone }: Surroundings,
   kind: Kind,
@@ -39,20 +39,20 @@ export function simInformer<Kind extends KubeKind, Kept>(
   const { put, replace, ...read } = makeKept<Kept>();
   let version: number | undefined;
   let listedAtMs = -Infinity;
-  let heardAtMs = -Infinity;
-  /** Counts lists: what was sent by a watch before the last one is late and counts no more. */
+  let receivedAtMs = -Infinity;
+  /** Counts lists; changes of watches before the last list are dropped. */
   let session = 0;
   let backlog: (() => void)[] = [];
-  /** What the watch told before the list was there. */
+  /** Changes that arrived before the list. */
   let early: (() => void)[] = [];
   let listing = true;
 
   const arrive = (work: () => void): void => {
     const own = session;
     backlog.push(work);
-    network.bring(process, () => {
+    network.deliver(process, () => {
       if (own !== session) return;
-      heardAtMs = time.nowMs;
+      receivedAtMs = time.nowMs;
       const next = backlog.shift();
       if (next === undefined) return;
       if (listing) early.push(next);
@@ -75,7 +75,7 @@ export function simInformer<Kind extends KubeKind, Kept>(
     listing = true;
     try {
       const listed = await network.call("api-server", `list ${kind}`, () => {
-        // The watch goes on from here; it is answered behind the list.
+        // The watch starts at the version of the list; its changes arrive after the list.
         if (own === session) cluster.listeners.add(watch);
         return { objects: [...cluster[kind]] as [string, KubeChange["after"]][], at: cluster.version };
       });
@@ -83,7 +83,7 @@ export function simInformer<Kind extends KubeKind, Kept>(
       listedAtMs = sentAtMs;
       version = Math.max(version ?? 0, listed.at);
       replace(new Map(listed.objects.map(([key, object]) => [key, keep(object)])));
-      heardAtMs = time.nowMs;
+      receivedAtMs = time.nowMs;
       listing = false;
       for (const work of early.splice(0)) work();
     } catch {
@@ -100,7 +100,7 @@ export function simInformer<Kind extends KubeKind, Kept>(
     ...read,
     resourceVersion: () => (version === undefined ? undefined : String(version)),
     listAgeMs: () => time.nowMs - listedAtMs,
-    ageMs: () => time.nowMs - heardAtMs,
+    ageMs: () => time.nowMs - receivedAtMs,
     interrupt: () => {
       cluster.listeners.delete(watch);
       session += 1;
@@ -120,9 +120,9 @@ function makeKept<Kept>() {
   };
   return {
     put,
-    replace: (there: ReadonlyMap<string, Kept>): void => {
-      for (const key of [...kept.keys()]) if (!there.has(key)) put(key, undefined);
-      for (const [key, object] of there) put(key, object);
+    replace: (existing: ReadonlyMap<string, Kept>): void => {
+      for (const key of [...kept.keys()]) if (!existing.has(key)) put(key, undefined);
+      for (const [key, object] of existing) put(key, object);
     },
     get: (key: string) => kept.get(key),
     list: () => [...kept.values()],

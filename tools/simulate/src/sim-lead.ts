@@ -6,14 +6,14 @@ import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 import { countFault, type Weather } from "./weather.ts";
 
-/** A lock as the bucket of locks has it: the token grows with each holder. */
+/** A lock of the lock bucket. The token grows with each holder. */
 export type LockWorld = {
   readonly name: string;
   token: number;
   holder: Process | undefined;
   renewedAtMs: number;
-  /** Whether a holder looks at its own clock before it acts. Where it does not, only the fence of what it writes keeps a deposed one out. */
-  holdersLook: boolean;
+  /** Whether a holder checks its own clock before it acts. Otherwise only the fence of its writes stops a deposed leader. */
+  holdersCheckClock: boolean;
 };
 
 export type Election = {
@@ -25,7 +25,7 @@ export type Election = {
   readonly ttlMs: number;
 };
 
-/** Does the work whenever this process holds the lock, until the signal. */
+/** Runs the work whenever this process holds the lock, until the signal. */
 export async function simLead(
   election: Election,
   process: Process,
@@ -83,18 +83,18 @@ async function hold(
       () => undefined,
     );
   }, ttlMs / 3);
-  const look = setInterval(() => {
-    if (lock.holdersLook && time.nowMs >= heldUntilMs) lost.abort();
+  const check = setInterval(() => {
+    if (lock.holdersCheckClock && time.nowMs >= heldUntilMs) lost.abort();
   }, ttlMs / 10);
   const isHeld = (): boolean => {
-    if (lock.holdersLook && time.nowMs >= heldUntilMs) lost.abort();
+    if (lock.holdersCheckClock && time.nowMs >= heldUntilMs) lost.abort();
     return !lost.signal.aborted;
   };
   try {
     await work({ token, signal: lost.signal, isHeld });
   } finally {
     clearInterval(renewal);
-    clearInterval(look);
+    clearInterval(check);
     signal.removeEventListener("abort", end);
   }
 }

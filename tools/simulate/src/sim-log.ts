@@ -6,14 +6,14 @@ import { LogWriter } from "@muster/store/log-writer";
 import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawDelayMs, meets, type Weather } from "./weather.ts";
+import { drawDelayMs, drawFault, type Weather } from "./weather.ts";
 
-/** The stream under the ledger's log. */
+/** The stream of the ledger's log. */
 export type LogWorld = {
   readonly entries: { readonly token: number; readonly bytes: Uint8Array }[];
-  /** Whether an entry has to follow the one that its writer names. */
+  /** Whether an append must name the last entry. */
   fenced: boolean;
-  /** Told of each entry when it is on disk, before its writer knows. */
+  /** Called for each stored entry, before its writer gets the answer. */
   readonly onEntry: ((events: readonly LedgerEvent[], sequence: number) => void)[];
 };
 
@@ -24,7 +24,7 @@ export type LogWires = {
   readonly trace: Trace;
 };
 
-/** Opens the log for the new leader: fences the writer before it, and reads all that it has written. */
+/** Opens the log for the new leader: fences the previous writer, and reads all its entries. */
 export async function openSimLog(
   world: LogWorld,
   wires: LogWires,
@@ -58,7 +58,7 @@ export async function openSimLog(
         lastToken: () => Promise.resolve(world.entries.at(-1)?.token ?? 0),
         fence: none,
         read: () => {
-          throw new Error("read when it was opened");
+          throw new Error("the log was already read when it was opened");
         },
         append: (entry, expectedLast) => appendAfter(world, wires, token, entry, expectedLast),
         dropBefore: none,
@@ -80,7 +80,7 @@ function append(world: LogWorld, token: number, bytes: Uint8Array): number {
 type Appended = Awaited<ReturnType<LogStreamAppend>>;
 type LogStreamAppend = ConstructorParameters<typeof LogWriter<Ledger, LedgerEvent>>[1]["stream"]["append"];
 
-/** The real stream looks for the truth when an answer is lost; what it does not find out in time is unknown. */
+/** The real stream checks the outcome when an answer is lost; an outcome that it cannot determine in time is unknown. */
 function appendAfter(
   world: LogWorld,
   { time, weather, trace }: LogWires,
@@ -96,7 +96,7 @@ function appendAfter(
     };
     const unknown = (): void => answer({ kind: "unknown", error: undefined }, weather.random.integer(50, 30_000));
     time.after(drawDelayMs(weather), undefined, () => {
-      if (weather.away.has("nats") || meets(weather, "call lost", weather.risks.lostBefore / 4)) {
+      if (weather.away.has("nats") || drawFault(weather, "call lost", weather.risks.lostBefore / 4)) {
         unknown();
         return;
       }
@@ -105,7 +105,7 @@ function appendAfter(
         return;
       }
       const sequence = append(world, token, bytes);
-      if (meets(weather, "answer lost", weather.risks.lostAfter / 4)) {
+      if (drawFault(weather, "answer lost", weather.risks.lostAfter / 4)) {
         unknown();
         return;
       }

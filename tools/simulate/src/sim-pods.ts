@@ -8,25 +8,25 @@ import type { Cluster } from "./cluster.ts";
 import { nodeOf } from "./kubelets.ts";
 import type { World } from "./world.ts";
 
-/** Of the simulated services. */
+/** The installation of the simulated services. */
 export const INSTALLATION = "simulated";
 
-/** The API server as the session controller reaches it: creating twice finds the first, deleting means exactly one uid. */
+/** The pods of the API server, accessed over the network. A second create finds the first pod; a delete names one uid. */
 export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): Pods {
   return {
     create: async (record, component, manifest) => {
       const { name } = manifest.metadata;
-      const wanted = toPod(manifest);
+      const desired = toPod(manifest);
       try {
-        const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(wanted));
+        const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(desired));
         return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
       } catch (error) {
         if (faultOf(error)?.code !== "already_exists") throw error;
       }
-      const there = await network.call("api-server", `read pod ${name}`, () => cluster.pods.get(name));
-      if (there === undefined)
+      const existing = await network.call("api-server", `read pod ${name}`, () => cluster.pods.get(name));
+      if (existing === undefined)
         return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 });
-      return adoptPod(there, record, { component, node: pinnedNode(wanted), installation: INSTALLATION });
+      return adoptPod(existing, record, { component, node: pinnedNode(desired), installation: INSTALLATION });
     },
     confirm: (pod, uid) =>
       network.call("api-server", `confirm pod ${pod} ${uid}`, () => {
@@ -64,12 +64,12 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
   };
 }
 
-/** The pods of one session as the API server lists them. */
+/** Lists the pods of one session. */
 export function livePodsOf(cluster: Cluster, session: string): LivePod[] {
   return ownedBy(cluster, session).map((pod) => livePodOf(pod, overdueOn(cluster, pod), Date.now()));
 }
 
-/** How the node is of a pod that is to go. */
+/** The state of the node of a pod that is being deleted. */
 function overdueOn({ nodes }: Cluster, pod: V1Pod): LivePod["overdueOn"] {
   const node = nodeOf(pod);
   if (pod.metadata?.deletionTimestamp === undefined || node === "") return undefined;
@@ -86,13 +86,13 @@ function ownedBy(cluster: Cluster, session?: string): V1Pod[] {
   });
 }
 
-/** A container's log is what it left as its message. */
+/** The log of a container is its termination message. */
 export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["reading"]["logs"] {
   const read = (pod: string): Promise<Uint8Array> =>
     network.call("api-server", `read log ${pod}`, () => {
-      const there = cluster.pods.get(pod);
-      if (there === undefined) return throwFault({ code: "not_found", kind: "pod", id: pod });
-      const text = there.status?.containerStatuses?.[0]?.state?.terminated?.message ?? "";
+      const existing = cluster.pods.get(pod);
+      if (existing === undefined) return throwFault({ code: "not_found", kind: "pod", id: pod });
+      const text = existing.status?.containerStatuses?.[0]?.state?.terminated?.message ?? "";
       return new TextEncoder().encode(text === "" ? "" : `${text}\n`);
     });
   return {

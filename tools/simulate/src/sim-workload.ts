@@ -5,47 +5,48 @@ import type { Leftovers } from "@muster/provision-engine/cleaner";
 import type { Workload } from "@muster/provision-engine/workload";
 import type { World } from "./world.ts";
 
-const MAKING_MS_MOST = 3000;
-const FAILS = 0.1;
+const MAX_PROVISION_MS = 3000;
+const FAILURE_SHARE = 0.1;
 const RETRY_MS = 500;
 
-/** A type of workload that lives in the cluster: one thing for each run of a lease, which takes its time, and does not always succeed. */
+/** A workload type with one object in the cluster for each run of a lease. Provisioning takes time and may fail. */
 export function simWorkload(world: World, type: string): Workload {
-  const { things, network, weather, time } = world;
+  const { leaseObjects, network, weather, time } = world;
   return {
     type,
     provision: async (lease, signal) => {
       const { id, run } = originOf(lease);
-      const isThere = await network.call("api-server", `make ${id}-${run}`, () => {
+      const existed = await network.call("api-server", `make ${id}-${run}`, () => {
         const key = `${id}-${run}`;
-        if (things.made.has(key)) return true;
-        if (weather.random.chance(FAILS))
+        if (leaseObjects.made.has(key)) return true;
+        if (weather.random.chance(FAILURE_SHARE))
           throwFault({ code: "unavailable", dependency: "scheduler", retryAfterMs: RETRY_MS });
-        things.uids += 1;
-        const thing = { uid: `thing-${things.uids}`, lease: id, run, createdMs: time.nowMs };
-        things.made.set(key, thing);
-        for (const listener of things.onMake) listener(thing);
+        leaseObjects.uids += 1;
+        const object = { uid: `object-${leaseObjects.uids}`, lease: id, run, createdMs: time.nowMs };
+        leaseObjects.made.set(key, object);
+        for (const listener of leaseObjects.onMake) listener(object);
         return false;
       });
-      if (!isThere) await sleep(weather.random.integer(0, MAKING_MS_MOST), undefined, { signal });
+      if (!existed) await sleep(weather.random.integer(0, MAX_PROVISION_MS), undefined, { signal });
       return JSON.stringify({ of: lease.order.id });
     },
     decommission: (lease) => {
       const { id, run } = originOf(lease);
       return network.call("api-server", `remove ${id}-${run}`, () => {
-        for (const [key, each] of things.made) if (each.lease === id && each.run <= run) things.made.delete(key);
+        for (const [key, each] of leaseObjects.made)
+          if (each.lease === id && each.run <= run) leaseObjects.made.delete(key);
       });
     },
   };
 }
 
-/** What clean-up finds of it. */
-export function simLeftovers({ things, network }: World): Leftovers {
-  const kind = "Thing";
+/** The objects in the cluster that clean-up finds. */
+export function simLeftovers({ leaseObjects, network }: World): Leftovers {
+  const kind = "LeaseObject";
   return {
     find: (_signal, within) =>
-      network.call("api-server", "list things", () => {
-        const made = within === undefined ? [...things.made.values()] : [];
+      network.call("api-server", "list lease objects", () => {
+        const made = within === undefined ? [...leaseObjects.made.values()] : [];
         const objects = made.map(({ uid, lease, run, createdMs }) => ({
           kind,
           namespace: "",
@@ -62,7 +63,7 @@ export function simLeftovers({ things, network }: World): Leftovers {
     remove: async (object) => {
       if (object.kind !== kind) return;
       await network.call("api-server", `clean up ${object.name}`, () => {
-        if (things.made.get(object.name)?.uid === object.uid) things.made.delete(object.name);
+        if (leaseObjects.made.get(object.name)?.uid === object.uid) leaseObjects.made.delete(object.name);
       });
     },
   };

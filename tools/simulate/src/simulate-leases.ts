@@ -2,8 +2,8 @@ import { memoryBus } from "@muster/bus";
 import { randomFrom } from "@muster/chaos/random";
 import { streams } from "@muster/proto";
 import { watchLeases, leaseOf } from "./lease-checks.ts";
-import { DURATION_MS_MOST, drawLeases, LEASE_MACHINES, LEASE_POOL, startLeaseUsers } from "./lease-users.ts";
-import { unleash } from "./nemesis.ts";
+import { MAX_DURATION_MS, drawLeases, LEASE_MACHINES, LEASE_POOL, startLeaseUsers } from "./lease-users.ts";
+import { startNemesis } from "./nemesis.ts";
 import { runProvisionEngine, type TamperEngine } from "./replicas/provision-engine.ts";
 import { endReplica, makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager } from "./replicas/reservation-manager.ts";
@@ -15,7 +15,7 @@ import { makeWorld, STREAMS } from "./world.ts";
 export type LeaseSimulationOptions = {
   readonly seed: number;
   readonly leases: number;
-  /** Replaces what an engine lives on, to make something wrong on purpose; for tests of the simulation itself. */
+  /** Plants a defect in the engine, for tests of the simulation itself. */
   readonly plant?: TamperEngine;
   readonly signal?: AbortSignal;
 };
@@ -28,18 +28,18 @@ const REPLICAS: readonly Role[] = [
   "watcher",
 ];
 const MS_PER_LEASE = 2000;
-/** After the last end, and after everything is healed, clean-up has looked twice. */
+/** After this time without faults, clean-up has run twice since the last end. */
 const TIDY_MS = 60_000;
 
-/** One run from its seed: leases and faults, then peace, then judgement. */
+/** Runs one seed: leases with faults, then a time without faults, then the final checks. */
 export async function simulateLeases(options: LeaseSimulationOptions): Promise<Simulation> {
   const { seed, leases } = options;
   const windowMs = Math.max(20_000, leases * MS_PER_LEASE);
-  const wishes = drawLeases(randomFrom(seed, "leases"), leases, windowMs);
+  const plans = drawLeases(randomFrom(seed, "leases"), leases, windowMs);
   const world = makeWorld(seed, []);
   const { time } = world;
-  // An engine believes what the ledger answers, and where an answer takes no write, only its own clock keeps a deposed leader from giving it.
-  world.ledgerLock.holdersLook = true;
+  // The engine trusts answers of the ledger. For an answer without a write, only its own clock stops a deposed leader.
+  world.ledgerLock.holdersCheckClock = true;
   const violations: Violation[] = [];
   const informers: Interruptible = new Map();
   watchSteps(world, violations);
@@ -56,10 +56,10 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
   for (let index = 0; index < LEASE_MACHINES; index += 1) world.kubelets.addNode(`node-${index}`, LEASE_POOL);
   const untilMs = world.startMs + windowMs;
   const replicas: Replica[] = [];
-  const nemesis = unleash(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  const nemesis = startNemesis(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
   for (const role of REPLICAS) replicas.push(start(role));
-  const endMs = untilMs + 2 * DURATION_MS_MOST + TIDY_MS;
-  startLeaseUsers(world, wishes, endMs);
+  const endMs = untilMs + 2 * MAX_DURATION_MS + TIDY_MS;
+  startLeaseUsers(world, plans, endMs);
   time.after(windowMs + 5000, undefined, () => nemesis.heal());
   const isFine = (): boolean => violations.length === 0 && world.defects.length === 0;
   while (isFine() && options.signal?.aborted !== true && time.nowMs < endMs) if (!(await time.step())) break;
@@ -67,16 +67,16 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     violations.push({
       atMs: time.nowMs,
       session: undefined,
-      rule: "nothing fails in a way that nobody expects",
+      rule: "no code fails unexpectedly",
       found,
     });
-  // After a violation the history may be one that cannot be.
+  // After a violation the history may be impossible.
   if (isFine()) checks.judge();
-  // Signals of processes that live would keep the world in memory.
+  // Signals of live processes would keep the world in memory.
   for (const replica of replicas) endReplica(world, replica);
-  const records = wishes.flatMap(({ id }) => leaseOf(world, id) ?? []);
+  const records = plans.flatMap(({ id }) => leaseOf(world, id) ?? []);
   return {
-    of: "leases",
+    kind: "leases",
     seed,
     violations,
     trace: world.trace,
@@ -84,7 +84,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     virtualMs: time.nowMs - world.startMs,
     count: leases,
     outcomes: countOutcomes(records),
-    faults: world.weather.met,
+    faults: world.weather.faultCounts,
     lifeMs: records.reduce((sum, { order, endedAtNs = order.createdNs }) => sum + msOf(endedAtNs - order.createdNs), 0),
   };
 }

@@ -3,51 +3,51 @@ import { judgeRun } from "@muster/chaos/judge-run";
 import { DRIVERS, planShapes, WORKERS, type Shape } from "@muster/chaos/plan-shapes";
 import { randomFrom } from "@muster/chaos/random";
 import { isFinished } from "@muster/session-controller/session";
-import { unleash } from "./nemesis.ts";
+import { startNemesis } from "./nemesis.ts";
 import { observeWorld } from "./observe.ts";
 import { endReplica, makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager, type TamperNodes } from "./replicas/reservation-manager.ts";
-import { runController, type Desks, type Tamper } from "./replicas/session-controller.ts";
+import { runController, type RequestTargets, type Tamper } from "./replicas/session-controller.ts";
 import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import type { Trace } from "./trace.ts";
-import { decodeRecord, recordOf, startUsers, type Diary } from "./users.ts";
+import { decodeRecord, recordOf, startUsers, type UserAnswers } from "./users.ts";
 import type { FaultKind } from "./weather.ts";
 import { makeWorld, STREAMS, type World } from "./world.ts";
 
 export type SimulationOptions = {
   readonly seed: number;
   readonly sessions: number;
-  /** Makes something wrong on purpose; for tests of the simulation itself. */
+  /** Plants a defect, for tests of the simulation itself. */
   readonly plant?: Plant;
-  /** Told of the world at this moment after the start. */
-  readonly lookAt?: { readonly ms: number; readonly look: (world: World) => void };
+  /** Calls `inspect` with the world, `ms` after the start. */
+  readonly inspectAt?: { readonly ms: number; readonly inspect: (world: World) => void };
   readonly signal?: AbortSignal;
 };
 
 export type Plant = {
-  /** Replaces what an executor is given. */
+  /** Replaces the dependencies of the executor. */
   readonly executor?: Tamper;
-  /** The stream of the ledger takes entries also of a leader that was deposed, and leaders do not look at their clock. */
+  /** The ledger's stream accepts entries of a deposed leader, and leaders do not check their clocks. */
   readonly ledgerWithoutFence?: boolean;
-  /** Replaces what a ledger knows of the nodes. */
+  /** Replaces the ledger's view of the nodes. */
   readonly nodes?: TamperNodes;
-  /** The clocks of the watchers are this far ahead, and all watchers end for good after 20 seconds. */
+  /** Sets the clocks of the watchers ahead by this time, and kills all watchers after 20 seconds. */
   readonly fastWatchersMs?: number;
 };
 
 export type Simulation = {
-  readonly of: "sessions" | "leases";
+  readonly kind: "sessions" | "leases";
   readonly seed: number;
   readonly violations: readonly Violation[];
   readonly trace: Trace;
   readonly startMs: number;
   readonly virtualMs: number;
-  /** Of the sessions, or leases. */
+  /** Number of sessions or leases. */
   readonly count: number;
   readonly outcomes: ReadonlyMap<string, number>;
   readonly faults: ReadonlyMap<FaultKind, number>;
-  /** Sum of the lives of all of them. */
+  /** Total lifetime of all sessions or leases. */
   readonly lifeMs: number;
 };
 
@@ -61,14 +61,14 @@ const REPLICAS: readonly Role[] = [
 ];
 const POOLS = { [DRIVERS]: 4, [WORKERS]: 12 };
 const MS_PER_SESSION = 600;
-/** After the last submission and the last fault, everything has to end within this time; sessions may run for a quarter of an hour. */
+/** All sessions must end within this time after the last submission and the last fault. A session may run for a quarter of an hour. */
 const END_WITHIN_MS = 3 * 3_600_000;
-/** What is over is cleaned up after this much more. */
+/** Ended sessions are cleaned up within this additional time. */
 const TIDY_MS = 100_000;
-const LOOK_EVERY = 500;
+const CHECK_EVERY_STEPS = 500;
 const WATCHERS_END_MS = 20_000;
 
-/** One run from its seed: sessions and faults, then peace, then judgement. */
+/** Runs one seed: sessions with faults, then a time without faults, then the final checks. */
 export async function simulate(options: SimulationOptions): Promise<Simulation> {
   const { seed } = options;
   const windowMs = Math.max(10_000, options.sessions * MS_PER_SESSION);
@@ -76,17 +76,17 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const world = makeWorld(seed, shapes);
   if (options.plant?.ledgerWithoutFence === true) {
     world.ledger.fenced = false;
-    world.ledgerLock.holdersLook = false;
+    world.ledgerLock.holdersCheckClock = false;
   }
   const { time } = world;
   const violations: Violation[] = [];
-  const diary: Diary = { acknowledged: new Set(), refused: new Map() };
+  const answers: UserAnswers = { acknowledged: new Set(), refused: new Map() };
   const informers: Interruptible = new Map();
-  const desks: Desks = new Map();
+  const targets: RequestTargets = new Map();
   watchSteps(world, violations);
   const tamper = options.plant?.executor ?? ((deps) => deps);
   const start = makeStarter(world, {
-    "session-controller": (_, replica) => runController(world, replica, desks, tamper),
+    "session-controller": (_, replica) => runController(world, replica, targets, tamper),
     "reservation-manager": (_, replica) => runManager(world, replica, options.plant?.nodes),
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
@@ -96,25 +96,25 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   for (const [pool, count] of Object.entries(POOLS))
     for (let index = 0; index < count; index += 1) world.kubelets.addNode(`${pool}-${index}`, pool);
   const untilMs = world.startMs + windowMs + 30_000;
-  const nemesis = unleash(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
-  const observer = observeWorld(world, diary, nemesis.outages);
+  const nemesis = startNemesis(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  const observer = observeWorld(world, answers, nemesis.outages);
   for (const role of REPLICAS) replicas.push(start(role));
   if (options.plant?.fastWatchersMs !== undefined) plantFastWatchers(world, replicas, options.plant.fastWatchersMs);
-  startUsers(world, desks, shapes, diary);
+  startUsers(world, targets, shapes, answers);
   time.after(untilMs - time.nowMs + 5000, undefined, () => nemesis.heal());
-  if (options.lookAt !== undefined) {
-    const { ms, look } = options.lookAt;
-    time.after(ms, undefined, () => look(world));
+  if (options.inspectAt !== undefined) {
+    const { ms, inspect } = options.inspectAt;
+    time.after(ms, undefined, () => inspect(world));
   }
-  await runToTheEnd(world, shapes, diary, { violations, untilMs, signal: options.signal });
+  await runToTheEnd(world, shapes, answers, { violations, untilMs, signal: options.signal });
   if (violations.length === 0) violations.push(...world.defects.map((found) => defectOf(world, found)));
-  // After a violation the history may be one that cannot be.
+  // After a violation the history may be impossible.
   if (violations.length === 0) violations.push(...judge(world, shapes, observer.observed()));
-  // Signals of processes that live would keep the world in memory.
+  // Signals of live processes would keep the world in memory.
   for (const replica of replicas) endReplica(world, replica);
   const records = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
   return {
-    of: "sessions",
+    kind: "sessions",
     seed,
     violations,
     trace: world.trace,
@@ -122,7 +122,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     virtualMs: time.nowMs - world.startMs,
     count: shapes.length,
     outcomes: countOutcomes(records),
-    faults: world.weather.met,
+    faults: world.weather.faultCounts,
     lifeMs: records.reduce((sum, { createdAtMs, finishedAtMs }) => sum + Math.max(0, finishedAtMs - createdAtMs), 0),
   };
 }
@@ -141,7 +141,7 @@ function plantFastWatchers(world: World, replicas: Replica[], aheadMs: number): 
 async function runToTheEnd(
   world: World,
   shapes: readonly Shape[],
-  diary: Diary,
+  answers: UserAnswers,
   until: {
     readonly violations: readonly Violation[];
     readonly untilMs: number;
@@ -153,18 +153,18 @@ async function runToTheEnd(
   let tidyAtMs = Infinity;
   while (until.violations.length === 0 && world.defects.length === 0 && until.signal?.aborted !== true) {
     if (!(await time.step()) || time.nowMs > Math.min(limitMs, tidyAtMs)) return;
-    if (time.steps % LOOK_EVERY !== 0 || tidyAtMs < Infinity || time.nowMs < until.untilMs + 5000) continue;
-    if (shapes.every(({ name }) => isOver(world, diary, name))) tidyAtMs = time.nowMs + TIDY_MS;
+    if (time.steps % CHECK_EVERY_STEPS !== 0 || tidyAtMs < Infinity || time.nowMs < until.untilMs + 5000) continue;
+    if (shapes.every(({ name }) => isOver(world, answers, name))) tidyAtMs = time.nowMs + TIDY_MS;
   }
 }
 
-function isOver(world: World, diary: Diary, name: string): boolean {
+function isOver(world: World, answers: UserAnswers, name: string): boolean {
   const record = recordOf(world, name);
-  return diary.refused.has(name) || (record !== undefined && isFinished(record));
+  return answers.refused.has(name) || (record !== undefined && isFinished(record));
 }
 
 function defectOf({ time }: World, found: string): Violation {
-  return { atMs: time.nowMs, session: undefined, rule: "nothing fails in a way that nobody expects", found };
+  return { atMs: time.nowMs, session: undefined, rule: "no code fails unexpectedly", found };
 }
 
 function judge(world: World, shapes: readonly Shape[], observed: Parameters<typeof judgeRun>[1]): Violation[] {
@@ -174,7 +174,7 @@ function judge(world: World, shapes: readonly Shape[], observed: Parameters<type
     .map(({ work, rule, expected, found }) => ({ atMs, session: work, rule, found: `${found}; expected ${expected}` }));
 }
 
-/** One rule of real runs is narrower here: a log that cannot be read takes the result along. */
+/** One rule of real runs is weaker here: an unreadable log may lose the result. */
 function isExplained(rule: string, session: string | undefined, { sessions }: Parameters<typeof judgeRun>[1]): boolean {
   return rule === "the result is kept" && (sessions.get(session ?? "")?.warnings.length ?? 0) > 0;
 }

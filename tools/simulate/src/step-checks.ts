@@ -3,17 +3,17 @@ import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { bucketKeys, labels } from "@muster/proto";
-import { CLOCKS_APART_MS } from "./clocks.ts";
+import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { FREEZE_MS } from "./nemesis.ts";
 import { NODES_FRESH_MS } from "./replicas/reservation-manager.ts";
 import { isOver, nodeOf } from "./kubelets.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
-/** Something that must never be, and when it came to be. */
+/** A violated rule, and the time of the violation. */
 export type Violation = {
   readonly atMs: number;
-  /** Undefined: it concerns the whole system. */
+  /** Undefined where the rule concerns the whole system. */
   readonly session: string | undefined;
   readonly rule: string;
   readonly found: string;
@@ -22,7 +22,7 @@ export type Violation = {
 /** A fact of the ledger's log, as `judgeRun` reads it. */
 export type Granted = { readonly reservation: Reservation; readonly nodes: readonly string[]; readonly atMs: number };
 
-/** Watches everything that is written, at the moment at which it is. */
+/** Checks the rules at every write. */
 export function watchSteps(world: World, violations: Violation[]): void {
   const violate = (session: string | undefined, rule: string, found: string): void => {
     world.trace.note("check", `VIOLATION ${session ?? ""} ${rule}: ${found}`);
@@ -34,8 +34,8 @@ export function watchSteps(world: World, violations: Violation[]): void {
   watchPods(world, started, violate);
 }
 
-/** A leader believes a mark for so long by its own clock, and may be frozen between its decision and its write. */
-const SILENT_MOST_MS = NODES_FRESH_MS + CLOCKS_APART_MS + FREEZE_MS.most;
+/** A leader trusts a mark for this time by its own clock, and may be frozen between its decision and its write. */
+const MAX_MARK_AGE_MS = NODES_FRESH_MS + MAX_CLOCK_SKEW_MS + FREEZE_MS.max;
 
 type Violate = (session: string | undefined, rule: string, found: string) => void;
 
@@ -66,7 +66,7 @@ function watchRecords({ sessions }: World, started: ReadonlySet<string>, violate
     if (before.verdict !== undefined && after.verdict?.kind !== before.verdict.kind)
       violate(name, "a verdict is decided once", `${before.verdict.kind} became ${after.verdict?.kind ?? "none"}`);
     if (before.cancelRequested && !after.cancelRequested)
-      violate(name, "a cancellation is not forgotten", "it was requested, and is not any more");
+      violate(name, "a cancellation is kept", "the request has disappeared");
     for (const [index, { name: component, podUid }] of before.components.entries()) {
       const now = after.components[index]?.podUid;
       const isRemoved = now === "" && !started.has(podUid);
@@ -102,13 +102,13 @@ function watchLedger(world: World, violate: Violate): void {
       holders.delete(node);
       const guest = runningOn(world, node).find((pod) => pod.session === owner);
       if (guest !== undefined)
-        violate(owner, "machines are given back once their pods are gone", `${guest.pod} still runs on ${node}`);
+        violate(owner, "machines are released only when their pods are gone", `${guest.pod} still runs on ${node}`);
     }
   };
   const grant = ({ sequence, machines }: Extract<LedgerEvent, { kind: "granted" }>): void => {
     const reservation = reservations.get(sequence);
     if (reservation === undefined) {
-      violate(undefined, "only what was asked for is granted", `r-${sequence}`);
+      violate(undefined, "only requested reservations are granted", `r-${sequence}`);
       return;
     }
     const { owner, needs } = reservation;
@@ -119,7 +119,7 @@ function watchLedger(world: World, violate: Violate): void {
         ({ component, pool }, index) => machines[index]?.component === component && machines[index].pool === pool,
       );
     if (!complete)
-      violate(owner.id, "nothing is granted in part", `${machines.length} machines for ${needs.length} needs`);
+      violate(owner.id, "every grant is complete", `${machines.length} machines for ${needs.length} needs`);
     for (const { node } of machines) {
       const holder = holders.get(node);
       if (holder !== undefined) violate(owner.id, "no machine has two owners", `${node} is held by ${holder.owner.id}`);
@@ -131,9 +131,9 @@ function watchLedger(world: World, violate: Violate): void {
     if (key === bucketKeys.nodesComplete) markedAtMs = world.time.nowMs;
   });
   world.ledger.onEntry.push((events) => {
-    const silentMs = world.time.nowMs - markedAtMs;
-    if (silentMs > SILENT_MOST_MS && events.some(({ kind }) => kind === "granted"))
-      violate(undefined, "nothing is granted on what a silent watcher knew", `the mark is ${silentMs} ms old`);
+    const markAgeMs = world.time.nowMs - markedAtMs;
+    if (markAgeMs > MAX_MARK_AGE_MS && events.some(({ kind }) => kind === "granted"))
+      violate(undefined, "nothing is granted on stale node data", `the mark is ${markAgeMs} ms old`);
     for (const event of events) {
       if (event.kind === "requested") reservations.set(event.reservation.sequence, event.reservation);
       if (event.kind === "granted") grant(event);
@@ -142,7 +142,7 @@ function watchLedger(world: World, violate: Violate): void {
   });
 }
 
-/** Pods that have a node to themselves and have not ended there. */
+/** The pods on the node that have not ended. */
 function runningOn(world: World, node: string): { readonly pod: string; readonly session: string }[] {
   return [...world.cluster.pods.values()].flatMap((pod) => {
     if (nodeOf(pod) !== node || isOver(pod)) return [];
@@ -157,7 +157,7 @@ function watchPods(world: World, started: ReadonlySet<string>, violate: Violate)
     const session = after.metadata?.labels?.[labels.owner] ?? "";
     const uid = after.metadata?.uid ?? "";
     const node = nodeOf(after);
-    // One that is made and never placed has run nowhere: its maker had lost the session.
+    // A pod that was never placed has not run: its creator had lost the session.
     if (before !== undefined && nodeOf(before) === "" && node !== "") {
       const first = placed.get(name) ?? uid;
       if (first !== uid && started.has(first))

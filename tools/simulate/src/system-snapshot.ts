@@ -17,7 +17,7 @@ import type { World } from "./world.ts";
 
 const FORMAT = "muster-snapshot/1";
 
-/** A running system at one moment, in the services' own types: all that their next decisions depend on. */
+/** The state of a running system at one moment, in the types of the services: all inputs of their next decisions. */
 export type SystemSnapshot = {
   readonly format: typeof FORMAT;
   readonly atMs: number;
@@ -27,29 +27,29 @@ export type SystemSnapshot = {
   /** The limit of each owner kind that has one. */
   readonly limits: readonly (readonly [string, number])[];
   readonly nodes: readonly NodeFacts[];
-  /** What the API server lists, by session. */
+  /** Pods of the API server, by session. */
   readonly livePods: Readonly<Record<string, readonly LivePod[]>>;
-  /** What a watcher sees that has heard of everything. */
+  /** The snapshot of a watcher whose view is current. */
   readonly watcher: WatcherSnapshot;
 };
 
 export function readSnapshot(file: string): SystemSnapshot {
   const snapshot = JSON.parse(readFileSync(file, "utf8"), toMap) as Partial<SystemSnapshot>;
   if (snapshot.format === FORMAT) return snapshot as SystemSnapshot;
-  return throwFault({ code: "invalid_request", field: file, reason: `is no ${FORMAT}` });
+  return throwFault({ code: "invalid_request", field: file, reason: `is not a ${FORMAT} file` });
 }
 
 export function writeSnapshot(file: string, snapshot: SystemSnapshot): void {
   writeFileSync(file, `${JSON.stringify(snapshot, fromMap, 1)}\n`);
 }
 
-/** The ledger and its machines, as a keeper that begins to lead would have them. */
+/** The ledger and its machines, like those of a new leader. */
 export function ledgerWorld({ reservations, nextSequence, limits, nodes }: SystemSnapshot) {
   const ledger = finish(restoreLedger(reservations, nextSequence, limits));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
-/** What the simulated system is at this moment. */
+/** Takes a snapshot of the simulated system. */
 export function takeSnapshot(world: World): SystemSnapshot {
   const { cluster, time } = world;
   const ledger = ledgerOf(world);
@@ -71,7 +71,7 @@ export function takeSnapshot(world: World): SystemSnapshot {
   };
 }
 
-/** The observer's own look at everything, of a watcher that has heard of it all. */
+/** The snapshot of a watcher's observer whose view is current. */
 function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): WatcherSnapshot {
   const published = <State>(entries: World["podStates"]["entries"], decode: (bytes: Uint8Array) => State) => {
     const all = [...entries].map(([key, { bytes, revision }]) => ({ key, revision, state: decode(bytes) }));
@@ -100,10 +100,10 @@ function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): Watch
 }
 
 function nothing(): void {
-  // Whoever looks once follows nothing.
+  // A single observation needs no changes.
 }
 
-/** JSON knows no maps. */
+/** JSON has no maps. */
 function fromMap(_key: string, value: unknown): unknown {
   return value instanceof Map ? { $map: [...(value as Map<unknown, unknown>)] } : value;
 }

@@ -2,10 +2,10 @@ import { mayHoldResources, originOf, type LeaseRecord, type Origin } from "@must
 
 type Find = (id: string) => LeaseRecord | undefined;
 
-/** What lets a lease be wrong in how it has what another one had: the rule, and what was found. */
-export type Wrong = { readonly rule: string; readonly found: string };
+/** A violated rule about the take-over of a lease. */
+export type WrongTakeOver = { readonly rule: string; readonly found: string };
 
-/** Which workload a lease has, or may have, by what is stored; undefined: none. What it is to take over it has from the write on by which the older one names it as its heir. */
+/** The workload that a lease owns by the stored records, if any. A take-over is complete once the older record names the lease as its heir. */
 export function workloadOf(record: LeaseRecord, find: Find): Origin | undefined {
   if (!mayHoldResources(record.phase)) return undefined;
   return record.takesOver === undefined ? originOf(record) : handedOver(record, find);
@@ -16,10 +16,10 @@ function handedOver({ order, takesOver = "" }: LeaseRecord, find: Find): Origin 
   return older?.heir === order.id ? originOf(older) : undefined;
 }
 
-/** Of leases that take over what others have: each workload is one lease's, and what was handed over is not lost on the way. */
-export function findWrongTakeOvers(leases: readonly LeaseRecord[], find: Find): Wrong[] {
+/** Checks that each workload belongs to one lease, and that no take-over loses a workload. */
+export function findWrongTakeOvers(leases: readonly LeaseRecord[], find: Find): WrongTakeOver[] {
   const holders = new Map<string, string>();
-  const wrong: Wrong[] = [];
+  const wrong: WrongTakeOver[] = [];
   for (const record of leases) {
     const { id } = record.order;
     const workload = workloadOf(record, find);
@@ -27,7 +27,7 @@ export function findWrongTakeOvers(leases: readonly LeaseRecord[], find: Find): 
       const key = keyOf(workload);
       const other = holders.get(key);
       if (other !== undefined)
-        wrong.push({ rule: "one lease has what is there", found: `${other} and ${id} have ${key}` });
+        wrong.push({ rule: "every workload belongs to one lease", found: `${other} and ${id} have ${key}` });
       holders.set(key, id);
     }
     const lost = findLost(record, find);
@@ -36,13 +36,13 @@ export function findWrongTakeOvers(leases: readonly LeaseRecord[], find: Find): 
   return wrong;
 }
 
-/** An heir has what was handed over for as long as it may have anything. */
-function findLost(record: LeaseRecord, find: Find): Wrong | undefined {
+/** An heir keeps the workload of its predecessor while it may have objects. */
+function findLost(record: LeaseRecord, find: Find): WrongTakeOver | undefined {
   const { heir, order } = record;
   if (heir === undefined) return undefined;
-  const rule = "an heir has what was handed over to it";
+  const rule = "an heir has the workload of its predecessor";
   const found = find(heir);
-  if (found === undefined) return { rule, found: `${order.id} names ${heir}, which is not there` };
+  if (found === undefined) return { rule, found: `${order.id} names ${heir}, which is missing` };
   const handed = keyOf(originOf(record));
   const workload = workloadOf(found, find);
   const has = workload === undefined ? "nothing" : keyOf(workload);

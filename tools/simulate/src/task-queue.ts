@@ -1,24 +1,24 @@
-/** What is simulated as one process: its timers and the answers to its calls are its own, and end or wait with it. */
+/** A simulated process. It owns its timers and the answers to its calls, which end or wait with it. */
 export type Process = {
   readonly name: string;
   alive: boolean;
-  /** Nothing of it goes on before this moment. */
+  /** Its code does not run before this time. */
   frozenUntilMs: number;
-  /** What its wall clock is ahead of virtual time. */
+  /** Offset of its wall clock from virtual time. */
   clockOffsetMs: number;
 };
 
-/** Something that happens at a moment of virtual time. */
+/** Code that runs at a moment of virtual time. */
 export type Task = {
   atMs: number;
   order: number;
-  /** Undefined: the world outside all processes. */
+  /** Undefined for the world outside all processes. */
   readonly owner: Process | undefined;
   readonly run: () => void;
   over: boolean;
 };
 
-/** Tasks by their time, and by their order at the same time. A binary heap. */
+/** Orders tasks by time, then by creation. A binary heap. */
 export class TaskQueue {
   readonly #tasks: Task[] = [];
 

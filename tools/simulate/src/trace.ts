@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 
-/** Everything that happened in a simulation, a line each, in its order. The same seed gives the same lines. */
+/** All steps of a simulation, one per line, in order. The same seed gives the same lines. */
 export type Trace = {
   readonly lines: readonly string[];
   /** `who` is a process or a part of the world. */
   note(who: string, text: string): void;
   hash(): string;
-  /** The last lines that name the subject, at most so many; of everything when it is undefined. */
-  about(subject: string | undefined, most: number): readonly string[];
+  /** The last `maxLines` lines that name the subject, or of all lines when it is undefined. */
+  about(subject: string | undefined, maxLines: number): readonly string[];
 };
 
 export function makeTrace(nowMs: () => number, startMs: number): Trace {
@@ -22,7 +22,7 @@ export function makeTrace(nowMs: () => number, startMs: number): Trace {
       for (const line of lines) sum.update(line).update("\n");
       return sum.digest("hex").slice(0, 16);
     },
-    about: (subject, most) =>
-      (subject === undefined ? lines : lines.filter((line) => line.includes(subject))).slice(-most),
+    about: (subject, maxLines) =>
+      (subject === undefined ? lines : lines.filter((line) => line.includes(subject))).slice(-maxLines),
   };
 }

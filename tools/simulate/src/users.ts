@@ -5,30 +5,35 @@ import { describeFault, FaultError, faultOf, isRetryable } from "@muster/faults"
 import { recordCodec } from "@muster/session-controller/messages";
 import { cancel, submit, type RequestDeps, type Submission } from "@muster/session-controller/requests";
 import { eventOf, isFinished, type SessionRecord } from "@muster/session-controller/session";
-import { CONFIG, type Desks } from "./replicas/session-controller.ts";
+import { CONFIG, type RequestTargets } from "./replicas/session-controller.ts";
 import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
 
-/** What users were told. */
-export type Diary = {
+/** The answers that users received. */
+export type UserAnswers = {
   readonly acknowledged: Set<string>;
   readonly refused: Map<string, string>;
 };
 
 const PATIENCE_MS = 5000;
-const AGAIN_MS = 300;
-const LOOK_MS = 20;
-/** Users are one process that nothing happens to. */
+const RETRY_MS = 300;
+const POLL_MS = 20;
+/** All users are one process without faults. */
 const USERS: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
 
-/** Submits every session at its time, and cancels those whose shape says so. */
-export function startUsers(world: World, desks: Desks, shapes: readonly Shape[], diary: Diary): void {
+/** Submits every session at its time, and cancels those with a planned cancellation. */
+export function startUsers(
+  world: World,
+  targets: RequestTargets,
+  shapes: readonly Shape[],
+  answers: UserAnswers,
+): void {
   world.time.as(USERS, () => {
     for (const shape of shapes) {
       setTimeout(() => {
         for (let times = shape.submitTwice ? 2 : 1; times > 0; times -= 1)
-          void insist(world, desks, diary, shape, "submit");
-        if (shape.cancel !== undefined) void cancelWhen(world, desks, diary, shape, shape.cancel);
+          void sendUntilAnswered(world, targets, answers, shape, "submit");
+        if (shape.cancel !== undefined) void cancelWhen(world, targets, answers, shape, shape.cancel);
       }, shape.submitAtMs);
     }
   });
@@ -36,28 +41,28 @@ export function startUsers(world: World, desks: Desks, shapes: readonly Shape[],
 
 async function cancelWhen(
   world: World,
-  desks: Desks,
-  diary: Diary,
+  targets: RequestTargets,
+  answers: UserAnswers,
   shape: Shape,
   { phase, afterMs }: NonNullable<Shape["cancel"]>,
 ): Promise<void> {
   for (;;) {
     const record = recordOf(world, shape.name);
-    if (diary.refused.has(shape.name) || (record !== undefined && isFinished(record))) return;
+    if (answers.refused.has(shape.name) || (record !== undefined && isFinished(record))) return;
     if (record !== undefined && isReached(record, phase)) break;
-    await sleep(LOOK_MS);
+    await sleep(POLL_MS);
   }
   await sleep(afterMs);
-  await insist(world, desks, diary, shape, "cancel");
+  await sendUntilAnswered(world, targets, answers, shape, "cancel");
 }
 
-/** Asks some replica, again and again until it is answered, as the command line does. */
-async function insist(
+/** Sends the request to random replicas until one answers, like the command line. */
+async function sendUntilAnswered(
   world: World,
-  desks: Desks,
-  diary: Diary,
+  targets: RequestTargets,
+  answers: UserAnswers,
   shape: Shape,
-  what: "submit" | "cancel",
+  verb: "submit" | "cancel",
 ): Promise<void> {
   const { name } = shape;
   const submission: Submission = {
@@ -66,49 +71,50 @@ async function insist(
     draft: { scenarioJson: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
   };
   const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits };
-  const work = (desk: RequestDeps): Promise<unknown> =>
-    what === "submit" ? submit(desk, policy, submission) : cancel(desk, name);
+  const work = (target: RequestDeps): Promise<unknown> =>
+    verb === "submit" ? submit(target, policy, submission) : cancel(target, name);
   for (;;) {
     try {
-      await ask(world, desks, `${what} ${name}`, work);
-      if (what === "submit") diary.acknowledged.add(name);
-      world.trace.note(USERS.name, `${what} ${name} is acknowledged`);
+      await send(world, targets, `${verb} ${name}`, work);
+      if (verb === "submit") answers.acknowledged.add(name);
+      world.trace.note(USERS.name, `${verb} ${name} is acknowledged`);
       return;
     } catch (error) {
       const fault = faultOf(error);
       if (fault === undefined) throw error;
-      world.trace.note(USERS.name, `${what} ${name}: ${describeFault(fault)}`);
+      world.trace.note(USERS.name, `${verb} ${name}: ${describeFault(fault)}`);
       if (!isRetryable(fault)) {
-        diary.refused.set(name, describeFault(fault));
+        answers.refused.set(name, describeFault(fault));
         return;
       }
-      await sleep(AGAIN_MS);
+      await sleep(RETRY_MS);
     }
   }
 }
 
-/** One request to one replica: it may never arrive, and its answer may be lost with the replica. */
-function ask(
+/** Sends one request to one replica: the request may be lost, and the answer too when the replica dies. */
+function send(
   world: World,
-  desks: Desks,
-  what: string,
-  work: (desk: RequestDeps) => Promise<unknown>,
+  targets: RequestTargets,
+  operation: string,
+  work: (target: RequestDeps) => Promise<unknown>,
 ): Promise<unknown> {
   const { network, random } = world;
   return new Promise((resolve, reject) => {
     setTimeout(
-      () => reject(new FaultError({ code: "deadline_exceeded", operation: what, timeoutMs: PATIENCE_MS })),
+      () => reject(new FaultError({ code: "deadline_exceeded", operation, timeoutMs: PATIENCE_MS })),
       PATIENCE_MS,
     );
-    network.send("nats", what, () => {
-      const [first, ...rest] = desks;
+    network.send("nats", operation, () => {
+      const [first, ...rest] = targets;
       if (first === undefined) return;
-      const [replica, desk] = random.pick([first, ...rest]);
-      network.bring(replica.process, () => {
-        work(desk).then(
-          (result) => network.send("nats", `answer to ${what}`, () => network.bring(USERS, () => resolve(result))),
+      const [replica, target] = random.pick([first, ...rest]);
+      network.deliver(replica.process, () => {
+        work(target).then(
+          (result) =>
+            network.send("nats", `answer to ${operation}`, () => network.deliver(USERS, () => resolve(result))),
           (error: unknown) =>
-            network.bring(USERS, () => reject(error instanceof Error ? error : new Error(String(error)))),
+            network.deliver(USERS, () => reject(error instanceof Error ? error : new Error(String(error)))),
         );
       });
     });
@@ -117,7 +123,7 @@ function ask(
 
 const decoded = new WeakMap<Uint8Array, SessionRecord>();
 
-/** Decodes what is stored, each once. */
+/** Decodes each stored record once. */
 export function decodeRecord(bytes: Uint8Array): SessionRecord {
   const known = decoded.get(bytes);
   if (known !== undefined) return known;

@@ -6,15 +6,15 @@ type Running = { readonly time: VirtualTime; readonly process: Process | undefin
 const running = new AsyncLocalStorage<Running>();
 const nextTurn = setImmediate;
 
-/** The virtual time of the code that asks; undefined for code that runs in no simulation. */
+/** The virtual time of the calling code; undefined outside a simulation. */
 export function virtualTime(): VirtualTime | undefined {
   return running.getStore()?.time;
 }
 
-/** Time that passes only when nothing is left to do at the present moment. */
+/** Time that advances only when all work of the present moment is done. */
 export class VirtualTime {
   nowMs: number;
-  /** Tasks that have run so far. */
+  /** Number of tasks that have run. */
   steps = 0;
   readonly #queue = new TaskQueue();
   #orders = 0;
@@ -23,7 +23,7 @@ export class VirtualTime {
     this.nowMs = startMs;
   }
 
-  /** The process whose code is running. */
+  /** The process that runs the calling code. */
   current(): Process | undefined {
     return running.getStore()?.process;
   }
@@ -35,19 +35,19 @@ export class VirtualTime {
     return task;
   }
 
-  /** Runs the work as code of this process; everything that it waits for belongs to the process, too. */
+  /** Runs the work as code of this process, including its asynchronous continuations. */
   as<Result>(process: Process | undefined, work: () => Result): Result {
     return running.run({ time: this, process }, work);
   }
 
-  /** Goes to the next task, runs it and all that follows from it at once. False: nothing will ever happen again. */
+  /** Advances to the next task, and runs it with its immediate continuations. Returns false when no task is left. */
   async step(): Promise<boolean> {
     for (let task = this.#queue.pop(); task !== undefined; task = this.#queue.pop()) {
       const { owner } = task;
       if (task.over || owner?.alive === false) continue;
       this.nowMs = Math.max(this.nowMs, task.atMs);
       if (owner !== undefined && owner.frozenUntilMs > this.nowMs) {
-        // Held tasks keep their order among themselves.
+        // Tasks of a frozen process keep their order.
         task.atMs = owner.frozenUntilMs;
         task.order = this.#orders += 1;
         this.#queue.push(task);
@@ -56,7 +56,7 @@ export class VirtualTime {
       task.over = true;
       this.steps += 1;
       this.as(owner, task.run);
-      // Every promise that can go on does so before this turn comes.
+      // All pending promise callbacks run before this turn.
       await new Promise((resolve) => nextTurn(resolve));
       return true;
     }

@@ -1,24 +1,24 @@
 import type { Random } from "@muster/chaos/random";
 
-/** What a process depends on, each of which can be away by itself. */
+/** A dependency of the processes; each can be unreachable by itself. */
 export type Dependency = "nats" | "api-server";
 
-/** What may become of messages at the moment. All draws are from the seed. */
+/** The present risks of messages. All draws come from the seed. */
 export type Weather = {
   readonly random: Random;
-  /** Shares of calls and messages that meet each fault; all 0 once everything is healed. */
+  /** Probability of each fault of a call or message; all 0 after the heal. */
   risks: Risks;
   readonly away: Set<Dependency>;
-  /** How often each kind of fault came true. */
-  readonly met: Map<FaultKind, number>;
+  /** Number of injected faults, by kind. */
+  readonly faultCounts: Map<FaultKind, number>;
 };
 
 export type Risks = {
-  /** A call does not arrive. */
+  /** A call is lost. */
   readonly lostBefore: number;
-  /** A call has its effect, and its caller is told that it failed. */
+  /** A call has its effect, but its answer is lost. */
   readonly lostAfter: number;
-  /** A hint never arrives. */
+  /** A hint is lost. */
   readonly lostHint: number;
   /** A hint or a request arrives twice. */
   readonly twice: number;
@@ -43,7 +43,7 @@ export type FaultKind =
   | "leader changed";
 
 export const CALM: Risks = { lostBefore: 0, lostAfter: 0, lostHint: 0, twice: 0, slow: 0 };
-/** Some seeds are rough all the time, so that faults meet faults; others have single ones, so that what one does is seen. */
+/** Some seeds have many faults, to combine them; others have few, to show the effect of a single one. */
 const CLIMATES: readonly [Risks, ...Risks[]] = [
   CALM,
   { lostBefore: 0.003, lostAfter: 0.003, lostHint: 0.05, twice: 0.01, slow: 0.01 },
@@ -52,22 +52,22 @@ const CLIMATES: readonly [Risks, ...Risks[]] = [
 ];
 
 export function makeWeather(random: Random): Weather {
-  return { random, risks: random.pick(CLIMATES), away: new Set(), met: new Map() };
+  return { random, risks: random.pick(CLIMATES), away: new Set(), faultCounts: new Map() };
 }
 
 export function countFault(weather: Weather, kind: FaultKind): void {
-  weather.met.set(kind, (weather.met.get(kind) ?? 0) + 1);
+  weather.faultCounts.set(kind, (weather.faultCounts.get(kind) ?? 0) + 1);
 }
 
-/** Draws whether this fault happens now, and counts it. */
-export function meets(weather: Weather, kind: FaultKind, share: number): boolean {
+/** Draws whether this fault happens, and counts it. */
+export function drawFault(weather: Weather, kind: FaultKind, share: number): boolean {
   if (share === 0 || !weather.random.chance(share)) return false;
   countFault(weather, kind);
   return true;
 }
 
-/** How long a message takes on its way, in milliseconds. */
+/** Draws the delay of a message. */
 export function drawDelayMs(weather: Weather): number {
-  if (meets(weather, "slow message", weather.risks.slow)) return weather.random.integer(300, 4000);
+  if (drawFault(weather, "slow message", weather.risks.slow)) return weather.random.integer(300, 4000);
   return weather.random.chance(0.9) ? weather.random.integer(1, 8) : weather.random.integer(8, 60);
 }

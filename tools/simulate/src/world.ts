@@ -16,27 +16,27 @@ import { VirtualTime } from "./virtual-time.ts";
 import type { Process } from "./task-queue.ts";
 import { makeWeather, type Weather } from "./weather.ts";
 
-/** What a run of a lease has in the cluster. */
-export type LeaseThing = {
+/** The object of one run of a lease in the cluster. */
+export type LeaseObject = {
   readonly uid: string;
   readonly lease: string;
   readonly run: number;
   readonly createdMs: number;
 };
 
-export type LeaseThings = {
+export type LeaseObjects = {
   /** By lease and run. */
-  readonly made: Map<string, LeaseThing>;
+  readonly made: Map<string, LeaseObject>;
   uids: number;
-  /** Told of each that was not there before. */
-  readonly onMake: ((thing: LeaseThing) => void)[];
+  /** Called for each new object. */
+  readonly onMake: ((object: LeaseObject) => void)[];
 };
 
 /** Everything outside the replicas. */
 export type World = {
   readonly time: VirtualTime;
   readonly startMs: number;
-  /** For whatever has no source of its own. */
+  /** For code without its own source. */
   readonly random: Random;
   /** For the wall clocks of processes. */
   readonly clocks: Random;
@@ -52,13 +52,13 @@ export type World = {
   readonly sessionLock: LockWorld;
   readonly leases: BucketWorld;
   readonly leaseLock: LockWorld;
-  readonly things: LeaseThings;
+  readonly leaseObjects: LeaseObjects;
   readonly cluster: Cluster;
   readonly kubelets: Kubelets;
   readonly shapes: ReadonlyMap<string, Shape>;
-  /** Logs of sessions that were kept, by session, pod and container. */
+  /** Kept logs, by session, pod and container. */
   readonly keptLogs: Map<string, Uint8Array>;
-  /** What code threw that was no fault, and what was told to people as an error. */
+  /** Errors that are not faults, and log lines of level error. */
   readonly defects: string[];
 };
 
@@ -82,8 +82,8 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
   });
   const cluster = new Cluster(time, trace);
   const byName = new Map(shapes.map((shape) => [shape.name, shape]));
-  const holdersLook = random.chance(0.5);
-  const lock = (name: string): LockWorld => ({ name, token: 0, holder: undefined, renewedAtMs: 0, holdersLook });
+  const holdersCheckClock = random.chance(0.5);
+  const lock = (name: string): LockWorld => ({ name, token: 0, holder: undefined, renewedAtMs: 0, holdersCheckClock });
   return {
     time,
     startMs: START_MS,
@@ -101,7 +101,7 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
     sessionLock: lock("session-controller"),
     leases: makeBucketWorld(buckets.leases),
     leaseLock: lock("provision-engine"),
-    things: { made: new Map(), uids: 0, onMake: [] },
+    leaseObjects: { made: new Map(), uids: 0, onMake: [] },
     cluster,
     kubelets: makeKubelets(time, weather, cluster, byName),
     shapes: byName,
@@ -110,15 +110,15 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
   };
 }
 
-/** The buckets that processes watch. */
+/** Buckets that processes watch. */
 export function watchedBuckets({ sessions, podStates, nodeStates, leases }: World): readonly BucketWorld[] {
   return [sessions, podStates, nodeStates, leases];
 }
 
-/** Streams that hold what the services say to each other. */
+/** Streams of the messages between services. */
 export const STREAMS = [streams.events, streams.dead] as const;
 
-/** The log of one process goes into the trace; errors are defects until somebody says otherwise. */
+/** Writes the log of one process into the trace. Errors count as defects. */
 export function traceLogger({ trace, defects }: World, process: Process): Logger {
   const say = (level: string) => (fields: object, message: string) => {
     trace.note(process.name, `${level} ${message} ${textOf(fields)}`);

@@ -3,13 +3,13 @@ import { simulate } from "../src/simulate.ts";
 import type { TamperNodes } from "../src/replicas/reservation-manager.ts";
 
 const AHEAD_MS = 600_000;
-/** By then the time has passed that the last mark names. */
+/** After the time of the last mark. */
 const UNTIL_MS = 900_000;
 const SEED = 3;
-const STALE = "nothing is granted on what a silent watcher knew";
+const STALE = "nothing is granted on stale node data";
 
-/** A ledger for which a mark is no older than the watcher that wrote it says. */
-const believesAll: TamperNodes = (nodes) => ({
+/** A ledger that trusts the clock of the watcher that wrote the mark. */
+const trustsEveryMark: TamperNodes = (nodes) => ({
   ...nodes,
   areAllKnown: (nowMs) => nodes.areAllKnown(nowMs) || nowMs > 0,
 });
@@ -20,7 +20,7 @@ it.each<{ title: string; nodes: TamperNodes; found: boolean }>([
     nodes: (nodes) => nodes,
     found: false,
   },
-  { title: "that believes every mark is found", nodes: believesAll, found: true },
+  { title: "that trusts every mark is found", nodes: trustsEveryMark, found: true },
 ])(
   "the ledger $title",
   async ({ nodes, found }) => {
@@ -29,7 +29,7 @@ it.each<{ title: string; nodes: TamperNodes; found: boolean }>([
       seed: SEED,
       sessions: 60,
       plant: { fastWatchersMs: AHEAD_MS, nodes },
-      lookAt: { ms: UNTIL_MS, look: () => stop.abort() },
+      inspectAt: { ms: UNTIL_MS, inspect: () => stop.abort() },
       signal: stop.signal,
     });
     expect(violations.some(({ rule }) => rule === STALE)).toBe(found);

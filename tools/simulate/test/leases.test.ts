@@ -8,26 +8,26 @@ const LEASES = 15;
 const SEEDS = 8;
 
 it("8 seeds of leases hold, and the same seed gives the same trace", async () => {
-  const met = new Set<string>();
+  const faultKinds = new Set<string>();
   const outcomes = new Set<string>();
   for (let seed = 1; seed <= SEEDS; seed += 1) {
     const run = await simulateLeases({ seed, leases: LEASES });
     expect(run.violations, `npm run simulate -- --seed ${seed} --leases ${LEASES}`).toEqual([]);
-    for (const kind of run.faults.keys()) met.add(kind);
+    for (const kind of run.faults.keys()) faultKinds.add(kind);
     for (const outcome of run.outcomes.keys()) outcomes.add(outcome);
     if (seed > 1) continue;
-    const again = await simulateLeases({ seed, leases: LEASES });
-    expect(again.trace.lines).toEqual(run.trace.lines);
+    const repeated = await simulateLeases({ seed, leases: LEASES });
+    expect(repeated.trace.lines).toEqual(run.trace.lines);
   }
   for (const kind of ["call lost", "answer lost", "delivered twice", "replica killed", "replica frozen"] as const)
-    expect(met).toContain(kind);
-  expect(met).toContain("leader changed");
+    expect(faultKinds).toContain(kind);
+  expect(faultKinds).toContain("leader changed");
   for (const type of ["debug", "container", "network", "machine"]) expect(outcomes).toContain(`${type} ENDED EXPIRED`);
   for (const type of ["container", "machine"]) expect(outcomes).toContain(`${type} ENDED MIGRATED`);
 }, 120_000);
 
-/** An engine that writes over whatever is there: its fence keeps nobody out. */
-const ignoresOthers: TamperEngine = (ops) => ({
+/** An engine that overwrites every conflicting write: its fence stops no other leader. */
+const ignoresConflicts: TamperEngine = (ops) => ({
   ...ops,
   records: {
     ...ops.records,
@@ -43,8 +43,8 @@ const ignoresOthers: TamperEngine = (ops) => ({
   },
 });
 
-/** An engine that says that all is taken down, and takes nothing down. */
-const leavesAll: TamperEngine = (ops) => ({
+/** An engine that reports a decommission without removing anything. */
+const removesNothing: TamperEngine = (ops) => ({
   ...ops,
   workloads: new Map(
     [...ops.workloads].map(([type, each]) => [type, { ...each, decommission: () => Promise.resolve() }]),
@@ -54,8 +54,8 @@ const leavesAll: TamperEngine = (ops) => ({
 /** An engine whose clock is three seconds late. */
 const isLate: TamperEngine = (ops) => ({ ...ops, nowNs: () => ops.nowNs() - 3_000_000_000n });
 
-/** An engine that sees nothing of what others hold. */
-const seesNobody: TamperEngine = (ops) => ({ ...ops, holdings: withoutHeld(ops.holdings) });
+/** An engine that does not count the capacity of other leases. */
+const ignoresHoldings: TamperEngine = (ops) => ({ ...ops, holdings: withoutHeld(ops.holdings) });
 
 function withoutHeld(holdings: EngineOps["holdings"]): EngineOps["holdings"] {
   return {
@@ -64,8 +64,8 @@ function withoutHeld(holdings: EngineOps["holdings"]): EngineOps["holdings"] {
   };
 }
 
-/** An engine that takes what nobody has handed over. */
-const takesAlone: TamperEngine = (ops) => ({
+/** An engine that takes a workload over before the older lease hands it over. */
+const takesEarly: TamperEngine = (ops) => ({
   ...ops,
   records: {
     ...ops.records,
@@ -78,8 +78,8 @@ const takesAlone: TamperEngine = (ops) => ({
   },
 });
 
-/** An engine that forgets whose workload a lease has. */
-const forgetsOlder: TamperEngine = (ops) => ({
+/** An engine that forgets the origin of a lease's workload. */
+const forgetsOrigin: TamperEngine = (ops) => ({
   ...ops,
   records: {
     ...ops.records,
@@ -87,17 +87,17 @@ const forgetsOlder: TamperEngine = (ops) => ({
   },
 });
 
-/** An engine that believes that it has told what it has not. */
-const tellsNobody: TamperEngine = (ops) => ({ ...ops, feedback: () => Promise.resolve() });
+/** An engine that records answers as sent without sending them. */
+const sendsNoAnswer: TamperEngine = (ops) => ({ ...ops, feedback: () => Promise.resolve() });
 
 it.each<{ title: string; plant: TamperEngine; rule: RegExp }>([
-  { title: "writes over others", plant: ignoresOthers, rule: /fence|phases|history|runs again/ },
-  { title: "leaves all that it has made", plant: leavesAll, rule: /nothing is left/ },
-  { title: "comes late", plant: isLate, rule: /within a second/ },
-  { title: "sees nobody else", plant: seesNobody, rule: /no more is leased/ },
-  { title: "takes what nobody has handed over", plant: takesAlone, rule: /one lease has what is there/ },
-  { title: "forgets whose workload it has", plant: forgetsOlder, rule: /heir has what was handed over/ },
-  { title: "tells nobody", plant: tellsNobody, rule: /what was told/ },
+  { title: "overwrites conflicting writes", plant: ignoresConflicts, rule: /fence|phases|history|runs again/ },
+  { title: "removes nothing", plant: removesNothing, rule: /nothing is left/ },
+  { title: "is late", plant: isLate, rule: /within a second/ },
+  { title: "ignores the capacity of other leases", plant: ignoresHoldings, rule: /within the capacity/ },
+  { title: "takes over a workload early", plant: takesEarly, rule: /every workload belongs to one lease/ },
+  { title: "forgets the origin of a workload", plant: forgetsOrigin, rule: /heir has the workload of its predecessor/ },
+  { title: "sends no answers", plant: sendsNoAnswer, rule: /answers agree/ },
 ])("finds an engine that $title", async ({ plant, rule }) => {
   const found: string[] = [];
   for (let seed = 1; seed <= SEEDS && found.length === 0; seed += 1) {

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { Tamper } from "../src/replicas/session-controller.ts";
 import { simulate, type Plant } from "../src/simulate.ts";
 
-/** An executor that writes over whatever is there: its epoch keeps nobody out. */
+/** An executor that overwrites every conflicting write: its epoch stops no other executor. */
 const ignoresRevisions: Tamper = (deps) => ({
   ...deps,
   save: async (record, revision) => {
@@ -17,11 +17,11 @@ const ignoresRevisions: Tamper = (deps) => ({
   },
 });
 
-/** An executor that gives machines back without looking whether its pods are gone. */
-const looksAway: Tamper = (deps) => ({ ...deps, listPods: () => Promise.resolve([]) });
+/** An executor that releases machines without checking that its pods are gone. */
+const listsNoPods: Tamper = (deps) => ({ ...deps, listPods: () => Promise.resolve([]) });
 
-/** An executor that remembers pods which nobody made. */
-const forgetsPods: Tamper = (deps) => ({
+/** An executor that records uids of pods that do not exist. */
+const recordsWrongUids: Tamper = (deps) => ({
   ...deps,
   act: async (record, step) => {
     const acted = await deps.act(record, step);
@@ -47,9 +47,13 @@ it.each<{ title: string; plant: Plant; rules: RegExp }>([
     plant: { executor: ignoresRevisions },
     rules: /epoch|events|verdict|pod|cancellation|terminal/,
   },
-  { title: "an executor that does not look at its pods", plant: { executor: looksAway }, rules: /given back|outcome/ },
-  { title: "an executor that remembers other pods than it made", plant: { executor: forgetsPods }, rules: /outcome/ },
-  { title: "a ledger without a fence", plant: { ledgerWithoutFence: true }, rules: /owners|asked for|nobody expects/ },
+  { title: "an executor that does not list its pods", plant: { executor: listsNoPods }, rules: /released|outcome/ },
+  { title: "an executor that records wrong uids", plant: { executor: recordsWrongUids }, rules: /outcome/ },
+  {
+    title: "a ledger without a fence",
+    plant: { ledgerWithoutFence: true },
+    rules: /owners|only requested|unexpectedly/,
+  },
 ])("finds $title", async ({ plant, rules }) => {
   const found: string[] = [];
   for (let seed = 1; seed <= SEEDS && found.length === 0; seed += 1) {

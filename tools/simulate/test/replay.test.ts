@@ -6,7 +6,7 @@ import { planNext } from "../src/replay.ts";
 import { simulate } from "../src/simulate.ts";
 import { readSnapshot, takeSnapshot, writeSnapshot } from "../src/system-snapshot.ts";
 
-it("replays a snapshot of a running system from its file: the same next steps, each with its reason", async () => {
+it("replays a snapshot from its file: the same next steps, each with its reason", async () => {
   const folder = mkdtempSync(join(tmpdir(), "muster-simulate-"));
   try {
     const file = join(folder, "now.json");
@@ -14,9 +14,9 @@ it("replays a snapshot of a running system from its file: the same next steps, e
     await simulate({
       seed: 7,
       sessions: 20,
-      lookAt: {
+      inspectAt: {
         ms: 10_000,
-        look: (world) => {
+        inspect: (world) => {
           const snapshot = takeSnapshot(world);
           taken.push(planNext(snapshot));
           writeSnapshot(file, snapshot);

@@ -9,20 +9,20 @@ it("gives the same trace, line by line, for the same seed", async () => {
   expect(other.trace.hash()).toBe(one.trace.hash());
 });
 
-it("gives the same trace also while another simulation runs beside it", async () => {
+it("gives the same trace while another simulation runs concurrently", async () => {
   const alone = await simulate({ seed: 5, sessions: 5 });
-  const [beside] = await Promise.all([simulate({ seed: 5, sessions: 5 }), simulate({ seed: 6, sessions: 5 })]);
-  expect(beside.trace.hash()).toBe(alone.trace.hash());
+  const [concurrent] = await Promise.all([simulate({ seed: 5, sessions: 5 }), simulate({ seed: 6, sessions: 5 })]);
+  expect(concurrent.trace.hash()).toBe(alone.trace.hash());
 });
 
-it("30 seeds hold, and meet every kind of fault", async () => {
-  const met = new Set<FaultKind>();
+it("all rules hold for 30 seeds, which have every kind of fault", async () => {
+  const faultKinds = new Set<FaultKind>();
   for (let seed = 1; seed <= 30; seed += 1) {
     const { violations, faults } = await simulate({ seed, sessions: 20 });
     expect(violations, `seed ${seed}: npm run simulate -- --seed ${seed} --sessions 20`).toEqual([]);
-    for (const kind of faults.keys()) met.add(kind);
+    for (const kind of faults.keys()) faultKinds.add(kind);
   }
-  expect([...met].sort()).toEqual([
+  expect([...faultKinds].sort()).toEqual([
     "answer lost",
     "call lost",
     "clock set",

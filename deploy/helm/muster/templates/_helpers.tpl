@@ -1,4 +1,4 @@
-{{/* The services that are installed, each as its values over the defaults: a map by name. */}}
+{{/* The installed services, by name, each with its values over the defaults. */}}
 {{- define "muster.services" -}}
 {{- $services := dict -}}
 {{- range $name, $own := .Values.services -}}
@@ -9,18 +9,18 @@
 {{- toYaml $services -}}
 {{- end -}}
 
-{{/* A file of the chart. One that is not there is no empty one: an installation without accounts or without users of NATS would look like a good one. */}}
+{{/* A file of the chart. Fails where it is missing or empty, because an installation without accounts or NATS users would look complete. */}}
 {{- define "muster.file" -}}
 {{- $root := index . 0 -}}
 {{- $path := printf "files/%s" (index . 1) -}}
 {{- $text := $root.Files.Get $path -}}
 {{- if or (not (trim $text)) (hasPrefix "../" $text) -}}
-{{- fail (printf "the chart is not whole: %s is missing or empty. The entries of its folder `files` are links into the repository; a copy has to keep them, or put in their place what they lead to" $path) -}}
+{{- fail (printf "the chart is incomplete: %s is missing or empty. The entries of its folder `files` are links into the repository; a copy must keep the links or contain their targets" $path) -}}
 {{- end -}}
 {{- $text -}}
 {{- end -}}
 
-{{/* A file of deploy/kubernetes, with the names of this installation instead of those that stand there. All of them give way to marks before the first name is put in, which could be one of them. */}}
+{{/* A file of deploy/kubernetes with the namespaces of this installation. Placeholders come first, because a new namespace may equal an old one. */}}
 {{- define "muster.rights" -}}
 {{- $root := index . 0 -}}
 {{- include "muster.file" (list $root (printf "rights/%s.yaml" (index . 1)))
@@ -43,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "muster.image" -}}
 {{- $root := index . 0 -}}
 {{- if not $root.Values.image.repository -}}
-{{- fail "image.repository is empty: set it to where your nodes find the images, for example image.repository=registry.example.com/muster; `npm run images -- --repository registry.example.com/muster --push` builds them and pushes them there" -}}
+{{- fail "image.repository is empty: set it to the registry of your images, for example image.repository=registry.example.com/muster. `npm run images -- --repository registry.example.com/muster --push` builds and pushes them" -}}
 {{- end -}}
 {{ printf "%s/%s:%s" $root.Values.image.repository (index . 1) (default $root.Chart.AppVersion $root.Values.image.tag) }}
 {{- end -}}
@@ -57,7 +57,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* What the level `restricted` asks of pods and containers, and a read-only file system. */}}
+{{/* The requirements of the level `restricted` for pods and containers, and a read-only file system. */}}
 {{- define "muster.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 1000
@@ -82,7 +82,7 @@ tls://nats.{{ .Release.Namespace }}:4222
 {{ ternary "data-of-three" "data" (gt (int .Values.nats.replicas) 1) }}
 {{- end -}}
 
-{{/* Bytes of a quantity of Kubernetes, or of a size of NATS, whose GB are Gi. */}}
+{{/* Bytes of a Kubernetes quantity, or of a NATS size, where GB means Gi. */}}
 {{- define "muster.bytes" -}}
 {{- $text := toString . -}}
 {{- $units := dict "" 1 "k" 1000 "K" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
@@ -93,6 +93,6 @@ tls://nats.{{ .Release.Namespace }}:4222
 {{- $_ := set $units (print $letter "B") $bytes -}}
 {{- end -}}
 {{- $unit := regexFind "[A-Za-z]*$" $text -}}
-{{- if not (hasKey $units $unit) }}{{ fail (printf "%q is no size: a number, and one of Mi, Gi, Ti" $text) }}{{ end -}}
+{{- if not (hasKey $units $unit) }}{{ fail (printf "%q is not a size: use a number and one of Mi, Gi, Ti" $text) }}{{ end -}}
 {{- printf "%.0f" (mulf (trimSuffix $unit $text | float64) (get $units $unit | float64)) -}}
 {{- end -}}

@@ -2,7 +2,7 @@ import { FLAKY, GANG_CODE, type JobShape, type ReplicaShape } from "./plan-jobs.
 
 const KILL_AFTER_S = 1;
 
-/** The manifest as it is submitted: pods for simulated nodes, which do what their command says. */
+/** Builds the manifest of a job: pods for simulated nodes, which act on their command. */
 export function buildJob(shape: JobShape): object {
   const { name, types, winner, restartsAll, backoffLimit, deadlineS, cleanPodPolicy, ttlS } = shape;
   return {

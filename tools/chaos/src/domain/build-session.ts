@@ -1,13 +1,13 @@
 import type { PodShape, Shape } from "./plan-shapes.ts";
 
-/** What is submitted for one pod. */
+/** The submitted component of one pod. */
 export type ComponentDraft = {
   readonly name: string;
   readonly kind: PodShape["kind"];
   readonly pool: string;
   readonly image: string;
   readonly command: readonly string[];
-  /** 0: it is ready when it runs. */
+  /** 0 where the pod is ready when it runs. */
   readonly readyPort: number;
 };
 
@@ -22,7 +22,7 @@ export type SessionDraft = {
 const KILL_AFTER_MS = 1000;
 const READY_PORT = 10_000;
 
-/** The session as it is submitted: pods for simulated nodes, which do what their command says. */
+/** Builds the spec of a session: pods for simulated nodes, which act on their command. */
 export function buildSession(shape: Shape): SessionDraft {
   const { timeoutMs, queueTimeoutMs, priority } = shape;
   return {

@@ -1,4 +1,4 @@
-import type { Deed, JobShape } from "./plan-jobs.ts";
+import type { UserAction, JobShape } from "./plan-jobs.ts";
 
 /** How a job ended: `Succeeded`, or `Failed` with the reason of that condition. */
 export type JobOutcome =
@@ -7,26 +7,28 @@ export type JobOutcome =
 
 export type JobExpectation = {
   readonly outcomes: readonly JobOutcome[];
-  /** Whether it may be gone before it has ended. */
-  readonly mayGo: boolean;
+  /** Whether it may be deleted before it has ended. */
+  readonly mayBeDeleted: boolean;
   readonly because: string;
 };
 
-/** Every right outcome of a job of this shape; `nodeLost`: a machine of it was off. Anything else is a defect, whatever the infrastructure went through. */
+/** The allowed outcomes of a job of this shape; `nodeLost`: one of its machines was off. Every other outcome is a defect, whatever the faults. */
 export function decideJobOutcomes(shape: JobShape, { nodeLost }: { readonly nodeLost: boolean }): JobExpectation {
   const outcomes = new Set<JobOutcome>(ownOutcome(shape));
   if (nodeLost) for (const outcome of outcomesOfLoss(shape)) outcomes.add(outcome);
-  if (comesEarly(shape, "cancel")) outcomes.add("Failed Cancelled");
+  if (isBeforeEnd(shape, "cancel")) outcomes.add("Failed Cancelled");
   return {
     outcomes: [...outcomes].sort(),
-    mayGo: comesEarly(shape, "delete"),
-    because: [shape.intent, ...describeDeed(shape), ...(nodeLost ? ["a machine of it was off"] : [])].join(", "),
+    mayBeDeleted: isBeforeEnd(shape, "delete"),
+    because: [shape.intent, ...describeUserAction(shape), ...(nodeLost ? ["one of its machines was off"] : [])].join(
+      ", ",
+    ),
   };
 }
 
-/** What its user does once it is over changes nothing about how it ended. */
-function comesEarly({ deed }: JobShape, what: Deed["do"]): boolean {
-  return deed?.do === what && deed.phase !== "cleaning-up";
+/** An action of the user after the end does not change the outcome. */
+function isBeforeEnd({ userAction }: JobShape, kind: UserAction["kind"]): boolean {
+  return userAction?.kind === kind && userAction.phase !== "cleaning-up";
 }
 
 function ownOutcome({ intent }: JobShape): JobOutcome[] {
@@ -44,18 +46,18 @@ function ownOutcome({ intent }: JobShape): JobOutcome[] {
     case "deadline":
       return ["Failed DeadlineExceeded"];
     case "pool-too-small":
-      // Nothing ends it but its user.
+      // Only its user ends it.
       return [];
   }
 }
 
-/** A machine that is on again before it counts as lost ends what ran on it with the exit code of a signal: a failure like any other. */
+/** Pods on a machine that returns before it counts as lost end with the exit code of a signal, like any failure. */
 function outcomesOfLoss({ intent, types }: JobShape): JobOutcome[] {
   if (intent === "pool-too-small") return [];
-  const failsAtOnce = types.some(({ restartPolicy }) => restartPolicy === "Never");
-  return ["Failed BackoffLimitExceeded", ...(failsAtOnce ? (["Failed PodFailed"] as const) : [])];
+  const failsImmediately = types.some(({ restartPolicy }) => restartPolicy === "Never");
+  return ["Failed BackoffLimitExceeded", ...(failsImmediately ? (["Failed PodFailed"] as const) : [])];
 }
 
-function describeDeed({ deed }: JobShape): string[] {
-  return deed === undefined ? [] : [`its user does "${deed.do}" when it is ${deed.phase}`];
+function describeUserAction({ userAction }: JobShape): string[] {
+  return userAction === undefined ? [] : [`user action ${userAction.kind} when it is ${userAction.phase}`];
 }

@@ -8,38 +8,38 @@ export type Present = {
   readonly phase: string;
 };
 
-/** Of what is there after the end of everything, what should not be: all of sessions, and of jobs what their policies take away. */
-export function podsToGo(
+/** The pods that should not exist at the end of the run: all pods of sessions, and the pods of jobs that their policies remove. */
+export function leftoverPods(
   present: readonly Present[],
   jobs: readonly JobShape[],
-  isThere: (job: string) => boolean,
+  exists: (job: string) => boolean,
 ): string[] {
   const shapes = new Map(jobs.map((shape) => [shape.name, shape]));
   return present
     .filter(({ kind, work, phase }) => {
       const policy = shapes.get(work)?.cleanPodPolicy;
       const mayStay =
-        kind === "job" && isThere(work) && policy !== "All" && (phase === "Succeeded" || phase === "Failed");
+        kind === "job" && exists(work) && policy !== "All" && (phase === "Succeeded" || phase === "Failed");
       return !mayStay;
     })
     .map(({ name }) => name);
 }
 
-/** Jobs that are there though they have a time that is over, or a user who deleted them. */
-export function jobsToGo(jobs: readonly JobShape[], isThere: (job: string) => boolean): string[] {
+/** The jobs that exist although their time to live is over or their user deleted them. */
+export function leftoverJobs(jobs: readonly JobShape[], exists: (job: string) => boolean): string[] {
   return jobs
-    .filter(({ name, ttlS, deed }) => (ttlS !== undefined || deed?.do === "delete") && isThere(name))
+    .filter(({ name, ttlS, userAction }) => (ttlS !== undefined || userAction?.kind === "delete") && exists(name))
     .map(({ name }) => name);
 }
 
-/** The same for services, of jobs of any other policy than None. */
-export function servicesToGo(
+/** The services that should not exist: all except those of jobs with policy None. */
+export function leftoverServices(
   present: readonly { readonly name: string; readonly work: string }[],
   jobs: readonly JobShape[],
-  isThere: (job: string) => boolean,
+  exists: (job: string) => boolean,
 ): string[] {
   const kept = new Set(
-    jobs.filter(({ name, cleanPodPolicy }) => cleanPodPolicy === "None" && isThere(name)).map(({ name }) => name),
+    jobs.filter(({ name, cleanPodPolicy }) => cleanPodPolicy === "None" && exists(name)).map(({ name }) => name),
   );
   return present.filter(({ work }) => !kept.has(work)).map(({ name }) => `service ${name}`);
 }

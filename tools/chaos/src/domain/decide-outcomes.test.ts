@@ -21,26 +21,26 @@ function shape(intent: Intent, changes: { readonly cancel?: Phase; readonly endl
 describe("decideOutcomes", () => {
   it.each<[string, Shape, Hits, string[]]>([
     ["a good session is DONE", shape("good"), QUIET, ["DONE"]],
-    ["also through faults", shape("good"), { nodeLost: false, disturbed: true }, ["DONE"]],
+    ["a good session is DONE despite faults", shape("good"), { nodeLost: false, disturbed: true }, ["DONE"]],
     [
-      "and may fail when a machine of it was off",
+      "a good session may fail when one of its machines was off",
       shape("good"),
       { nodeLost: true, disturbed: true },
       ["DONE", "ERROR COMPONENT_FAILED", "ERROR MACHINE_LOST"],
     ],
     ["a driver that fails is an ERROR", shape("driver-fails"), QUIET, ["ERROR COMPONENT_FAILED"]],
     ["a worker that fails is an ERROR", shape("worker-fails"), QUIET, ["ERROR COMPONENT_FAILED"]],
-    ["an image that is missing is an ERROR", shape("image-missing"), QUIET, ["ERROR COMPONENT_FAILED"]],
-    ["what is never ready runs out of time", shape("never-ready"), QUIET, ["ERROR TIMEOUT"]],
+    ["a missing image is an ERROR", shape("image-missing"), QUIET, ["ERROR COMPONENT_FAILED"]],
+    ["a session that is never ready times out", shape("never-ready"), QUIET, ["ERROR TIMEOUT"]],
     [
-      "and may blame the infrastructure when that was in trouble",
+      "a timeout may be an INTERNAL_ERROR when there were faults",
       shape("time-limit"),
       { nodeLost: false, disturbed: true },
       ["ERROR TIMEOUT", "INTERNAL_ERROR"],
     ],
-    ["who waits not long may have to go", shape("queue-limit"), QUIET, ["DONE", "ERROR QUEUE_TIMEOUT"]],
-    ["an unknown pool is said at once", shape("pool-unknown"), QUIET, ["ERROR POOL_UNKNOWN"]],
-    ["a pool that is too small too", shape("pool-too-small"), QUIET, ["ERROR POOL_CAPACITY"]],
+    ["a short queue limit may end the session", shape("queue-limit"), QUIET, ["DONE", "ERROR QUEUE_TIMEOUT"]],
+    ["an unknown pool is an ERROR", shape("pool-unknown"), QUIET, ["ERROR POOL_UNKNOWN"]],
+    ["a pool that is too small is an ERROR", shape("pool-too-small"), QUIET, ["ERROR POOL_CAPACITY"]],
     [
       "a session without pods loses none",
       shape("pool-unknown"),
@@ -48,18 +48,23 @@ describe("decideOutcomes", () => {
       ["ERROR POOL_UNKNOWN"],
     ],
     ["a cancellation races with the end", shape("good", { cancel: "running" }), QUIET, ["CANCELLED", "DONE"]],
-    ["and wins when there is no other end", shape("good", { cancel: "running", endless: true }), QUIET, ["CANCELLED"]],
-    ["but not once the outcome is known", shape("good", { cancel: "cleaning-up" }), QUIET, ["DONE"]],
+    [
+      "a cancellation wins when the session is endless",
+      shape("good", { cancel: "running", endless: true }),
+      QUIET,
+      ["CANCELLED"],
+    ],
+    ["a cancellation does not change a known outcome", shape("good", { cancel: "cleaning-up" }), QUIET, ["DONE"]],
   ])("%s", (_title, drawn, hits, outcomes) => {
     expect(decideOutcomes(drawn, hits).outcomes).toEqual(outcomes);
   });
 
-  it("expects the result unless the machine that had the log was off", () => {
+  it("expects the result unless the machine with the log was off", () => {
     expect(decideOutcomes(shape("good"), QUIET).resultWhenDone).toBe("present");
     expect(decideOutcomes(shape("good"), { nodeLost: true, disturbed: true }).resultWhenDone).toBe("perhaps");
   });
 
-  it("leaves at least one outcome, and more the more has hit the session", () => {
+  it("allows at least one outcome, and no fewer with faults", () => {
     const intents = fc.constantFrom(...INTENTS);
     fc.assert(
       fc.property(intents, fc.boolean(), fc.boolean(), (intent, nodeLost, disturbed) => {

@@ -3,29 +3,29 @@ import type { Shape } from "./plan-shapes.ts";
 export const TERMINALS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type Terminal = (typeof TERMINALS)[number];
 
-/** How a session ended: `DONE`, `CANCELLED`, `INTERNAL_ERROR`, or `ERROR` with its stable word. */
+/** How a session ended: `DONE`, `CANCELLED`, `INTERNAL_ERROR`, or `ERROR` with its stable code. */
 export type Outcome =
   | "DONE"
   | "CANCELLED"
   | "INTERNAL_ERROR"
   | `ERROR ${"COMPONENT_FAILED" | "MACHINE_LOST" | "TIMEOUT" | "QUEUE_TIMEOUT" | "POOL_UNKNOWN" | "POOL_CAPACITY"}`;
 
-/** What of all that happened hit this session. */
+/** The faults that affected this session. */
 export type Hits = {
-  /** A machine of it was off at some time between its grant and its end. */
+  /** One of its machines was off between its grant and its end. */
   readonly nodeLost: boolean;
-  /** Any fault at all was in force during its life, so that an infrastructure in trouble may have used up its time. */
+  /** A fault was in force during its life, and may have used up its time. */
   readonly disturbed: boolean;
 };
 
 export type Expectation = {
   readonly outcomes: readonly Outcome[];
-  /** Whether a session that is DONE must have the result that its driver left. A machine that was lost has taken the log along. */
+  /** Whether a session that is DONE must have the result of its driver. A lost machine loses the log. */
   readonly resultWhenDone: "present" | "perhaps";
   readonly because: string;
 };
 
-/** Every right outcome of a session of this shape that was hit so. Anything else is a defect. */
+/** The allowed outcomes of a session of this shape with these faults. Every other outcome is a defect. */
 export function decideOutcomes(shape: Shape, hits: Hits): Expectation {
   const own = outcomesOf(shape, hits);
   const outcomes = new Set<Outcome>(own);
@@ -39,10 +39,10 @@ export function decideOutcomes(shape: Shape, hits: Hits): Expectation {
 }
 
 function outcomesOf(shape: Shape, { disturbed }: Hits): Outcome[] {
-  const inTrouble: Outcome[] = disturbed ? ["INTERNAL_ERROR"] : [];
+  const whenDisturbed: Outcome[] = disturbed ? ["INTERNAL_ERROR"] : [];
   switch (shape.intent) {
     case "good":
-      // Nothing ends it but its user.
+      // Only its user ends it.
       return isEndless(shape) ? [] : ["DONE"];
     case "driver-fails":
     case "worker-fails":
@@ -50,9 +50,9 @@ function outcomesOf(shape: Shape, { disturbed }: Hits): Outcome[] {
       return ["ERROR COMPONENT_FAILED"];
     case "never-ready":
     case "time-limit":
-      return ["ERROR TIMEOUT", ...inTrouble];
+      return ["ERROR TIMEOUT", ...whenDisturbed];
     case "queue-limit":
-      return ["DONE", "ERROR QUEUE_TIMEOUT", ...inTrouble];
+      return ["DONE", "ERROR QUEUE_TIMEOUT", ...whenDisturbed];
     case "pool-unknown":
       return ["ERROR POOL_UNKNOWN"];
     case "pool-too-small":
@@ -64,7 +64,7 @@ function isImpossible({ intent }: Shape): boolean {
   return intent === "pool-unknown" || intent === "pool-too-small";
 }
 
-/** Once it is known how a session ends, a cancellation changes nothing. */
+/** A cancellation does not change a known outcome. */
 function isCancellable({ cancel }: Shape): boolean {
   return cancel !== undefined && cancel.phase !== "cleaning-up";
 }
@@ -78,8 +78,8 @@ function describe(shape: Shape, hits: Hits): string {
     shape.intent,
     ...(shape.cancel === undefined ? [] : [`cancelled when ${shape.cancel.phase}`]),
     ...(isEndless(shape) && shape.intent === "good" ? ["its driver does not end by itself"] : []),
-    ...(hits.nodeLost ? ["a machine of it was off"] : []),
-    ...(hits.disturbed ? ["faults in its life"] : []),
+    ...(hits.nodeLost ? ["one of its machines was off"] : []),
+    ...(hits.disturbed ? ["faults during its life"] : []),
   ];
   return parts.join(", ");
 }

@@ -1,6 +1,6 @@
-/** Something that must never be. */
+/** A violated rule. */
 export type Finding = {
-  /** Undefined: it concerns the whole system. */
+  /** Undefined where the rule concerns the whole system. */
   readonly work: string | undefined;
   readonly rule: string;
   readonly expected: string;

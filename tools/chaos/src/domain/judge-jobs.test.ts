@@ -1,20 +1,28 @@
 import { describe, expect, it } from "vitest";
 import { decideJobOutcomes } from "./decide-job-outcomes.ts";
-import { jobsToGo, podsToGo, servicesToGo } from "./decide-leftovers.ts";
+import { leftoverJobs, leftoverPods, leftoverServices } from "./decide-leftovers.ts";
 import { judgeJobs } from "./judge-jobs.ts";
 import { type JobSeen, type Observed, type PodSeen, workOf } from "./observed.ts";
-import { type Deed, type JobIntent, type JobShape, planJobs } from "./plan-jobs.ts";
+import { type UserAction, type JobIntent, type JobShape, planJobs } from "./plan-jobs.ts";
 
 const POLICY = { jobs: 1, windowMs: 0, pools: { drivers: 4, workers: 12 } };
 const [ANY] = planJobs(1, POLICY);
 const WORKER = { ...ANY!.types[0]!, type: "worker", replicas: 1, restartPolicy: "ExitCode" } as const;
 
 function shape(changes: Partial<JobShape> = {}): JobShape {
-  return { ...ANY!, name: "j001", types: [WORKER], backoffLimit: 1, ttlS: undefined, deed: undefined, ...changes };
+  return {
+    ...ANY!,
+    name: "j001",
+    types: [WORKER],
+    backoffLimit: 1,
+    ttlS: undefined,
+    userAction: undefined,
+    ...changes,
+  };
 }
 
-function deed(does: Deed["do"], phase: Deed["phase"] = "running"): Deed {
-  return { do: does, phase, afterMs: 0, forMs: 0 };
+function userAction(kind: UserAction["kind"], phase: UserAction["phase"] = "running"): UserAction {
+  return { kind, phase, afterMs: 0, forMs: 0 };
 }
 
 const DONE: JobSeen = {
@@ -50,7 +58,7 @@ const CLEAN: Observed = {
   refused: new Map(),
   published: new Map(),
   pods: [POD],
-  ledger: [{ fact: "granted", atMs: 1001, reservation: "r1", work: "j001", nodes: ["workers-0"] }],
+  ledger: [{ kind: "granted", atMs: 1001, reservation: "r1", work: "j001", nodes: ["workers-0"] }],
   outages: [],
   podDeletions: [],
   faults: [],
@@ -66,7 +74,7 @@ function rules(changes: Partial<Observed>, job = shape()): string[] {
 }
 
 describe("judgeJobs", () => {
-  it("finds nothing wrong with a good job", () => {
+  it("finds no violation for a good job", () => {
     expect(judgeJobs([shape()], CLEAN)).toEqual([]);
   });
 
@@ -75,47 +83,47 @@ describe("judgeJobs", () => {
     ["every submission is acknowledged in the end", { jobs: new Map(), acknowledged: new Set() }],
     ["a valid request is not refused", { refused: new Map([["j001", "submission: j001 exists already"]]) }],
     ["every job ends", seen({ ends: [] })],
-    ["a job ends once, and for ever", seen({ ends: ["Succeeded", "Failed PodFailed"] })],
-    ["a job ends once, and for ever", seen({ ends: ["Succeeded", "none"] })],
-    ["the outcome is a right one", seen({ ends: ["Failed PodFailed"] })],
-    ["the outcome is a right one", seen({ ends: ["Succeeded and Failed PodFailed"] })],
-    ["no job is left whose time is over", { left: { ...CLEAN.left, jobs: ["j001"] } }],
-    ["a job stays that nobody takes away", seen({ goneMs: 3000 })],
-    ["no member of a job runs twice at once", { pods: [POD, { ...AGAIN, boundPlace: 3 }] }],
-    ["no member of a job runs twice at once", { pods: [{ ...POD, endPlace: undefined }, AGAIN] }],
-    ["no more pods are made than budgets allow", { pods: [POD, AGAIN, THIRD] }],
+    ["a job ends exactly once", seen({ ends: ["Succeeded", "Failed PodFailed"] })],
+    ["a job ends exactly once", seen({ ends: ["Succeeded", "none"] })],
+    ["the outcome is allowed", seen({ ends: ["Failed PodFailed"] })],
+    ["the outcome is allowed", seen({ ends: ["Succeeded and Failed PodFailed"] })],
+    ["no expired or deleted job is left", { left: { ...CLEAN.left, jobs: ["j001"] } }],
+    ["a job without a deletion stays", seen({ goneMs: 3000 })],
+    ["no member of a job runs twice concurrently", { pods: [POD, { ...AGAIN, boundPlace: 3 }] }],
+    ["no member of a job runs twice concurrently", { pods: [{ ...POD, endPlace: undefined }, AGAIN] }],
+    ["no more pods are created than the budgets allow", { pods: [POD, AGAIN, THIRD] }],
   ])("%s", (rule, changes) => {
     expect(rules(changes)).toContain(rule);
   });
 
-  it("lets a job go that its user deletes or that has a time, and has the second one end before", () => {
+  it("allows the deletion of a job by its user, and of a job with a time to live after its end", () => {
     expect(rules(seen({ goneMs: 3000 }), shape({ ttlS: 2 }))).toEqual([]);
     expect(rules(seen({ goneMs: 3000, ends: [] }), shape({ ttlS: 2 }))).toEqual(["every job ends"]);
-    expect(rules(seen({ goneMs: 3000, ends: [] }), shape({ deed: deed("delete") }))).toEqual([]);
+    expect(rules(seen({ goneMs: 3000, ends: [] }), shape({ userAction: userAction("delete") }))).toEqual([]);
   });
 
-  it("takes each restart of the budget for one pod, and each attempt of a gang for all of them", () => {
+  it("counts each restart of the budget as one pod, and each attempt of a gang as all pods", () => {
     expect(rules({ pods: [POD, AGAIN] })).toEqual([]);
     const gang = shape({ restartsAll: true, types: [{ ...WORKER, replicas: 2 }] });
     const four = [POD, AGAIN, { ...POD, component: "worker-1" }, { ...AGAIN, component: "worker-1" }];
     expect(rules({ pods: four }, gang)).toEqual([]);
-    expect(rules({ pods: [...four, THIRD] }, gang)).toEqual(["no more pods are made than budgets allow"]);
+    expect(rules({ pods: [...four, THIRD] }, gang)).toEqual(["no more pods are created than the budgets allow"]);
   });
 
-  it("takes a pod that somebody deleted, a pause, and a machine that was off, for what they cost", () => {
+  it("allows more pods for a deleted pod, a pause, and a machine that was off", () => {
     const three = { pods: [POD, AGAIN, THIRD] };
     expect(rules({ ...three, podDeletions: [{ work: "j001", pod: "worker-0", atMs: 1500 }] })).toEqual([]);
     expect(rules({ ...three, podDeletions: [{ work: "j002", pod: "worker-0", atMs: 1500 }] })).not.toEqual([]);
-    expect(rules(three, shape({ deed: deed("suspend") }))).toEqual([]);
+    expect(rules(three, shape({ userAction: userAction("suspend") }))).toEqual([]);
     expect(rules({ ...three, outages: [{ node: "workers-0", fromMs: 1200, toMs: 1300 }] })).toEqual([]);
     expect(rules({ ...three, outages: [{ node: "workers-1", fromMs: 1200, toMs: 1300 }] })).not.toEqual([]);
   });
 
-  it("forgives a failure of a job whose machine was off, and of no other", () => {
+  it("allows the failure of a job whose machine was off, and of no other", () => {
     const failed = seen({ ends: ["Failed BackoffLimitExceeded"] });
     const outage = { node: "workers-0", fromMs: 1200, toMs: 1300 };
     expect(rules({ ...failed, outages: [outage] })).toEqual([]);
-    expect(rules({ ...failed, outages: [{ ...outage, node: "workers-1" }] })).toEqual(["the outcome is a right one"]);
+    expect(rules({ ...failed, outages: [{ ...outage, node: "workers-1" }] })).toEqual(["the outcome is allowed"]);
   });
 });
 
@@ -133,43 +141,43 @@ describe("decideJobOutcomes", () => {
     expect(decideJobOutcomes(shape({ intent }), { nodeLost: false }).outcomes).toEqual(outcomes);
   });
 
-  it("lets a cancellation win that comes before the end, and none that comes after it", () => {
+  it("allows a cancellation before the end, and none after it", () => {
     const outcomes = (job: JobShape): readonly string[] => decideJobOutcomes(job, { nodeLost: false }).outcomes;
-    expect(outcomes(shape({ deed: deed("cancel") }))).toEqual(["Failed Cancelled", "Succeeded"]);
-    expect(outcomes(shape({ deed: deed("cancel", "cleaning-up") }))).toEqual(["Succeeded"]);
+    expect(outcomes(shape({ userAction: userAction("cancel") }))).toEqual(["Failed Cancelled", "Succeeded"]);
+    expect(outcomes(shape({ userAction: userAction("cancel", "cleaning-up") }))).toEqual(["Succeeded"]);
   });
 
-  it("lets a job without patience fail at once when a machine of it was off", () => {
+  it("allows an immediate failure of a job without restarts when one of its machines was off", () => {
     const never = shape({ types: [{ ...WORKER, restartPolicy: "Never" }] });
     expect(decideJobOutcomes(never, { nodeLost: true }).outcomes).toContain("Failed PodFailed");
     expect(decideJobOutcomes(shape(), { nodeLost: true }).outcomes).not.toContain("Failed PodFailed");
   });
 });
 
-describe("what is to go", () => {
-  const there = (): boolean => true;
+describe("leftovers", () => {
+  const exists = (): boolean => true;
   const gone = (): boolean => false;
   const ended = { name: "p", kind: "job", work: "j001", phase: "Succeeded" } as const;
 
-  it("is every pod that runs, and of those that ended what the job's policy takes", () => {
+  it("are all running pods, and the ended pods that the job's policy removes", () => {
     const running = shape({ cleanPodPolicy: "Running" });
-    expect(podsToGo([ended], [running], there)).toEqual([]);
-    expect(podsToGo([{ ...ended, phase: "Running" }], [running], there)).toEqual(["p"]);
-    expect(podsToGo([ended], [shape({ cleanPodPolicy: "All" })], there)).toEqual(["p"]);
-    expect(podsToGo([ended], [running], gone)).toEqual(["p"]);
-    expect(podsToGo([{ ...ended, kind: "session" }], [running], there)).toEqual(["p"]);
+    expect(leftoverPods([ended], [running], exists)).toEqual([]);
+    expect(leftoverPods([{ ...ended, phase: "Running" }], [running], exists)).toEqual(["p"]);
+    expect(leftoverPods([ended], [shape({ cleanPodPolicy: "All" })], exists)).toEqual(["p"]);
+    expect(leftoverPods([ended], [running], gone)).toEqual(["p"]);
+    expect(leftoverPods([{ ...ended, kind: "session" }], [running], exists)).toEqual(["p"]);
   });
 
-  it("is every service but those of jobs that keep all", () => {
+  it("are all services except those of jobs that keep all", () => {
     const service = { name: "j001", work: "j001" };
-    expect(servicesToGo([service], [shape({ cleanPodPolicy: "None" })], there)).toEqual([]);
-    expect(servicesToGo([service], [shape({ cleanPodPolicy: "None" })], gone)).toEqual(["service j001"]);
-    expect(servicesToGo([service], [shape({ cleanPodPolicy: "All" })], there)).toEqual(["service j001"]);
+    expect(leftoverServices([service], [shape({ cleanPodPolicy: "None" })], exists)).toEqual([]);
+    expect(leftoverServices([service], [shape({ cleanPodPolicy: "None" })], gone)).toEqual(["service j001"]);
+    expect(leftoverServices([service], [shape({ cleanPodPolicy: "All" })], exists)).toEqual(["service j001"]);
   });
 
-  it("is every job whose time is over or whose user deleted it", () => {
-    expect(jobsToGo([shape(), shape({ name: "j002", ttlS: 1 })], there)).toEqual(["j002"]);
-    expect(jobsToGo([shape({ deed: deed("delete") }), shape({ ttlS: 1 })], gone)).toEqual([]);
+  it("are all jobs that are expired or deleted", () => {
+    expect(leftoverJobs([shape(), shape({ name: "j002", ttlS: 1 })], exists)).toEqual(["j002"]);
+    expect(leftoverJobs([shape({ userAction: userAction("delete") }), shape({ ttlS: 1 })], gone)).toEqual([]);
   });
 });
 

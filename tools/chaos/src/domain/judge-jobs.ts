@@ -3,10 +3,10 @@ import type { Finding } from "./finding.ts";
 import { type JobSeen, nodesByWork, type Observed, type PodSeen } from "./observed.ts";
 import { type JobShape, membersOf } from "./plan-jobs.ts";
 
-/** The machine's pods learn of its end when it is on again. */
+/** Pods of a lost machine are detected when it is on again. */
 const LOST_AFTER_MS = 3000;
 
-/** Everything that is wrong with the jobs of a run, but for their machines. */
+/** Returns the violations of the jobs of a run, except those of machines. */
 export function judgeJobs(shapes: readonly JobShape[], observed: Observed): Finding[] {
   return shapes.flatMap((shape) => judgeJob(shape, observed));
 }
@@ -20,7 +20,7 @@ function judgeJob(shape: JobShape, observed: Observed): Finding[] {
   if (job === undefined) {
     return [
       observed.acknowledged.has(name)
-        ? finding("an acknowledged submission is never lost", "the job exists", "there never was such a job")
+        ? finding("an acknowledged submission is never lost", "the job exists", "the job never existed")
         : finding("every submission is acknowledged in the end", "the job exists", "it was never acknowledged"),
     ];
   }
@@ -28,10 +28,10 @@ function judgeJob(shape: JobShape, observed: Observed): Finding[] {
   return [
     ...judgeEnd(shape, job, observed, finding),
     ...(observed.left.jobs.includes(name)
-      ? [finding("no job is left whose time is over", "it is gone", `it is there: ${job.state}`)]
+      ? [finding("no expired or deleted job is left", "it is deleted", `it exists: ${job.state}`)]
       : []),
-    ...(shape.ttlS === undefined && shape.deed?.do !== "delete" && job.goneMs !== undefined
-      ? [finding("a job stays that nobody takes away", "it is there", "it is gone")]
+    ...(shape.ttlS === undefined && shape.userAction?.kind !== "delete" && job.goneMs !== undefined
+      ? [finding("a job without a deletion stays", "it exists", "it is deleted")]
       : []),
     ...judgeTwins(pods),
     ...judgeCreations(shape, pods, observed, finding),
@@ -41,17 +41,17 @@ function judgeJob(shape: JobShape, observed: Observed): Finding[] {
 type MakeFinding = (rule: string, expected: string, found: string) => Finding;
 
 function judgeEnd(shape: JobShape, { ends, state }: JobSeen, observed: Observed, finding: MakeFinding): Finding[] {
-  const { outcomes, mayGo, because } = decideJobOutcomes(shape, { nodeLost: outagesOf(shape, observed) > 0 });
+  const { outcomes, mayBeDeleted, because } = decideJobOutcomes(shape, { nodeLost: outagesOf(shape, observed) > 0 });
   const [end, ...others] = ends;
   const expected = `${outcomes.join(" or ")} (${because})`;
-  if (end === undefined) return mayGo ? [] : [finding("every job ends", expected, `it has not ended: ${state}`)];
+  if (end === undefined) return mayBeDeleted ? [] : [finding("every job ends", expected, `it has not ended: ${state}`)];
   if (others.length > 0)
-    return [finding("a job ends once, and for ever", `${end} and nothing after it`, ends.join(", then "))];
+    return [finding("a job ends exactly once", `${end} and nothing after it`, ends.join(", then "))];
   if (outcomes.some((outcome) => outcome === end)) return [];
-  return [finding("the outcome is a right one", expected, `${end}: ${state}`)];
+  return [finding("the outcome is allowed", expected, `${end}: ${state}`)];
 }
 
-/** In the order in which they were placed, each pod of a member has ended before the next one is. */
+/** Each pod of a member must end before the next one is placed. */
 function judgeTwins(pods: readonly PodSeen[]): Finding[] {
   const placed = pods.filter(({ boundPlace }) => boundPlace !== undefined);
   return [...Map.groupBy(placed, ({ component }) => component)].flatMap(([component, lives]) => {
@@ -62,7 +62,7 @@ function judgeTwins(pods: readonly PodSeen[]): Finding[] {
       return [
         {
           work: pod.work,
-          rule: "no member of a job runs twice at once",
+          rule: "no member of a job runs twice concurrently",
           expected: `${before.uid} of ${component} has ended`,
           found: `${pod.uid} was placed while it ran`,
         },
@@ -71,7 +71,7 @@ function judgeTwins(pods: readonly PodSeen[]): Finding[] {
   });
 }
 
-/** Every pod is the first one of its member, or stands for a restart of the budget, a machine that was off, a pod that somebody deleted, or a user's pause. */
+/** Every pod is the first of its member, or replaces one after a restart of the budget, an outage of a machine, a deletion, or a user's pause. */
 function judgeCreations(
   shape: JobShape,
   pods: readonly PodSeen[],
@@ -81,18 +81,20 @@ function judgeCreations(
   const members = membersOf(shape).length;
   const attempts = shape.restartsAll ? 1 + shape.backoffLimit : 1;
   const restarts = shape.restartsAll ? 0 : shape.backoffLimit;
-  const pauses = shape.deed?.do === "suspend" ? 1 : 0;
+  const pauses = shape.userAction?.kind === "suspend" ? 1 : 0;
   const outages = outagesOf(shape, observed);
   const deletions = observed.podDeletions.filter(({ work }) => work === shape.name).length;
-  // Losing a machine may cost the whole gang, which then gives everything back and asks anew.
-  const most = members * (attempts + pauses + outages) + restarts + deletions;
-  if (pods.length <= most) return [];
+  // The loss of a machine may restart the whole gang, which then releases its machines and requests new ones.
+  const maxPods = members * (attempts + pauses + outages) + restarts + deletions;
+  if (pods.length <= maxPods) return [];
   const parts = `${members} members, ${attempts} attempts, ${restarts} restarts, ${pauses} pauses, ${outages} outages, ${deletions} deletions`;
   const counts = [...Map.groupBy(pods, ({ component }) => component)].map(([each, made]) => `${made.length} ${each}`);
-  return [finding("no more pods are made than budgets allow", `${most} at most (${parts})`, counts.join(", "))];
+  return [
+    finding("no more pods are created than the budgets allow", `at most ${maxPods} (${parts})`, counts.join(", ")),
+  ];
 }
 
-/** How often machines of it were off before its end. */
+/** Number of outages of its machines before its end. */
 function outagesOf({ name }: JobShape, { jobs, ledger, outages }: Observed): number {
   const nodes = nodesByWork(ledger).get(name) ?? new Set<string>();
   const { createdAtMs = 0, endedAtMs, goneMs } = jobs.get(name) ?? {};

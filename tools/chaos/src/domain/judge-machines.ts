@@ -1,7 +1,7 @@
 import type { Finding } from "./finding.ts";
 import { nodesByWork, type Observed, type PodSeen } from "./observed.ts";
 
-/** No pod runs twice, no machine with two owners: by the ledger's log, and by the pods' lives on each machine. */
+/** Checks that no pod runs twice and no machine has two owners, by the ledger's log and by the pods on each machine. */
 export function judgeMachines(observed: Observed): Finding[] {
   return [
     ...judgeTwins(observed),
@@ -11,7 +11,7 @@ export function judgeMachines(observed: Observed): Finding[] {
   ];
 }
 
-/** Made by an executor that had lost the session by then: nobody confirmed it, so it was placed nowhere. */
+/** Pods of an executor that had lost its session. They were never confirmed, so they were never placed. */
 export function unconfirmedTwins(pods: readonly PodSeen[]): PodSeen[] {
   return [...Map.groupBy(pods, ({ name }) => name).values()].flatMap((made) =>
     made.length === 1 ? [] : made.filter((pod) => !mayRun(pod)),
@@ -22,7 +22,7 @@ function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
   return confirmed || boundPlace !== undefined;
 }
 
-/** A session whose machine was off may have another pod in place of one that never started. */
+/** A session whose machine was off may replace a pod that never started. */
 function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
   const off = new Set(outages.map(({ node }) => node));
   const nodes = nodesByWork(ledger);
@@ -36,7 +36,7 @@ function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
       : [
           {
             work: made[0]?.work,
-            rule: "no pod of a session is let run twice",
+            rule: "no pod of a session is confirmed twice",
             expected: `one ${name}`,
             found: made.map(({ uid, firstSeenMs }) => `${uid} at ${new Date(firstSeenMs).toISOString()}`).join(", "),
           },
@@ -44,12 +44,12 @@ function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
   );
 }
 
-/** Replays the log: whoever is granted a machine is its only holder until its reservation ends. */
+/** Replays the log: the owner of a machine is its only holder until the reservation ends. */
 function judgeLedger({ ledger }: Observed): Finding[] {
   const holders = new Map<string, { readonly reservation: string; readonly work: string }>();
   const findings: Finding[] = [];
   for (const entry of ledger) {
-    if (entry.fact === "ended") {
+    if (entry.kind === "ended") {
       for (const [node, { reservation }] of holders) if (reservation === entry.reservation) holders.delete(node);
       continue;
     }
@@ -92,9 +92,9 @@ function judgeNeighbours(pods: readonly PodSeen[]): Finding[] {
       return [
         {
           work: pod.work,
-          rule: "no machine carries pods of two owners at once",
-          expected: `${before.name} (${before.uid}) has ended before the next pod is put on ${node}`,
-          found: `${pod.name} (${pod.uid}) was put there while it ran`,
+          rule: "no machine runs pods of two owners concurrently",
+          expected: `${before.name} (${before.uid}) has ended before the next pod is placed on ${node}`,
+          found: `${pod.name} (${pod.uid}) was placed there while it ran`,
         },
       ];
     });

@@ -38,7 +38,7 @@ const POD: PodSeen = {
   states: [],
 };
 
-const GRANT = { fact: "granted", atMs: 1001, reservation: "r1", work: "s001", nodes: ["drivers-0"] } as const;
+const GRANT = { kind: "granted", atMs: 1001, reservation: "r1", work: "s001", nodes: ["drivers-0"] } as const;
 
 const CLEAN: Observed = {
   sessions: new Map([["s001", DONE]]),
@@ -47,7 +47,7 @@ const CLEAN: Observed = {
   refused: new Map(),
   published: new Map([["s001", new Set(KINDS)]]),
   pods: [POD],
-  ledger: [GRANT, { fact: "ended", atMs: 1004, reservation: "r1" }],
+  ledger: [GRANT, { kind: "ended", atMs: 1004, reservation: "r1" }],
   outages: [],
   podDeletions: [],
   faults: [],
@@ -66,7 +66,7 @@ const rules = (observed: Observed, shape = GOOD): string[] =>
   judgeRun({ shapes: [shape], jobs: [] }, observed).map(({ rule }) => rule);
 
 describe("judgeRun", () => {
-  it("finds nothing wrong with a good session", () => {
+  it("finds no violation for a good session", () => {
     expect(judgeRun({ shapes: [GOOD], jobs: [] }, CLEAN)).toEqual([]);
   });
 
@@ -76,30 +76,30 @@ describe("judgeRun", () => {
     ["a valid request is not refused", { refused: new Map([["s001", "submission: s001 exists already"]]) }],
     ["every session ends", withSession({ events: events(["QUEUE"]), finishedAtMs: 0 })],
     ["one outcome, and it is the last event", withSession({ events: events([...KINDS, "CANCELLED"]) })],
-    ["events stand in their order", withSession({ events: events(["QUEUE", "PROVISION", "ACCEPT", "RUN", "DONE"]) })],
+    ["events are in order", withSession({ events: events(["QUEUE", "PROVISION", "ACCEPT", "RUN", "DONE"]) })],
     [
-      "events stand in their order",
+      "events are in order",
       withSession({ events: events(KINDS).map((event, index) => ({ ...event, atMs: 1000 - index })) }),
     ],
-    ["the outcome is a right one", withSession({ events: events([...KINDS.slice(0, -1), "INTERNAL_ERROR"]) })],
+    ["the outcome is allowed", withSession({ events: events([...KINDS.slice(0, -1), "INTERNAL_ERROR"]) })],
     ["a session that is done has passed through every phase", withSession({ events: events(["QUEUE", "DONE"]) })],
     ["the result is kept", withSession({ resultJson: "" })],
     ["the result is kept", withSession({ resultJson: '{"session":"s002"}' })],
-    ["a session that nothing hit ends without a warning", withSession({ warnings: ["LOGS_LOST: "] })],
-    ["what is published is what is recorded", { published: new Map() }],
-    ["what is published is what is recorded", { published: new Map([["s001", new Set([...KINDS, "CANCELLED"])]]) }],
-    ["no pod of a session is let run twice", { pods: [POD, { ...POD, uid: "u2", boundPlace: 6, endPlace: 8 }] }],
-    ["no pod of a session is let run twice", { pods: [POD, { ...POD, uid: "u2", node: "", boundPlace: undefined }] }],
+    ["an undisturbed session ends without a warning", withSession({ warnings: ["LOGS_LOST: "] })],
+    ["published events equal recorded events", { published: new Map() }],
+    ["published events equal recorded events", { published: new Map([["s001", new Set([...KINDS, "CANCELLED"])]]) }],
+    ["no pod of a session is confirmed twice", { pods: [POD, { ...POD, uid: "u2", boundPlace: 6, endPlace: 8 }] }],
+    ["no pod of a session is confirmed twice", { pods: [POD, { ...POD, uid: "u2", node: "", boundPlace: undefined }] }],
     [
-      "no pod of a session is let run twice",
+      "no pod of a session is confirmed twice",
       { pods: [POD, { ...POD, uid: "u2", confirmed: false, boundPlace: 6, endPlace: 8 }] },
     ],
     [
-      "no machine carries pods of two owners at once",
+      "no machine runs pods of two owners concurrently",
       { pods: [POD, { ...POD, name: "s001-server-0", uid: "u2", boundPlace: 3, endPlace: 8 }] },
     ],
     [
-      "no machine carries pods of two owners at once",
+      "no machine runs pods of two owners concurrently",
       {
         pods: [
           { ...POD, endPlace: undefined },
@@ -113,25 +113,25 @@ describe("judgeRun", () => {
     ["no service and no budget of a job is left", { left: { ...CLEAN.left, objects: ["o"] } }],
     ["no reservation is left", { left: { ...CLEAN.left, reservations: ["r"] } }],
     ["no machine is held or lost", { left: { ...CLEAN.left, machines: ["m"] } }],
-    ["nothing was given up", { left: { ...CLEAN.left, deadLetters: ["d"] } }],
+    ["no message is dead-lettered", { left: { ...CLEAN.left, deadLetters: ["d"] } }],
     ["no lock is left", { left: { ...CLEAN.left, locks: ["l"] } }],
   ])("%s", (rule, changes) => {
     expect(rules({ ...CLEAN, ...changes })).toContain(rule);
   });
 
-  it("tells of a pod that was made twice and never let run, and finds nothing wrong with it", () => {
+  it("reports a second pod that was never confirmed, and finds no violation", () => {
     const late = { ...POD, uid: "u2", confirmed: false, node: "", boundPlace: undefined };
     expect(rules({ ...CLEAN, pods: [POD, late] })).toEqual([]);
     expect(unconfirmedTwins([POD, late])).toEqual([late]);
     expect(unconfirmedTwins([late, { ...POD, name: "s001-server-0" }])).toEqual([]);
   });
 
-  it("grants a machine again once the reservation before has ended", () => {
-    const again = { ...GRANT, reservation: "r2", work: "s002" };
-    expect(rules({ ...CLEAN, ledger: [...CLEAN.ledger, again] })).toEqual([]);
+  it("allows another grant of a machine after the end of the reservation", () => {
+    const next = { ...GRANT, reservation: "r2", work: "s002" };
+    expect(rules({ ...CLEAN, ledger: [...CLEAN.ledger, next] })).toEqual([]);
   });
 
-  it("forgives a failed pod on a machine that was off, and no other", () => {
+  it("allows a failed pod on a machine that was off, and no other", () => {
     const failed = events(KINDS).map((event) =>
       event.kind === "DONE" ? { ...event, kind: "ERROR", reason: "COMPONENT_FAILED" } : event,
     );
@@ -141,17 +141,17 @@ describe("judgeRun", () => {
       outages: [{ node, fromMs: 1002, toMs: 1003 }],
     });
     expect(rules(hit("drivers-0"))).toEqual([]);
-    expect(rules(hit("drivers-1"))).toEqual(["the outcome is a right one"]);
+    expect(rules(hit("drivers-1"))).toEqual(["the outcome is allowed"]);
   });
 
-  it("forgives trouble with the infrastructure only when there was some", () => {
+  it("allows an INTERNAL_ERROR only when there was a fault", () => {
     const late: Shape = { ...GOOD, intent: "never-ready" };
     const blamed = withSession({ events: events(["QUEUE", "ACCEPT", "PROVISION", "INTERNAL_ERROR"]) });
-    expect(rules({ ...CLEAN, ...blamed }, late)).toEqual(["the outcome is a right one"]);
+    expect(rules({ ...CLEAN, ...blamed }, late)).toEqual(["the outcome is allowed"]);
     const faults = [{ id: "f01", text: "", fromMs: 900, toMs: 950 }];
     expect(rules({ ...CLEAN, ...blamed, faults }, late)).toEqual([]);
     expect(rules({ ...CLEAN, ...blamed, faults: [{ ...faults[0]!, fromMs: undefined }] }, late)).toEqual([
-      "the outcome is a right one",
+      "the outcome is allowed",
     ]);
   });
 });

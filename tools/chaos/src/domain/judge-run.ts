@@ -6,14 +6,14 @@ import type { JobShape } from "./plan-jobs.ts";
 import type { Shape } from "./plan-shapes.ts";
 import type { Finding } from "./finding.ts";
 
-/** A fault is felt for a while after it is over: back-off, a new leader, an executor that takes over. */
-const FELT_AFTER_MS = 15_000;
-/** The machine's pods learn of its end when it is on again. */
+/** Effects last for this time after a fault ends: back-off, a new leader, an executor that takes over. */
+const AFTERMATH_MS = 15_000;
+/** Pods of a lost machine are detected when it is on again. */
 const LOST_AFTER_MS = 3000;
 
 const ORDER = ["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const;
 
-/** Everything that is wrong with a run; empty when nothing is. */
+/** Returns the violations of a run. */
 export function judgeRun(
   { shapes, jobs }: { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] },
   observed: Observed,
@@ -26,7 +26,7 @@ export function judgeRun(
   ];
 }
 
-/** What of all that happened hit a session. */
+/** The faults that affected a session. */
 export function hitsOf(session: SessionSeen, observed: Observed): Hits {
   const { createdAtMs, finishedAtMs } = session;
   const endMs = finishedAtMs === 0 ? Number.POSITIVE_INFINITY : finishedAtMs;
@@ -37,7 +37,7 @@ export function hitsOf(session: SessionSeen, observed: Observed): Hits {
       ({ node, fromMs, toMs }) => nodes.has(node) && overlaps(fromMs, toMs + LOST_AFTER_MS),
     ),
     disturbed: observed.faults.some(
-      ({ fromMs, toMs }) => fromMs !== undefined && overlaps(fromMs, (toMs ?? fromMs) + FELT_AFTER_MS),
+      ({ fromMs, toMs }) => fromMs !== undefined && overlaps(fromMs, (toMs ?? fromMs) + AFTERMATH_MS),
     ),
   };
 }
@@ -56,7 +56,7 @@ function judgeSession(shape: Shape, observed: Observed): Finding[] {
   if (session === undefined) {
     return [
       observed.acknowledged.has(name)
-        ? finding("an acknowledged submission is never lost", "the session exists", "there is no such session")
+        ? finding("an acknowledged submission is never lost", "the session exists", "the session does not exist")
         : finding("every submission is acknowledged in the end", "the session exists", "it was never acknowledged"),
     ];
   }
@@ -70,14 +70,14 @@ function judgeSession(shape: Shape, observed: Observed): Finding[] {
     problems.push(finding("one outcome, and it is the last event", "one terminal event at the end", how));
   }
   if (!isInOrder(session.events)) {
-    problems.push(finding("events stand in their order", [...ORDER, "one of the terminal ones"].join(", "), how));
+    problems.push(finding("events are in order", [...ORDER, "a terminal event"].join(", "), how));
   }
   const hits = hitsOf(session, observed);
   const expectation = decideOutcomes(shape, hits);
   const outcome = end.kind === "ERROR" ? `ERROR ${end.reason}` : end.kind;
   if (!expectation.outcomes.some((each) => each === outcome)) {
     const expected = `${expectation.outcomes.join(" or ")} (${expectation.because})`;
-    problems.push(finding("the outcome is a right one", expected, `${outcome}: ${end.description}`));
+    problems.push(finding("the outcome is allowed", expected, `${outcome}: ${end.description}`));
   }
   if (end.kind === "DONE" && events.join() !== [...ORDER, "DONE"].join()) {
     problems.push(finding("a session that is done has passed through every phase", [...ORDER, "DONE"].join(", "), how));
@@ -89,17 +89,17 @@ function judgeSession(shape: Shape, observed: Observed): Finding[] {
     problems.push(finding("the result is kept", result, found));
   }
   if (session.warnings.length > 0 && !hits.disturbed) {
-    problems.push(finding("a session that nothing hit ends without a warning", "none", session.warnings.join("; ")));
+    problems.push(finding("an undisturbed session ends without a warning", "none", session.warnings.join("; ")));
   }
   return [...problems, ...judgePublished(session, observed)];
 }
 
-/** Publication is a hint and may be repeated, but it tells everything and nothing else. */
+/** Publication may repeat events, but must publish all of them and no others. */
 function judgePublished(session: SessionSeen, { published }: Observed): Finding[] {
-  const told = [...(published.get(session.name) ?? [])].sort().join(", ");
+  const kinds = [...(published.get(session.name) ?? [])].sort().join(", ");
   const recorded = [...new Set(session.events.map(({ kind }) => kind))].sort().join(", ");
-  if (told === recorded) return [];
-  return [{ work: session.name, rule: "what is published is what is recorded", expected: recorded, found: told }];
+  if (kinds === recorded) return [];
+  return [{ work: session.name, rule: "published events equal recorded events", expected: recorded, found: kinds }];
 }
 
 function judgeLeft({ left }: Observed): Finding[] {
@@ -110,7 +110,7 @@ function judgeLeft({ left }: Observed): Finding[] {
     ...nothing("no service and no budget of a job is left", left.objects),
     ...nothing("no reservation is left", left.reservations),
     ...nothing("no machine is held or lost", left.machines),
-    ...nothing("nothing was given up", left.deadLetters),
+    ...nothing("no message is dead-lettered", left.deadLetters),
     ...nothing("no lock is left", left.locks),
   ];
 }
@@ -119,7 +119,7 @@ function isTerminal(kind: string): kind is Terminal {
   return TERMINALS.some((terminal) => terminal === kind);
 }
 
-/** Each kind once, none before an earlier one, and time does not run backwards. */
+/** Each kind occurs once and in order, and times never decrease. */
 function isInOrder(events: readonly EventSeen[]): boolean {
   const places = events.map(({ kind }) => (isTerminal(kind) ? ORDER.length : ORDER.findIndex((each) => each === kind)));
   return (

@@ -4,7 +4,7 @@ import { PHASES } from "./plan-shapes.ts";
 export const MILESTONES = [...PHASES, "over"] as const;
 export type Milestone = (typeof MILESTONES)[number];
 
-/** What of a stored session says how far it is. */
+/** The progress of a stored session. */
 export type Progress = {
   /** Kinds of its events. */
   readonly events: readonly string[];
@@ -22,7 +22,7 @@ export function milestoneOf({ events, anyPodMade, concluded, finished }: Progres
   return anyPodMade ? "provisioning" : "accepted";
 }
 
-/** What a job as it is stored says of how far it is. */
+/** The progress of a stored job. */
 export type JobProgress = {
   readonly hasMachines: boolean;
   readonly anyPodActive: boolean;
@@ -30,7 +30,7 @@ export type JobProgress = {
   readonly isOver: boolean;
 };
 
-/** The outcome of a job is told before anything is cleaned up: it is over at once, and so has passed through the clean-up. */
+/** A job publishes its outcome before its clean-up: it is `over` immediately, which includes the milestone `cleaning-up`. */
 export function jobMilestoneOf({ hasMachines, anyPodActive, isRunning, isOver }: JobProgress): Milestone {
   if (isOver) return "over";
   if (isRunning) return "running";

@@ -1,23 +1,23 @@
-/** What was seen of one run, as plain data: what is judged, and what can be kept beside a failure. */
+/** The observations of one run, as plain data for the checks and for reports. */
 export type Observed = {
-  /** By name; as they are at the end. */
+  /** By name; their state at the end. */
   readonly sessions: ReadonlyMap<string, SessionSeen>;
-  /** By name; every one that there ever was. */
+  /** By name; every job that ever existed. */
   readonly jobs: ReadonlyMap<string, JobSeen>;
   /** Names of the sessions and jobs whose submission was acknowledged. */
   readonly acknowledged: ReadonlySet<string>;
-  /** By session or job: what its user was told that no further attempt can help. */
+  /** By session or job: the non-retryable error that its user received. */
   readonly refused: ReadonlyMap<string, string>;
-  /** By session: the kinds of events that were published of it, each once. */
+  /** By session: the kinds of its published events. */
   readonly published: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Every pod of Muster's that the API server ever had. */
+  /** Every pod of Muster that ever existed. */
   readonly pods: readonly PodSeen[];
-  /** What the ledger's log says, in its order. */
+  /** The facts of the ledger's log, in order. */
   readonly ledger: readonly LedgerFact[];
   readonly outages: readonly Outage[];
   readonly podDeletions: readonly PodDeletion[];
   readonly faults: readonly FaultSeen[];
-  readonly left: Left;
+  readonly left: Leftovers;
 };
 
 export type EventSeen = {
@@ -30,7 +30,7 @@ export type EventSeen = {
 export type SessionSeen = {
   readonly name: string;
   readonly createdAtMs: number;
-  /** 0: it has not ended. */
+  /** 0 before its end. */
   readonly finishedAtMs: number;
   readonly events: readonly EventSeen[];
   readonly components: readonly {
@@ -44,65 +44,65 @@ export type SessionSeen = {
   readonly waitingBecause: string;
 };
 
-/** One job, as every change of it was seen. */
+/** One job, from all its observed changes. */
 export type JobSeen = {
   readonly name: string;
   readonly createdAtMs: number;
-  /** What stood in its terminal conditions, each change once: `Succeeded`, `Failed PodFailed`; `none` after one that went away. */
+  /** The changes of its terminal conditions: `Succeeded`, `Failed PodFailed`; `none` after one was removed. */
   readonly ends: readonly string[];
   readonly endedAtMs: number | undefined;
-  /** When it was not there any more. */
+  /** When it was deleted. */
   readonly goneMs: number | undefined;
-  /** Its conditions as they were last, for people. */
+  /** Its last conditions, for reports. */
   readonly state: string;
 };
 
 export type WorkKind = "session" | "job";
 
-/** The name of the session or job that an owner in the ledger, or on a pod, stands for: the beginning of its id. Names have no hyphen here. */
+/** The session or job of an owner id: the part before the first hyphen, because names have no hyphen here. */
 export function workOf(ownerId: string): string {
   return ownerId.split("-", 1)[0] ?? "";
 }
 
-/** One pod by its uid. The places count what was seen of all pods, in its order. */
+/** One pod, by its uid. The places count the observed changes of all pods, in order. */
 export type PodSeen = {
   readonly name: string;
   readonly uid: string;
-  /** What it belongs to. */
+  /** Kind of its owner. */
   readonly kind: WorkKind;
   /** The name of its session or job. */
   readonly work: string;
-  /** Which of its pods: `driver`, `worker-3`. */
+  /** Its role: `driver`, `worker-3`. */
   readonly component: string;
   readonly firstSeenMs: number;
-  /** Whether it was ever seen without the gate behind which it is made. */
+  /** Whether it was ever observed without its scheduling gate. */
   readonly confirmed: boolean;
   readonly node: string;
   readonly boundPlace: number | undefined;
-  /** Where it was first seen to have ended or to be gone. */
+  /** Place of its end or its deletion, whichever was observed first. */
   readonly endPlace: number | undefined;
   readonly goneMs: number | undefined;
-  /** What it was seen doing, each once: `Pending`, `Running`, `deleting`. */
+  /** Its observed states: `Pending`, `Running`, `deleting`. */
   readonly states: readonly string[];
 };
 
 export type LedgerFact =
   | {
-      readonly fact: "granted";
+      readonly kind: "granted";
       readonly atMs: number;
       readonly reservation: string;
       readonly work: string;
       readonly nodes: readonly string[];
     }
-  | { readonly fact: "ended"; readonly atMs: number; readonly reservation: string };
+  | { readonly kind: "ended"; readonly atMs: number; readonly reservation: string };
 
-/** A pod of a job that somebody deleted by hand. */
+/** The deletion of a job's pod by a user. */
 export type PodDeletion = { readonly work: string; readonly pod: string; readonly atMs: number };
 
-/** A machine that was off. */
+/** The time in which a machine was off. */
 export type Outage = { readonly node: string; readonly fromMs: number; readonly toMs: number };
 
-/** A fault as it came true; one whose session never reached the phase has no time. */
+/** An injected fault. It has no time when its session or job never reached the phase. */
 export type FaultSeen = {
   readonly id: string;
   readonly text: string;
@@ -110,10 +110,10 @@ export type FaultSeen = {
   readonly toMs: number | undefined;
 };
 
-/** What there still was when everything should have been gone. */
-export type Left = {
+/** The objects that existed when all should have been removed. */
+export type Leftovers = {
   readonly pods: readonly string[];
-  /** Jobs that have a time, or a user who wants them gone. */
+  /** Expired or deleted jobs. */
   readonly jobs: readonly string[];
   /** Services and budgets of jobs. */
   readonly objects: readonly string[];
@@ -123,11 +123,11 @@ export type Left = {
   readonly locks: readonly string[];
 };
 
-/** The machines of each session and job, as the log granted them. */
+/** The granted machines of each session and job. */
 export function nodesByWork(ledger: readonly LedgerFact[]): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>();
   for (const entry of ledger) {
-    if (entry.fact !== "granted") continue;
+    if (entry.kind !== "granted") continue;
     const nodes = found.get(entry.work) ?? new Set();
     for (const node of entry.nodes) nodes.add(node);
     found.set(entry.work, nodes);

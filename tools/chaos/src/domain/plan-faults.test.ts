@@ -31,9 +31,9 @@ describe("planFaults", () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         const hit = new Set(
-          plan(seed).faults.flatMap(({ trigger, harm }) =>
-            trigger.when === "phase" && (harm.do === "kill" || harm.do === "freeze")
-              ? [`${harm.service} ${trigger.phase}`]
+          plan(seed).faults.flatMap(({ trigger, action }) =>
+            trigger.kind === "phase" && (action.kind === "kill" || action.kind === "freeze")
+              ? [`${action.service} ${trigger.phase}`]
               : [],
           ),
         );
@@ -42,9 +42,9 @@ describe("planFaults", () => {
     );
   });
 
-  it("draws every kind of harm, and every replica, over enough seeds", () => {
+  it("draws every action, and every replica, over enough seeds", () => {
     const all = Array.from({ length: 20 }, (_, seed) => plan(seed).faults).flat();
-    expect(new Set(all.map(({ harm }) => harm.do))).toEqual(
+    expect(new Set(all.map(({ action }) => action.kind))).toEqual(
       new Set([
         "kill",
         "freeze",
@@ -63,37 +63,39 @@ describe("planFaults", () => {
         "delete-pod",
       ]),
     );
-    expect(new Set(all.flatMap(({ harm }) => (harm.do === "kill" ? [harm.replica] : [])))).toEqual(new Set([0, 1]));
+    expect(new Set(all.flatMap(({ action }) => (action.kind === "kill" ? [action.replica] : [])))).toEqual(
+      new Set([0, 1]),
+    );
   });
 
-  it("waits only for sessions and jobs that there are and that pass through every phase, and hits only machines that there are", () => {
+  it("waits only for existing sessions and jobs that pass through every phase, and hits only existing machines", () => {
     fc.assert(
       fc.property(fc.nat(), fc.integer({ min: 1, max: 40 }), (seed, sessions) => {
         const { shapes, jobs, faults } = plan(seed, sessions);
         const complete = new Set(["good", "driver-fails", "time-limit"]);
         const names = [
           ...shapes.filter(({ intent }) => complete.has(intent)),
-          ...jobs.filter(({ intent, deed }) => intent !== "pool-too-small" && deed === undefined),
+          ...jobs.filter(({ intent, userAction }) => intent !== "pool-too-small" && userAction === undefined),
         ].map(({ name }) => name);
-        for (const { trigger, harm } of faults) {
-          if (trigger.when === "phase") expect(names).toContain(trigger.work);
+        for (const { trigger, action } of faults) {
+          if (trigger.kind === "phase") expect(names).toContain(trigger.work);
           else expect(trigger.atMs).toBeLessThanOrEqual(sessions * 100);
-          if (harm.do === "kill-node" && "node" in harm.victim) {
-            expect(harm.victim.node).toMatch(/^(drivers-[0-3]|workers-[0-7])$/);
+          if (action.kind === "kill-node" && "node" in action.victim) {
+            expect(action.victim.node).toMatch(/^(drivers-[0-3]|workers-[0-7])$/);
           }
         }
       }),
     );
   });
 
-  it("leaves the job-controller and the pods of jobs alone when there are no jobs", () => {
+  it("spares the job-controller and the pods of jobs when there are no jobs", () => {
     const { shapes } = plan(1);
     const policy = { faults: 100, windowMs: 1000, replicas: 2, pools: POOLS, patienceMs: 2000 };
     const faults = planFaults(1, { shapes, jobs: [] }, policy);
-    expect(faults.map(describeFault).join()).not.toMatch(/job-controller|somebody deletes/);
+    expect(faults.map(describeFault).join()).not.toMatch(/job-controller|a user deletes/);
   });
 
-  it("says every fault in a line of its own", () => {
+  it("describes every fault on one line", () => {
     for (const fault of plan(3).faults) expect(describeFault(fault)).toMatch(/^f\d\d {2}\S.*\S$/);
   });
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildJob } from "./build-job.ts";
-import { DEEDS, JOB_INTENTS, type JobShape, membersOf, planJobs } from "./plan-jobs.ts";
+import { USER_ACTIONS, JOB_INTENTS, type JobShape, membersOf, planJobs } from "./plan-jobs.ts";
 
 const POLICY = { jobs: 100, windowMs: 10_000, pools: { drivers: 4, workers: 12 } };
 
@@ -11,23 +11,23 @@ describe("planJobs", () => {
     expect(planJobs(5, POLICY)).not.toEqual(planJobs(6, POLICY));
   });
 
-  it("draws every intent, every policy, and everything that users do, over enough seeds", () => {
+  it("draws every intent, policy and user action over enough seeds", () => {
     const all = Array.from({ length: 10 }, (_, seed) => planJobs(seed, POLICY)).flat();
     expect(new Set(all.map(({ intent }) => intent))).toEqual(new Set(JOB_INTENTS));
-    expect(new Set(all.flatMap(({ deed }) => deed?.do ?? []))).toEqual(new Set(DEEDS));
+    expect(new Set(all.flatMap(({ userAction }) => userAction?.kind ?? []))).toEqual(new Set(USER_ACTIONS));
     expect(new Set(all.map(({ cleanPodPolicy }) => cleanPodPolicy))).toEqual(new Set(["None", "Running", "All"]));
     const restarts = all.flatMap(({ types }) => types.map(({ restartPolicy }) => restartPolicy));
     expect(new Set(restarts)).toEqual(new Set(["Always", "OnFailure", "Never", "ExitCode"]));
     expect(all.some(({ ttlS }) => ttlS !== undefined)).toBe(true);
   });
 
-  it("draws only jobs that fit into their pools, but for those that are to be refused", () => {
+  it("draws only jobs that fit into their pools, except those with intent pool-too-small", () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         for (const { intent, types } of planJobs(seed, POLICY)) {
-          const asked = Map.groupBy(types, ({ pool }) => pool);
+          const needs = Map.groupBy(types, ({ pool }) => pool);
           const fits = Object.entries(POLICY.pools).every(
-            ([pool, nodes]) => (asked.get(pool) ?? []).reduce((sum, { replicas }) => sum + replicas, 0) <= nodes,
+            ([pool, nodes]) => (needs.get(pool) ?? []).reduce((sum, { replicas }) => sum + replicas, 0) <= nodes,
           );
           expect(fits).toBe(intent !== "pool-too-small");
         }
@@ -36,11 +36,11 @@ describe("planJobs", () => {
     );
   });
 
-  it("ends every job without help, unless its user does, and leaves nothing running that its policy keeps", () => {
+  it("draws jobs that end by themselves or by their user, and keep no running pods", () => {
     const isEndless = ({ types, winner }: JobShape): boolean =>
       types.every(({ type, ends }) => ends === undefined || (winner !== undefined && type !== winner));
     for (const job of planJobs(7, { ...POLICY, jobs: 999 })) {
-      if (job.intent === "pool-too-small") expect(["cancel", "delete"]).toContain(job.deed?.do);
+      if (job.intent === "pool-too-small") expect(["cancel", "delete"]).toContain(job.userAction?.kind);
       else if (isEndless(job)) expect(job.deadlineS).toBeDefined();
       if (job.cleanPodPolicy === "None") expect(job.types.every(({ ends }) => ends !== undefined)).toBe(true);
     }
@@ -82,11 +82,11 @@ const JOB: JobShape = {
   deadlineS: undefined,
   cleanPodPolicy: "All",
   ttlS: undefined,
-  deed: undefined,
+  userAction: undefined,
 };
 
 describe("buildJob", () => {
-  it("says in the command what each pod does, and in the spec what the shape says", () => {
+  it("writes the behaviour of each pod into its command, and the shape into the spec", () => {
     const built = buildJob(JOB);
     const container = (command: readonly string[]): object => ({
       template: { spec: { containers: [{ name: "main", command }] } },
@@ -112,7 +112,7 @@ describe("buildJob", () => {
     });
   });
 
-  it("leaves out the limits and rules that the shape has not, and says those that it has", () => {
+  it("omits limits and rules that the shape lacks, and includes those that it has", () => {
     expect(JSON.stringify(buildJob(JOB))).not.toMatch(/activeDeadline|ttl|failurePolicy/);
     const limited = buildJob({ ...JOB, restartsAll: true, deadlineS: 3, ttlS: 2 });
     expect(limited).toMatchObject({
@@ -125,7 +125,7 @@ describe("buildJob", () => {
 });
 
 describe("membersOf", () => {
-  it("names every member as its pods are labelled", () => {
+  it("returns the members as in the labels of their pods", () => {
     expect(membersOf(JOB)).toEqual(["server-0", "worker-0", "worker-1"]);
   });
 });

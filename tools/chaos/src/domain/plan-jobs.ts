@@ -1,7 +1,7 @@
 import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-shapes.ts";
 import { type Random, randomFrom } from "./random.ts";
 
-/** What a job is drawn for: it says how it must end when nothing else hits it. */
+/** The intent of a job decides its outcome without faults. */
 export const JOB_INTENTS = [
   "good",
   "flaky-beside",
@@ -16,34 +16,34 @@ export type JobIntent = (typeof JOB_INTENTS)[number];
 
 export type RestartPolicy = "Always" | "OnFailure" | "Never" | "ExitCode";
 
-/** One replica type; all of its pods do the same. */
+/** One replica type; all its pods behave the same. */
 export type ReplicaShape = {
   readonly type: string;
   readonly replicas: number;
   readonly pool: string;
   readonly restartPolicy: RestartPolicy;
-  /** The type that has to be ready before. */
+  /** The type that must be ready first. */
   readonly after: string | undefined;
   readonly startMs: number;
-  /** Undefined: ready when it runs. */
+  /** Undefined where the pod is ready when it runs. */
   readonly readyMs: number | undefined;
-  /** Undefined: it runs until it is told to end. */
+  /** Undefined where the pod runs until SIGTERM. */
   readonly ends: { readonly afterMs: number; readonly code: number } | undefined;
-  /** Undefined: SIGTERM does nothing. */
+  /** Undefined where the pod ignores SIGTERM. */
   readonly termMs: number | undefined;
 };
 
-export const DEEDS = ["cancel", "delete", "suspend"] as const;
+export const USER_ACTIONS = ["cancel", "delete", "suspend"] as const;
 
-/** What its user does to a job once it has come so far. Who suspends it lets it go on after `forMs`. */
-export type Deed = {
-  readonly do: (typeof DEEDS)[number];
+/** The action of a job's user after it has reached the phase. A suspended job is resumed after `forMs`. */
+export type UserAction = {
+  readonly kind: (typeof USER_ACTIONS)[number];
   readonly phase: Phase;
   readonly afterMs: number;
   readonly forMs: number;
 };
 
-/** One job as it is drawn, in full. */
+/** One drawn job. */
 export type JobShape = {
   readonly name: string;
   readonly intent: JobIntent;
@@ -52,20 +52,20 @@ export type JobShape = {
   readonly submitTwice: boolean;
   /** In the order of the spec. */
   readonly types: readonly ReplicaShape[];
-  /** It has succeeded once all of this type have; undefined: once all of every type have. */
+  /** The job succeeds once all pods of this type have succeeded; undefined where all types must. */
   readonly winner: string | undefined;
   readonly backoffLimit: number;
-  /** A failure makes the whole gang anew. */
+  /** A failure restarts the whole gang. */
   readonly restartsAll: boolean;
   readonly deadlineS: number | undefined;
   readonly cleanPodPolicy: "None" | "Running" | "All";
   readonly ttlS: number | undefined;
-  readonly deed: Deed | undefined;
+  readonly userAction: UserAction | undefined;
 };
 
 export type JobPolicy = {
   readonly jobs: number;
-  /** All are submitted within this time. */
+  /** Submissions are drawn within this window. */
   readonly windowMs: number;
   readonly pools: Readonly<Record<string, number>>;
 };
@@ -82,27 +82,27 @@ const WEIGHTS: Readonly<Record<JobIntent, number>> = {
 };
 const WORKER = "worker";
 export const FLAKY = "flaky";
-/** More than a flaky member fails while the others work. */
-const PLENTY = 60;
-/** A rule of the job makes its gang anew for it. */
+/** More restarts than a flaky member needs while the others work. */
+const AMPLE_BACKOFF_LIMIT = 60;
+/** Exit code for which a rule of the job restarts its gang. */
 export const GANG_CODE = 42;
 
-/** The jobs of one run. The same seed and policy give the same jobs. */
+/** Plans the jobs of one run. The same seed and policy give the same jobs. */
 export function planJobs(seed: number, policy: JobPolicy): JobShape[] {
   const random = randomFrom(seed, "jobs");
   return Array.from({ length: policy.jobs }, (_, index) => {
     const name = `j${String(index + 1).padStart(3, "0")}`;
-    // The first one passes through every phase, so that there is one that does.
+    // The first job passes through every phase, so that at least one does.
     return index === 0
-      ? planJob(random, { name, intent: "good", deed: undefined }, policy)
-      : planJob(random, { name, intent: random.weighted(WEIGHTS), deed: planDeed(random) }, policy);
+      ? planJob(random, { name, intent: "good", userAction: undefined }, policy)
+      : planJob(random, { name, intent: random.weighted(WEIGHTS), userAction: planUserAction(random) }, policy);
   });
 }
 
-function planDeed(random: Random): Deed | undefined {
+function planUserAction(random: Random): UserAction | undefined {
   if (!random.chance(0.25)) return undefined;
   return {
-    do: random.pick(["cancel", "cancel", "delete", "suspend"] as const),
+    kind: random.pick(["cancel", "cancel", "delete", "suspend"] as const),
     phase: random.pick(PHASES),
     afterMs: random.chance(0.5) ? 0 : random.integer(0, 500),
     forMs: random.integer(0, 1500),
@@ -111,11 +111,11 @@ function planDeed(random: Random): Deed | undefined {
 
 function planJob(
   random: Random,
-  { name, intent, deed }: Pick<JobShape, "name" | "intent" | "deed">,
+  { name, intent, userAction }: Pick<JobShape, "name" | "intent" | "userAction">,
   policy: JobPolicy,
 ): JobShape {
   const types = planTypes(random, intent, policy);
-  // With None, what runs on at the end has to end by itself.
+  // With policy None, all pods must end by themselves.
   const isShort = types.every(({ ends }) => ends !== undefined);
   return {
     name,
@@ -131,20 +131,20 @@ function planJob(
       isShort ? (["Running", "Running", "All", "None"] as const) : (["Running", "All"] as const),
     ),
     ttlS: random.chance(0.15) ? random.integer(2, 3) : undefined,
-    // Nobody else ends a job that can never begin.
-    deed: intent === "pool-too-small" ? endingDeed(random, deed) : deed,
+    // Only its user ends a job that cannot start.
+    userAction: intent === "pool-too-small" ? planEndingAction(random, userAction) : userAction,
   };
 }
 
-function endingDeed(random: Random, deed: Deed | undefined): Deed {
-  const does = deed?.do === "delete" ? "delete" : "cancel";
-  return { do: does, phase: "queued", afterMs: random.integer(0, 1000), forMs: 0 };
+function planEndingAction(random: Random, userAction: UserAction | undefined): UserAction {
+  const kind = userAction?.kind === "delete" ? "delete" : "cancel";
+  return { kind, phase: "queued", afterMs: random.integer(0, 1000), forMs: 0 };
 }
 
 function planLimit(random: Random, intent: JobIntent, types: readonly ReplicaShape[]): number {
-  if (intent === "flaky-beside") return PLENTY;
+  if (intent === "flaky-beside") return AMPLE_BACKOFF_LIMIT;
   if (intent !== "budget-spent" && intent !== "gang-restarts") return random.integer(0, 3);
-  // The kubelet restarts in place, with pauses that are longer than a run has time for.
+  // The kubelet restarts in place, with a back-off that is too long for a run.
   return types.some(({ type, restartPolicy }) => type === FLAKY && restartPolicy === "OnFailure")
     ? 0
     : random.integer(0, 2);
@@ -188,7 +188,7 @@ function planWorkers(random: Random): ReplicaShape {
   };
 }
 
-/** Servers run for as long as the workers need them, whatever their restart policy. */
+/** Servers run as long as the workers need them, whatever their restart policy. */
 function withServer(random: Random, worker: ReplicaShape): ReplicaShape[] {
   const restartPolicy = random.pick(["Always", "OnFailure", "Never"] as const);
   const server = { ...worker, type: "server", replicas: random.integer(1, 2), pool: DRIVERS, restartPolicy };
@@ -219,7 +219,7 @@ function planTimes(random: Random): Pick<ReplicaShape, "startMs" | "readyMs" | "
   };
 }
 
-/** Its members, by their names: `worker-3`. */
+/** The names of its members: `worker-3`. */
 export function membersOf({ types }: JobShape): string[] {
   return types.flatMap(({ type, replicas }) => Array.from({ length: replicas }, (_, index) => `${type}-${index}`));
 }

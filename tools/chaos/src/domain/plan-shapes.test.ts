@@ -17,7 +17,7 @@ describe("planShapes", () => {
     expect(new Set(all.flatMap(({ cancel }) => cancel?.phase ?? []))).toEqual(new Set(PHASES));
   });
 
-  it("gives each session a name of its own, one driver, one to five workers, and pods of different names", () => {
+  it("gives each session a unique name, one driver, one to five workers, and unique pod names", () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         const shapes = planShapes(seed, POLICY);
@@ -33,7 +33,7 @@ describe("planShapes", () => {
     );
   });
 
-  it("ends every session without help, unless its user or its time limit does", () => {
+  it("draws sessions that end by themselves, by their user, or by their time limit", () => {
     for (const { intent, pods, cancel } of planShapes(7, { ...POLICY, sessions: 999 })) {
       const driver = pods.find(({ kind }) => kind === "driver");
       if (driver?.ends !== undefined) continue;
@@ -44,7 +44,7 @@ describe("planShapes", () => {
 });
 
 describe("buildSession", () => {
-  it("says in the command what the pod does", () => {
+  it("writes the behaviour of the pod into its command", () => {
     const [shape] = planShapes(1, POLICY);
     const [pod] = shape?.pods ?? [];
     if (shape === undefined || pod === undefined) throw new Error("nothing was drawn");
@@ -67,7 +67,7 @@ describe("buildSession", () => {
     ]);
   });
 
-  it("leaves out what the pod does not do", () => {
+  it("omits flags for behaviour that the pod lacks", () => {
     const [shape] = planShapes(1, POLICY);
     const pod = { ...shape!.pods[0]!, startMs: 0, readyMs: undefined, ends: undefined, termMs: 5, imageMissing: false };
     const built = buildSession({ ...shape!, pods: [{ ...pod, kind: "server" }] });

@@ -4,7 +4,7 @@ import { type Random, randomFrom } from "./random.ts";
 export const PHASES = ["queued", "accepted", "provisioning", "running", "cleaning-up"] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** What a session is drawn for: it says how it must end when nothing else hits it. */
+/** The intent of a session decides its outcome without faults. */
 export const INTENTS = [
   "good",
   "driver-fails",
@@ -23,26 +23,26 @@ export type PodShape = {
   readonly kind: "driver" | "server" | "client";
   readonly pool: string;
   readonly startMs: number;
-  /** Undefined: ready when it runs. */
+  /** Undefined where the pod is ready when it runs. */
   readonly readyMs: number | undefined;
-  /** Undefined: it runs until it is told to end. */
+  /** Undefined where the pod runs until SIGTERM. */
   readonly ends: { readonly afterMs: number; readonly code: number } | undefined;
-  /** Undefined: SIGTERM does nothing. */
+  /** Undefined where the pod ignores SIGTERM. */
   readonly termMs: number | undefined;
   readonly imageMissing: boolean;
 };
 
-/** One session as it is drawn, in full: what it does, when it is submitted, what its user does to it. */
+/** One drawn session: its behaviour, its submission, and the actions of its user. */
 export type Shape = {
   readonly name: string;
   readonly intent: Intent;
   /** After the start of the run. */
   readonly submitAtMs: number;
-  /** The user, impatient, sends the same submission twice at once. */
+  /** The user sends the same submission twice concurrently. */
   readonly submitTwice: boolean;
   readonly priority: number;
   readonly pods: readonly PodShape[];
-  /** 0: the service's default. */
+  /** 0 for the default of the service. */
   readonly timeoutMs: number;
   readonly queueTimeoutMs: number;
   readonly cancel: { readonly phase: Phase; readonly afterMs: number } | undefined;
@@ -50,7 +50,7 @@ export type Shape = {
 
 export type ShapePolicy = {
   readonly sessions: number;
-  /** All are submitted within this time. */
+  /** Submissions are drawn within this window. */
   readonly windowMs: number;
   readonly pools: Readonly<Record<string, number>>;
 };
@@ -71,12 +71,12 @@ const WEIGHTS: Readonly<Record<Intent, number>> = {
   "pool-too-small": 4,
 };
 
-/** The sessions of one run. The same seed and policy give the same sessions. */
+/** Plans the sessions of one run. The same seed and policy give the same sessions. */
 export function planShapes(seed: number, policy: ShapePolicy): Shape[] {
   const random = randomFrom(seed, "shapes");
   return Array.from({ length: policy.sessions }, (_, index) => {
     const name = `s${String(index + 1).padStart(3, "0")}`;
-    // The first one passes through every phase, so that there is one that does.
+    // The first session passes through every phase, so that at least one does.
     if (index === 0) return planShape(random, { name, intent: "good", cancel: undefined }, policy);
     return planShape(random, { name, intent: random.weighted(WEIGHTS), cancel: planCancel(random) }, policy);
   });
@@ -101,7 +101,7 @@ function planShape(
     submitAtMs: random.integer(0, policy.windowMs),
     submitTwice: random.chance(0.1),
     priority: random.chance(0.1) ? random.integer(1, 3) : 0,
-    pods: spoil(random, intent, [...workers, endless ? { ...driver, ends: undefined } : driver], policy),
+    pods: applyIntent(random, intent, [...workers, endless ? { ...driver, ends: undefined } : driver], policy),
     timeoutMs: intent === "never-ready" || intent === "time-limit" ? random.integer(1000, 3000) : 0,
     queueTimeoutMs: intent === "queue-limit" ? random.integer(1000, 4000) : 0,
     cancel,
@@ -110,7 +110,7 @@ function planShape(
 
 function planWorker(random: Random, index: number): PodShape {
   const kind = index === 0 || random.chance(0.4) ? "server" : "client";
-  // One that ends well before the driver does is ignored.
+  // A worker that succeeds before the driver ends is ignored.
   const ends = random.chance(0.1) ? { afterMs: random.integer(0, 1500), code: 0 } : undefined;
   return { name: `${kind}-${index}`, kind, pool: WORKERS, ...planTimes(random), ends, imageMissing: false };
 }
@@ -136,8 +136,8 @@ function planTimes(random: Random): Pick<PodShape, "startMs" | "readyMs" | "term
   };
 }
 
-/** Makes the trouble that the intent names, in a pod that is drawn. */
-function spoil(random: Random, intent: Intent, pods: readonly PodShape[], policy: ShapePolicy): PodShape[] {
+/** Applies the failure of the intent to a random pod. */
+function applyIntent(random: Random, intent: Intent, pods: readonly PodShape[], policy: ShapePolicy): PodShape[] {
   const worker = random.integer(0, pods.length - 2);
   const any = random.integer(0, pods.length - 1);
   const change = (at: number, changes: Partial<PodShape>): PodShape[] =>

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { randomFrom } from "./random.ts";
 
 describe("randomFrom", () => {
-  it("draws alike for the same seed and purpose, and not alike for another purpose", () => {
+  it("repeats its draws for the same seed and purpose, and draws others for another purpose", () => {
     const draws = (seed: number, purpose: string): number[] => {
       const random = randomFrom(seed, purpose);
       return Array.from({ length: 20 }, () => random.integer(0, 1000));
@@ -12,13 +12,13 @@ describe("randomFrom", () => {
     expect(draws(1, "a")).not.toEqual(draws(1, "b"));
   });
 
-  it("stays between the ends and reaches both", () => {
+  it("draws from the whole range, including both ends", () => {
     const random = randomFrom(1, "ends");
     const drawn = new Set(Array.from({ length: 200 }, () => random.integer(3, 6)));
     expect(drawn).toEqual(new Set([3, 4, 5, 6]));
   });
 
-  it("shuffles without losing anything", () => {
+  it("shuffles without losing an item", () => {
     fc.assert(
       fc.property(fc.integer(), fc.array(fc.integer()), (seed, items) => {
         const byValue = (a: number, b: number): number => a - b;
@@ -27,7 +27,7 @@ describe("randomFrom", () => {
     );
   });
 
-  it("draws a key as often as its weight says, and never one without weight", () => {
+  it("draws keys in proportion to their weights, and never a key with weight 0", () => {
     const random = randomFrom(1, "weights");
     const drawn = Array.from({ length: 3000 }, () => random.weighted({ often: 2, seldom: 1, never: 0 }));
     const often = drawn.filter((key) => key === "often").length;

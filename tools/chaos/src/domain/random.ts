@@ -1,16 +1,16 @@
-/** Draws that depend on the seed and their order alone. */
+/** Draws that depend only on the seed and their order. */
 export type Random = {
-  /** A whole number, both ends included. */
+  /** A whole number between both ends, inclusive. */
   readonly integer: (min: number, max: number) => number;
   readonly chance: (share: number) => boolean;
-  /** One of a list that is not empty. */
+  /** A random item. */
   readonly pick: <Item>(items: readonly [Item, ...Item[]]) => Item;
-  /** One of the keys, as often as its weight says. */
+  /** A random key, in proportion to its weight. */
   readonly weighted: <Key extends string>(weights: Readonly<Record<Key, number>>) => Key;
   readonly shuffle: <Item>(items: readonly Item[]) => Item[];
 };
 
-/** A source of its own for each purpose, so that one more draw for the one changes nothing for the other. */
+/** Returns an independent source for each purpose: another draw for one purpose does not change the draws of another. */
 export function randomFrom(seed: number, purpose: string): Random {
   let state = hash(`${seed}/${purpose}`);
   const next = (): number => {
@@ -50,7 +50,7 @@ function hash(text: string): number {
   return mix(value >>> 0);
 }
 
-/** Neighbouring numbers come out unlike each other. */
+/** Hashes the bits, so that neighbouring numbers give unrelated results. */
 function mix(value: number): number {
   let mixed = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);

@@ -30,12 +30,12 @@ import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
-/** Lets a test plant a defect. */
+/** Plants a defect for a test. */
 export type TamperEngine = (ops: EngineOps) => EngineOps;
-/** Looks on at what the engine of one process does. */
+/** Observes the calls of one process's engine. */
 export type WatchWorkload = (process: string, workload: Workload) => Workload;
 
-/** Pauses are short, so that what a fault has held up goes on soon after it. */
+/** Pauses are short, so that work continues soon after a fault. */
 export const ENGINE = readConfig({
   PROVISION_KEY: "11".repeat(32),
   PROVISION_CAPACITY_CRU: "6",
@@ -53,7 +53,7 @@ type Watched = { readonly tamper: TamperEngine; readonly watch: WatchWorkload };
 
 const nowNs = (): bigint => nsFromMs(Date.now());
 
-/** The service as its own composition has it, with the world's simulated parts behind its ports. */
+/** Runs the service, composed as in its main, with simulated adapters. */
 export async function runProvisionEngine(world: World, replica: Replica, watched: Watched): Promise<void> {
   const { process, gone, stop, bus } = replica;
   const logger = traceLogger(world, process);
@@ -69,7 +69,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     verify: verifySignature,
     digest,
     key: ENGINE_SIGNER.userId,
-    // The one key that all runs have.
+    // All runs share one key.
     unopened: () => 0,
     policy: ENGINE.order,
     quota: ENGINE.quota,
@@ -79,7 +79,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     capacity: ENGINE.capacity,
     asking: explainCalls(bus),
     cleaner,
-    // Nobody tries an order out here.
+    // Users send no dry runs here.
     foresee: () => Promise.resolve(""),
   };
   await using grants = await openGrants(bus);
@@ -142,7 +142,7 @@ function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] 
   };
 }
 
-/** Whatever of it fails ends all of it. */
+/** Runs the engine and the cleaner; a failure of one stops both. */
 async function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise<void> {
   const stop = new AbortController();
   const signal = AbortSignal.any([leadership.signal, stop.signal]);
@@ -167,7 +167,7 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
       census: async () => ({ records: (await records.list()).length, bucketCreatedMs: world.startMs }),
       policy: { engine: ENGINE.order.engine, ...ENGINE.cleanup },
       report: {
-        step: ({ kind: what, object }) => logger.info({ lease: object.lease?.id, do: what }, "left behind"),
+        step: ({ kind, object }) => logger.info({ lease: object.lease?.id, do: kind }, "left behind"),
         brake: (brake) => {
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
         },

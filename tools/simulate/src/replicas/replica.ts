@@ -10,17 +10,17 @@ export type Role = "session-controller" | "reservation-manager" | "watcher" | "p
 export type Replica = {
   readonly role: Role;
   readonly process: Process;
-  /** An orderly stop, as SIGTERM asks for. */
+  /** Requests an orderly stop, like SIGTERM. */
   readonly stop: AbortController;
-  /** Aborted when the process is dead: its connections are closed by then. */
+  /** Aborted when the process is dead; its connections are closed then. */
   readonly gone: AbortController;
   readonly bus: Bus;
 };
 
-/** What a service does while it runs; settles after an orderly stop. */
+/** The main function of a service; settles after an orderly stop. */
 export type Main = (world: World, replica: Replica) => Promise<void>;
 
-/** Starts a process. What it throws that is not explained by its end is a defect. */
+/** Starts a process. An error or an end without a stop is a defect. */
 function startReplica(world: World, role: Role, name: string, main: Main): Replica {
   const clockOffsetMs = drawClockOffsetMs(world.clocks);
   const process: Process = { name, alive: true, frozenUntilMs: 0, clockOffsetMs };
@@ -33,7 +33,7 @@ function startReplica(world: World, role: Role, name: string, main: Main): Repli
         if (!process.alive) return;
         world.trace.note(name, "has ended");
         endReplica(world, replica);
-        if (!replica.stop.signal.aborted) world.defects.push(`${name} has ended though nobody stopped it`);
+        if (!replica.stop.signal.aborted) world.defects.push(`${name} has ended without a stop`);
       },
       (error: unknown) => {
         if (!process.alive) return;
@@ -46,7 +46,7 @@ function startReplica(world: World, role: Role, name: string, main: Main): Repli
   return replica;
 }
 
-/** Kills the process: nothing of it goes on, and its connections close. */
+/** Kills the process: its code stops, and its connections close. */
 export function endReplica(world: World, { process, gone }: Replica): void {
   process.alive = false;
   world.time.as(undefined, () => gone.abort());
@@ -54,12 +54,12 @@ export function endReplica(world: World, { process, gone }: Replica): void {
     for (const watch of bucket.watches) if (watch.process === process) bucket.watches.delete(watch);
 }
 
-/** Starts replicas of these services, each under a name of its own. */
+/** Returns a function that starts replicas of these services, each under a new name. */
 export function makeStarter(world: World, mains: Readonly<Partial<Record<Role, Main>>>): (role: Role) => Replica {
   const counts = new Map<Role, number>();
   return (role) => {
     const main = mains[role];
-    if (main === undefined) throw new Error(`nobody starts a ${role} here`);
+    if (main === undefined) throw new Error(`the simulation has no ${role}`);
     const count = (counts.get(role) ?? 0) + 1;
     counts.set(role, count);
     return startReplica(world, role, `${role}-${count}`, main);

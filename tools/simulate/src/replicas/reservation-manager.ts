@@ -18,7 +18,7 @@ import { openBucketView } from "./views.ts";
 const RETRY_MS = 500;
 const CONFIG = readConfig({});
 
-/** Lets a test plant a defect. */
+/** Plants a defect for a test. */
 export type TamperNodes = (nodes: NodeView) => NodeView;
 
 export const NODES_FRESH_MS = CONFIG.nodesFreshMs;
@@ -55,7 +55,7 @@ async function keepLedger(
         log,
         nodes: nodes.list,
         allNodesKnown: nodes.areAllKnown,
-        // No pool is scaled here.
+        // No pool is elastic here.
         scalings: () => [],
         now: Date.now,
         announce: announcer.announce,

@@ -37,17 +37,17 @@ import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
-/** What users may ask this replica for, once it is ready. */
-export type Desks = Map<Replica, RequestDeps>;
+/** The request handlers of each ready replica. */
+export type RequestTargets = Map<Replica, RequestDeps>;
 
-/** Lets a test plant a defect. */
+/** Plants a defect for a test. */
 export type Tamper = (deps: LeadDeps["sessions"]) => LeadDeps["sessions"];
 
-/** Sessions that may hold machines at once; machines are scarcer. */
-const EXECUTORS = 12;
-export const CONFIG = readConfig({ SESSION_EXECUTORS: String(EXECUTORS) });
+/** Maximum number of sessions that hold machines; the machines run out first. */
+const MAX_EXECUTORS = 12;
+export const CONFIG = readConfig({ SESSION_EXECUTORS: String(MAX_EXECUTORS) });
 
-/** What the parts of one replica share. */
+/** The shared parts of one replica. */
 type Parts = {
   readonly world: World;
   readonly replica: Replica;
@@ -67,8 +67,13 @@ type Parts = {
 
 type Index = View<SessionDigest & Occupant>;
 
-/** The service as its own composition has it, with the world's simulated parts behind its ports. */
-export async function runController(world: World, replica: Replica, desks: Desks, tamper: Tamper): Promise<void> {
+/** Runs the service, composed as in its main, with simulated adapters. */
+export async function runController(
+  world: World,
+  replica: Replica,
+  targets: RequestTargets,
+  tamper: Tamper,
+): Promise<void> {
   const { process, gone, stop, bus } = replica;
   const parts = await openParts(world, replica);
   let led: Led | undefined;
@@ -82,8 +87,8 @@ export async function runController(world: World, replica: Replica, desks: Desks
       led = now;
     },
   };
-  desks.set(replica, requestDeps(parts));
-  for (const { signal } of [gone, stop]) signal.addEventListener("abort", () => desks.delete(replica));
+  targets.set(replica, requestDeps(parts));
+  for (const { signal } of [gone, stop]) signal.addEventListener("abort", () => targets.delete(replica));
   const election = { ...world, lock: world.sessionLock, ttlMs: CONFIG.lockTtlMs };
   const logger: Logger = {
     ...parts.logger,
@@ -207,7 +212,7 @@ function requestDeps(parts: Parts): RequestDeps {
     modify: (name, decide) => records.modify(name, decide),
     occupancy: occupancyOf(index),
     explain: (record) => explainWaiting(reservations, record),
-    askMachines: notAsked,
+    askMachines: noMachines,
     announce: (record, from) => announceEvents(replica.bus, record, from),
     finished: () => undefined,
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
@@ -220,13 +225,13 @@ function requestDeps(parts: Parts): RequestDeps {
   };
 }
 
-/** Nobody reads logs here. */
+/** Users read no logs here. */
 function noLog(): Promise<never> {
   return throwFault({ code: "not_found", kind: "log", id: "" });
 }
 
-/** Nobody asks for explanations here. */
-function notAsked(): Promise<never> {
+/** Users request no explanations here. */
+function noMachines(): Promise<never> {
   return throwFault({ code: "internal", operation: "askMachines" });
 }
 

@@ -2,7 +2,7 @@ import { openView, type Bucket, type Codec, type View } from "@muster/store";
 import { simBucket, type BucketWorld } from "../sim-bucket.ts";
 import type { World } from "../world.ts";
 
-/** A bucket of the world, and the calling process's view of it. */
+/** Opens a bucket of the world, and a view of it for the calling process. */
 export async function openBucketView<Value, Input = Value>(
   world: World,
   bucketWorld: BucketWorld,

@@ -13,7 +13,7 @@ import { simInformer } from "../sim-informer.ts";
 import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 
-/** Informers that faults can interrupt, by the process that has them. */
+/** Informers that faults can interrupt, by replica. */
 export type Interruptible = Map<Replica, { interrupt(): void }[]>;
 
 export async function runWatcher(world: World, replica: Replica, informers: Interruptible): Promise<void> {
@@ -26,19 +26,19 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
   const pods = simInformer(follow, "pods", watchedPod);
   const nodes = simInformer(follow, "nodes", watchedNode);
   informers.set(replica, [pods, nodes]);
-  const podsTold = await openBucketView(world, world.podStates, podCodec, gone.signal);
-  const nodesTold = await openBucketView(world, world.nodeStates, nodeRecordCodec, gone.signal);
+  const podBucket = await openBucketView(world, world.podStates, podCodec, gone.signal);
+  const nodeBucket = await openBucketView(world, world.nodeStates, nodeRecordCodec, gone.signal);
   const failed = (_error: unknown, { key }: { readonly key: string }): void => logger.warn({ key }, "writing failed");
-  const podSide = publication(podsTold.bucket, podsTold.view, failed);
-  const { nodes: nodeSide, mark: markSide } = nodesPublication(nodesTold.bucket, nodesTold.view, failed);
+  const podSide = publication(podBucket.bucket, podBucket.view, failed);
+  const { nodes: nodeSide, mark: markSide } = nodesPublication(nodeBucket.bucket, nodeBucket.view, failed);
   const observer = makeObserver({
     pods,
     nodes,
     podSide,
     nodeSide,
     markSide,
-    podView: podsTold.view,
-    nodeView: nodesTold.view,
+    podView: podBucket.view,
+    nodeView: nodeBucket.view,
     now: Date.now,
   });
   observer.onChange(wakeup.ring);

@@ -6,16 +6,16 @@ import { installDefinitions, installLeaseRole } from "../../definitions.ts";
 import { ELASTIC, POOLS, publishCloud } from "../../elastic.ts";
 
 type Config = {
-  /** Everything of the cluster; it goes on with what it finds there. */
+  /** All state of the cluster; a restart continues with it. */
   readonly directory: string;
-  /** What others need to use it: the kubeconfig, and the file of pools and token of the small cloud. */
+  /** What clients need: the kubeconfig, the pools file, and the token of the small cloud. */
   readonly access: string;
   readonly host: string;
   readonly port: number;
   readonly cloudPort: number;
-  /** A copy of deploy/: definitions of jobs, and the role that leases need. */
+  /** A copy of deploy/: the resource definitions, and the role that leases need. */
   readonly manifests: string;
-  /** Where the commands of pods are looked for. */
+  /** PATH for the commands of pods. */
   readonly path: string;
 };
 
@@ -46,7 +46,7 @@ await runService<Config>({
       kubeconfig: join(access, "kubeconfig"),
       pools: Object.entries(POOLS).map(([name, nodes]) => ({ name, nodes })),
       machines: { ...ELASTIC.machines, port: config.cloudPort },
-      onError: (error, doing) => logger.warn({ err: error, doing }, "a part of the cluster tries again"),
+      onError: (error, doing) => logger.warn({ err: error, doing }, "a part of the cluster retries"),
     });
     const own = cluster.server.kubeconfig;
     await installDefinitions(own, join(manifests, "crds"), signal);

@@ -14,9 +14,11 @@ describe("planCertificates", () => {
     server = await makeCertificate(authority, NOW);
   });
   const planned = (found: Partial<Kept>, days = 0): string[] =>
-    planCertificates({ authority, server, ...found }, NOW + days * DAY_MS).map((step) => `${step.do}: ${step.because}`);
+    planCertificates({ authority, server, ...found }, NOW + days * DAY_MS).map(
+      (step) => `${step.kind}: ${step.because}`,
+    );
 
-  it("makes both at the first time, and nothing while both are good", () => {
+  it("creates both the first time, and nothing while both are valid", () => {
     expect(planned({ authority: undefined, server: undefined })).toEqual([
       "make-authority: missing",
       "make-certificate: missing",
@@ -25,12 +27,12 @@ describe("planCertificates", () => {
     expect(planned({}, 334)).toEqual([]);
   });
 
-  it("renews a certificate in its last 30 days, below the authority that is there", () => {
+  it("renews a certificate in its last 30 days, signed by the existing authority", () => {
     expect(planned({}, 336)).toEqual(["make-certificate: ends-soon"]);
     expect(planned({}, 1000)).toEqual(["make-certificate: ends-soon"]);
   });
 
-  it("renews an authority while it lives longer than what it signs", async () => {
+  it("renews an authority while it outlives the certificates that it signs", async () => {
     const days = 10 * 365 - 366 + 1;
     const late = await makeCertificate(authority, NOW + (days - 10) * DAY_MS);
     expect(planned({ server: late }, days - 2)).toEqual([]);
@@ -41,15 +43,15 @@ describe("planCertificates", () => {
   });
 
   it.each<[string, () => Partial<Kept>, string[]]>([
-    ["one that has signed itself", () => ({ server: another }), ["make-certificate: of-another-authority"]],
-    ["one of another authority", () => ({ authority: another }), ["make-certificate: of-another-authority"]],
+    ["a self-signed certificate", () => ({ server: another }), ["make-certificate: of-another-authority"]],
+    ["a certificate of another authority", () => ({ authority: another }), ["make-certificate: of-another-authority"]],
     [
-      "a key of another certificate",
+      "the key of another certificate",
       () => ({ server: { ...server, key: another.key } }),
       ["make-certificate: unreadable"],
     ],
     [
-      "half a certificate",
+      "a truncated certificate",
       () => ({ server: { ...server, cert: server.cert.slice(0, 99) } }),
       ["make-certificate: unreadable"],
     ],
@@ -59,15 +61,15 @@ describe("planCertificates", () => {
       ["make-authority: unreadable", "make-certificate: of-another-authority"],
     ],
     [
-      "an authority that is gone",
+      "a missing authority",
       () => ({ authority: undefined }),
       ["make-authority: missing", "make-certificate: of-another-authority"],
     ],
-  ])("does not go on with %s", (_, found, wanted) => {
-    expect(planned(found())).toEqual(wanted);
+  ])("does not continue with %s", (_, found, expected) => {
+    expect(planned(found())).toEqual(expected);
   });
 
-  it("makes a certificate for the names of NATS, good at once and never longer than its authority", () => {
+  it("makes a certificate for the names of NATS that is valid immediately and never outlives its authority", () => {
     const made = new X509Certificate(server.cert);
     expect(made.subjectAltName).toBe("DNS:nats, DNS:localhost, IP Address:127.0.0.1");
     expect(made.ca).toBe(false);

@@ -4,41 +4,41 @@ import { generate } from "selfsigned";
 const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 10 * 365;
 const CERTIFICATE_DAYS = 365;
-/** An authority ends after every certificate that it has signed. */
+/** An authority outlives every certificate that it has signed. */
 const AUTHORITY_LEFT_MS = (CERTIFICATE_DAYS + 1) * DAY_MS;
 const CERTIFICATE_LEFT_MS = 30 * DAY_MS;
 
-/** Texts in PEM form. */
+/** Both in PEM form. */
 export type Certificate = { readonly cert: string; readonly key: string };
 
-/** What is kept; undefined: it was never made. */
+/** The stored certificates; undefined where none was made. */
 export type Kept = { readonly authority: Certificate | undefined; readonly server: Certificate | undefined };
 
 export type CertificateStep = {
-  readonly do: "make-authority" | "make-certificate";
+  readonly kind: "make-authority" | "make-certificate";
   readonly because: "missing" | "unreadable" | "ends-soon" | "of-another-authority";
 };
 
-/** What has to be made anew, in this order. A certificate that is renewed is trusted by whoever trusts the authority, which stays. */
+/** Returns the certificates to create, in this order. Clients that trust the authority also trust a renewed certificate, because the authority stays. */
 export function planCertificates({ authority, server }: Kept, nowMs: number): readonly CertificateStep[] {
-  const signer = look(authority, nowMs + AUTHORITY_LEFT_MS);
-  const own = look(server, nowMs + CERTIFICATE_LEFT_MS);
+  const signer = check(authority, nowMs + AUTHORITY_LEFT_MS);
+  const own = check(server, nowMs + CERTIFICATE_LEFT_MS);
   if (typeof signer === "string")
     return [
-      { do: "make-authority", because: signer },
-      { do: "make-certificate", because: typeof own === "string" ? own : "of-another-authority" },
+      { kind: "make-authority", because: signer },
+      { kind: "make-certificate", because: typeof own === "string" ? own : "of-another-authority" },
     ];
-  if (typeof own === "string") return [{ do: "make-certificate", because: own }];
-  const isIts = own.checkIssued(signer) && own.verify(signer.publicKey);
-  return isIts ? [] : [{ do: "make-certificate", because: "of-another-authority" }];
+  if (typeof own === "string") return [{ kind: "make-certificate", because: own }];
+  const isSigned = own.checkIssued(signer) && own.verify(signer.publicKey);
+  return isSigned ? [] : [{ kind: "make-certificate", because: "of-another-authority" }];
 }
 
-/** What is wrong with it; or itself, when it is good until then. */
-function look(found: Certificate | undefined, untilMs: number): X509Certificate | CertificateStep["because"] {
+/** Returns the certificate when it is valid until then, or the reason why it is not. */
+function check(found: Certificate | undefined, untilMs: number): X509Certificate | CertificateStep["because"] {
   if (found === undefined) return "missing";
   try {
     const certificate = new X509Certificate(found.cert);
-    // Whoever was killed between the two has left those of two pairs.
+    // A process that was killed between the two writes leaves the key of one pair and the certificate of another.
     if (!certificate.checkPrivateKey(createPrivateKey(found.key))) return "unreadable";
     return Date.parse(certificate.validTo) > untilMs ? certificate : "ends-soon";
   } catch {
@@ -48,7 +48,7 @@ function look(found: Certificate | undefined, untilMs: number): X509Certificate 
 
 const CURVE = { keyType: "ec", curve: "P-256", algorithm: "sha256" } as const;
 
-/** Signs the certificate of NATS, and nothing else. */
+/** Makes the authority, which signs only the certificate of NATS. */
 export async function makeAuthority(nowMs: number): Promise<Certificate> {
   const made = await generate([{ name: "commonName", value: "muster authority" }], {
     ...CURVE,
@@ -62,7 +62,7 @@ export async function makeAuthority(nowMs: number): Promise<Certificate> {
   return { cert: made.cert, key: made.private };
 }
 
-/** For NATS, under the names that containers and this machine know it by. */
+/** Makes the certificate of NATS for the names that containers and this machine use. */
 export async function makeCertificate(authority: Certificate, nowMs: number): Promise<Certificate> {
   const made = await generate([{ name: "commonName", value: "nats" }], {
     ...CURVE,

@@ -1,12 +1,12 @@
 import { open, readFile, rename, rm } from "node:fs/promises";
 
-/** Who may read a file. */
+/** The owner of a file. */
 export type Owner = { readonly uid: number; readonly gid: number };
 
-/** Writes a file that its owner alone can read: beside its place, to the disk, and then there, so that nobody ever finds a part of it. */
+/** Writes a file that only its owner can read. The content is synced to a temporary file, which is then renamed: no reader sees a partial file. */
 export async function put(file: string, content: string | Uint8Array, owner?: Owner): Promise<void> {
   const beside = `${file}.new`;
-  // Left by one that was killed.
+  // A killed process may have left it.
   await rm(beside, { force: true });
   {
     await using handle = await open(beside, "wx", 0o600);
@@ -17,7 +17,7 @@ export async function put(file: string, content: string | Uint8Array, owner?: Ow
   await rename(beside, file);
 }
 
-/** What the file holds, which is made at the first time, and again where it is empty. */
+/** Returns the content of the file; creates it where the file is missing or empty. */
 export async function keep(file: string, make: () => string): Promise<string> {
   const found = await readText(file);
   if (found !== undefined && found.trim() !== "") return found.trim();
@@ -26,7 +26,7 @@ export async function keep(file: string, make: () => string): Promise<string> {
   return made;
 }
 
-/** undefined: there is no such file. */
+/** Returns undefined where the file is missing. */
 export async function readText(file: string): Promise<string | undefined> {
   return await readFile(file, "utf8").catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;

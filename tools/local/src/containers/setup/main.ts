@@ -1,7 +1,7 @@
 /**
- * What docker-compose.yml needs before anything starts, made once and kept in its volumes: a key for each user of NATS, the configuration of the server that
- * knows them, its certificate, and a key for the results of leases. Each service is given its own key and no other; the command line finds its own in a folder of
- * the clone. Runs as root, to give each file to whoever reads it.
+ * Makes what docker-compose.yml needs before anything starts, once, and keeps it in its volumes: a key for each NATS user, the configuration of the server with
+ * these users, its certificate, and a key for the results of leases. Each service gets only its own key; the command line finds its key in a folder of the
+ * clone. Runs as root, so that each file can belong to its reader.
  */
 import { readEnv } from "@muster/service";
 import { prepare } from "./prepare.ts";
@@ -12,9 +12,9 @@ const config = readEnv(process.env, (read) => ({
   kubeconfigs: read.optional("SETUP_KUBECONFIGS"),
 }));
 
-// The user that all images run as.
+// All images run as this user.
 const service = { uid: 1000, gid: 1000 };
 const steps = await prepare({ root: "/setup", service, ...config, nowMs: Date.now() });
-for (const step of steps) console.log(`${step.do}: ${step.because}`);
+for (const step of steps) console.log(`${step.kind}: ${step.because}`);
 if (steps.length > 0)
-  console.log("a NATS that runs has the certificate from before until: docker compose kill --signal SIGHUP nats");
+  console.log("a running NATS keeps the old certificate until: docker compose kill --signal SIGHUP nats");

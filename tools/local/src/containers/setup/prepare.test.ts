@@ -29,8 +29,8 @@ async function everything(): Promise<ReadonlyMap<string, string>> {
   return new Map(await Promise.all(files.map(async (file) => [file, await readFile(file, "utf8")] as const)));
 }
 
-/** NATS would let in everybody who is to come in, and be trusted by them. */
-async function expectWhole(): Promise<void> {
+/** NATS accepts the key of each client, and each client trusts the certificate of NATS. */
+async function expectComplete(): Promise<void> {
   const users = await read("nats/users.conf");
   for (const service of SERVICES) {
     expect(users).toContain(`nkey: ${publicKeyOf((await read(`keys/${service}/nats.nk`)).trim())}`);
@@ -49,9 +49,9 @@ async function expectWhole(): Promise<void> {
   });
 }
 
-it("gives each its own key and no other, readable by its owner alone", async () => {
+it("gives each service only its own key, readable by its owner only", async () => {
   await prepare(setup);
-  await expectWhole();
+  await expectComplete();
   expect(await readdir(join(root, "keys"))).toEqual(SERVICES.toSorted());
   expect(await readdir(join(root, "keys/watcher"))).toEqual(["ca.crt", "nats.nk"]);
   expect(await readdir(join(root, "keys/provision-engine"))).toEqual(["ca.crt", "engine.key", "nats.nk"]);
@@ -74,9 +74,9 @@ it("changes nothing the second time, and trusts the same authority after a renew
   expect(await prepare({ ...setup, nowMs: NOW + 300 * DAY_MS })).toEqual([]);
   expect(await everything()).toEqual(before);
   expect(await prepare({ ...setup, nowMs: NOW + 340 * DAY_MS })).toEqual([
-    { do: "make-certificate", because: "ends-soon" },
+    { kind: "make-certificate", because: "ends-soon" },
   ]);
-  await expectWhole();
+  await expectComplete();
   const after = await everything();
   const changed = [...after.keys()].filter((file) => after.get(file) !== before.get(file));
   expect(changed.map((file) => file.slice(root.length + 1)).toSorted()).toEqual([
@@ -87,23 +87,23 @@ it("changes nothing the second time, and trusts the same authority after a renew
   ]);
 });
 
-it("makes whole what a kill has left: any file that is missing, empty, or half written beside its place", async () => {
+it("completes what a killed run has left: any file that is missing, empty, or half written under its temporary name", async () => {
   await prepare(setup);
   const files = [...(await everything()).keys()].filter((file) => !file.endsWith("compose.yml"));
-  // One user is as another.
+  // One user stands for all.
   for (const file of files.filter((each) => !each.includes("kept/nkeys/") || each.endsWith("/watcher"))) {
     await rm(file);
     await writeFile(`${file}.new`, "half");
     await prepare(setup);
-    await expectWhole();
+    await expectComplete();
     await truncate(file);
     await prepare(setup);
-    await expectWhole();
+    await expectComplete();
   }
   expect([...(await everything()).keys()].toSorted()).toEqual([...files, join(root, "compose.yml")].toSorted());
 });
 
-it("leaves no kubeconfig of the embedded cluster where a cluster of the user's is used", async () => {
+it("writes no kubeconfig of the embedded cluster where the user's cluster is used", async () => {
   await prepare(setup);
   const kubeconfigs = join(root, "theirs");
   await mkdir(kubeconfigs);
@@ -113,11 +113,11 @@ it("leaves no kubeconfig of the embedded cluster where a cluster of the user's i
   expect(await read("keys/watcher/kubeconfig")).toBe("theirs");
 });
 
-it("says which file holds no seed, and not what it holds", async () => {
+it("names the file that holds no seed, and does not show its content", async () => {
   await prepare(setup);
   const file = join(root, "kept/nkeys/watcher");
   await writeFile(file, "SUNKNOWN");
-  const told = prepare(setup);
-  await expect(told).rejects.toThrow(`${file} holds no seed of an nkey: without the file a new one is made`);
-  await expect(told).rejects.not.toThrow(/SUNKNOWN/);
+  const failed = prepare(setup);
+  await expect(failed).rejects.toThrow(`${file} holds no seed of an nkey: remove the file to create a new one`);
+  await expect(failed).rejects.not.toThrow(/SUNKNOWN/);
 });

@@ -13,26 +13,26 @@ import {
 } from "./certificates.ts";
 import { keep, type Owner, put, readText } from "./files.ts";
 
-const ENDING = ".kubeconfig";
+const SUFFIX = ".kubeconfig";
 
 export type Setup = {
-  /** Holds a folder for each volume of the container. */
+  /** Has a folder for each volume of the container. */
   readonly root: string;
-  /** The user that all other containers run as. */
+  /** All other containers run as this user. */
   readonly service: Owner;
-  /** Where the command line finds NATS on this machine. */
+  /** Port of NATS on this machine, for the command line. */
   readonly natsPort: number;
-  /** Where kubectl finds the embedded cluster on this machine. */
+  /** Port of the embedded cluster on this machine, for kubectl. */
   readonly kubernetesPort: number;
-  /** Folder with a `<service>.kubeconfig` for each that has to do with a cluster of the user's, which is used instead. */
+  /** Folder with a `<service>.kubeconfig` for each service that uses the user's cluster; default: the embedded cluster. */
   readonly kubeconfigs?: string | undefined;
   readonly nowMs: number;
 };
 
-/** Makes what is missing, and gives each its own; may be killed anywhere and run again. Returns what was made of certificates. */
+/** Makes what is missing, and copies to each service its own files. A killed run can be repeated. Returns the certificates that it made. */
 export async function prepare(setup: Setup): Promise<readonly CertificateStep[]> {
   const { root, service } = setup;
-  // The one place where everything is kept; what stands elsewhere is a copy.
+  // The originals are here; all other files are copies.
   const kept = join(root, "kept");
   await mkdir(join(kept, "nkeys"), { recursive: true, mode: 0o700 });
   const { authority, server, steps } = await keepCertificates(kept, setup.nowMs);
@@ -48,35 +48,35 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
 
   for (const [user, { seed }] of nkeys) {
     const directory = join(root, "keys", user);
-    // The others are no containers.
-    if (!(await isThere(directory))) continue;
+    // The other users are not containers.
+    if (!(await exists(directory))) continue;
     await put(join(directory, "nats.nk"), `${seed}\n`, service);
     await put(join(directory, "ca.crt"), authority.cert, service);
   }
   await put(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
   for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
-  if (setup.kubeconfigs !== undefined) await giveAccess(setup, setup.kubeconfigs);
+  if (setup.kubeconfigs !== undefined) await copyKubeconfigs(setup, setup.kubeconfigs);
   const seedOf = (user: NatsUserName): string => nkeys.get(user)?.seed ?? "";
   await prepareKubectl(setup);
   await prepareClient(setup, { cli: seedOf("cli"), backup: seedOf("backup") }, authority.cert);
   return steps;
 }
 
-/** To each service its own: what one of them may do in the cluster is nobody else's. */
-async function giveAccess({ root, service }: Setup, from: string): Promise<void> {
-  const names = (await readdir(from).catch((): string[] => [])).filter((name) => name.endsWith(ENDING));
+/** Copies to each service its own kubeconfig only: no service gets the rights of another. */
+async function copyKubeconfigs({ root, service }: Setup, from: string): Promise<void> {
+  const names = (await readdir(from).catch((): string[] => [])).filter((name) => name.endsWith(SUFFIX));
   if (names.length === 0)
-    throw new Error(`${from} has no <service>${ENDING}: npm run compose-cluster -- KUBECONFIG writes them`);
+    throw new Error(`${from} has no <service>${SUFFIX}; \`npm run compose-cluster -- KUBECONFIG\` writes them`);
   for (const name of names) {
-    const directory = join(root, "keys", name.slice(0, -ENDING.length));
-    if (await isThere(directory)) await put(join(directory, "kubeconfig"), await readFile(join(from, name)), service);
+    const directory = join(root, "keys", name.slice(0, -SUFFIX.length));
+    if (await exists(directory)) await put(join(directory, "kubeconfig"), await readFile(join(from, name)), service);
   }
 }
 
-/** A kubeconfig for whoever owns the clone. Made here, for no other container may write where the keys of the command line are. */
+/** Writes a kubeconfig for the owner of the clone. Only this container may write into the folder with the keys of the command line. */
 async function prepareKubectl({ root, service, kubernetesPort, kubeconfigs, nowMs }: Setup): Promise<void> {
   const file = join(root, "client/kubeconfig");
-  // They have one, and this would be of a cluster that does not run.
+  // The user has one, and the embedded cluster does not run.
   if (kubeconfigs !== undefined) {
     await rm(file, { force: true });
     return;
@@ -86,16 +86,16 @@ async function prepareKubectl({ root, service, kubernetesPort, kubeconfigs, nowM
   await put(file, access.kubeconfig, await clientOf(root));
 }
 
-/** Whoever has cloned the repository. */
+/** The user who owns the clone. */
 async function clientOf(root: string): Promise<Owner> {
   const { uid, gid } = await stat(join(root, "compose.yml"));
   return { uid, gid };
 }
 
-/** Of the users that somebody at the command line is. */
+/** Seeds of the NATS users of the command line. */
 type ClientSeeds = { readonly cli: string; readonly backup: string };
 
-/** The folder of the command line belongs to whoever has cloned the repository, not to whoever runs the engine. */
+/** Fills the folder of the command line. It belongs to the owner of the clone, not to the user of the container engine. */
 async function prepareClient({ root, natsPort }: Setup, seeds: ClientSeeds, ca: string): Promise<void> {
   const client = join(root, "client");
   const { uid, gid } = await clientOf(root);
@@ -119,7 +119,7 @@ async function keepNkey(file: string): Promise<Nkey> {
   try {
     return { seed, publicKey: publicKeyOf(seed) };
   } catch (cause) {
-    throw new Error(`${file} holds no seed of an nkey: without the file a new one is made`, { cause });
+    throw new Error(`${file} holds no seed of an nkey: remove the file to create a new one`, { cause });
   }
 }
 
@@ -134,7 +134,7 @@ async function keepCertificates(kept: string, nowMs: number): Promise<Certificat
   const steps = planCertificates(found, nowMs);
   let { authority, server } = found;
   for (const step of steps) {
-    if (step.do === "make-authority") {
+    if (step.kind === "make-authority") {
       authority = await makeAuthority(nowMs);
       await putPair(kept, "ca", authority);
     } else if (authority !== undefined) {
@@ -142,7 +142,7 @@ async function keepCertificates(kept: string, nowMs: number): Promise<Certificat
       await putPair(kept, "tls", server);
     }
   }
-  if (authority === undefined || server === undefined) throw new Error("what is missing was not planned");
+  if (authority === undefined || server === undefined) throw new Error("the plan omits a missing certificate");
   return { authority, server, steps };
 }
 
@@ -156,6 +156,6 @@ async function putPair(kept: string, name: string, { cert, key }: Certificate): 
   await put(join(kept, `${name}.crt`), cert);
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }

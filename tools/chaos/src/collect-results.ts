@@ -3,48 +3,48 @@ import { deadLetters } from "@muster/bus";
 import type { KubeObject } from "@muster/kube";
 import { streams, subjects, buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { jobsToGo, podsToGo, servicesToGo } from "./domain/decide-leftovers.ts";
-import type { LedgerFact, Left, Observed, SessionSeen } from "./domain/observed.ts";
+import { leftoverJobs, leftoverPods, leftoverServices } from "./domain/decide-leftovers.ts";
+import type { LedgerFact, Leftovers, Observed, SessionSeen } from "./domain/observed.ts";
 import type { JobShape } from "./domain/plan-jobs.ts";
 import { NAMESPACE } from "./job-observer.ts";
 import { readLedgerEntry, readPublished, toSessionSeen } from "./messages.ts";
 import type { World } from "./world.ts";
 
 const CALL_TIMEOUT_MS = 10_000;
-const LOOK_EVERY_MS = 250;
-/** A reply of so many sessions stays well below what a message may have. */
-const PAGE = 50;
+const POLL_MS = 250;
+/** A page of this many sessions stays well below the maximum message size. */
+const PAGE_LIMIT = 50;
 
-/** What there was, and so may be left. */
+/** The pools and jobs of the run. */
 export type Expected = { readonly pools: Readonly<Record<string, number>>; readonly jobs: readonly JobShape[] };
 
-/** Looks until nothing is left, or until the time is over. */
-export async function awaitNothingLeft(
+/** Polls until nothing is left or the time is over. */
+export async function waitForCleanUp(
   world: World,
   { pools, jobs }: Expected,
   { limitMs, signal }: { readonly limitMs: number; readonly signal: AbortSignal },
-): Promise<Left> {
+): Promise<Leftovers> {
   const end = performance.now() + limitMs;
   for (;;) {
-    const left = await whatIsLeft(world, { pools, jobs }, signal);
+    const left = await listLeftovers(world, { pools, jobs }, signal);
     const isClean = [left.pods, left.jobs, left.objects, left.reservations, left.machines].every(
       (each) => each.length === 0,
     );
     if (isClean || performance.now() > end) return left;
-    await sleep(LOOK_EVERY_MS, undefined, { signal });
+    await sleep(POLL_MS, undefined, { signal });
   }
 }
 
-async function whatIsLeft(world: World, { pools, jobs }: Expected, signal: AbortSignal): Promise<Left> {
+async function listLeftovers(world: World, { pools, jobs }: Expected, signal: AbortSignal): Promise<Leftovers> {
   const { bus, ledger, pods } = world;
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal };
   const { reservations } = await ledger.listReservations({}, options);
   const seen = new Map((await ledger.listPools({}, options)).pools.map((pool) => [pool.name, pool]));
   const letters = await deadLetters(bus).list();
   return {
-    pods: podsToGo(pods.present(), jobs, world.jobs.isThere),
-    jobs: jobsToGo(jobs, world.jobs.isThere),
-    objects: await objectsLeft(world, jobs, signal),
+    pods: leftoverPods(pods.present(), jobs, world.jobs.exists),
+    jobs: leftoverJobs(jobs, world.jobs.exists),
+    objects: await listObjectsLeft(world, jobs, signal),
     reservations: reservations.map(({ owner, id }) => `${id} of ${owner?.id ?? ""}`),
     machines: Object.entries(pools).flatMap(([name, nodes]) => {
       const { available = 0, held = 0, unusable = 0 } = seen.get(name) ?? {};
@@ -55,9 +55,9 @@ async function whatIsLeft(world: World, { pools, jobs }: Expected, signal: Abort
   };
 }
 
-/** Services and budgets that the job-controller has made. */
-async function objectsLeft(
-  { calls, jobs: there }: World,
+/** Lists services and budgets that the job-controller has created. */
+async function listObjectsLeft(
+  { calls, jobs: observer }: World,
   jobs: readonly JobShape[],
   signal: AbortSignal,
 ): Promise<string[]> {
@@ -70,16 +70,15 @@ async function objectsLeft(
   };
   const budgets = await list("policy/v1", "poddisruptionbudgets");
   return [
-    ...servicesToGo(await list("v1", "services"), jobs, there.isThere),
+    ...leftoverServices(await list("v1", "services"), jobs, observer.exists),
     ...budgets.map(({ name }) => `budget ${name}`),
   ];
 }
 
 /**
- * Locks that nobody can have: before the services are stopped those of processes that are gone, afterwards all. The holder's silence has to be noticed first, so this waits
- * until none is left or the time is over.
+ * Returns locks without a living holder. Waits until none is left or the time is over, because a lock is only released after its TTL.
  */
-export async function locksLeft(
+export async function listLocksLeft(
   { bus }: Pick<World, "bus">,
   { livingPids, limitMs }: { readonly livingPids: () => readonly number[]; readonly limitMs: number },
 ): Promise<string[]> {
@@ -90,16 +89,16 @@ export async function locksLeft(
     const pids = livingPids();
     const left = (await locks.list()).filter(({ value: holder }) => holder !== "" && !pids.includes(pidOf(holder)));
     if (left.length === 0 || performance.now() > end) return left.map(({ key, value }) => `${key} of ${value}`);
-    await sleep(LOOK_EVERY_MS);
+    await sleep(POLL_MS);
   }
 }
 
-/** Services name themselves `<service>-<host>-<process>-<random>`. */
+/** The holder of a lock is `<service>-<host>-<pid>-<random>`. */
 function pidOf(holder: string): number {
   return Number(holder.split("-").at(-2));
 }
 
-/** A lock that was given up keeps its place, so that its tokens go on, and has no holder. */
+/** A released lock keeps its key, so that its tokens continue, and has no holder. */
 function readHolder(bytes: Uint8Array): string {
   const { holder } = JSON.parse(new TextDecoder().decode(bytes)) as { holder: string };
   return holder;
@@ -108,7 +107,7 @@ function readHolder(bytes: Uint8Array): string {
 export async function listSessions({ sessions }: World): Promise<Map<string, SessionSeen>> {
   const found = new Map<string, SessionSeen>();
   for (let from = ""; ;) {
-    const page = await sessions.listSessions({ continue: from, limit: PAGE }, { timeoutMs: CALL_TIMEOUT_MS });
+    const page = await sessions.listSessions({ continue: from, limit: PAGE_LIMIT }, { timeoutMs: CALL_TIMEOUT_MS });
     for (const session of page.sessions) {
       const seen = toSessionSeen(session);
       found.set(seen.name, seen);
@@ -118,7 +117,7 @@ export async function listSessions({ sessions }: World): Promise<Map<string, Ses
   }
 }
 
-/** Which kinds of events were published of each session. */
+/** The kinds of published events of each session. */
 export async function readAllPublished({ bus }: World): Promise<Observed["published"]> {
   const found = new Map<string, Set<string>>();
   for await (const { payload } of readAll(bus, streams.events.name, subjects.anySessionEventRecorded)) {

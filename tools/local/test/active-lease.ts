@@ -1,45 +1,45 @@
 import type { KubeCalls } from "@muster/kube";
 import type { LeaseType } from "@muster/leases/data";
 
-/** For what pods do on machines that are slow. */
+/** Wait for pods on slow machines. */
 export const PATIENCE = { timeoutMs: 180_000, everyMs: 300 };
 
-/** Where leases are tried. */
+/** A cluster on which the tests order leases. */
 export type LeaseWorld = {
-  /** File, with all rights. */
+  /** File of a kubeconfig with all rights. */
   readonly kubeconfig: string;
-  /** Whether claims get disks there, and pods are reached by names of services: what the embedded kubelet does not give. */
-  readonly isWhole: boolean;
-  /** Whose machines are leased. */
+  /** Whether claims get disks and service names resolve; the embedded kubelet provides neither. */
+  readonly isRealCluster: boolean;
+  /** The pool of the leased machines. */
   readonly pool: string;
-  /** The command line: resolves with what it printed, rejects where it does not end with 0. */
+  /** Runs the command line: resolves with its output, rejects when the exit code is not 0. */
   readonly muster: (words: string) => Promise<string>;
 };
 
 export type Result = Readonly<Record<string, unknown>>;
 
-/** Pods, by where they are or whose. */
+/** Selects pods by namespace, and by lease. */
 export type Where = { readonly namespace: string; readonly lease?: string };
 
-/** One lease that is active, as its user and as the cluster sees it. */
-export type LeaseSight = {
+/** An active lease, from the view of its user and of the cluster. */
+export type ActiveLease = {
   readonly world: LeaseWorld;
   readonly id: string;
   readonly result: Result;
-  /** Of another lease of the same user. */
+  /** The result of another lease of the same user. */
   readonly resultOf: (type: LeaseType) => Result;
-  /** A field of the result that is sealed to the user. */
+  /** Decrypts a field of the result that is sealed to the user. */
   readonly secret: (field: string) => Promise<string>;
-  /** With all rights. */
+  /** Client with all rights. */
   readonly calls: KubeCalls;
-  /** With those of a kubeconfig. */
+  /** Client with the rights of a kubeconfig. */
   readonly enter: (kubeconfig: string) => Promise<KubeCalls>;
-  /** What the pod of the lease has told first. */
-  readonly said: () => Promise<unknown>;
-  readonly saidBy: (where: Where) => Promise<unknown>;
+  /** The first log line of the lease's pod, parsed. */
+  readonly output: () => Promise<unknown>;
+  readonly outputOf: (where: Where) => Promise<unknown>;
 };
 
-/** Of what is held in the ledger, as `KIND/ID`. */
+/** Owners of all reservations in the ledger, as `KIND/ID`. */
 export async function holders(world: LeaseWorld): Promise<readonly string[]> {
   const held = JSON.parse(await world.muster("get reservations -o json")) as readonly Record<string, string>[];
   return held.map(({ ownerKind, ownerId }) => `${ownerKind ?? ""}/${ownerId ?? ""}`);

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
 
-/** After a run: nobody asked NATS for what its user may not have, and no log holds a secret. */
+/** Checks after a run that NATS refused no user, and that no log contains a secret. */
 export async function expectQuietLogs(directory: string): Promise<void> {
   const nats = await linesOf(join(directory, "nats/nats-server.log"));
   expect(nats.filter((line) => /violation|authentication error/i.test(line))).toEqual([]);
@@ -12,17 +12,17 @@ export async function expectQuietLogs(directory: string): Promise<void> {
     expect(linesWith(secrets, await linesOf(log)), log).toEqual([]);
 }
 
-/** Those of a log that hold one of the secrets. */
+/** The lines that contain one of the secrets. */
 export function linesWith(secrets: readonly string[], lines: readonly string[]): readonly string[] {
   return lines.filter((line) => secrets.some((secret) => line.includes(secret)));
 }
 
-/** What lets somebody in at a cluster. */
+/** The credentials of a kubeconfig. */
 export function secretsOfKubeconfig(kubeconfig: string): readonly string[] {
   return [...kubeconfig.matchAll(/"?(?:token|client-key-data)"?: "?([^"\s]+)/g)].map(([, secret = ""]) => secret);
 }
 
-/** Seeds, or the token of a NATS that was named; the key of the provision engine; and what lets somebody in at the cluster. */
+/** The NATS seeds, or the token of an external NATS; the key of the provision-engine; the credentials of the kubeconfig. */
 async function secretsOf(directory: string): Promise<readonly string[]> {
   const seeds = (await namesIn(join(directory, "nkeys"))).map((name) => join(directory, "nkeys", name));
   const others = ["nats.token", "provision-engine.key"].map((name) => join(directory, name));
