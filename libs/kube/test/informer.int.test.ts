@@ -319,7 +319,7 @@ it("notifies the other listeners when one throws", async () => {
   expect(errors.map(String)).toEqual(["Error: a defect"]);
 });
 
-it("stops when disposed before the first list, and rejects \`synced\`", async () => {
+it("stops when disposed before the first list, and rejects `synced`", async () => {
   await using server = await scriptedServer();
   server.onList(() => undefined);
   const { followed } = follow(server);

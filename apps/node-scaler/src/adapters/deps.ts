@@ -104,10 +104,7 @@ export async function openDeps(
         ],
         bootImage: (pool) => images.find(pool.provider, pool.bootImage),
         announcePools: () => pools.announce(policies.values()),
-        publishPools: (facts) => {
-          checkHeld(isHeld);
-          return pools.publish(facts);
-        },
+        publishPools: whileHeld(isHeld, pools.publish),
         limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
         unavailableMs: config.unavailableMs,
         patienceMs: MAX_WAIT_MS,
@@ -119,6 +116,14 @@ export async function openDeps(
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
   return deps;
+}
+
+/** A leader that was frozen writes nothing after its lead. */
+function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promise<void>) {
+  return async (input: Input): Promise<void> => {
+    checkHeld(isHeld);
+    await write(input);
+  };
 }
 
 /** The records as they are stored. */

@@ -52,14 +52,6 @@ export type RecordStep =
   | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
   | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
-      readonly kind: "conclude";
-      readonly verdict: Verdict;
-      readonly because: EndReason | TerminalKind | "cannot-be-run";
-    }
-  /** The pods that are not listed any more are gone with their logs, as the warnings say. */
-  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
-  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
-  | {
       readonly kind: "finish";
       readonly atMs: number;
       readonly warnings: readonly Warning[];
