@@ -49,7 +49,7 @@ describe("npm run chaos", () => {
       const running = start(["--seed", "7", "--sessions", "20"], { TMPDIR: place });
       await until(
         "a session was accepted",
-        () => readdirSync(place).some((name) => logsOf(join(place, name)).includes('"do":"accept"')),
+        () => readdirSync(place).some((name) => logsOf(join(place, name)).includes('"kind":"accept"')),
         { timeoutMs: 120_000 },
       );
       running.child.kill("SIGINT");

@@ -35,7 +35,9 @@ it.skipIf(!assets.found)(
       nowMs: Date.now(),
       kubeconfigs: granted,
     };
-    await expect(prepare(setup)).rejects.toThrow(/has no <service>.kubeconfig: npm run compose-cluster/);
+    await expect(prepare(setup)).rejects.toThrow(
+      /has no <service>\.kubeconfig; `npm run compose-cluster -- KUBECONFIG` writes them/,
+    );
 
     const env = { ...processEnv(), MUSTER_COMPOSE_DIRECTORY: join(root, "client") };
     const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, server.kubeconfig], { env });
