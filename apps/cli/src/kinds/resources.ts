@@ -12,13 +12,13 @@ import type { Resource } from "./resource.ts";
 import { ROLL } from "./roll.ts";
 import { workResource } from "./work.ts";
 
-/** Every resource that the command knows. The first is meant where none is named. */
 /** What commands that are generic over the table need from outside. */
 export type CommandLine = Cli & {
   /** With a row for each of `kinds`. */
   readonly resources: Resources;
 };
 
+/** Every resource that the command knows. The first is meant where none is named. */
 export type Resources = readonly [Resource, ...Resource[]];
 
 /** The kinds of work, and everything else. */

@@ -45,37 +45,41 @@ export function openAlerts(options: AlertsOptions): Alerts {
   const stop = new AbortController();
   let sending: Promise<void> | undefined;
 
-  const announce = async (message: muster.farm.v1.Alert.$Properties): Promise<void> => {
-    const { incidentKey } = message;
+  /** Retries with back-off until the alert is sent or the service stops; calls `givenUp` after the last attempt. */
+  const sendPatiently = async (send: () => Promise<boolean>, givenUp: (error: unknown) => void): Promise<void> => {
     for (let attempt = 1; !stop.signal.aborted; attempt += 1) {
       try {
-        await publish(bus, message);
-        return;
+        if (await send()) return;
+        if (attempt >= MAX_ATTEMPTS) givenUp(undefined);
       } catch (error) {
-        if (attempt >= MAX_ATTEMPTS) {
-          logger.warn({ incidentKey, attempts: attempt, err: error }, "an alert was not published on the bus");
-          return;
-        }
+        if (attempt >= MAX_ATTEMPTS) givenUp(error);
       }
+      if (attempt >= MAX_ATTEMPTS) return;
       await pause(backoffMs(attempt, RETRY), stop.signal);
     }
   };
+  const announce = (message: muster.farm.v1.Alert.$Properties): Promise<void> =>
+    sendPatiently(
+      () => publish(bus, message).then(() => true),
+      (error) => {
+        const { incidentKey } = message;
+        logger.warn({ incidentKey, attempts: MAX_ATTEMPTS, err: error }, "an alert was not published on the bus");
+      },
+    );
   const drain = async (url: string): Promise<void> => {
     for (let alert = queue.shift(); alert !== undefined && !stop.signal.aborted; alert = queue.shift())
       await deliver(url, alert);
     sending = undefined;
   };
-  const deliver = async (url: string, alert: Alert): Promise<void> => {
+  const deliver = (url: string, alert: Alert): Promise<void> => {
     const body = JSON.stringify(alert);
-    for (let attempt = 1; !stop.signal.aborted; attempt += 1) {
-      const isTaken = await post(url, body, stop.signal).catch(() => false);
-      if (isTaken) return;
-      if (attempt >= MAX_ATTEMPTS) {
-        logger.error({ incidentKey: alert.incidentKey, attempts: attempt }, "the webhook did not accept an alert");
-        return;
-      }
-      await pause(backoffMs(attempt, RETRY), stop.signal);
-    }
+    return sendPatiently(
+      () => post(url, body, stop.signal),
+      () => {
+        const { incidentKey } = alert;
+        logger.error({ incidentKey, attempts: MAX_ATTEMPTS }, "the webhook did not accept an alert");
+      },
+    );
   };
 
   return {
