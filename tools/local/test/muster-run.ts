@@ -11,7 +11,7 @@ export function musterRun(world: World, file: string): Promise<Ended> {
 
 export type Ended = { readonly code: number; readonly output: string };
 
-/** Runs any command. With `interruptAt`, sends SIGINT once the output matches. */
+/** Runs any command. With `interruptAt`, sends one SIGINT when the output first matches: a second one would end the process before it can set its exit code. */
 export async function muster(
   world: { readonly stack: Pick<World["stack"], "clientEnv"> },
   args: readonly string[],
@@ -23,10 +23,13 @@ export async function muster(
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
+  let isInterrupted = false;
   for (const stream of [cli.stdout, cli.stderr]) {
     stream.setEncoding("utf8").on("data", (chunk: string) => {
       output += chunk;
-      if (interruptAt?.test(output) === true) cli.kill("SIGINT");
+      if (isInterrupted || interruptAt?.test(output) !== true) return;
+      isInterrupted = true;
+      cli.kill("SIGINT");
     });
   }
   const [code] = (await once(cli, "close")) as [number];
