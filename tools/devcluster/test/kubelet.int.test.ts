@@ -332,11 +332,21 @@ for (const { title, skip, start } of API_SERVERS) {
             command: ["sh", "-c", "echo from the log; exit 1"],
             terminationMessagePolicy: "FallbackToLogsOnError",
           },
+          {
+            name: "port",
+            image: "none",
+            command: ["sh", "-c", "echo listen EADDRINUSE: 0.0.0.0:80; exit 1"],
+            terminationMessagePolicy: "FallbackToLogsOnError",
+          },
         ],
       });
       const pod = await inPhase("pod", "Failed");
       const messages = pod.status?.containerStatuses?.map((each) => each.state?.terminated?.message);
-      expect(messages).toEqual(["from the file\n", "from the log\n"]);
+      expect(messages).toEqual([
+        "from the file\n",
+        "from the log\n",
+        expect.stringMatching(/POD_IP[^]*\nlisten EADDRINUSE: 0/),
+      ]);
     });
 
     it("refuses logs to clients without a certificate of the API server", async () => {

@@ -71,8 +71,8 @@ const SHARED_NETWORK =
   "Every server must listen on its POD_IP (fieldRef status.podIP)";
 
 /**
- * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the end of its log if it asks for
- * that, or else the cause that only this cluster has.
+ * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the cause that only this
+ * cluster has, and the end of its log if it asks for that.
  */
 export function terminationMessage(
   container: V1Container,
@@ -84,8 +84,9 @@ export function terminationMessage(
   if (message !== undefined && message !== "") return message;
   if (run.exitCode === 0) return undefined;
   const text = run.logText().subarray(-FALLBACK_BYTES).toString();
-  if (container.terminationMessagePolicy === "FallbackToLogsOnError") return text;
-  return PORT_IN_USE.test(text) ? SHARED_NETWORK : undefined;
+  const cause = PORT_IN_USE.test(text) ? SHARED_NETWORK : undefined;
+  if (container.terminationMessagePolicy !== "FallbackToLogsOnError") return cause;
+  return cause === undefined ? text : `${cause}\n${text}`;
 }
 
 /** Only a file of the pod itself is read: the default, /dev/termination-log, is a mount in a real container. */
