@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { kubeCalls, loadKube, unlessMissing, type KubeObject } from "@muster/kube";
 import { commandsOf, until, type DocumentedCommand } from "@muster/testkit";
@@ -8,43 +9,65 @@ import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
-/** Documents for the local stack, and where their steps stand: the text of a guide also names commands without arguments. */
-const PAGES: readonly (readonly [page: string, steps: "all" | "blocks"])[] = [
-  ["README.md", "all"],
-  ["examples/README.md", "all"],
-  ["apps/cli/README.md", "all"],
-  ["docs/leases.md", "blocks"],
-  ["docs/tracing.md", "blocks"],
-];
+/** Documents whose commands are run; tutorials.int.test.ts runs the tutorials, with the shell. */
+const DOCUMENTS = "{*.md,{apps,libs,tools}/*/README.md,{deploy,docs,examples}/**/*.md}";
+const NOT_GUIDES = ["**/node_modules/**", "docs/decisions/**", "docs/tutorials/**"];
 
-/** Commands that do not run here, and why. */
+/** Commands that do not run here, and why. documented-commands.test.ts reads them, and those of other programs. */
 const NOT_RUN: readonly (readonly [command: RegExp, because: string])[] = [
-  [/^npm (?:start|test|ci)\b/, "installs, tests or starts a stack, as CI and start.int.test.ts do"],
-  [/^npm (?:run archive|install -g)$/, "packs and installs the command, as its own start.int.test.ts does"],
-  [/^npm run images$/, "builds images, as the tests of the containers do"],
-  [/^docker compose /, "needs Docker, as the tests of the containers do"],
-  [/^kubectl\b/, "is another program; definitions.int.test.ts applies the same files"],
-  [/ (?:FILE|COMMAND)\b/, "names a file or a command of the reader"],
-  [/^(?:npx )?muster(?: run)?$/, "names the program, or a command of it without its arguments"],
+  [/(?:^|[ /=<])(?:[A-Z]{2,}|[A-Z](?= |$))/, "names a value of the reader"],
+  [/^(?:npx )?muster(?: \w+)?$/, "is the name of a command, which may lack its arguments"],
+  [/ (?:lease verify|nodes terminate|roll (?:re|un)do|--(?:key-file|nats-url))$/, "lacks its argument in a text"],
   [/ (?:4711-1|lease\.json)\b/, "names a lease or a file of the reader"],
   [/ --secret kubeconfig$/, "needs a lease of type kubernetes; leases.int.test.ts opens the secret of one"],
+  [/ restore /, "needs an empty NATS; one-to-three.int.test.ts restores"],
 ];
+/** Named without arguments, and complete without them. */
+const COMPLETE = new Set(["doctor", "nodes", "pools", "sessions", "jobs", "leases"]);
 
 const textOf = ({ words }: DocumentedCommand): string => words.join(" ");
-const pages = PAGES.map(([page, steps]) => {
-  const text = readFileSync(join(ROOT, page), "utf8");
-  const all = commandsOf(text);
-  const blocks = all.filter(({ isMentioned }) => !isMentioned);
-  const isInBlock = (command: DocumentedCommand): boolean => blocks.some((each) => textOf(each) === textOf(command));
-  const commands = steps === "all" ? all.filter((each) => !each.isMentioned || !isInBlock(each)) : blocks;
-  return { page, lines: text.split("\n"), commands };
-});
+const isOfMuster = ({ words: [program, command] }: DocumentedCommand): boolean =>
+  program === "muster" || (program === "npx" && command === "muster");
+const isExcluded = ({ words }: DocumentedCommand): boolean => {
+  const command = words.slice(words.indexOf("muster") + 1);
+  if (command.length === 1 && COMPLETE.has(command[0] ?? "")) return false;
+  return NOT_RUN.some(([pattern]) => pattern.test(words.join(" ")));
+};
+
+const pages = globSync(DOCUMENTS, { cwd: ROOT, exclude: NOT_GUIDES })
+  .toSorted()
+  .map((page) => {
+    const text = readFileSync(join(ROOT, page), "utf8");
+    const all = commandsOf(text).filter(isOfMuster);
+    const blocks = new Set(all.filter(({ isMentioned }) => !isMentioned).map(textOf));
+    const mentioned = new Set<string>();
+    const commands = all.filter((command) => {
+      const name = textOf(command);
+      if (!command.isMentioned) return true;
+      const isNew = !blocks.has(name) && !mentioned.has(name);
+      mentioned.add(name);
+      return isNew;
+    });
+    return { page, text, commands };
+  })
+  .filter(({ commands }) => commands.length > 0);
+
+/** A file that a page tells its reader to write: with `cat`, or as the document of that name. */
+function writtenBy(text: string, file: string): string | undefined {
+  const [, written] = new RegExp(`cat > ${file} <<'END'\\n([^]*?)\\nEND\\n`).exec(text) ?? [];
+  if (written !== undefined) return written;
+  const documents = [...text.matchAll(/^```yaml\n([^]*?)^```$/gm)].map(([, document = ""]) => document);
+  return documents.find((document) => document.includes(`{ name: ${file.replace(/\.yaml$/, "")} }`));
+}
 
 describe("the commands of a document, on the local stack", () => {
   let world: World;
+  let backupKey: string;
 
   beforeAll(async () => {
     world = await startWorld({ elastic: ELASTIC, pools: POOLS });
+    const local = await readFile(join(dirname(world.stack.kubeconfig), "local.json"), "utf8");
+    ({ natsBackupNkeyFile: backupKey } = JSON.parse(local) as { natsBackupNkeyFile: string });
   }, 180_000);
 
   afterAll(() => world[Symbol.asyncDispose]());
@@ -65,21 +88,37 @@ describe("the commands of a document, on the local stack", () => {
   it.each(pages)(
     "$page: each ends with 0, or as the document states",
     { timeout: 300_000 },
-    async ({ page, lines, commands }) => {
+    async ({ page, text, commands }) => {
       await deleteJobs();
       const home = join(dirname(world.stack.kubeconfig), page.replaceAll("/", "-"));
-      const stack = { clientEnv: { ...world.stack.clientEnv, HOME: home } };
+      await mkdir(home, { recursive: true });
+      const clientEnv = { ...world.stack.clientEnv, HOME: home };
+      const lines = text.split("\n");
       const wrong: string[] = [];
-      let lease = "";
+      let lease = "ID";
+      let backup = "";
+
+      const valueOf = async (word: string): Promise<string> => {
+        if (word === "<session>") return anySession();
+        if (word === "ID") return lease;
+        if (/^(?:muster|before)-/.test(word)) return backup;
+        const written = word.endsWith(".yaml") ? writtenBy(text, word) : undefined;
+        if (written === undefined) return word;
+        await writeFile(join(home, word), written);
+        return join(home, word);
+      };
+
       for (const command of commands) {
-        const text = textOf(command);
-        if (NOT_RUN.some(([pattern]) => pattern.test(text))) continue;
+        const isBackup = / backup [^-]/.test(textOf(command));
+        if (isBackup) backup = join(home, `line-${String(command.line)}`);
+        const words = await Promise.all(command.words.map(valueOf));
+        if (isExcluded({ ...command, words })) continue;
         const [, expected = "0"] = /exits with (\d+)/.exec(lines[command.line - 1] ?? "") ?? [];
-        const values: Readonly<Record<string, string>> = { "<session>": await anySession(), ID: lease };
-        const words = command.words.slice(command.words.indexOf("muster") + 1).map((word) => values[word] ?? word);
-        const { code, output } = await muster({ stack }, words);
-        if (text.includes(" lease order ")) [lease = ""] = /\d+-\d+/.exec(output) ?? [];
-        if (code !== Number(expected)) wrong.push(`${page}:${command.line}: ${text}: exit code ${code}: ${output}`);
+        const stack = { clientEnv: { ...clientEnv, ...(isBackup ? { MUSTER_NATS_NKEY_FILE: backupKey } : {}) } };
+        const { code, output } = await muster({ stack }, words.slice(words.indexOf("muster") + 1));
+        if (/ lease order /.test(textOf(command))) [lease = "ID"] = /\d+-\d+/.exec(output) ?? [];
+        if (code !== Number(expected))
+          wrong.push(`${page}:${String(command.line)}: ${textOf(command)}: exit code ${String(code)}: ${output}`);
       }
       expect(wrong).toEqual([]);
     },
