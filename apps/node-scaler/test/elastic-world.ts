@@ -21,7 +21,12 @@ export const MAX = 6;
 const OWNER_KIND = "lease";
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
-export type Replica = { readonly kill: () => Promise<void>; readonly stop: () => Promise<void> };
+export type Replica = {
+  readonly kill: () => Promise<void>;
+  readonly stop: () => Promise<void>;
+  readonly freeze: () => void;
+  readonly resume: () => void;
+};
 
 /** A bus, a cluster whose nodes come from a small cloud, the watcher, the ledger, and as many scalers as a test starts. */
 export type ElasticWorld = AsyncDisposable & {
@@ -88,7 +93,12 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
     });
     await once(child, "spawn");
     stack.defer(() => ended(child, "SIGKILL"));
-    return { kill: () => ended(child, "SIGKILL"), stop: () => ended(child, "SIGTERM") };
+    return {
+      kill: () => ended(child, "SIGKILL"),
+      stop: () => ended(child, "SIGTERM"),
+      freeze: () => void child.kill("SIGSTOP"),
+      resume: () => void child.kill("SIGCONT"),
+    };
   };
   await start("watcher");
   await start("reservation-manager");

@@ -6,6 +6,7 @@ import { elasticWorld, MAX, type ElasticWorld, type Replica } from "./elastic-wo
 
 let world: ElasticWorld;
 let first: Replica;
+let second: Replica;
 
 beforeAll(async () => {
   world = await elasticWorld({ idle: "2s", drainTimeout: "5s" });
@@ -128,7 +129,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
   }, 480_000);
 
   it("continues in another replica when the leader is killed in the middle of a boot", async () => {
-    await world.startScaler();
+    second = await world.startScaler();
     const reservation = await world.reserve("survivor", 4);
     await until("nodes are being made", () => world.machines().length > 0, {
       timeoutMs: 30_000,
@@ -139,5 +140,22 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await world.release("survivor", reservation);
     await untilNothingIsLeft();
     await until("every record has ended", async () => (await liveNodes()).length === 0);
+  }, 180_000);
+
+  it("continues in another replica while the leader is frozen, which starts nothing when it continues", async () => {
+    await world.startScaler();
+    const { leader } = await world.nodes.dumpNodes({});
+    second.freeze();
+    const reservation = await world.reserve("beside-frozen", 2);
+    expect(await world.muster("nodes")).toMatch(/NAME/);
+    expect(await world.untilGranted("beside-frozen")).toHaveLength(2);
+    expect((await world.nodes.dumpNodes({})).leader).not.toBe(leader);
+    second.resume();
+    // An orderly end shows that it has continued.
+    await second.stop();
+    expect(world.machines()).toHaveLength(2);
+    expect((await liveNodes()).map(({ holder }) => holder?.id)).toEqual(["beside-frozen", "beside-frozen"]);
+    await world.release("beside-frozen", reservation);
+    await untilNothingIsLeft();
   }, 180_000);
 });
