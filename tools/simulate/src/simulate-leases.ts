@@ -5,7 +5,7 @@ import { watchLeases, leaseOf } from "./lease-checks.ts";
 import { MAX_DURATION_MS, drawLeases, LEASE_MACHINES, LEASE_POOL, startLeaseUsers } from "./lease-users.ts";
 import { startNemesis } from "./nemesis.ts";
 import { runProvisionEngine, type TamperEngine } from "./replicas/provision-engine.ts";
-import { endReplica, makeStarter, type Replica, type Role } from "./replicas/replica.ts";
+import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager } from "./replicas/reservation-manager.ts";
 import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
 import type { Simulation } from "./simulate.ts";
@@ -45,7 +45,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
   watchSteps(world, violations);
   const checks = watchLeases(world, violations);
   const watched = { tamper: options.plant ?? ((ops) => ops), watch: checks.watchWorkload };
-  const start = makeStarter(world, {
+  const { start, endAll } = makeStarter(world, {
     "provision-engine": (_, replica) => runProvisionEngine(world, replica, watched),
     "reservation-manager": (_, replica) => runManager(world, replica),
     watcher: (_, replica) => runWatcher(world, replica, informers),
@@ -72,8 +72,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     });
   // After a violation the history may be impossible.
   if (isFine()) checks.judge();
-  // Signals of live processes would keep the world in memory.
-  for (const replica of replicas) endReplica(world, replica);
+  endAll();
   const records = plans.flatMap(({ id }) => leaseOf(world, id) ?? []);
   return {
     kind: "leases",

@@ -85,7 +85,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const targets: RequestTargets = new Map();
   watchSteps(world, violations);
   const tamper = options.plant?.executor ?? ((deps) => deps);
-  const start = makeStarter(world, {
+  const { start, endAll } = makeStarter(world, {
     "session-controller": (_, replica) => runController(world, replica, targets, tamper),
     "reservation-manager": (_, replica) => runManager(world, replica, options.plant?.nodes),
     watcher: (_, replica) => runWatcher(world, replica, informers),
@@ -110,8 +110,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   if (violations.length === 0) violations.push(...world.defects.map((found) => defectOf(world, found)));
   // After a violation the history may be impossible.
   if (violations.length === 0) violations.push(...judge(world, shapes, observer.observed()));
-  // Signals of live processes would keep the world in memory.
-  for (const replica of replicas) endReplica(world, replica);
+  endAll();
   const records = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
   return {
     kind: "sessions",

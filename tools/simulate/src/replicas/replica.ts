@@ -54,14 +54,32 @@ export function endReplica(world: World, { process, gone }: Replica): void {
     for (const watch of bucket.watches) if (watch.process === process) bucket.watches.delete(watch);
 }
 
-/** Returns a function that starts replicas of these services, each under a new name. */
-export function makeStarter(world: World, mains: Readonly<Partial<Record<Role, Main>>>): (role: Role) => Replica {
+/** Starts the replicas of one simulation. */
+export type Starter = {
+  /** Starts a replica of a service, under a new name. */
+  readonly start: (role: Role) => Replica;
+  /** At the end of a simulation: Node keeps a signal that combines others, and all that listens to it, until one of them is aborted. */
+  readonly endAll: () => void;
+};
+
+export function makeStarter(world: World, mains: Readonly<Partial<Record<Role, Main>>>): Starter {
   const counts = new Map<Role, number>();
-  return (role) => {
-    const main = mains[role];
-    if (main === undefined) throw new Error(`the simulation has no ${role}`);
-    const count = (counts.get(role) ?? 0) + 1;
-    counts.set(role, count);
-    return startReplica(world, role, `${role}-${count}`, main);
+  const started: Replica[] = [];
+  return {
+    start: (role) => {
+      const main = mains[role];
+      if (main === undefined) throw new Error(`the simulation has no ${role}`);
+      const count = (counts.get(role) ?? 0) + 1;
+      counts.set(role, count);
+      const replica = startReplica(world, role, `${role}-${count}`, main);
+      started.push(replica);
+      return replica;
+    },
+    endAll: () => {
+      for (const replica of started) {
+        endReplica(world, replica);
+        world.time.as(replica.process, () => replica.stop.abort());
+      }
+    },
   };
 }
