@@ -25,10 +25,13 @@ export async function startMeteredFarm(
   return {
     ...farm,
     owned: async () => (await values("muster_farm_sets"))[0]?.value,
-    leftAlone: async () => (await values("muster_sweep_left_alone"))[0]?.value,
+    leftAlone: async () => (await values("muster_sweep_foreign"))[0]?.value,
     waits: async (because) =>
       (await values("muster_farm_steps_total"))
-        .filter(({ labels }) => labels.includes('do="wait"') && labels.includes(`because="${because}"`))
+        .filter(
+          ({ labels }) =>
+            labels.includes('muster_farm_step="wait"') && labels.includes(`muster_farm_reason="${because}"`),
+        )
         .reduce((sum, { value }) => sum + value, 0),
   };
 }

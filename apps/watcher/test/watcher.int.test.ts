@@ -313,7 +313,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await until("the deletion is published", async () => (await stateOf("kill", "kill-0"))?.deleted === true);
     // It counts a write once the write is acknowledged, and others may read it before that.
     const metrics = async () => (await second.http("/metrics")).text();
-    await until("its writes are counted", async () => (await metrics()).includes("muster_watcher_publishes"));
+    await until("its writes are counted", async () => (await metrics()).includes("muster_watcher_publishes_total"));
     await second.signal("SIGTERM");
     expect(second.exitCode()).toBe(0);
   });

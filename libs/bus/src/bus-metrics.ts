@@ -18,20 +18,25 @@ export type BusMetrics = {
 export function busMetrics(): BusMetrics {
   const meter = metrics.getMeter("@muster/bus");
   const dropped = meter.createCounter("muster.bus.signals.dropped", {
+    unit: "{message}",
     description: "Signals that a listener was too slow for, by pattern of the subject",
   });
   const refused = meter.createCounter("muster.bus.requests.refused", {
+    unit: "{request}",
     description:
       "Requests refused unread, by service and user: above the rate (rate), at the limit in flight (busy), or with an answer outside inboxes (reply)",
   });
   const gauges = {
     waiting: meter.createObservableGauge("muster.bus.consumer.waiting", {
+      unit: "{message}",
       description: "Messages of the stream that the consumer has not delivered yet: its lag",
     }),
     unacknowledged: meter.createObservableGauge("muster.bus.consumer.unacknowledged", {
+      unit: "{message}",
       description: "Messages in flight or waiting for their next attempt, in all replicas",
     }),
     redelivered: meter.createObservableGauge("muster.bus.consumer.redelivered", {
+      unit: "{message}",
       description: "Messages that were delivered more than once and have not ended",
     }),
   };
@@ -71,6 +76,7 @@ export function countRefusal(what: (typeof REFUSED)[number]): void {
 
 function refusals(): Counter {
   return metrics.getMeter("@muster/bus").createCounter("muster.bus.refusals", {
+    unit: "{refusal}",
     description:
       "What the server has refused: this service's credential, or a subject that it may not use; or its certificate, by us",
   });

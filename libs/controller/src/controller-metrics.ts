@@ -14,31 +14,44 @@ export type ControllerMetrics = {
 
 const PASS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60];
 
-/** The metrics of client-go's work queue and controller-runtime's controller, by @opentelemetry/api. Labels: the controller's name and the outcome. */
+/** The metrics of client-go's work queue and controller-runtime's controller, by @opentelemetry/api. Attributes: the controller's name and the outcome. */
 export function controllerMetrics(controller: string, queue: WorkQueue): ControllerMetrics {
   const meter = metrics.getMeter("@muster/controller");
-  const labels: Attributes = { controller };
-  const passes = meter.createHistogram("controller.pass_seconds", {
+  const labels: Attributes = { "muster.controller.name": controller };
+  const passes = meter.createHistogram("muster.controller.pass.duration", {
     unit: "s",
     description: "Time that a pass took",
     advice: { explicitBucketBoundaries: PASS_SECONDS },
   });
-  const resyncs = meter.createCounter("controller.resyncs", {
+  const resyncs = meter.createCounter("muster.controller.resyncs", {
+    unit: "{resync}",
     description: "Periods in which every key was added again",
   });
-  const ready = meter.createObservableGauge("controller.queue.depth", { description: "Keys that wait for a worker" });
-  const delayed = meter.createObservableGauge("controller.queue.delayed", {
+  const ready = meter.createObservableGauge("muster.controller.queue.depth", {
+    unit: "{key}",
+    description: "Keys that wait for a worker",
+  });
+  const delayed = meter.createObservableGauge("muster.controller.queue.delayed", {
+    unit: "{key}",
     description: "Keys whose time is to come",
   });
-  const inWork = meter.createObservableGauge("controller.queue.in_work", { description: "Keys that a worker has" });
-  const adds = meter.createObservableCounter("controller.queue.adds", { description: "Keys put into the queue" });
-  const dones = meter.createObservableCounter("controller.queue.done", {
+  const inWork = meter.createObservableGauge("muster.controller.queue.in_flight", {
+    unit: "{key}",
+    description: "Keys that a worker has",
+  });
+  const adds = meter.createObservableCounter("muster.controller.queue.adds", {
+    unit: "{key}",
+    description: "Keys put into the queue",
+  });
+  const dones = meter.createObservableCounter("muster.controller.queue.done", {
+    unit: "{key}",
     description: "Keys that workers were done with",
   });
-  const retries = meter.createObservableCounter("controller.queue.retries", {
+  const retries = meter.createObservableCounter("muster.controller.queue.retries", {
+    unit: "{key}",
     description: "Keys put back after an error",
   });
-  const waited = meter.createObservableCounter("controller.queue.waited_seconds", {
+  const waited = meter.createObservableCounter("muster.controller.queue.wait.time", {
     unit: "s",
     description: "Sum of the time that keys waited for a worker",
   });
@@ -55,7 +68,7 @@ export function controllerMetrics(controller: string, queue: WorkQueue): Control
   };
   meter.addBatchObservableCallback(observe, instruments);
   return {
-    passed: (outcome, seconds) => passes.record(seconds, { ...labels, outcome }),
+    passed: (outcome, seconds) => passes.record(seconds, { ...labels, "muster.controller.outcome": outcome }),
     resynced: () => resyncs.add(1, labels),
     stop: () => meter.removeBatchObservableCallback(observe, instruments),
   };

@@ -310,9 +310,9 @@ it("counts in metrics what it does", async () => {
   stop.abort();
   await ended;
   await telemetry[Symbol.asyncDispose]();
-  expect(scraped).toMatch(/controller_queue_adds_total\{[^}]*controller="tested"[^}]*\} 3/);
-  expect(scraped).toMatch(/controller_queue_done_total\{[^}]*\} 3/);
-  expect(scraped).toMatch(/controller_queue_retries_total\{[^}]*\} 1/);
-  expect(scraped).toMatch(/controller_pass_seconds_count\{[^}]*outcome="success"[^}]*\} 2/);
-  expect(scraped).toMatch(/controller_pass_seconds_count\{[^}]*outcome="error"[^}]*\} 1/);
+  expect(scraped).toMatch(/muster_controller_queue_adds_total\{[^}]*muster_controller_name="tested"[^}]*\} 3/);
+  expect(scraped).toMatch(/muster_controller_queue_done_total\{[^}]*\} 3/);
+  expect(scraped).toMatch(/muster_controller_queue_retries_total\{[^}]*\} 1/);
+  expect(scraped).toMatch(/muster_controller_pass_duration_count\{[^}]*muster_controller_outcome="success"[^}]*\} 2/);
+  expect(scraped).toMatch(/muster_controller_pass_duration_count\{[^}]*muster_controller_outcome="error"[^}]*\} 1/);
 });

@@ -12,13 +12,14 @@ export function reportForeignObjects(
   logger: Pick<Logger, "info" | "warn">,
   { what, own }: { readonly what: string; readonly own: string },
 ): (installations: readonly string[]) => void {
-  const gauge = metrics.getMeter("@muster/service").createGauge("muster.sweep.left_alone", {
+  const gauge = metrics.getMeter("@muster/service").createGauge("muster.sweep.foreign", {
+    unit: "{object}",
     description: "Objects of other installations that the last sweep has met, and left alone",
   });
   let before = 0;
   return (installations) => {
     const found = installations.length;
-    gauge.record(found, { what });
+    gauge.record(found, { "muster.sweep.resource": what });
     if (found === before) return;
     before = found;
     const others = [...new Set(installations)].sort().slice(0, MAX_NAMED);

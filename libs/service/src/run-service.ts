@@ -156,10 +156,12 @@ function describeError(error: Error): string {
 /** The same as /readyz, for alerts. */
 function showReadiness(checks: ReadonlyMap<string, ReadyCheck>): void {
   const ready = metrics.getMeter("@muster/service").createObservableGauge("muster.ready", {
+    unit: "1",
     description: "1 where a check of readiness passes, 0 where it does not, by check",
   });
   ready.addCallback((result) => {
-    for (const [check, run] of checks) result.observe(typeof run() === "string" ? 0 : 1, { check });
+    for (const [check, run] of checks)
+      result.observe(typeof run() === "string" ? 0 : 1, { "muster.ready.check": check });
   });
 }
 

@@ -44,8 +44,8 @@ it("answers health, readiness with what is missing, and metrics, and stops on SI
   expect(await ready.text()).toContain("[-]limit limit is above 1");
   const metrics = await (await fetch(`${base}/metrics`)).text();
   expect(metrics).toContain('service_name="demo"');
-  expect(metrics).toMatch(/^muster_ready\{check="limit"[^}]*\} 0$/m);
-  expect(metrics).toMatch(/^muster_ready\{check="running"[^}]*\} 1$/m);
+  expect(metrics).toMatch(/^muster_ready\{muster_ready_check="limit"[^}]*\} 0$/m);
+  expect(metrics).toMatch(/^muster_ready\{muster_ready_check="running"[^}]*\} 1$/m);
   expect((await fetch(`${base}/readyz`, { method: "POST" })).status).toBe(405);
   service.child.kill("SIGTERM");
   expect(await service.exit).toEqual([0, null]);

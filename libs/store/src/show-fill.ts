@@ -16,10 +16,12 @@ export function showFill(connection: NatsConnection, name: string, look: () => P
   if (known.has(name)) return;
   shown.set(connection, known.add(name));
   const meter = metrics.getMeter("@muster/store");
-  const bytes = meter.createObservableGauge("muster.bucket.bytes", {
+  const bytes = meter.createObservableGauge("muster.bucket.size", {
+    unit: "By",
     description: "What the server keeps of a bucket, marks of what was deleted included",
   });
-  const maxBytes = meter.createObservableGauge("muster.bucket.bytes.max", {
+  const maxBytes = meter.createObservableGauge("muster.bucket.limit", {
+    unit: "By",
     description: "What a bucket may have: beyond it, writes are refused",
   });
   const attributes = { "db.system.name": "nats", "db.collection.name": name };

@@ -53,6 +53,7 @@ function instruments(): Instruments {
       advice: { explicitBucketBoundaries: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10] },
     });
     const locks = meter.createCounter("muster.lock.changes", {
+      unit: "{change}",
       description: "Locks waited for, led under and lost; sessions waited for, begun and lost",
     });
     made = { by, instruments: { duration, locks } };

@@ -65,8 +65,8 @@ it("shows how full each bucket is, once however often it is opened, and delays n
     [...text.matchAll(new RegExp(`^${metric}\\{[^}]*db_collection_name="filled"[^}]*\\} (\\d+)`, "gm"))].map(
       ([, value]) => Number(value),
     );
-  expect(seen("muster_bucket_bytes_max")).toEqual([10_000]);
-  expect(seen("muster_bucket_bytes")).toEqual([expect.closeTo(7100, -2)]);
+  expect(seen("muster_bucket_limit")).toEqual([10_000]);
+  expect(seen("muster_bucket_size")).toEqual([expect.closeTo(7100, -2)]);
   await server.kill();
   // As long as a request waits for NATS to come back.
   const asked = connection.request("$JS.API.INFO", "", { timeout: 5000 }).catch(() => "asked");

@@ -20,7 +20,7 @@ const EVENTS = {
   MusterNatsRefuses: `muster_bus_refusals_total{muster_bus_refused="publish"} 1`,
   MusterRequestsRefused: `muster_bus_requests_refused_total{rpc_service="session",muster_bus_user="cli",muster_bus_reason="rate"} 1`,
   MusterRecordUnreadable: `muster_session_unreadable_total 1`,
-  MusterSetInTrouble: `muster_farm_alerts_total{urgency="HIGH"} 1`,
+  MusterSetInTrouble: `muster_farm_alerts_total{muster_farm_urgency="HIGH"} 1`,
 };
 /** Each is a gauge at a value that triggers its alert. */
 const STATES = {
@@ -29,7 +29,7 @@ const STATES = {
   MusterBucketFills: bucket(81),
 };
 const TROUBLE = { ...EVENTS, ...STATES };
-const WELL = `${volume(3.7)}\n${bucket(79)}\nmuster_farm_troubled{urgency="HIGH"} 0\nmuster_farm_troubled{urgency="LOW"} 3\nmuster_lease_stuck 0`;
+const WELL = `${volume(3.7)}\n${bucket(79)}\nmuster_farm_troubled{muster_farm_urgency="HIGH"} 0\nmuster_farm_troubled{muster_farm_urgency="LOW"} 3\nmuster_lease_stuck 0`;
 
 /** A volume of 10 GiB. JetStream may use 8 GiB by default: at 3.6 GiB free it uses four fifths of its limit. */
 function volume(gibFree: number): string {
@@ -39,13 +39,13 @@ function volume(gibFree: number): string {
 
 function bucket(bytes: number): string {
   const name = `{db_collection_name="sessions"}`;
-  return `muster_bucket_bytes${name} ${bytes}\nmuster_bucket_bytes_max${name} 100`;
+  return `muster_bucket_size${name} ${bytes}\nmuster_bucket_limit${name} 100`;
 }
 
 /** The samples of a Prometheus that has scraped for some time; each sample serves the rules for five minutes. */
 function history(nowMs: number): string {
   const agesMin = [7, 12, 17];
-  return agesMin.map((age) => `muster_ready{check="${age}"} 1 ${nowMs - age * 60_000}`).join("\n");
+  return agesMin.map((age) => `muster_ready{muster_ready_check="${age}"} 1 ${nowMs - age * 60_000}`).join("\n");
 }
 
 type Rules = {

@@ -22,7 +22,14 @@ const COMMON = ["instance", "job", "otel_scope_name"];
 /** Conditions that must hold for a quarter of an hour: one event is not enough. */
 const ENDURING = ["MusterListenersSlow"];
 
-type Instrument = { readonly name: string; readonly kind: string; readonly file: string };
+type Instrument = {
+  readonly name: string;
+  readonly kind: string;
+  readonly unit: string;
+  readonly description: string;
+  readonly path: string;
+  readonly file: string;
+};
 type Rule = { readonly alert: string; readonly expr: string; readonly annotations: { readonly summary: string } };
 
 /** The name of an instrument's series in the exporter. */
@@ -32,6 +39,8 @@ function seriesOf({ name, kind }: Pick<Instrument, "name" | "kind">): string[] {
   return [/^(?:Observable)?Counter$/.test(kind) ? `${base}_total` : base];
 }
 
+const INSTRUMENT = /\.create([A-Za-z]+)\(\s*"([a-z._]+)",\s*\{((?:"[^"]*"|[^"}])*)\}/g;
+
 /** Each instrument in the source of services and libraries, with the file that sets its labels. */
 async function instruments(): Promise<Instrument[]> {
   const found: Instrument[] = [];
@@ -39,9 +48,13 @@ async function instruments(): Promise<Instrument[]> {
     const names = await readdir(join(ROOT, area), { recursive: true });
     const isSource = (name: string): boolean => /^[^/]+\/src\/.*(?<!\.test)\.ts$/.test(name) && !isPlanted(name);
     for (const name of names.filter(isSource)) {
-      const file = await read(join(area, name));
-      for (const [, kind = "", instrument = ""] of file.matchAll(/\.create([A-Za-z]+)\(\s*"([a-z._]+)"/g))
-        found.push({ name: instrument, kind, file });
+      const path = join(area, name);
+      const file = await read(path);
+      for (const [, kind = "", instrument = "", options = ""] of file.matchAll(INSTRUMENT)) {
+        const [, unit = ""] = /\bunit: "([^"]*)"/.exec(options) ?? [];
+        const [, description = ""] = /\bdescription:\s*"([^"]*)"/.exec(options) ?? [];
+        found.push({ name: instrument, kind, unit, description, path, file });
+      }
     }
   }
   return found;
@@ -127,7 +140,8 @@ it("has alerts on exported metrics and labels only, each with a section of instr
     expect(
       expr.includes("absent(") ||
         shown.every(
-          (label) => label !== undefined && (label === "instance" || label === "check" || expr.includes(label)),
+          (label) =>
+            label !== undefined && (label === "instance" || label === "muster_ready_check" || expr.includes(label)),
         ),
       annotations.summary,
     ).toBe(true);
@@ -163,4 +177,26 @@ it("names only exported metrics in docs/operations.md", async () => {
   const named = [...table.matchAll(/`((?:muster|kube|db)_\w+)/g)].map(([, name = ""]) => name);
   expect(named.length).toBeGreaterThan(10);
   for (const name of named) expect([...known.keys()]).toContain(name);
+});
+
+it("names instruments and attributes as OpenTelemetry does: dotted, in the namespace of Muster, each with its unit and meaning", async () => {
+  for (const { name, kind, unit, description, file } of await instruments()) {
+    expect(name).toMatch(/^(?:muster(?:\.[a-z]+(?:_[a-z]+)*){1,4}|db\.client\.operation\.duration)$/);
+    expect(unit, name).toMatch(kind === "Histogram" ? /^s$/ : /^(?:s|By|1|\{[a-z]+\})$/);
+    expect(description, name).toMatch(/^[A-Z1].*[^.]$/);
+    expect(
+      file.match(/\.(?:add|record|observe)\([^;]*\{ \w+[:,} ]/g),
+      `attributes without a namespace of ${name}`,
+    ).toBeNull();
+  }
+});
+
+it("lists every instrument in the reference", async () => {
+  const rows = (await instruments()).map(({ name, kind, unit, description }) => {
+    const [series = ""] = seriesOf({ name, kind });
+    return `| \`${name}\` | \`${series.replace(/_count$/, "_bucket")}\` | ${unit} | ${description} |`;
+  });
+  const page = await read("docs/reference/metrics.md");
+  const listed = page.split("\n").filter((line) => line.startsWith("| `"));
+  expect(listed.map((line) => line.replaceAll(/ +/g, " ")).toSorted()).toEqual(rows.toSorted());
 });

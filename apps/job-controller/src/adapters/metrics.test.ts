@@ -19,7 +19,9 @@ it("counts the news of jobs by kind", async () => {
   const text = await scrape(telemetry);
   const counted = text
     .split("\n")
-    .flatMap((line) => /^muster_job_(\w+)_total\{.*kind="(\w+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? []);
+    .flatMap(
+      (line) => /^muster_job_(\w+)_total\{.*muster_job_kind="(\w+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? [],
+    );
   expect(counted.sort()).toEqual([
     "created Job 1",
     "created TFJob 1",

@@ -5,14 +5,17 @@ import type { News } from "../domain/plan-news.ts";
 export function jobMetrics(): { readonly countNews: (kind: string, news: readonly News[]) => void } {
   const meter = metrics.getMeter("@muster/job-controller");
   const counters: Partial<Record<News["kind"], ReturnType<typeof meter.createCounter>>> = {
-    Created: meter.createCounter("muster.job.created", { description: "Jobs that were accepted" }),
-    Succeeded: meter.createCounter("muster.job.succeeded", { description: "Jobs that succeeded" }),
-    Failed: meter.createCounter("muster.job.failed", { description: "Jobs that failed" }),
-    Restarting: meter.createCounter("muster.job.restarted", { description: "Restarts of jobs, and of their members" }),
+    Created: meter.createCounter("muster.job.created", { unit: "{job}", description: "Jobs that were accepted" }),
+    Succeeded: meter.createCounter("muster.job.succeeded", { unit: "{job}", description: "Jobs that succeeded" }),
+    Failed: meter.createCounter("muster.job.failed", { unit: "{job}", description: "Jobs that failed" }),
+    Restarting: meter.createCounter("muster.job.restarted", {
+      unit: "{restart}",
+      description: "Restarts of jobs, and of their members",
+    }),
   };
   return {
     countNews: (kind, news) => {
-      for (const { kind: type } of news) counters[type]?.add(1, { kind });
+      for (const { kind: type } of news) counters[type]?.add(1, { "muster.job.kind": kind });
     },
   };
 }

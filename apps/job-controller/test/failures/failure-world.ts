@@ -142,7 +142,7 @@ function looking(world: JobWorld, ports: readonly number[]): Looking {
     return reservations.filter(({ owner }) => owner?.id === id || owner?.id.startsWith(`${id}--`) === true).length;
   };
   const valueOf = (text: string, metric: string): number =>
-    Number(new RegExp(`^${metric}\\{[^}]*controller="Job"[^}]*\\} (\\d+)`, "m").exec(text)?.[1] ?? 0);
+    Number(new RegExp(`^${metric}\\{[^}]*muster_controller_name="Job"[^}]*\\} (\\d+)`, "m").exec(text)?.[1] ?? 0);
   /** Of the replica that leads; the others run no controller. */
   const resyncsOfLeader = async (): Promise<number> => {
     const scrapes = ports.map((port) =>
@@ -152,7 +152,7 @@ function looking(world: JobWorld, ports: readonly number[]): Looking {
       ),
     );
     const texts = await Promise.all(scrapes);
-    return texts.reduce((total, text) => total + valueOf(text, "controller_resyncs_total"), 0);
+    return texts.reduce((total, text) => total + valueOf(text, "muster_controller_resyncs_total"), 0);
   };
   return {
     pod,

@@ -9,33 +9,58 @@ export type ScalerMetrics = Disposable & {
   booted(outcome: "started" | "short" | "failed", tookMs: number): void;
 };
 
+const ROUND_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60];
+const BOOT_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600];
+
 /** `nodes` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are right. */
 export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): ScalerMetrics {
   const meter = metrics.getMeter("@muster/node-scaler");
-  const steps = meter.createCounter("muster.scaler.steps", { description: "Steps by loop, kind and reason" });
-  const failures = meter.createCounter("muster.scaler.failures", { description: "What did not work, by loop" });
-  // Exported at 0, so that an alert sees the first one as a rise.
-  for (const loop of LOOPS) failures.add(0, { loop });
-  const rounds = meter.createHistogram("muster.scaler.round", { unit: "ms", description: "Time of rounds, by loop" });
-  const boots = meter.createHistogram("muster.scaler.boot", {
-    unit: "ms",
-    description: "Time until a provider answers",
+  const steps = meter.createCounter("muster.scaler.steps", {
+    unit: "{step}",
+    description: "Steps by loop, kind and reason",
   });
-  const gauge = meter.createObservableGauge("muster.scaler.nodes", { description: "Nodes, by pool and phase" });
+  const failures = meter.createCounter("muster.scaler.failures", {
+    unit: "{failure}",
+    description: "Failed steps, by loop",
+  });
+  // Exported at 0, so that an alert sees the first one as a rise.
+  for (const loop of LOOPS) failures.add(0, { "muster.scaler.loop": loop });
+  const rounds = meter.createHistogram("muster.scaler.round.duration", {
+    unit: "s",
+    description: "Time of a round, by loop and outcome",
+    advice: { explicitBucketBoundaries: ROUND_SECONDS },
+  });
+  const boots = meter.createHistogram("muster.scaler.boot.duration", {
+    unit: "s",
+    description: "Time until a provider answers, by outcome",
+    advice: { explicitBucketBoundaries: BOOT_SECONDS },
+  });
+  const gauge = meter.createObservableGauge("muster.scaler.nodes", {
+    unit: "{node}",
+    description: "Nodes, by pool and phase",
+  });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     const groups = Map.groupBy(nodes() ?? [], ({ spec, status }) => `${spec.pool}\n${status.phase}`);
     for (const [key, group] of groups) {
       const [pool = "", phase = ""] = key.split("\n");
-      result.observe(gauge, group.length, { pool, phase });
+      result.observe(gauge, group.length, { "muster.pool": pool, "muster.node.phase": phase });
     }
   };
   meter.addBatchObservableCallback(observe, [gauge]);
   return {
     // Reasons that a provider words itself are too many for a label.
-    took: (loop, step) => steps.add(1, { loop, do: step.kind, ...(step.kind !== "mark" && { because: step.because }) }),
-    failed: (loop) => failures.add(1, { loop }),
-    round: (loop, tookMs, isFailure) => rounds.record(tookMs, { loop, failed: isFailure }),
-    booted: (outcome, tookMs) => boots.record(tookMs, { outcome }),
+    took: (loop, step) =>
+      steps.add(1, {
+        "muster.scaler.loop": loop,
+        "muster.scaler.step": step.kind,
+        ...(step.kind !== "mark" && { "muster.scaler.reason": step.because }),
+      }),
+    failed: (loop) => failures.add(1, { "muster.scaler.loop": loop }),
+    round: (loop, tookMs, isFailure) => {
+      const outcome = isFailure ? "error" : "success";
+      rounds.record(tookMs / 1000, { "muster.scaler.loop": loop, "muster.scaler.outcome": outcome });
+    },
+    booted: (outcome, tookMs) => boots.record(tookMs / 1000, { "muster.scaler.outcome": outcome }),
     [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, [gauge]),
   };
 }

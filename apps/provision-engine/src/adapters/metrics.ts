@@ -1,6 +1,6 @@
 import { metrics } from "@opentelemetry/api";
 
-/** Metrics of one engine. Labels have few, fixed values. */
+/** Metrics of one engine. Attributes have few, fixed values. */
 export type LeaseMetrics = Disposable & {
   /** A failure that is retried. */
   failed(what: string): void;
@@ -26,27 +26,41 @@ export type LeaseGauges = {
 
 export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
   const meter = metrics.getMeter("@muster/provision-engine");
-  const failures = meter.createCounter("muster.lease.failures", { description: "Failures that are retried, by kind" });
-  const refusals = meter.createCounter("muster.lease.refusals", { description: "Refusals, by kind" });
+  const failures = meter.createCounter("muster.lease.failures", {
+    unit: "{failure}",
+    description: "Failures that are retried, by operation",
+  });
+  const refusals = meter.createCounter("muster.lease.refusals", {
+    unit: "{refusal}",
+    description: "Refusals, by operation",
+  });
   const leftovers = meter.createCounter("muster.lease.leftovers", {
+    unit: "{object}",
     description: "Objects left behind by leases, by action",
   });
-  const held = meter.createGauge("muster.lease.cleanup_held", {
+  const held = meter.createGauge("muster.lease.leftovers.held", {
+    unit: "{object}",
     description: "Leftover objects that stay until an operator confirms their removal",
   });
-  const leases = meter.createObservableGauge("muster.lease.leases", { description: "Leases by phase" });
+  const leases = meter.createObservableGauge("muster.lease.active", {
+    unit: "{lease}",
+    description: "Leases by phase",
+  });
   const stuckLeases = meter.createObservableGauge("muster.lease.stuck", {
+    unit: "{lease}",
     description: "Leases that cannot be removed",
   });
   const unreadableLeases = meter.createObservableGauge("muster.lease.unreadable", {
+    unit: "{lease}",
     description: "Leases whose record cannot be read, which are not served and do not end",
   });
-  const unopenedLeases = meter.createObservableGauge("muster.lease.unopened", {
+  const unopenedLeases = meter.createObservableGauge("muster.lease.undecryptable", {
+    unit: "{lease}",
     description: "Of the oldest ongoing leases: those with secrets that the key of the engine cannot open",
   });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     const { phases, stuck, unreadable, unopened } = gauges();
-    for (const [phase, count] of phases) result.observe(leases, count, { phase });
+    for (const [phase, count] of phases) result.observe(leases, count, { "muster.lease.phase": phase });
     result.observe(stuckLeases, stuck);
     result.observe(unreadableLeases, unreadable);
     result.observe(unopenedLeases, unopened);
@@ -54,9 +68,10 @@ export function startMetrics(gauges: () => LeaseGauges): LeaseMetrics {
   const observed = [leases, stuckLeases, unreadableLeases, unopenedLeases];
   meter.addBatchObservableCallback(observe, observed);
   return {
-    failed: (what) => failures.add(1, { do: what }),
-    refused: (what) => refusals.add(1, { do: what }),
-    leftOver: (action, isDryRun) => leftovers.add(1, { do: action, dry_run: String(isDryRun) }),
+    failed: (what) => failures.add(1, { "muster.lease.operation": what }),
+    refused: (what) => refusals.add(1, { "muster.lease.operation": what }),
+    leftOver: (action, isDryRun) =>
+      leftovers.add(1, { "muster.lease.action": action, "muster.lease.dry_run": String(isDryRun) }),
     heldUp: (objects) => held.record(objects),
     [Symbol.dispose]: () => meter.removeBatchObservableCallback(observe, observed),
   };

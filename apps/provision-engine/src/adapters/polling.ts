@@ -72,9 +72,6 @@ export function openPolling(
   };
 }
 
-/** The metric has this label since its first version. */
-const UNREPORTED_LABEL = "untold";
-
 function reportsOfPolled(
   logger: Logger,
   metrics: LeaseMetrics,
@@ -87,7 +84,7 @@ function reportsOfPolled(
     },
     failed: (id, what, error) => {
       if (what === "refused") metrics.refused("order");
-      else metrics.failed(what === "unreported" ? UNREPORTED_LABEL : what);
+      else metrics.failed(what);
       logger.warn({ lease: id, what, err: error }, "cannot take an order of a controller");
     },
   };

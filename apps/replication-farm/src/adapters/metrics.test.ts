@@ -8,7 +8,7 @@ it("reports sets in trouble by urgency, none included, so that an alert on it en
   const troubled = { HIGH: 1, LOW: 0 };
   using _metrics = startMetrics({ owned: () => 2, unreadable: () => 0, troubled: (urgency) => troubled[urgency] });
   const scraped = async (series = "troubled"): Promise<string[]> => {
-    const line = new RegExp(`^muster_farm_${series}\\{.*urgency="(\\w+)".*\\} (\\d+)`, "gm");
+    const line = new RegExp(`^muster_farm_${series}\\{.*muster_farm_urgency="(\\w+)".*\\} (\\d+)`, "gm");
     const lines = (await scrape(telemetry)).matchAll(line);
     return [...lines].map(([, urgency, count]) => `${urgency ?? ""} ${count ?? ""}`);
   };

@@ -11,18 +11,27 @@ export type LedgerMetrics = Disposable & {
 /** `counts` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are right. */
 export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetrics {
   const meter = metrics.getMeter("@muster/reservation-manager");
-  const decisions = meter.createCounter("muster.reservation.decisions", { description: "Decisions by outcome" });
-  const waiting = meter.createObservableGauge("muster.reservation.waiting", { description: "Requests that wait" });
-  const held = meter.createObservableGauge("muster.reservation.held", { description: "Usable machines held, by pool" });
+  const decisions = meter.createCounter("muster.reservation.decisions", {
+    unit: "{decision}",
+    description: "Decisions by outcome",
+  });
+  const waiting = meter.createObservableGauge("muster.reservation.waiting", {
+    unit: "{request}",
+    description: "Requests that wait",
+  });
+  const held = meter.createObservableGauge("muster.reservation.held", {
+    unit: "{machine}",
+    description: "Usable machines held, by pool",
+  });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     const now = counts();
     if (now === undefined) return;
     result.observe(waiting, now.waiting);
-    for (const [pool, count] of now.heldByPool) result.observe(held, count, { pool });
+    for (const [pool, count] of now.heldByPool) result.observe(held, count, { "muster.pool": pool });
   };
   meter.addBatchObservableCallback(observe, [waiting, held]);
   return {
-    decided: (outcome) => decisions.add(1, { outcome }),
+    decided: (outcome) => decisions.add(1, { "muster.reservation.outcome": outcome }),
     [Symbol.dispose]: () => {
       meter.removeBatchObservableCallback(observe, [waiting, held]);
     },

@@ -10,18 +10,30 @@ export type SessionMetrics = {
   finished(record: SessionRecord): void;
 };
 
+const PHASE_SECONDS = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600];
+
 export function sessionMetrics(): SessionMetrics {
   const meter = metrics.getMeter("@muster/session-controller");
   const running = meter.createObservableGauge("muster.session.running", {
+    unit: "{session}",
     description: "Sessions that this replica runs",
   });
   const unreadable = meter.createCounter("muster.session.unreadable", {
+    unit: "{record}",
     description: "Times that a stored session did not decode",
   });
   // Starts at 0, so that alerts see the first one as an increase.
   unreadable.add(0);
-  const outcomes = meter.createCounter("muster.session.outcomes", { description: "Finished sessions by outcome" });
-  const phases = meter.createHistogram("muster.session.phase", { unit: "ms", description: "Time in a phase" });
+  const outcomes = meter.createCounter("muster.session.outcomes", {
+    unit: "{session}",
+    description: "Finished sessions by outcome and reason",
+  });
+  const phases = meter.createHistogram("muster.session.phase.duration", {
+    unit: "s",
+    description: "Time in a phase, by phase",
+    advice: { explicitBucketBoundaries: PHASE_SECONDS },
+  });
+  const spent = (phase: string, ms: number): void => phases.record(ms / 1000, { "muster.session.phase": phase });
   return {
     observeRunning: (count) => {
       const observe: ObservableCallback = (result) => result.observe(count());
@@ -34,13 +46,13 @@ export function sessionMetrics(): SessionMetrics {
     finished: (record) => {
       const { verdict, createdAtMs, finishedAtMs } = record;
       if (verdict === undefined) return;
-      outcomes.add(1, { outcome: verdict.kind, reason: verdict.reason });
+      outcomes.add(1, { "muster.session.outcome": verdict.kind, "muster.session.reason": verdict.reason });
       const accepted = eventOf(record, "ACCEPT");
       const run = eventOf(record, "RUN");
-      phases.record((accepted?.atMs ?? verdict.atMs) - createdAtMs, { phase: "queue" });
-      if (accepted !== undefined) phases.record((run ?? verdict).atMs - accepted.atMs, { phase: "provision" });
-      if (run !== undefined) phases.record(verdict.atMs - run.atMs, { phase: "run" });
-      phases.record(finishedAtMs - verdict.atMs, { phase: "clean up" });
+      spent("queue", (accepted?.atMs ?? verdict.atMs) - createdAtMs);
+      if (accepted !== undefined) spent("provision", (run ?? verdict).atMs - accepted.atMs);
+      if (run !== undefined) spent("run", verdict.atMs - run.atMs);
+      spent("clean_up", finishedAtMs - verdict.atMs);
     },
   };
 }

@@ -34,20 +34,28 @@ export function watcherMetrics(ages: { readonly pods: () => number; readonly nod
   wrote(bucket: "pods" | "nodes", because: string, outcome: WriteOutcome): void;
 } {
   const meter = metrics.getMeter(NAME);
-  const publishes = meter.createCounter("muster_watcher_publishes", {
-    description: "Writes of states of pods and nodes, by what became of them.",
+  const publishes = meter.createCounter("muster.watcher.publishes", {
+    unit: "{write}",
+    description: "Writes of states of pods and nodes, by bucket, reason and outcome",
   });
-  const age = meter.createObservableGauge("muster_watcher_view_age_seconds", {
-    description: "Time since the API server last said anything.",
+  const age = meter.createObservableGauge("muster.watcher.view.age", {
+    description: "Time since the last event or answer of the API server, by resource",
     unit: "s",
   });
-  const observe = (result: { observe(value: number, attributes: { readonly resource: string }): void }): void => {
-    result.observe(ages.pods() / 1000, { resource: "pods" });
-    result.observe(ages.nodes() / 1000, { resource: "nodes" });
+  const observe = (result: {
+    observe(value: number, attributes: { readonly "muster.watcher.resource": string }): void;
+  }): void => {
+    result.observe(ages.pods() / 1000, { "muster.watcher.resource": "pods" });
+    result.observe(ages.nodes() / 1000, { "muster.watcher.resource": "nodes" });
   };
   age.addCallback(observe);
   return {
-    wrote: (bucket, because, outcome) => publishes.add(1, { bucket, because, outcome }),
+    wrote: (bucket, because, outcome) =>
+      publishes.add(1, {
+        "muster.watcher.bucket": bucket,
+        "muster.watcher.reason": because,
+        "muster.watcher.outcome": outcome,
+      }),
     [Symbol.dispose]: () => age.removeCallback(observe),
   };
 }
