@@ -53,4 +53,11 @@ describe("the documents", () => {
     );
     expect(broken).toEqual([]);
   });
+
+  it.each(PAGES)("%s has no line of more than 160 characters, tables excepted", (page) => {
+    const long = textOf(page)
+      .split("\n")
+      .filter((line) => line.length > 160 && !/^\s*\|/.test(line));
+    expect(long).toEqual([]);
+  });
 });
