@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
+import { isInMatrix, type MatrixSuite } from "./test-matrix.ts";
 
 /** An API server without nodes, for one suite. */
 export type TestApiServer = AsyncDisposable & {
@@ -33,14 +34,32 @@ export type StartEmbedded = (options: { readonly directory: string }) => Promise
   }
 >;
 
-/** The servers that a suite runs against, the embedded one first; one that cannot be had says so in its title. */
-export function apiServers(startEmbedded: StartEmbedded): readonly [embedded: ApiServerCase, real: ApiServerCase] {
-  const assets = kubeAssets();
-  const real = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
+/**
+ * The servers that a suite runs against, the embedded one first; one that is left out has the reason in its title. With `suite`, the real server is part of the
+ * matrix: `isInMatrix` decides whether this run includes it.
+ */
+export function apiServers(
+  startEmbedded: StartEmbedded,
+  suite?: MatrixSuite,
+): readonly [embedded: ApiServerCase, real: ApiServerCase] {
+  const skipped = whyNotReal(suite);
+  const real = "a real kube-apiserver";
   return [
     { title: "the embedded API server", skip: false, isReal: false, start: () => inDirectory(startEmbedded) },
-    { title: real, skip: !assets.found, isReal: true, start: startReal },
+    {
+      title: skipped === undefined ? real : `${real} (skipped: ${skipped})`,
+      skip: skipped !== undefined,
+      isReal: true,
+      start: startReal,
+    },
   ];
+}
+
+function whyNotReal(suite: MatrixSuite | undefined): string | undefined {
+  const assets = kubeAssets();
+  if (!assets.found) return assets.reason;
+  const isIncluded = suite === undefined || isInMatrix(suite, process.env["MUSTER_TESTS_MATRIX"]);
+  return isIncluded ? undefined : "npm run test:all includes it";
 }
 
 async function inDirectory(startEmbedded: StartEmbedded): Promise<TestApiServer> {
