@@ -14,7 +14,7 @@ import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
 import { ALONE } from "../src/domain/surroundings.ts";
 import { transitionLease, withEvent, type LeaseChange } from "../src/domain/transition-lease.ts";
 import { readClaim } from "../src/types/workload-types.ts";
-import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/lead/pass.ts";
+import { leasePasses, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/lead/pass.ts";
 
 const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
@@ -283,7 +283,7 @@ export function leaseWorld() {
     pass: async (id: string): Promise<void> => {
       const key = `${fence} ${id}`;
       if (running.has(key)) return;
-      const pass = passLease(depsOf(fence, id), POLICY, id, new AbortController().signal);
+      const pass = leasePasses(depsOf(fence, id), POLICY)(id, new AbortController().signal);
       running.set(key, pass);
       void pass.catch((error: unknown) => broken.push(String(error))).finally(() => running.delete(key));
       await settle();

@@ -18,9 +18,9 @@ import { planLease, type LeasePlan } from "../domain/plan-lease.ts";
 import { readClaim, sortByRank } from "../types/workload-types.ts";
 import { ended } from "./ended.ts";
 import type { Holdings } from "../holdings/holdings.ts";
-import { startLeaseController, type LeaseController } from "./lease-controller.ts";
+import { requeueAfter, startLeaseController, type LeaseController } from "./lease-controller.ts";
 import type { OrderSecrets } from "../orders/order-secrets.ts";
-import { writeDuringCall, passLease, type PassDeps, type Stored, type PassPolicy } from "./pass.ts";
+import { writeDuringCall, leasePasses, type PassDeps, type Stored, type PassPolicy } from "./pass.ts";
 import { openReporter, type ReportDeps } from "./report-lease.ts";
 import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
 import type { Workload } from "../types/workload.ts";
@@ -93,7 +93,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const reporter = openReporter(reportDepsOf(ops, lead, (id) => reports.add(id)));
   const reports: LeaseController = startLeaseController({
     name: "lease-feedback",
-    pass: reporter.report,
+    reconcile: async (id) => requeueAfter(await reporter.report(id), nowNs()),
     nowNs,
     retry,
     failed: (id, error) => report.failed(id, "history", error),
@@ -160,7 +160,8 @@ function trackLeases(
       const plan = planLease(pass.snapshotOf(record), policy.pass, nowNs());
       if (plan.kind === "wait" && plan.waitsFor === undefined) {
         waiting.set(id, undefined);
-        passes.addAt(id, earliest(plan.untilNs, checks.next(record, nowNs())));
+        passes.addAt(id, plan.untilNs);
+        passes.addAt(id, checks.next(record, nowNs()));
       } else passes.add(id);
       const reporting = planReport(record, plan.kind !== "wait", nowNs());
       if (reporting.kind === "now") reports.add(id);
@@ -230,12 +231,14 @@ function startPasses(
   lead: Lead,
   alerts: Alerts,
 ): LeaseController {
-  return startLeaseController({
+  const reconcile = leasePasses(pass, policy.pass);
+  const passes: LeaseController = startLeaseController({
     name: "lease",
-    pass: async (id) => {
+    reconcile: async (id, signal) => {
       if (checks.isDue(id, nowNs())) checks.done(id, await checkLease(pass, id), nowNs());
-      const { retryAfterNs } = await passLease(pass, policy.pass, id, lead.signal);
-      return earliest(retryAfterNs, checks.scheduled(id));
+      const next = await reconcile(id, signal);
+      passes.addAt(id, checks.scheduled(id));
+      return next;
     },
     nowNs,
     retry: policy.pass.retry,
@@ -246,6 +249,7 @@ function startPasses(
     },
     lead,
   });
+  return passes;
 }
 
 type Alerts = { readonly check: (record: LeaseRecord) => void; readonly forget: (id: string) => void };
@@ -401,11 +405,6 @@ function reportDepsOf(
     wake,
     failed: (id, error) => report.failed(id, "feedback", error),
   };
-}
-
-function earliest(a: bigint | undefined, b: bigint | undefined): bigint | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  return a < b ? a : b;
 }
 
 /** Yields to the event loop between batches, so that a leader of very many leases can renew its lead. */

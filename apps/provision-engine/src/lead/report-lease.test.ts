@@ -292,7 +292,7 @@ it("reports a lease whose source hangs concurrently with the others", async () =
   const hanging = Promise.withResolvers<undefined>();
   const controller = startLeaseController({
     name: "tested",
-    pass: (id) => {
+    reconcile: (id) => {
       looked.push(id);
       return id === "1-1" ? hanging.promise : Promise.resolve(undefined);
     },
