@@ -2,7 +2,6 @@ import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { nsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
-import type { ControllerAddress } from "./adapters/controller.ts";
 import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
 import type { LeaseCluster, ZdbImage } from "./types/workload.ts";
 import type { Capacity } from "./domain/surroundings.ts";
@@ -35,6 +34,16 @@ export type CleanupConfig = {
   /** A sweep that would remove more than this needs confirmation. */
   readonly mostObjects: number;
   readonly mostPercent: number;
+};
+
+export type ControllerAddress = {
+  /** Base of all paths. */
+  readonly url: string;
+  readonly token: string | undefined;
+  /** Of one call. */
+  readonly timeoutMs: number;
+  /** Maximum size of a decoded response body. */
+  readonly maxBytes: number;
 };
 
 export type ControllerConfig = {

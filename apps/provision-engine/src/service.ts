@@ -11,7 +11,7 @@ import { routeHandlers } from "./adapters/route.ts";
 import type { Config } from "./config.ts";
 import { runEngine, type Lead } from "./lead/engine.ts";
 import { consumeOrders } from "./orders/order-stream.ts";
-import { pushStats } from "./push-stats.ts";
+import { pushStats } from "./adapters/polling.ts";
 import { takePolled } from "./orders/take-polled.ts";
 import { makeWorkloads } from "./types/workload-types.ts";
 

@@ -1,7 +1,7 @@
 import { parseRfc3339, type Order, type Result } from "@muster/leases";
 import type { muster } from "@muster/proto";
 import { z } from "zod";
-import type { PolledOrder } from "../sources/lease-source.ts";
+import type { PolledOrder } from "../orders/poll-source.ts";
 
 /** An entry of a page that is not a valid order. */
 export type UnreadableOrder = { readonly id: string; readonly reason: string };

@@ -1,15 +1,6 @@
 import { takeTurns } from "@muster/backoff";
 import { faultOf, throwFault } from "@muster/faults";
-
-export type ControllerAddress = {
-  /** Base of all paths. */
-  readonly url: string;
-  readonly token: string | undefined;
-  /** Of one call. */
-  readonly timeoutMs: number;
-  /** Maximum size of a decoded response body. */
-  readonly maxBytes: number;
-};
+import type { ControllerAddress } from "../config.ts";
 
 export type ControllerRequest = {
   readonly method: "GET" | "PUT";

@@ -1,5 +1,5 @@
 import { faultOf } from "@muster/faults";
-import type { PollAnswer, PollSourceDeps } from "../sources/poll-source.ts";
+import type { PollAnswer, PollSourceDeps } from "../orders/poll-source.ts";
 import { readOrdersPage } from "./controller-messages.ts";
 import type { Controller } from "./controller.ts";
 

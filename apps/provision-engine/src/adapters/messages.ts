@@ -3,7 +3,7 @@ import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWire
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { CrashWindow } from "../domain/count-exits.ts";
-import type { Readable } from "../lead/records.ts";
+import type { Readable } from "../holdings/records.ts";
 import type { Ending, EndingCause, FeedbackPending, LeaseEvent, LeaseRecord, Origin } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;

@@ -1,7 +1,6 @@
 import { throwFault } from "@muster/faults";
 import { z } from "zod";
-import type { LeaseSnapshot } from "./lease-snapshot.ts";
-import type { LeasePlan, LeasePolicy } from "./plan-lease.ts";
+import type { LeaseSnapshot, LeasePlan, LeasePolicy } from "./plan-lease.ts";
 
 /** One decision about a lease with all of its inputs, so that it can be replayed anywhere. */
 export type StoredDecision = {

@@ -1,5 +1,5 @@
 import type { Phase } from "./lease.ts";
-import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
+import { NO_UNITS, type ResourceUnits } from "./claim.ts";
 
 /** Total capacity; a unit that is missing is unlimited. */
 export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };

@@ -1,17 +1,14 @@
 import type { Order } from "@muster/leases";
-import { networkOf, sumHeldUnits, type Overheads } from "../types/count-leases.ts";
+import { networkOf, sumHeldUnits, type Overheads, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import type { Capacity, Neighbour, Surroundings } from "../domain/surroundings.ts";
 import type { Usage } from "../domain/decide-quota.ts";
-import { MAX_NAMED_USERS } from "../domain/decide-release.ts";
+import { MAX_NAMED_USERS } from "../domain/decide-admission.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
-import type { Claim } from "../domain/claim.ts";
-import { readClaim } from "../types/workload-types.ts";
-import { leaseIndex } from "./lease-index.ts";
-import { leaseSums, type LeaseSums } from "./lease-sums.ts";
-import { reservedUsage, type UsageReservation } from "./reserved-usage.ts";
-import type { Stored } from "../lead/pass.ts";
+import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits, type Claim } from "../domain/claim.ts";
+import { leaseSums, type LeaseSums, reservedUsage, type UsageReservation } from "./lease-sums.ts";
+import type { Stored, Readable } from "./records.ts";
+import type { View } from "@muster/store";
 
 /** The leases of an engine and their resources, as far as this process knows. */
 export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
@@ -196,4 +193,56 @@ function withOrderOf({ record: { order } }: Stored, { record, revision }: Stored
 function isSameOrder(a: Order, b: Order): boolean {
   if (a.user !== b.user || a.type !== b.type || a.data !== b.data) return false;
   return a.createdNs === b.createdNs && Buffer.compare(a.signature, b.signature) === 0;
+}
+
+/** Keeps the holdings up to date with all leases of the engine. Returns the function that stops it. */
+export function followLeases(
+  view: Pick<View<Readable>, "entries" | "get" | "onChange">,
+  holdings: Pick<Holdings, "learn" | "forget">,
+  engine: string,
+): () => void {
+  const update = (id: string, entry: ReturnType<typeof view.get>): void => {
+    if (entry === undefined) holdings.forget(id);
+    else if ("record" in entry.value && entry.value.record.order.engine === engine)
+      holdings.learn({ record: entry.value.record, revision: entry.revision });
+  };
+  for (const entry of view.entries()) update(entry.key, entry);
+  return view.onChange((id) => update(id, view.get(id)));
+}
+
+/** An index of leases by any number of keys. */
+export type LeaseIndex = {
+  /** Replaces the keys of the lease. */
+  set(id: string, keys: readonly string[]): void;
+  /** The first leases with the key, at most `max`, in the order of their arrival. */
+  first(key: string, max: number): string[];
+  count(key: string): number;
+};
+
+export function leaseIndex(): LeaseIndex {
+  const keysOf = new Map<string, readonly string[]>();
+  const idsOf = new Map<string, Set<string>>();
+  return {
+    set: (id, keys) => {
+      const before = keysOf.get(id) ?? [];
+      for (const key of before) {
+        if (keys.includes(key)) continue;
+        const ids = idsOf.get(key);
+        ids?.delete(id);
+        if (ids?.size === 0) idsOf.delete(key);
+      }
+      for (const key of keys) idsOf.set(key, (idsOf.get(key) ?? new Set<string>()).add(id));
+      if (keys.length === 0) keysOf.delete(id);
+      else keysOf.set(id, keys);
+    },
+    first: (key, max) => {
+      const found: string[] = [];
+      for (const id of idsOf.get(key) ?? []) {
+        if (found.length >= max) break;
+        found.push(id);
+      }
+      return found;
+    },
+    count: (key) => idsOf.get(key)?.size ?? 0,
+  };
 }

@@ -1,31 +1,27 @@
+import { once } from "node:events";
 import { takeTurns, within } from "@muster/backoff";
 import type { Result } from "@muster/leases";
 import type { View } from "@muster/store";
-import { type CrashWatch, followHints, type HintDeps } from "./follow-hints.ts";
-import type { History, Records, Readable } from "./records.ts";
+import { type CrashWatch, followHints, type HintDeps, waitingLeases, type WaitingLeases } from "./wake-leases.ts";
+import type { History, Records, Readable, Stored } from "../holdings/records.ts";
 import { callPauses, type CallPauses } from "./call-pauses.ts";
 import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
-import { checkLease } from "./check-lease.ts";
-import { openChecks, type Checks } from "./checks.ts";
+import { checkLease, openChecks, type Checks } from "./check-lease.ts";
 import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
-import { decideAlert, isStuck } from "../domain/decide-stuck.ts";
+import { decideAlert, isStuck } from "../domain/decide-retry.ts";
 import { toReferenced } from "../domain/decide-take-over.ts";
 import type { Referenced } from "../domain/surroundings.ts";
-import type { Digest } from "../domain/order-hash.ts";
-import { planReport } from "../domain/plan-feedback.ts";
-import { takeSnapshot, type LeaseSnapshot } from "../domain/lease-snapshot.ts";
-import { planLease, type LeasePlan } from "../domain/plan-lease.ts";
+import type { Digest } from "../domain/signed-content.ts";
+import { planReport, type FeedbackPolicy } from "../domain/plan-feedback.ts";
+import { takeSnapshot, type LeaseSnapshot, planLease, type LeasePlan } from "../domain/plan-lease.ts";
 import { readClaim, sortByRank } from "../types/workload-types.ts";
-import { ended } from "./ended.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import { requeueAfter, startLeaseController, type LeaseController } from "./lease-controller.ts";
-import type { OrderSecrets } from "../orders/order-secrets.ts";
-import { writeDuringCall, leasePasses, type PassDeps, type Stored, type PassPolicy } from "./pass.ts";
+import type { OrderSecrets } from "../holdings/order-secrets.ts";
+import { writeDuringCall, leasePasses, type PassDeps, type PassPolicy } from "./pass.ts";
 import { openReporter, type ReportDeps } from "./report-lease.ts";
-import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
 import type { Workload } from "../types/workload.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
-import type { FeedbackPolicy } from "../domain/decide-feedback-retry.ts";
 
 /** `OrderAges` are those of orders: a lease that is over is remembered until its order would be refused. */
 export type EnginePolicy = OrderAges & {
@@ -120,7 +116,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     const all = await loadAll(ops);
     events.flush();
     await observeAll(ops, all, observe, signal);
-    await ended(signal);
+    if (!signal.aborted) await once(signal, "abort");
   } finally {
     stopFollowing();
     stopHints();

@@ -3,16 +3,16 @@ import { reconciler, type Observed, type PlannedStep, type Reconcile } from "@mu
 import { assertNever, faultOf } from "@muster/faults";
 import type { Order, Result } from "@muster/leases";
 import type { CallPauses } from "./call-pauses.ts";
-import { buildResult } from "../domain/build-result.ts";
+import { buildResult, hashOrder, type Digest } from "../domain/signed-content.ts";
 import { decideRetry, type RetryPolicy } from "../domain/decide-retry.ts";
 import { decideTakeOver } from "../domain/decide-take-over.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { LeaseSnapshot } from "../domain/lease-snapshot.ts";
-import { hashOrder, type Digest } from "../domain/order-hash.ts";
-import { planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
-import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
-import { inLeaseStep, nameOfStep, recordDecision, spanOfPass, TRACER } from "../lease-trace.ts";
+import { type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { LeaseChange } from "../domain/lease-change.ts";
+import { inLeaseStep, nameOfStep, recordDecision, spanOfPass, TRACER } from "./lease-trace.ts";
 import { requeueAfter } from "./lease-controller.ts";
+import type { Stored } from "../holdings/records.ts";
 
 /**
  * The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease
@@ -22,8 +22,6 @@ export type Outcome =
   /** `recreated`: objects of an existing lease that were missing. */
   | { readonly ok: true; readonly data: string; readonly recreated?: readonly string[] }
   | { readonly ok: false; readonly message: string; readonly isRetryable: boolean; readonly isWaiting?: boolean };
-
-export type Stored = { readonly record: LeaseRecord; readonly revision: number };
 
 export type PassDeps = {
   /** The fencing token of this leader. */

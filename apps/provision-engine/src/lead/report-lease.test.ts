@@ -5,10 +5,11 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
-import { hashOrder } from "../domain/order-hash.ts";
-import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
+import { hashOrder } from "../domain/signed-content.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { LeaseChange } from "../domain/lease-change.ts";
 import { startLeaseController } from "./lease-controller.ts";
-import type { Stored } from "./pass.ts";
+import type { Stored } from "../holdings/records.ts";
 import { openReporter, type Answer } from "./report-lease.ts";
 
 const result = (id: string): Result => ({

@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
 import { describeCrashes, readExits } from "../domain/count-exits.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { addUnits, diskUnits, MIB, NO_UNITS } from "../domain/resource-units.ts";
+import { addUnits, diskUnits, MIB, NO_UNITS } from "../domain/claim.ts";
 import { isOfUser, leaseLabels, leaseName, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import {

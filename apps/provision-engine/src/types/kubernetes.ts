@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
 import { kubernetesSize } from "@muster/leases/data";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { GIB, type ResourceUnits } from "../domain/resource-units.ts";
+import { GIB, type ResourceUnits } from "../domain/claim.ts";
 import { buildNetworkNamespace } from "./network.ts";
 import { KINDS, type ObjectKind } from "./object-kinds.ts";
 import { requireData, workloadType } from "./workload-type.ts";

@@ -1,7 +1,7 @@
 import { describeFault, faultOf, throwFault, unlessMissing } from "@muster/faults";
 import { enums } from "@muster/proto";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { NO_UNITS } from "../domain/resource-units.ts";
+import { NO_UNITS } from "../domain/claim.ts";
 import { requireData, workloadType } from "./workload-type.ts";
 import type { Ledger, Workload } from "./workload.ts";
 

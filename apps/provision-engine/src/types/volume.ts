@@ -2,7 +2,7 @@ import type { V1PersistentVolumeClaim } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { diskUnits, GIB } from "../domain/resource-units.ts";
+import { diskUnits, GIB } from "../domain/claim.ts";
 import { isOfUser, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import { placeOf, requireData, workloadType } from "./workload-type.ts";

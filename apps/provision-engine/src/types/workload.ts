@@ -2,7 +2,7 @@ import type { Client } from "@muster/bus";
 import type { KubeObject } from "@muster/kube";
 import type { ReservationService } from "@muster/proto";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { DiskType } from "../domain/resource-units.ts";
+import type { DiskType } from "../domain/claim.ts";
 import type { Place } from "./lease-names.ts";
 import type { ObjectKind } from "./object-kinds.ts";
 import type { LeaseNodes } from "./pods.ts";

@@ -1,7 +1,7 @@
 import type { V1Pod, V1Service, V1StatefulSet } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
-import { diskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/resource-units.ts";
+import { diskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
 import { leaseLabels, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import { buildPod, describeNodes, describePods, isBlocked, type LeaseNodes } from "./pods.ts";

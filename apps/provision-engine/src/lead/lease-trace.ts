@@ -2,8 +2,8 @@ import { context, SpanStatusCode, trace, type Attributes, type Context } from "@
 import type { PassSpan } from "@muster/controller";
 import type { Order } from "@muster/leases";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
-import type { LeaseRecord } from "./domain/lease.ts";
-import type { LeasePlan } from "./domain/plan-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import type { LeasePlan } from "../domain/plan-lease.ts";
 
 export const TRACER = "@muster/provision-engine";
 

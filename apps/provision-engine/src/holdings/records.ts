@@ -1,0 +1,64 @@
+import type { Trail } from "@muster/bus";
+import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
+import type { View } from "@muster/store";
+
+/** The audit trail of leases. */
+export type History = Trail<LeaseEvent>;
+
+/** A record and its revision in the store. */
+export type Stored = { readonly record: LeaseRecord; readonly revision: number };
+
+/** Stored leases. Everything rejects with FaultError as a bucket does. */
+export type Records = {
+  /** The record stored now; undefined if it is missing. Rejects with invalid_request if it cannot be read. */
+  get(id: string): Promise<Stored | undefined>;
+  /** All readable records stored now. */
+  list(): Promise<Stored[]>;
+  /** Rejects with limit_exceeded if the record, or the bucket, would leave no room for the writes of the engine. */
+  create(record: LeaseRecord): Promise<Stored>;
+  /**
+   * A user's change; the record keeps its fence. Rejects with conflict if another writer was first. Rejects with limit_exceeded while its history cannot be
+   * published, or if no room would be left for the writes of the engine. An end is always accepted.
+   */
+  change(stored: Stored, next: LeaseRecord): Promise<Stored>;
+  /**
+   * A change by the engine, which sets the fence of the record. Rejects with conflict also if a later leader has written. A record that is too large is shrunk.
+   */
+  own(stored: Stored, next: LeaseRecord, fence: number): Promise<Stored>;
+  remove(stored: Stored): Promise<void>;
+};
+
+/** The value of a key: a record, or bytes that this version cannot read, which stay unchanged. */
+export type Readable = { readonly record: LeaseRecord } | { readonly unreadable: string };
+
+/** A record that this version cannot read. Its lease is not served, does not end, and counts nowhere. */
+export type UnreadableLease = { readonly id: string; readonly because: string };
+
+/** The present unreadable records, ordered by id. */
+export function unreadableLeases(view: Pick<View<Readable>, "entries">): UnreadableLease[] {
+  return view
+    .entries()
+    .flatMap(({ key, value }) => ("unreadable" in value ? [{ id: key, because: value.unreadable }] : []));
+}
+
+export type UnreadableWatch = Disposable & { readonly count: () => number };
+
+/** Reports each unreadable record once, and again if its reason changes. */
+export function watchUnreadable(
+  view: Pick<View<Readable>, "get" | "entries" | "onChange">,
+  report: (lease: UnreadableLease) => void,
+): UnreadableWatch {
+  const known = new Map<string, string>();
+  const found = (lease: UnreadableLease): void => {
+    if (known.get(lease.id) === lease.because) return;
+    known.set(lease.id, lease.because);
+    report(lease);
+  };
+  for (const lease of unreadableLeases(view)) found(lease);
+  const stop = view.onChange((id) => {
+    const value = view.get(id)?.value;
+    if (value !== undefined && "unreadable" in value) found({ id, because: value.unreadable });
+    else known.delete(id);
+  });
+  return { count: () => known.size, [Symbol.dispose]: stop };
+}
