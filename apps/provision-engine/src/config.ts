@@ -7,7 +7,7 @@ import type { LeaseCluster, ZdbImage } from "./types/workload.ts";
 import type { Capacity } from "./domain/surroundings.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
-import type { EnginePolicy } from "./lead/engine.ts";
+import type { EnginePolicy } from "./lead/engine-ops.ts";
 
 export type Config = {
   readonly nats: NatsAccess;
@@ -26,7 +26,7 @@ export type Config = {
   readonly lockTtlMs: number;
 };
 
-export type CleanupConfig = {
+type CleanupConfig = {
   readonly mode: CleanupMode;
   /** How long an object must be left over before it is removed. */
   readonly graceMs: number;
@@ -46,7 +46,7 @@ export type ControllerAddress = {
   readonly maxBytes: number;
 };
 
-export type ControllerConfig = {
+type ControllerConfig = {
   readonly address: ControllerAddress;
   readonly pollMs: number;
 };

@@ -1,5 +1,7 @@
 import type { Order } from "@muster/leases";
+import { NO_UNITS } from "../src/domain/claim.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
+import type { Surroundings } from "../src/domain/surroundings.ts";
 
 /** Data of an order for each counted type. */
 export const DATA_BY_TYPE: Readonly<Record<string, object>> = {
@@ -62,3 +64,10 @@ export function anOrder(changes: Partial<Order> = {}): Order {
     ...changes,
   };
 }
+
+/** The surroundings of a lease without others. */
+export const ALONE: Omit<Surroundings, "held" | "capacity"> = {
+  overhead: NO_UNITS,
+  named: [],
+  users: { some: [], count: 0 },
+};

@@ -4,9 +4,9 @@ import { z } from "zod";
 import type { PolledOrder } from "../orders/poll-source.ts";
 
 /** An entry of a page that is not a valid order. */
-export type UnreadableOrder = { readonly id: string; readonly reason: string };
+type UnreadableOrder = { readonly id: string; readonly reason: string };
 
-export type OrdersPage = {
+type OrdersPage = {
   readonly orders: readonly PolledOrder[];
   readonly unreadable: readonly UnreadableOrder[];
   /** The controller has ended and will never have more orders. */

@@ -2,7 +2,7 @@ import { takeTurns } from "@muster/backoff";
 import { faultOf, throwFault } from "@muster/faults";
 import type { ControllerAddress } from "../config.ts";
 
-export type ControllerRequest = {
+type ControllerRequest = {
   readonly method: "GET" | "PUT";
   /** Relative to the address, without a leading slash. */
   readonly path: string;

@@ -12,7 +12,7 @@ import { zdbOverhead, ZDB } from "../types/zdb.ts";
 import type { Overheads } from "../types/workload-types.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { referencedBy, type EngineOps } from "../lead/engine.ts";
+import { referencedBy, type EngineOps } from "../lead/engine-ops.ts";
 import { followLeases, openHoldings } from "../holdings/holdings.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
 import { orderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";

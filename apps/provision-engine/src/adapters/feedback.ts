@@ -33,7 +33,7 @@ export function routeAnswers(overNats: SendFeedback, controller: SendFeedback | 
 }
 
 /** The Feedbacker for orders of a controller. Rejects with invalid_request if the controller refuses the feedback, and as controller calls do. */
-export type HttpFeedback = {
+type HttpFeedback = {
   /** Sends Feedback, and then Deleted. */
   send(answer: Answer, signal: AbortSignal): Promise<void>;
   /** UpdateStats. */

@@ -19,7 +19,7 @@ export function openHistory(bus: Bus): History {
   });
 }
 
-export type HistoryDeps = {
+type HistoryDeps = {
   readonly history: Pick<History, "page">;
   readonly view: Pick<View<Readable>, "get">;
 };

@@ -3,7 +3,7 @@ import type { PollAnswer, PollSourceDeps } from "../orders/poll-source.ts";
 import { readOrdersPage } from "./controller-messages.ts";
 import type { Controller } from "./controller.ts";
 
-export type HttpPollOptions = {
+type HttpPollOptions = {
   readonly controller: Controller;
   readonly engine: string;
   /** Called for a poll without an answer, or a page that is skipped. */

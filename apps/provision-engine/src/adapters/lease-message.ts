@@ -13,7 +13,7 @@ import { phaseOf, toWireRecord } from "./messages.ts";
 import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
 import { leaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
 
-export type SeenLeases = {
+type SeenLeases = {
   readonly holdings: Pick<Holdings, "around" | "find">;
   readonly nowNs: () => bigint;
 };
@@ -34,7 +34,7 @@ export function leaseMessage(leases: SeenLeases, { record, revision }: Stored): 
 }
 
 /** A lease with facts that are not in its record: what it waits for, and whether it needs the operator. */
-export function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
+function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
   const { holdings, nowNs } = leases;
   const users = record.phase === "DECOMMISSIONING" ? holdings.around(record.order).users : NO_USERS;
   return {

@@ -20,7 +20,7 @@ export type Polled = {
   readonly stats: PushStatsDeps;
 };
 
-export type Polling = {
+type Polling = {
   readonly send: (answer: Answer) => Promise<void>;
   readonly open: (
     deps: Pick<TakePolledDeps, "feedback" | "sign"> & {
@@ -91,7 +91,7 @@ function reportsOfPolled(
   };
 }
 
-export type PushStatsDeps = {
+type PushStatsDeps = {
   readonly stats: () => object;
   /** UpdateStats of the Feedbacker. */
   readonly push: (stats: object, signal: AbortSignal) => Promise<void>;

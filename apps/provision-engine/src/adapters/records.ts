@@ -17,7 +17,7 @@ export const MAX_USER_RECORD_BYTES = 400 * 1024;
 /** By then leases may have ended and records may be removed. */
 const FULL_RETRY_MS = 1000;
 
-export type LeaseBucket = Bucket<Readable, LeaseRecord>;
+type LeaseBucket = Bucket<Readable, LeaseRecord>;
 
 export function openLeases(connection: Parameters<typeof openBucket>[0]): Promise<LeaseBucket> {
   return openBucket(connection, {
@@ -91,19 +91,19 @@ function bytesOf(record: LeaseRecord): number {
 }
 
 /** Reserves a part of a bucket for the engine's own writes. */
-export type Room = {
+type Room = {
   /** Call before a write of this size. Rejects with limit_exceeded if it would use the reserved part, and as a bucket does. */
   take(bytes: number): Promise<void>;
 };
 
 /** For callers without a limited bucket. */
-export const UNLIMITED: Room = { take: () => Promise.resolve() };
+const UNLIMITED: Room = { take: () => Promise.resolve() };
 
 /** Maximum age of the last fill level; later writes are added to it here. */
 const FRESH_MS = 1000;
 const RETRY_MS = 10_000;
 
-export type RoomDeps = {
+type RoomDeps = {
   readonly name: string;
   readonly fill: () => Promise<Fill>;
   /** Bytes that the engine will still write for existing leases. */

@@ -3,7 +3,8 @@ import { expect, it } from "vitest";
 import { decideAdmission, type Admission, decideRelease } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits, type Claim } from "./claim.ts";
-import { ALONE, type Neighbour, type Surroundings } from "./surroundings.ts";
+import type { Neighbour, Surroundings } from "./surroundings.ts";
+import { ALONE } from "../../test/a-lease.ts";
 
 const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]> = {}): Claim => ({
   units: { ...NO_UNITS, ...units },

@@ -87,7 +87,7 @@ function decideCapacity(units: ResourceUnits, { capacity, held }: Surroundings):
 }
 
 /** Whether the resources of a lease may be removed. */
-export type Release =
+type Release =
   | { readonly kind: "yes"; readonly because: string }
   /** `lease` is one of its users. */
   | { readonly kind: "later"; readonly lease: string; readonly because: string };

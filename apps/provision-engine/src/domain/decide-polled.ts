@@ -1,7 +1,7 @@
 import type { LeaseRecord } from "./lease.ts";
 
 /** The state that a controller lists with an order. */
-export type PolledState = {
+type PolledState = {
   readonly source: string;
   readonly withdrawn: boolean;
   /** The controller has a result of this order. */
@@ -55,7 +55,7 @@ export type PollEvent =
   /** No answer, or an error. */
   | { readonly kind: "failed" };
 
-export type PollTransition = {
+type PollTransition = {
   readonly state: PollState;
   /** True once: the whole history has just been read. */
   readonly isHistoryReadNow: boolean;

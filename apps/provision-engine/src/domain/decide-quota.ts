@@ -73,7 +73,7 @@ export type Fill = {
 /** Share of the store that is reserved for the engine's own writes: leases must be able to become active and to end. */
 const RESERVED_SHARE = 0.1;
 
-export type RoomVerdict = { readonly kind: "room" } | { readonly kind: "none"; readonly limit: number };
+type RoomVerdict = { readonly kind: "room" } | { readonly kind: "none"; readonly limit: number };
 
 /** Decides whether a write that a client asks for fits beside the bytes already promised. */
 export function decideRoom({ bytes, maxBytes }: Fill, promised: number, added: number): RoomVerdict {

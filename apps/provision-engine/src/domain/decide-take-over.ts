@@ -44,7 +44,7 @@ export function decideReference(
 }
 
 /** The next step of a take-over. The write to the older record hands the workload over. */
-export type TakeOverStep =
+type TakeOverStep =
   | { readonly kind: "hand-over"; readonly change: LeaseChange; readonly because: string }
   | { readonly kind: "take"; readonly change: LeaseChange; readonly because: string }
   /** A previous leader may still hand it over; a write to the older record prevents that. */

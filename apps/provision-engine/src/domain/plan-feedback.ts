@@ -4,7 +4,7 @@ import { describeFault, isRetryable, type Fault } from "@muster/faults";
 import type { LeaseChange } from "./lease-change.ts";
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 
-export type FeedbackPlan =
+type FeedbackPlan =
   | { readonly kind: "nothing"; readonly because: string }
   | { readonly kind: "later"; readonly untilNs: bigint; readonly because: string }
   | {

@@ -1,7 +1,7 @@
 import { MAX_DURATION_NS } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { ALONE, aLease, anOrder } from "../../test/a-lease.ts";
 import { readClaim } from "../types/workload-types.ts";
 import { decideRetry } from "./decide-retry.ts";
 import { toReferenced } from "./decide-take-over.ts";
@@ -9,7 +9,7 @@ import { takeSnapshot, type LeaseSnapshot, planLease, type LeasePlan, type Lease
 import type { LeaseRecord, Phase } from "./lease.ts";
 import { NO_UNITS } from "./claim.ts";
 import { asJson, readDecision, writeDecision } from "./stored-decision.ts";
-import { ALONE, type Neighbour } from "./surroundings.ts";
+import type { Neighbour } from "./surroundings.ts";
 import { withEvent } from "./lease-change.ts";
 
 const TOMBSTONE = 100n;

@@ -165,7 +165,7 @@ export type LeaseSnapshot = {
 };
 
 /** The fields of a record that decisions depend on. */
-export type LeaseFacts = Pick<
+type LeaseFacts = Pick<
   LeaseRecord,
   "phase" | "expiresAtNs" | "notBeforeNs" | "trouble" | "endedAtNs" | "crashes" | "takesOver"
 > & {

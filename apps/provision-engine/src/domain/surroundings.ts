@@ -1,5 +1,5 @@
 import type { Phase } from "./lease.ts";
-import { NO_UNITS, type ResourceUnits } from "./claim.ts";
+import type { ResourceUnits } from "./claim.ts";
 
 /** Total capacity; a unit that is missing is unlimited. */
 export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
@@ -44,10 +44,4 @@ export type Surroundings = {
   readonly named: readonly Neighbour[];
   /** Leases that use it or may mount it: some ids, and the total number. */
   readonly users: { readonly some: readonly string[]; readonly count: number };
-};
-
-export const ALONE: Omit<Surroundings, "held" | "capacity"> = {
-  overhead: NO_UNITS,
-  named: [],
-  users: { some: [], count: 0 },
 };

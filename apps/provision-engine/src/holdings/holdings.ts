@@ -40,9 +40,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   const reserved = reservedUsage();
   /** Begun leases whose write is not known yet, each with the revision that it was begun at. */
   const begun = new Map<string, number>();
-  /** The counted resources of each lease, and their sum. */
-  const shares = new Map<string, ResourceUnits>();
-  let held = NO_UNITS;
+  const held = heldUnits();
   const seen = ({ record: { order, phase } }: Stored): Pick<LeaseRecord, "order" | "phase"> => ({
     order,
     phase: begun.has(order.id) ? "PROVISIONING" : phase,
@@ -53,11 +51,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
     setSums(id, stored?.record);
     const now = stored && seen(stored);
     index.set(id, now === undefined ? [] : keysOf(now));
-    const share = now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads);
-    const before = shares.get(id) ?? NO_UNITS;
-    if (share !== NO_UNITS) shares.set(id, share);
-    else shares.delete(id);
-    if (share !== before) held = addUnits(subtractUnits(held, before), share);
+    held.set(id, now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads));
   };
   const neighbour = (id: string, user: string): Neighbour[] => {
     const stored = known.get(id);
@@ -65,7 +59,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   };
   return {
     ...sums,
-    counters: () => ({ counters: sums.counters(), used: held }),
+    counters: () => ({ counters: sums.counters(), used: held.sum() }),
     usageOf: (user, besides) => {
       const [has, adds] = [sums.usageOf(user), reserved.of(user, besides)];
       return { leases: has.leases + adds.leases, bytes: has.bytes + adds.bytes };
@@ -100,13 +94,30 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
       return {
         capacity,
         overhead: overheads[order.type] ?? NO_UNITS,
-        held: subtractUnits(held, shares.get(order.id) ?? NO_UNITS),
+        held: subtractUnits(held.sum(), held.of(order.id)),
         named: claim.ok ? namesOf(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
         users: {
           some: [...new Set(users.flatMap((key) => index.first(key, MAX_NAMED_USERS)))].slice(0, MAX_NAMED_USERS),
           count: users.reduce((sum, key) => sum + index.count(key), 0),
         },
       };
+    },
+  };
+}
+
+/** The counted resources of each lease, and their sum. */
+function heldUnits() {
+  const shares = new Map<string, ResourceUnits>();
+  let sum = NO_UNITS;
+  const of = (id: string): ResourceUnits => shares.get(id) ?? NO_UNITS;
+  return {
+    of,
+    sum: () => sum,
+    set: (id: string, share: ResourceUnits): void => {
+      const before = of(id);
+      if (share !== NO_UNITS) shares.set(id, share);
+      else shares.delete(id);
+      if (share !== before) sum = addUnits(subtractUnits(sum, before), share);
     },
   };
 }
@@ -211,7 +222,7 @@ export function followLeases(
 }
 
 /** An index of leases by any number of keys. */
-export type LeaseIndex = {
+type LeaseIndex = {
   /** Replaces the keys of the lease. */
   set(id: string, keys: readonly string[]): void;
   /** The first leases with the key, at most `max`, in the order of their arrival. */
@@ -219,7 +230,7 @@ export type LeaseIndex = {
   count(key: string): number;
 };
 
-export function leaseIndex(): LeaseIndex {
+function leaseIndex(): LeaseIndex {
   const keysOf = new Map<string, readonly string[]>();
   const idsOf = new Map<string, Set<string>>();
   return {

@@ -16,7 +16,7 @@ export type LeaseSums = {
   promised(): number;
 };
 
-export type PhaseSums = {
+type PhaseSums = {
   readonly phases: ReadonlyMap<Phase, number>;
   /** Leases that cannot be removed, overdue ones included. */
   readonly stuck: number;
@@ -113,7 +113,7 @@ export type UsageReservation = {
 };
 
 /** The usage that writes in flight add, so that concurrent orders of one user do not use the same free quota. */
-export type ReservedUsage = {
+type ReservedUsage = {
   /** Counts until disposed or settled. Concurrent writes of one lease by one user count once, because at most one of them succeeds. */
   reserve(reservation: UsageReservation): Disposable;
   /** Reserved usage of a user, without that of this lease. */

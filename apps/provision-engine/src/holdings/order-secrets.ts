@@ -45,7 +45,7 @@ export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: 
   };
 }
 
-export type UnopenedWatch = Disposable & {
+type UnopenedWatch = Disposable & {
   /** Number of the oldest ongoing leases of the engine with secrets that its key cannot open. */
   readonly count: () => number;
 };

@@ -32,7 +32,7 @@ export type Records = {
 export type Readable = { readonly record: LeaseRecord } | { readonly unreadable: string };
 
 /** A record that this version cannot read. Its lease is not served, does not end, and counts nowhere. */
-export type UnreadableLease = { readonly id: string; readonly because: string };
+type UnreadableLease = { readonly id: string; readonly because: string };
 
 /** The present unreadable records, ordered by id. */
 export function unreadableLeases(view: Pick<View<Readable>, "entries">): UnreadableLease[] {
@@ -41,7 +41,7 @@ export function unreadableLeases(view: Pick<View<Readable>, "entries">): Unreada
     .flatMap(({ key, value }) => ("unreadable" in value ? [{ id: key, because: value.unreadable }] : []));
 }
 
-export type UnreadableWatch = Disposable & { readonly count: () => number };
+type UnreadableWatch = Disposable & { readonly count: () => number };
 
 /** Reports each unreadable record once, and again if its reason changes. */
 export function watchUnreadable(

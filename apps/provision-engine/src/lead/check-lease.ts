@@ -5,7 +5,7 @@ import { transitionLease } from "../domain/transition-lease.ts";
 import type { Outcome, PassDeps } from "./pass.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 
-export type CheckDeps = Pick<PassDeps, "fence" | "now" | "read" | "write" | "sign"> & {
+type CheckDeps = Pick<PassDeps, "fence" | "now" | "read" | "write" | "sign"> & {
   /** Checks an active lease and recreates what is missing. Undefined: the lease has ended; an outcome that `isWaiting`: the check was not possible. */
   readonly check: (record: LeaseRecord) => Promise<Outcome | undefined>;
 };

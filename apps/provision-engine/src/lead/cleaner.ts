@@ -37,7 +37,7 @@ export type CleanupMode = (typeof CLEANUP_MODES)[number];
 
 export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
 
-export type CleanerDeps = {
+type CleanerDeps = {
   readonly leftovers: Leftovers;
   readonly records: Pick<Records, "get">;
   readonly nowMs: () => number;
@@ -55,7 +55,7 @@ export type CleanerDeps = {
 };
 
 /** The outcome of one sweep. */
-export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
+type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
 
 /** CleanupResources: finds leftovers of leases, one sweep at a time. */
 export type Cleaner = {

@@ -10,7 +10,7 @@ import { deferredMessages } from "./waiting-orders.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
 import type { ReportDeps } from "../lead/report-lease.ts";
 
-export type OrderStreamDeps = {
+type OrderStreamDeps = {
   readonly bus: Bus;
   readonly requests: RequestDeps;
   readonly feedback: ReportDeps["feedback"];

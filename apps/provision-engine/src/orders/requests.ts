@@ -37,7 +37,7 @@ export type RequestDeps = {
   readonly quota: QuotaPolicy;
 };
 
-export type OrderRequest = {
+type OrderRequest = {
   readonly order: Order;
   readonly requestId: string;
   readonly source: string;

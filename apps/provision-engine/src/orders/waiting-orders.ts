@@ -1,5 +1,5 @@
 /** An order that exceeds a limit of its user or the room of the store. */
-export type WaitingOrder = { readonly order: { readonly id: string; readonly user: string } };
+type WaitingOrder = { readonly order: { readonly id: string; readonly user: string } };
 
 /** Orders to retry later. An order waits behind earlier ones of its user, which it may depend on: a container mounts a volume. */
 export type WaitingOrders<Job extends WaitingOrder> = {
@@ -45,10 +45,10 @@ export function waitingOrders<Job extends WaitingOrder>(maxOrders: number): Wait
 }
 
 /** An order message, identified by its place in the stream. */
-export type OrderMessage = { readonly sequence: number; readonly user: string };
+type OrderMessage = { readonly sequence: number; readonly user: string };
 
 /** Messages returned to the stream for a later attempt, which may be redelivered to this process or another one. */
-export type DeferredMessages = {
+type DeferredMessages = {
   /** Whether an earlier message of the same user is deferred, which this one may depend on: a container mounts a volume. */
   isBehind(message: OrderMessage, nowMs: number): boolean;
   /** Defers a message, unless the maximum is reached. */

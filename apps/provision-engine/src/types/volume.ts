@@ -37,7 +37,7 @@ export function buildVolumeClaim(
 }
 
 /** Disk space: a claim, which may be bound only when it is first mounted. It is removed after the leases that mount it have ended. */
-export function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluster): Workload {
+function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluster): Workload {
   return {
     type: VOLUME.type,
     provision: async (lease, signal) => {

@@ -25,7 +25,7 @@ const TYPES: { readonly [Type in LeaseType]: WorkloadType<LeaseData<Type>, Type>
 
 const BY_NAME: ReadonlyMap<string, WorkloadType> = new Map(Object.entries(TYPES));
 
-export function findWorkloadType(type: string): WorkloadType | undefined {
+function findWorkloadType(type: string): WorkloadType | undefined {
   return BY_NAME.get(type);
 }
 
