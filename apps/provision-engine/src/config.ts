@@ -4,7 +4,7 @@ import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
 import type { LeaseCluster, ZdbImage } from "./types/workload.ts";
-import type { Capacity } from "./domain/surroundings.ts";
+import type { Capacity } from "./domain/claim.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
 import type { EnginePolicy } from "./lead/engine-ops.ts";

@@ -1,7 +1,6 @@
 import type { Order } from "@muster/leases";
-import { NO_UNITS } from "../src/domain/claim.ts";
+import { NO_UNITS, type Surroundings } from "../src/domain/claim.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
-import type { Surroundings } from "../src/domain/surroundings.ts";
 
 /** Data of an order for each counted type. */
 export const DATA_BY_TYPE: Readonly<Record<string, object>> = {

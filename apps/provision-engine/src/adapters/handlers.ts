@@ -5,7 +5,7 @@ import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import type { ExplainCalls } from "@muster/ledger-client";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
-import type { Capacity } from "../domain/surroundings.ts";
+import type { Capacity } from "../domain/claim.ts";
 import { type LeaseRecord, SOURCES } from "../domain/lease.ts";
 import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";

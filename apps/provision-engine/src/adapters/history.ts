@@ -1,9 +1,9 @@
 import { openTrail, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import { toEvent, toWireEvent, PAGE_BYTES } from "./messages.ts";
-import type { History, Readable } from "../holdings/records.ts";
 import { throwFault } from "@muster/faults";
 import type { View } from "@muster/store";
+import { toEvent, toWireEvent, PAGE_BYTES } from "./messages.ts";
+import type { History, Readable } from "../holdings/records.ts";
 import { buildHistory } from "../domain/build-history.ts";
 import { eventBytes } from "../domain/decide-quota.ts";
 import type { LeaseEvent } from "../domain/lease.ts";

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
+import type { ExplainCalls } from "@muster/ledger-client";
+import { FaultError } from "@muster/faults";
+import { muster } from "@muster/proto";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { openHoldings } from "../holdings/holdings.ts";
 import { leaseMessage, explainAnswer } from "./lease-message.ts";
-import type { ExplainCalls } from "@muster/ledger-client";
-import { FaultError } from "@muster/faults";
-import { muster } from "@muster/proto";
 
 const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };
 

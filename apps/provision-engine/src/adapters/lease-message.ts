@@ -1,16 +1,16 @@
 import { timestampOf } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
+import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
 import { decideAdmission, decideRelease } from "../domain/decide-admission.ts";
 import { isStuck } from "../domain/decide-retry.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
 import { type LeaseSeen, type LeaseUsers, explainLease, phaseOfLease } from "../domain/explain-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Surroundings } from "../domain/surroundings.ts";
+import type { Surroundings } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import type { Stored } from "../holdings/records.ts";
 import { phaseOf, toWireRecord } from "./messages.ts";
-import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
 import { leaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
 
 type SeenLeases = {

@@ -7,10 +7,9 @@ import { type LeaseSource, pollSource } from "../orders/poll-source.ts";
 import type { TakePolledDeps } from "../orders/take-polled.ts";
 import type { Answer } from "../lead/report-lease.ts";
 import { toJsonStats } from "./controller-messages.ts";
-import { openController } from "./controller.ts";
+import { openController, httpPoll } from "./controller.ts";
 import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
 import { openHttpFeedback } from "./feedback.ts";
-import { httpPoll } from "./http-poll.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 
 /** The work with a controller while this replica leads. */

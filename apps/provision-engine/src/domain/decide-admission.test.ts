@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { decideAdmission, type Admission, decideRelease } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
-import { NO_UNITS, type ResourceUnits, type Claim } from "./claim.ts";
-import type { Neighbour, Surroundings } from "./surroundings.ts";
+import { NO_UNITS, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
 import { ALONE } from "../../test/a-lease.ts";
 
 const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]> = {}): Claim => ({

@@ -1,6 +1,5 @@
 import { mayHoldResources } from "./lease.ts";
-import { addUnits, type ResourceUnits, type Claim } from "./claim.ts";
-import type { Neighbour, Surroundings } from "./surroundings.ts";
+import { addUnits, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
 
 export type Admission =
   | { readonly kind: "yes"; readonly because: string }

@@ -1,7 +1,7 @@
 import { isOver, type Order } from "@muster/leases";
 import type { Admission } from "./decide-admission.ts";
 import { originOf, type LeaseRecord } from "./lease.ts";
-import type { Referenced } from "./surroundings.ts";
+import type { Referenced } from "./claim.ts";
 import type { LeaseChange } from "./lease-change.ts";
 
 /** `isSame`: whether both orders have equal data once their secrets are opened. */

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { FEW } from "@muster/ledger-client/plan-sweep";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import {
@@ -12,7 +13,6 @@ import {
   type Census,
   type CleanupStep,
 } from "./plan-cleanup.ts";
-import { FEW } from "@muster/ledger-client/plan-sweep";
 
 const POLICY = { engine: "main", graceMs: 600 };
 const object = (changes: Partial<FoundObject> = {}): FoundObject => ({

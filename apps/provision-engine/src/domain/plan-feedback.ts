@@ -1,6 +1,6 @@
 import { isOver, type Result, nsFromMs } from "@muster/leases";
-import type { LeaseRecord, FeedbackPending } from "./lease.ts";
 import { describeFault, isRetryable, type Fault } from "@muster/faults";
+import type { LeaseRecord, FeedbackPending } from "./lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 

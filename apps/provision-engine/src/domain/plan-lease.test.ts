@@ -7,9 +7,8 @@ import { decideRetry } from "./decide-retry.ts";
 import { toReferenced } from "./decide-take-over.ts";
 import { takeSnapshot, type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
-import { NO_UNITS } from "./claim.ts";
+import { NO_UNITS, type Neighbour } from "./claim.ts";
 import { asJson, readDecision, writeDecision } from "./stored-decision.ts";
-import type { Neighbour } from "./surroundings.ts";
 import { withEvent } from "./lease-change.ts";
 
 const TOMBSTONE = 100n;

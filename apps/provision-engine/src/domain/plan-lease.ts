@@ -4,9 +4,8 @@ import { decideAdmission, type Admission, decideRelease } from "./decide-admissi
 import { decideReference } from "./decide-take-over.ts";
 import { describeWait } from "./transition-lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
-import { describeProblems, type Claim, type Read } from "./claim.ts";
+import { describeProblems, type Claim, type Read, type Referenced, type Surroundings } from "./claim.ts";
 import { acceptedUntilNs, type OrderAges } from "./decide-order.ts";
-import type { Referenced, Surroundings } from "./surroundings.ts";
 import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
 
 export type LeasePolicy = {

@@ -1,14 +1,22 @@
 import type { Order } from "@muster/leases";
+import type { View } from "@muster/store";
 import { networkOf, sumHeldUnits, type Overheads, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
-import type { Capacity, Neighbour, Surroundings } from "../domain/surroundings.ts";
+import {
+  type Capacity,
+  type Neighbour,
+  type Surroundings,
+  addUnits,
+  NO_UNITS,
+  subtractUnits,
+  type ResourceUnits,
+  type Claim,
+} from "../domain/claim.ts";
 import type { Usage } from "../domain/decide-quota.ts";
 import { MAX_NAMED_USERS } from "../domain/decide-admission.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits, type Claim } from "../domain/claim.ts";
 import { leaseSums, type LeaseSums, reservedUsage, type UsageReservation } from "./lease-sums.ts";
 import type { Stored, Readable } from "./records.ts";
-import type { View } from "@muster/store";
 
 /** The leases of an engine and their resources, as far as this process knows. */
 export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {

@@ -2,9 +2,9 @@ import { faultOf } from "@muster/faults";
 import { mapSecrets, type Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { expect, it } from "vitest";
+import type { Entry } from "@muster/store";
 import { anOrder, aLease } from "../../test/a-lease.ts";
 import { orderSecrets, watchUnopened } from "./order-secrets.ts";
-import type { Entry } from "@muster/store";
 import type { Readable } from "./records.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 

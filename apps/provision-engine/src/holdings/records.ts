@@ -1,6 +1,6 @@
 import type { Trail } from "@muster/bus";
-import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
 import type { View } from "@muster/store";
+import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
 
 /** The audit trail of leases. */
 export type History = Trail<LeaseEvent>;

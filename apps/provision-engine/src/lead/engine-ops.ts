@@ -7,7 +7,7 @@ import type { CallPauses } from "./call-pauses.ts";
 import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
 import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 import { toReferenced } from "../domain/decide-take-over.ts";
-import type { Referenced } from "../domain/surroundings.ts";
+import type { Referenced } from "../domain/claim.ts";
 import type { Digest } from "../domain/signed-content.ts";
 import type { FeedbackPolicy } from "../domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot, type LeasePlan } from "../domain/plan-lease.ts";

@@ -97,7 +97,7 @@ export function openReporter(deps: ReportDeps): Reporter {
     return outcome?.retryAtNs;
   };
   return {
-    report: report,
+    report,
     settled: async () => {
       await Promise.all(Array.from(inFlight.values(), ({ done }) => done));
     },

@@ -1,8 +1,7 @@
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import type { Order } from "@muster/leases";
-import { type Claim, addUnits } from "../domain/claim.ts";
+import { type Claim, addUnits, type Referenced, type Neighbour, type Surroundings } from "../domain/claim.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
-import type { Referenced, Neighbour, Surroundings } from "../domain/surroundings.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { takeSnapshot, planLease, type LeasePolicy } from "../domain/plan-lease.ts";
 import type { Holdings } from "../holdings/holdings.ts";
