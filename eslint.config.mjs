@@ -202,6 +202,17 @@ export default tseslint.config(
       "no-restricted-imports": ["error", { patterns: [testkit, outward("main", "service", "config", "adapters")] }],
     },
   },
+  ...Object.entries({ holdings: ["lead", "orders"], lead: ["orders"] }).map(([folder, outer]) => ({
+    // The folders of the engine: orders -> lead -> holdings -> types -> domain.
+    files: [`apps/provision-engine/src/${folder}/**/*.ts`],
+    ignores: ["**/*.test.ts"],
+    rules: {
+      "no-restricted-imports": [
+        "error",
+        { patterns: [testkit, outward("main", "service", "config", "adapters", ...outer)] },
+      ],
+    },
+  })),
   {
     // The claims, objects and actions of each workload type. Clients are arguments, with types of the platform.
     files: ["apps/*/src/types/**/*.ts"],

@@ -2,13 +2,12 @@ import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { nsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
-import type { ControllerAddress } from "./adapters/controller.ts";
 import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
 import type { LeaseCluster, ZdbImage } from "./types/workload.ts";
-import type { Capacity } from "./domain/surroundings.ts";
+import type { Capacity } from "./domain/claim.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
-import type { EnginePolicy } from "./lead/engine.ts";
+import type { EnginePolicy } from "./lead/engine-ops.ts";
 
 export type Config = {
   readonly nats: NatsAccess;
@@ -27,7 +26,7 @@ export type Config = {
   readonly lockTtlMs: number;
 };
 
-export type CleanupConfig = {
+type CleanupConfig = {
   readonly mode: CleanupMode;
   /** How long an object must be left over before it is removed. */
   readonly graceMs: number;
@@ -37,7 +36,17 @@ export type CleanupConfig = {
   readonly mostPercent: number;
 };
 
-export type ControllerConfig = {
+export type ControllerAddress = {
+  /** Base of all paths. */
+  readonly url: string;
+  readonly token: string | undefined;
+  /** Of one call. */
+  readonly timeoutMs: number;
+  /** Maximum size of a decoded response body. */
+  readonly maxBytes: number;
+};
+
+type ControllerConfig = {
   readonly address: ControllerAddress;
   readonly pollMs: number;
 };

@@ -9,9 +9,10 @@ import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { routeHandlers } from "./adapters/route.ts";
 import type { Config } from "./config.ts";
-import { runEngine, type Lead } from "./lead/engine.ts";
+import { runEngine } from "./lead/engine.ts";
+import type { Lead } from "./lead/engine-ops.ts";
 import { consumeOrders } from "./orders/order-stream.ts";
-import { pushStats } from "./push-stats.ts";
+import { pushStats } from "./adapters/polling.ts";
 import { takePolled } from "./orders/take-polled.ts";
 import { makeWorkloads } from "./types/workload-types.ts";
 

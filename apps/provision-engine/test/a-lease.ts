@@ -1,4 +1,5 @@
 import type { Order } from "@muster/leases";
+import { NO_UNITS, type Surroundings } from "../src/domain/claim.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 
 /** Data of an order for each counted type. */
@@ -62,3 +63,10 @@ export function anOrder(changes: Partial<Order> = {}): Order {
     ...changes,
   };
 }
+
+/** The surroundings of a lease without others. */
+export const ALONE: Omit<Surroundings, "held" | "capacity"> = {
+  overhead: NO_UNITS,
+  named: [],
+  users: { some: [], count: 0 },
+};

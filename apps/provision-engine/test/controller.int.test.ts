@@ -1,8 +1,7 @@
 import { faultOf } from "@muster/faults";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openController } from "../src/adapters/controller.ts";
-import { openHttpFeedback } from "../src/adapters/http-feedback.ts";
-import { httpPoll } from "../src/adapters/http-poll.ts";
+import { openController, httpPoll } from "../src/adapters/controller.ts";
+import { openHttpFeedback } from "../src/adapters/feedback.ts";
 import { anOrder } from "./a-lease.ts";
 import { httpController, toJsonOrder, type HttpController } from "./http-controller.ts";
 

@@ -2,7 +2,7 @@ import { streams } from "@muster/proto";
 import { expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
 import { aLease } from "./a-lease.ts";
-import { withEvent } from "../src/domain/transition-lease.ts";
+import { withEvent } from "../src/domain/lease-change.ts";
 import { aUser, engineWorld, order, ready, signedOrder } from "./engine-world.ts";
 
 const LARGE = JSON.stringify("y".repeat(60_000));

@@ -10,7 +10,7 @@ import { readConfig } from "../src/config.ts";
 import { anOrder } from "./a-lease.ts";
 import { runEngine } from "../src/lead/engine.ts";
 import { openHoldings } from "../src/holdings/holdings.ts";
-import { orderSecrets } from "../src/orders/order-secrets.ts";
+import { orderSecrets } from "../src/holdings/order-secrets.ts";
 import { renew, takeOrder } from "../src/orders/requests.ts";
 import { DEBUG_WORKLOAD } from "../src/types/debug.ts";
 import { aUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";

@@ -3,18 +3,18 @@ import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { callPauses, type CallPauses } from "../src/lead/call-pauses.ts";
-import { aLease, anOrder } from "./a-lease.ts";
+import { ALONE, aLease, anOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
 import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
-import { takeSnapshot } from "../src/domain/lease-snapshot.ts";
+import { takeSnapshot, planLease } from "../src/domain/plan-lease.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
-import { planLease } from "../src/domain/plan-lease.ts";
-import { NO_UNITS } from "../src/domain/resource-units.ts";
+import { NO_UNITS } from "../src/domain/claim.ts";
 import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
-import { ALONE } from "../src/domain/surroundings.ts";
-import { transitionLease, withEvent, type LeaseChange } from "../src/domain/transition-lease.ts";
+import { transitionLease } from "../src/domain/transition-lease.ts";
+import { withEvent, type LeaseChange } from "../src/domain/lease-change.ts";
 import { readClaim } from "../src/types/workload-types.ts";
-import { passLease, type Outcome, type PassDeps, type PassPolicy, type Stored } from "../src/lead/pass.ts";
+import { leasePasses, type Outcome, type PassDeps, type PassPolicy } from "../src/lead/pass.ts";
+import type { Stored } from "../src/holdings/records.ts";
 
 const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
@@ -283,7 +283,7 @@ export function leaseWorld() {
     pass: async (id: string): Promise<void> => {
       const key = `${fence} ${id}`;
       if (running.has(key)) return;
-      const pass = passLease(depsOf(fence, id), POLICY, id, new AbortController().signal);
+      const pass = leasePasses(depsOf(fence, id), POLICY)(id, new AbortController().signal);
       running.set(key, pass);
       void pass.catch((error: unknown) => broken.push(String(error))).finally(() => running.delete(key));
       await settle();

@@ -11,10 +11,10 @@ import {
   MAX_RECORD_BYTES,
   MAX_USER_RECORD_BYTES,
 } from "../src/adapters/records.ts";
-import type { Records } from "../src/lead/records.ts";
+import type { Records } from "../src/holdings/records.ts";
 import { aLease } from "./a-lease.ts";
 import type { LeaseEvent } from "../src/domain/lease.ts";
-import { withEvent } from "../src/domain/transition-lease.ts";
+import { withEvent } from "../src/domain/lease-change.ts";
 
 describe("records", () => {
   let nats: TestNats;

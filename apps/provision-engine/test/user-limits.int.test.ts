@@ -4,7 +4,7 @@ import { digest, verifySignature } from "@muster/leases/keys";
 import { natsServer } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import type { Records } from "../src/lead/records.ts";
+import type { Records } from "../src/holdings/records.ts";
 import { readConfig } from "../src/config.ts";
 import { aLease, anOrder } from "./a-lease.ts";
 import { openHoldings } from "../src/holdings/holdings.ts";

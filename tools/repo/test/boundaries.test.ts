@@ -77,6 +77,18 @@ it.each([
     rule: "no-restricted-imports",
   },
   {
+    title: "the work of the leader that imports what takes orders",
+    file: "apps/provision-engine/src/lead/planted-m.ts",
+    text: 'import type { RequestDeps } from "../orders/requests.ts";\nexport type Planted = RequestDeps;\n',
+    rule: "no-restricted-imports",
+  },
+  {
+    title: "what a replica knows of leases that imports the work of the leader",
+    file: "apps/provision-engine/src/holdings/planted-n.ts",
+    text: 'import type { PassDeps } from "../lead/pass.ts";\nexport type Planted = PassDeps;\n',
+    rule: "no-restricted-imports",
+  },
+  {
     title: "an adapter that imports the program",
     file: "apps/provision-engine/src/adapters/planted-j.ts",
     text: 'import "../main.ts";\n',
@@ -85,7 +97,7 @@ it.each([
   {
     title: "a type of workload that imports the folder that calls it",
     file: "apps/provision-engine/src/types/planted-k.ts",
-    text: 'import type { Records } from "../lead/records.ts";\nexport type Planted = Records;\n',
+    text: 'import type { PassDeps } from "../lead/pass.ts";\nexport type Planted = PassDeps;\n',
     rule: "no-restricted-imports",
   },
   {

@@ -1,5 +1,5 @@
 import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
-import { sumHeldUnits } from "@muster/provision-engine/count-leases";
+import { sumHeldUnits } from "@muster/provision-engine/workload-types";
 import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
 import { muster, streams, subjects } from "@muster/proto";

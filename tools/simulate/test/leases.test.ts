@@ -1,5 +1,5 @@
 import { faultOf } from "@muster/faults";
-import type { EngineOps } from "@muster/provision-engine/engine";
+import type { EngineOps } from "@muster/provision-engine/engine-ops";
 import { expect, it } from "vitest";
 import type { TamperEngine } from "../src/replicas/provision-engine.ts";
 import { simulateLeases } from "../src/simulate-leases.ts";

@@ -5,7 +5,7 @@ import { kubeCalls, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { LeaseCluster, AccessOf } from "../types/workload.ts";
 import type { KubeConfiguration } from "../config.ts";
 import { openCrashWatch } from "./crash-watch.ts";
-import type { CrashWatch } from "../lead/follow-hints.ts";
+import type { CrashWatch } from "../lead/wake-leases.ts";
 import { withLeaseRights } from "./lease-rights.ts";
 import { leaseObjects, withKubeFault } from "./lease-objects.ts";
 

@@ -1,12 +1,12 @@
 import { parseRfc3339, type Order, type Result } from "@muster/leases";
 import type { muster } from "@muster/proto";
 import { z } from "zod";
-import type { PolledOrder } from "../sources/lease-source.ts";
+import type { PolledOrder } from "../orders/poll-source.ts";
 
 /** An entry of a page that is not a valid order. */
-export type UnreadableOrder = { readonly id: string; readonly reason: string };
+type UnreadableOrder = { readonly id: string; readonly reason: string };
 
-export type OrdersPage = {
+type OrdersPage = {
   readonly orders: readonly PolledOrder[];
   readonly unreadable: readonly UnreadableOrder[];
   /** The controller has ended and will never have more orders. */

@@ -6,7 +6,7 @@ import { originOf } from "../domain/lease.ts";
 import { isSliceNamespace } from "../types/kubernetes.ts";
 import { namespaceOf } from "../types/lease-names.ts";
 import { readClaim } from "../types/workload-types.ts";
-import type { CrashWatch } from "../lead/follow-hints.ts";
+import type { CrashWatch } from "../lead/wake-leases.ts";
 
 /** Used without a cluster. */
 export const NO_PODS: CrashWatch = {

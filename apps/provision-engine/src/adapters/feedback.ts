@@ -2,8 +2,10 @@ import { publishEvent, type Bus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, subjects } from "@muster/proto";
 import { SOURCES } from "../domain/lease.ts";
-import type { ReportDeps } from "../lead/report-lease.ts";
+import type { ReportDeps, Answer } from "../lead/report-lease.ts";
 import { toWireResult } from "./messages.ts";
+import { toJsonResult } from "./controller-messages.ts";
+import type { Controller, ControllerAnswer } from "./controller.ts";
 
 type SendFeedback = ReportDeps["feedback"];
 
@@ -28,4 +30,41 @@ export function routeAnswers(overNats: SendFeedback, controller: SendFeedback | 
     const dependency = "the controller that the order came from (PROVISION_HTTP_URL is not set)";
     return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS });
   };
+}
+
+/** The Feedbacker for orders of a controller. Rejects with invalid_request if the controller refuses the feedback, and as controller calls do. */
+type HttpFeedback = {
+  /** Sends Feedback, and then Deleted. */
+  send(answer: Answer, signal: AbortSignal): Promise<void>;
+  /** UpdateStats. */
+  updateStats(stats: object, signal: AbortSignal): Promise<void>;
+};
+
+/** Ids that URLs cannot have as a path segment, even escaped. */
+const UNADDRESSABLE_IDS: readonly string[] = ["", ".", ".."];
+const GONE: readonly number[] = [404, 410];
+const REASON_CHARACTERS = 200;
+
+export function openHttpFeedback(controller: Controller, engine: string): HttpFeedback {
+  const put = async (path: string, body: object, isFine: readonly number[], signal: AbortSignal): Promise<void> => {
+    const answer = await controller.call({ method: "PUT", path: `engines/${engine}/${path}`, body }, signal);
+    const { status } = answer;
+    if ((status < 200 || status > 299) && !isFine.includes(status)) refused(path, answer);
+  };
+  return {
+    send: async ({ id, number, result, deleted }, signal) => {
+      if (UNADDRESSABLE_IDS.includes(id))
+        throwFault({ code: "invalid_request", field: "id", reason: `"${id}" cannot be part of a URL path` });
+      const name = encodeURIComponent(id);
+      if (result !== undefined) await put(`orders/${name}/result`, { number, ...toJsonResult(result) }, [], signal);
+      // An order that the controller does not know counts as deleted.
+      if (deleted) await put(`orders/${name}/deleted`, { number }, GONE, signal);
+    },
+    updateStats: (stats, signal) => put("stats", stats, [], signal),
+  };
+}
+
+function refused(path: string, { status, text = "" }: ControllerAnswer): never {
+  const reason = `the controller refuses it with status ${status}: ${text.slice(0, REASON_CHARACTERS)}`;
+  return throwFault({ code: "invalid_request", field: path, reason });
 }

@@ -5,21 +5,17 @@ import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import type { ExplainCalls } from "@muster/ledger-client";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
-import type { Capacity } from "../domain/surroundings.ts";
+import type { Capacity } from "../domain/claim.ts";
 import { type LeaseRecord, SOURCES } from "../domain/lease.ts";
 import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { Cleaner } from "../lead/cleaner.ts";
-import { countTicks } from "../count-ticks.ts";
+import { countTicks } from "./count-ticks.ts";
 import type { Holdings } from "../holdings/holdings.ts";
-import type { Stored } from "../lead/pass.ts";
-import { unreadableLeases } from "../holdings/unreadable-leases.ts";
+import { type Stored, type History, type Readable, unreadableLeases } from "../holdings/records.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
-import type { History } from "../lead/records.ts";
-import { explainAnswer } from "./explain-answer.ts";
-import { historyPage } from "./lease-history.ts";
-import { leaseMessage } from "./lease-message.ts";
-import type { Readable } from "../lead/records.ts";
+import { explainAnswer, leaseMessage } from "./lease-message.ts";
+import { historyPage } from "./history.ts";
 import { PAGE_BYTES, phaseOf, toWireEvent } from "./messages.ts";
 
 export type HandlerDeps = RequestDeps & {

@@ -1,18 +1,19 @@
 import { timestampOf } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
-import { decideAdmission } from "../domain/decide-admission.ts";
-import { decideRelease } from "../domain/decide-release.ts";
-import { isStuck } from "../domain/decide-stuck.ts";
+import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
+import { decideAdmission, decideRelease } from "../domain/decide-admission.ts";
+import { isStuck } from "../domain/decide-retry.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
-import type { LeaseSeen, LeaseUsers } from "../domain/explain-lease.ts";
+import { type LeaseSeen, type LeaseUsers, explainLease, phaseOfLease } from "../domain/explain-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Surroundings } from "../domain/surroundings.ts";
+import type { Surroundings } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { Holdings } from "../holdings/holdings.ts";
-import type { Stored } from "../lead/pass.ts";
+import type { Stored } from "../holdings/records.ts";
 import { phaseOf, toWireRecord } from "./messages.ts";
+import { leaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
 
-export type SeenLeases = {
+type SeenLeases = {
   readonly holdings: Pick<Holdings, "around" | "find">;
   readonly nowNs: () => bigint;
 };
@@ -33,7 +34,7 @@ export function leaseMessage(leases: SeenLeases, { record, revision }: Stored): 
 }
 
 /** A lease with facts that are not in its record: what it waits for, and whether it needs the operator. */
-export function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
+function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
   const { holdings, nowNs } = leases;
   const users = record.phase === "DECOMMISSIONING" ? holdings.around(record.order).users : NO_USERS;
   return {
@@ -68,4 +69,19 @@ function explainWait(
   const claim = readClaim(order);
   const admission = claim.ok ? decideAdmission(claim.value, holdings.around(order)) : undefined;
   return admission?.kind === "later" ? admission.because : "";
+}
+
+/** Why the lease is in its phase now. Only a lease of machines that is being provisioned may wait for the ledger. */
+export async function explainAnswer(
+  leases: SeenLeases,
+  calls: ExplainCalls,
+  record: LeaseRecord,
+): Promise<muster.explain.v1.Explanation.$Properties> {
+  const { order, phase } = record;
+  const waitsForLedger = order.type === MACHINE.type && phase === "PROVISIONING";
+  const asked = waitsForLedger ? await askMachines(calls, leaseOwner(record)) : NOTHING_ASKED;
+  const nowMs = Number(leases.nowNs() / 1_000_000n);
+  const isOver = phase === "ENDED" || phase === "FAILED";
+  const reason = explainLease(seeLease(leases, record), asked.seen, nowMs);
+  return explanationMessage({ kind: OWNER_KIND, name: order.id, ...phaseOfLease(record), isOver }, reason, asked);
 }

@@ -16,7 +16,7 @@ import { KINDS, type ObjectKind } from "../types/object-kinds.ts";
 import type { Lease, LeaseObjects, Observation, NewObject } from "../types/workload.ts";
 import { releaseTurnWhile } from "../lead/user-turns.ts";
 
-export type Patience = BackoffLimits & { readonly totalMs: number };
+type Patience = BackoffLimits & { readonly totalMs: number };
 
 /** Longer waits fail, so that other calls get their turn; the call is retried. */
 const PATIENCE: Patience = { firstMs: 50, maxMs: 2000, totalMs: 30_000 };

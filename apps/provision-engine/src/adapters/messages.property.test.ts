@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { withEvent } from "../domain/transition-lease.ts";
+import { withEvent } from "../domain/lease-change.ts";
 import { recordCodec } from "./messages.ts";
 
 const text = fc.string({ unit: "grapheme", maxLength: 8 });

@@ -3,8 +3,15 @@ import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWire
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { CrashWindow } from "../domain/count-exits.ts";
-import type { Readable } from "../lead/records.ts";
-import type { Ending, EndingCause, FeedbackPending, LeaseEvent, LeaseRecord, Origin } from "../domain/lease.ts";
+import type { Readable } from "../holdings/records.ts";
+import {
+  ENDING_CAUSES,
+  type Ending,
+  type FeedbackPending,
+  type LeaseEvent,
+  type LeaseRecord,
+  type Origin,
+} from "../domain/lease.ts";
 
 const wire = muster.provision.v1;
 
@@ -12,15 +19,6 @@ const wire = muster.provision.v1;
 export const PAGE_BYTES = 512 * 1024;
 
 const STATES = lowercaseNames(enums.ResultState);
-
-const CAUSES: Readonly<Record<EndingCause, true>> = {
-  EXPIRED: true,
-  REQUESTED: true,
-  WITHDRAWN: true,
-  CRASHED: true,
-  PROVISION_FAILED: true,
-  MIGRATED: true,
-};
 
 const records = protoCodec(wire.LeaseRecord);
 
@@ -141,8 +139,9 @@ function toWireEnding({ atNs, request, ...rest }: Ending): muster.provision.v1.E
 }
 
 function toEnding({ cause, message, at, request }: muster.provision.v1.Ending): Ending {
-  if (!isKeyOf(CAUSES, cause)) throw new Error(`"${cause}" is no cause of an end that this version knows`);
-  return { cause, message, atNs: toNs(at), request: request && toEnd(request) };
+  const known = ENDING_CAUSES.find((each) => each === cause);
+  if (known === undefined) throw new Error(`"${cause}" is no cause of an end that this version knows`);
+  return { cause: known, message, atNs: toNs(at), request: request && toEnd(request) };
 }
 
 function toWireFeedback({ notBeforeNs, ...rest }: FeedbackPending): muster.provision.v1.FeedbackPending.$Properties {
@@ -152,8 +151,4 @@ function toWireFeedback({ notBeforeNs, ...rest }: FeedbackPending): muster.provi
 function toFeedback(pending: muster.provision.v1.FeedbackPending): FeedbackPending {
   const { result, deleted, number, attempts, refusals, repeats, notBefore } = pending;
   return { result, deleted, number, attempts, refusals, repeats, notBeforeNs: toNs(notBefore) };
-}
-
-function isKeyOf<Key extends string>(known: Readonly<Record<Key, unknown>>, text: string): text is Key {
-  return Object.hasOwn(known, text);
 }

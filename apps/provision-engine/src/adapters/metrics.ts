@@ -13,7 +13,7 @@ export type LeaseMetrics = Disposable & {
 };
 
 /** Gauges, read at each collection. */
-export type LeaseGauges = {
+type LeaseGauges = {
   /** Leases of the engine by phase. */
   readonly phases: ReadonlyMap<string, number>;
   /** Leases that cannot be removed. */

@@ -1,18 +1,15 @@
-import { pause } from "@muster/backoff";
+import { pause, backoffMs } from "@muster/backoff";
 import type { Logger, ServiceContext } from "@muster/service";
 import type { Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
 import { SOURCES } from "../domain/lease.ts";
-import type { PushStatsDeps } from "../push-stats.ts";
-import type { LeaseSource } from "../sources/lease-source.ts";
-import { pollSource } from "../sources/poll-source.ts";
+import { type LeaseSource, pollSource } from "../orders/poll-source.ts";
 import type { TakePolledDeps } from "../orders/take-polled.ts";
 import type { Answer } from "../lead/report-lease.ts";
 import { toJsonStats } from "./controller-messages.ts";
-import { openController } from "./controller.ts";
+import { openController, httpPoll } from "./controller.ts";
 import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
-import { openHttpFeedback } from "./http-feedback.ts";
-import { httpPoll } from "./http-poll.ts";
+import { openHttpFeedback } from "./feedback.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 
 /** The work with a controller while this replica leads. */
@@ -22,7 +19,7 @@ export type Polled = {
   readonly stats: PushStatsDeps;
 };
 
-export type Polling = {
+type Polling = {
   readonly send: (answer: Answer) => Promise<void>;
   readonly open: (
     deps: Pick<TakePolledDeps, "feedback" | "sign"> & {
@@ -88,4 +85,41 @@ function reportsOfPolled(
       logger.warn({ lease: id, what, err: error }, "cannot take an order of a controller");
     },
   };
+}
+
+type PushStatsDeps = {
+  readonly stats: () => object;
+  /** UpdateStats of the Feedbacker. */
+  readonly push: (stats: object, signal: AbortSignal) => Promise<void>;
+  readonly pause: typeof pause;
+  readonly failed: (error: unknown) => void;
+  readonly everyMs: number;
+};
+
+const RETRY = { firstMs: 2000, maxMs: 60_000 };
+
+/** Pushes statistics to a controller at the start and after each change, until the signal. */
+export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promise<void> {
+  let pushed: string | undefined;
+  for (let failures = 0; !signal.aborted;) {
+    const stats = deps.stats();
+    const text = JSON.stringify(stats);
+    if (text !== pushed) {
+      try {
+        await deps.push(stats, signal);
+        pushed = text;
+        failures = 0;
+      } catch (error) {
+        if (isAborted(signal)) return;
+        failures += 1;
+        deps.failed(error);
+      }
+    }
+    await deps.pause(failures === 0 ? deps.everyMs : backoffMs(failures, RETRY), signal);
+  }
+}
+
+/** Evaluated again after each wait, which TypeScript cannot know. */
+function isAborted(signal: AbortSignal): boolean {
+  return signal.aborted;
 }

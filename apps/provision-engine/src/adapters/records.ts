@@ -1,14 +1,10 @@
 import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
-import { buildStorable } from "../domain/build-storable.ts";
-import { promisedBytes } from "../domain/decide-quota.ts";
+import { buildStorable, promisedBytes, decideRoom, type Fill } from "../domain/decide-quota.ts";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
-import type { Stored } from "../lead/pass.ts";
-import { UNLIMITED, type Room } from "./bucket-room.ts";
-import type { Readable } from "../lead/records.ts";
+import type { Stored, Readable, Records } from "../holdings/records.ts";
 import { recordCodec } from "./messages.ts";
-import type { Records } from "../lead/records.ts";
 
 /** Maximum number of unpublished events. A lease with more accepts no changes by its user until its history is published. */
 export const MAX_OUTBOX_EVENTS = 100;
@@ -21,7 +17,7 @@ export const MAX_USER_RECORD_BYTES = 400 * 1024;
 /** By then leases may have ended and records may be removed. */
 const FULL_RETRY_MS = 1000;
 
-export type LeaseBucket = Bucket<Readable, LeaseRecord>;
+type LeaseBucket = Bucket<Readable, LeaseRecord>;
 
 export function openLeases(connection: Parameters<typeof openBucket>[0]): Promise<LeaseBucket> {
   return openBucket(connection, {
@@ -92,4 +88,45 @@ function growth(before: LeaseRecord, next: LeaseRecord, bytes: number): number {
 
 function bytesOf(record: LeaseRecord): number {
   return recordCodec.encode(record).length;
+}
+
+/** Reserves a part of a bucket for the engine's own writes. */
+type Room = {
+  /** Call before a write of this size. Rejects with limit_exceeded if it would use the reserved part, and as a bucket does. */
+  take(bytes: number): Promise<void>;
+};
+
+/** For callers without a limited bucket. */
+const UNLIMITED: Room = { take: () => Promise.resolve() };
+
+/** Maximum age of the last fill level; later writes are added to it here. */
+const FRESH_MS = 1000;
+const RETRY_MS = 10_000;
+
+type RoomDeps = {
+  readonly name: string;
+  readonly fill: () => Promise<Fill>;
+  /** Bytes that the engine will still write for existing leases. */
+  readonly promised: () => number;
+  readonly nowMs: () => number;
+};
+
+export function openRoom({ name, fill, promised, nowMs }: RoomDeps): Room {
+  let asked: { readonly atMs: number; readonly fill: Promise<Fill>; taken: number } | undefined;
+  return {
+    take: async (bytes) => {
+      if (asked === undefined || nowMs() - asked.atMs >= FRESH_MS) asked = { atMs: nowMs(), fill: fill(), taken: 0 };
+      const now = asked;
+      const filled = await now.fill.catch((error: unknown) => {
+        asked = undefined;
+        throw error;
+      });
+      const verdict = decideRoom(filled, promised() + now.taken, bytes);
+      if (verdict.kind === "none") {
+        const what = `size of bucket ${name} without what is kept for the ends of leases`;
+        throwFault({ code: "limit_exceeded", what, limit: verdict.limit, retryAfterMs: RETRY_MS });
+      }
+      now.taken += bytes;
+    },
+  };
 }

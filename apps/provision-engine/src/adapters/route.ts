@@ -3,7 +3,7 @@ import { faultOf, throwFault } from "@muster/faults";
 import { leaseServiceOf, type LeaseService, type LeaseServiceOfEngine } from "@muster/proto";
 import { isEngineId } from "../config.ts";
 
-export type RouteDeps = {
+type RouteDeps = {
   /** Id of this engine. */
   readonly engine: string;
   /** Handlers of this engine. */

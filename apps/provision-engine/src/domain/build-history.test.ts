@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import { buildHistory } from "./build-history.ts";
-import { withEvent } from "./transition-lease.ts";
+import { withEvent } from "./lease-change.ts";
 
 const eventsOf = (createdNs: bigint) => {
   const ordered = withEvent(aLease({ order: { id: "1-1", createdNs }, events: 0 }), "ORDERED", "", 1n);

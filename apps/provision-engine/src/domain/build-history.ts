@@ -1,7 +1,7 @@
 import type { LeaseEvent } from "./lease.ts";
 
 /** The recorded events of one order. */
-export type OrderHistory = {
+type OrderHistory = {
   readonly events: readonly LeaseEvent[];
   /** The order that the events belong to; undefined if there are no events. */
   readonly order: string | undefined;

@@ -1,4 +1,4 @@
-import type { ResourceUnits } from "./resource-units.ts";
+import type { Phase } from "./lease.ts";
 
 /** The resources and dependencies of a workload, read from its data. */
 export type Claim = {
@@ -20,3 +20,76 @@ export type Read<Value> =
 export function describeProblems(problems: readonly Problem[]): string {
   return problems.map(({ field, reason }) => `${field} ${reason}`).join("; ");
 }
+
+/** Resources of a workload: processors as a count, the rest in bytes. They are bigint, so that sums stay exact. */
+export type ResourceUnits = {
+  readonly cru: bigint;
+  readonly mru: bigint;
+  readonly hru: bigint;
+  readonly sru: bigint;
+};
+
+export const MIB = 2n ** 20n;
+export const GIB = 2n ** 30n;
+
+export const NO_UNITS: ResourceUnits = { cru: 0n, mru: 0n, hru: 0n, sru: 0n };
+
+export function addUnits(a: ResourceUnits, b: ResourceUnits): ResourceUnits {
+  return { cru: a.cru + b.cru, mru: a.mru + b.mru, hru: a.hru + b.hru, sru: a.sru + b.sru };
+}
+
+export function subtractUnits(a: ResourceUnits, b: ResourceUnits): ResourceUnits {
+  return { cru: a.cru - b.cru, mru: a.mru - b.mru, hru: a.hru - b.hru, sru: a.sru - b.sru };
+}
+
+export type DiskType = "ssd" | "hdd";
+
+/** Disk space, counted as SRU or HRU. */
+export function diskUnits(type: DiskType, bytes: bigint): ResourceUnits {
+  return type === "ssd" ? { ...NO_UNITS, sru: bytes } : { ...NO_UNITS, hru: bytes };
+}
+
+/** Total capacity; a unit that is missing is unlimited. */
+export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
+
+/** The fields of another lease of the same user that a decision needs. */
+export type Neighbour = {
+  readonly id: string;
+  readonly type: string;
+  readonly phase: Phase;
+  /** Name of the network that it creates; undefined for other types. */
+  readonly network: string | undefined;
+  /** Name of the network that it belongs to. */
+  readonly within: string | undefined;
+};
+
+/** The fields of a referenced lease that decide whether it may be taken over. */
+export type Referenced =
+  | {
+      readonly kind: "lease";
+      readonly id: string;
+      readonly type: string;
+      readonly phase: Phase;
+      readonly expiresAtNs: bigint;
+      /** Both leases belong to one user. */
+      readonly isOfUser: boolean;
+      readonly isOfEngine: boolean;
+      /** Both orders have equal data. */
+      readonly isSame: boolean;
+      readonly heir: string | undefined;
+    }
+  /** Its record cannot be read. */
+  | { readonly kind: "unreadable"; readonly id: string };
+
+/** Everything around a lease that decisions about it depend on. */
+export type Surroundings = {
+  /** Resources that other leases hold or may hold. */
+  readonly held: ResourceUnits;
+  readonly capacity: Capacity;
+  /** Resources of each lease of its type beyond those in its order. */
+  readonly overhead: ResourceUnits;
+  /** The leases that its order needs, by id or network, and networks of its own name: at most one per name and phase. */
+  readonly named: readonly Neighbour[];
+  /** Leases that use it or may mount it: some ids, and the total number. */
+  readonly users: { readonly some: readonly string[]; readonly count: number };
+};

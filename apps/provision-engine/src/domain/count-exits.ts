@@ -9,7 +9,7 @@ export type PodExits = {
 };
 
 /** The fields of a pod that exits are read from. Times are in the format of the API server. */
-export type PodStatus = {
+type PodStatus = {
   readonly metadata?: {
     readonly uid?: string;
     readonly deletionTimestamp?: unknown;
@@ -39,7 +39,7 @@ export type CrashWindow = {
 
 export type CrashPolicy = { readonly windowNs: bigint };
 
-export type CrashVerdict =
+type CrashVerdict =
   | { readonly kind: "nothing"; readonly because: string }
   | { readonly kind: "count"; readonly crashes: CrashWindow; readonly because: string }
   | { readonly kind: "give-up"; readonly because: string };

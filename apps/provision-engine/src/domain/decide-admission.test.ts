@@ -1,10 +1,9 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decideAdmission, type Admission } from "./decide-admission.ts";
+import { decideAdmission, type Admission, decideRelease } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
-import { NO_UNITS, type ResourceUnits } from "./resource-units.ts";
-import { ALONE, type Neighbour, type Surroundings } from "./surroundings.ts";
-import type { Claim } from "./claim.ts";
+import { NO_UNITS, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
+import { ALONE } from "../../test/a-lease.ts";
 
 const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]> = {}): Claim => ({
   units: { ...NO_UNITS, ...units },
@@ -131,4 +130,12 @@ it("never lets the held units exceed the capacity, and never refuses an order th
       expect(decide(claim(wanted), { held, capacity }).kind).toBe(fits ? "yes" : "no");
     }),
   );
+});
+
+it("releases a lease without users, and otherwise names some of its users", () => {
+  const decide = (some: string[], count = some.length) => decideRelease({ users: { some, count } });
+  expect(decide([])).toEqual({ kind: "yes", because: "nothing uses it" });
+  expect(decide(["1-3"])).toEqual({ kind: "later", lease: "1-3", because: "it is in use by 1-3" });
+  const many = ["2-0", "2-1", "2-2", "2-3", "2-4"];
+  expect(decide(many, 7).because).toBe("it is in use by 2-0, 2-1, 2-2, 2-3, 2-4 and 2 more");
 });

@@ -17,7 +17,7 @@ import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder, MAX_CLOCK_SKEW_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
-import { hashOrder } from "./order-hash.ts";
+import { hashOrder } from "./signed-content.ts";
 import { transitionLease } from "./transition-lease.ts";
 
 const user = readSigner("user", "01".repeat(32));

@@ -11,9 +11,8 @@ import {
 } from "@muster/leases";
 import { MAX_DATA_BYTES } from "@muster/leases/data";
 import { type LeaseRecord, relistsOrders } from "./lease.ts";
-import { isOrderOf, type Digest } from "./order-hash.ts";
-import { withEvent, type LeaseChange } from "./transition-lease.ts";
-import { verifySigned, wrong, type Verify } from "./verify-signed.ts";
+import { isOrderOf, type Digest, verifySigned, wrong, type Verify } from "./signed-content.ts";
+import { withEvent, type LeaseChange } from "./lease-change.ts";
 
 /** The clock of a signer may be this far ahead of ours: 5 minutes. */
 export const MAX_CLOCK_SKEW_NS = 300_000_000_000n;

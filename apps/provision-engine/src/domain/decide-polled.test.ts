@@ -1,6 +1,7 @@
+import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
-import { decidePolled } from "./decide-polled.ts";
+import { decidePolled, POLL_START, transitionPoll, type PollEvent, type PollState } from "./decide-polled.ts";
 import type { FeedbackPending, LeaseRecord } from "./lease.ts";
 
 const pending = (what: Partial<FeedbackPending>) => ({ feedback: { ...aLease().feedback, ...what } });
@@ -30,4 +31,77 @@ it.each<[string, typeof listed, LeaseRecord | undefined, string]>([
   ],
 ])("%s", (_title, news, stored, verdict) => {
   expect(decidePolled(news, stored).kind).toBe(verdict);
+});
+
+const page = (lastId: bigint): PollEvent => ({ kind: "page", lastId, isLast: false });
+const at = (from: bigint, lastId: bigint, isHistoryRead = false, hasGap = false): PollState => ({
+  from,
+  lastId,
+  isHistoryRead: isHistoryRead,
+  hasGap,
+});
+
+it.each<[string, PollState, PollEvent, PollState, reports: boolean]>([
+  ["an empty controller has no history", POLL_START, page(0n), at(1n, 0n, true), true],
+  ["a first page may not be all", POLL_START, page(7n), at(8n, 7n), false],
+  ["nothing newer after it is all", at(8n, 7n), page(7n), at(8n, 7n, true), true],
+  ["the last page is all", at(8n, 7n), { kind: "page", lastId: 9n, isLast: true }, at(10n, 9n, true), true],
+  ["that is reported once", at(8n, 7n, true), page(7n), at(8n, 7n, true), false],
+  ["older ones that come again do not turn the cursor back", at(8n, 7n), page(3n), at(8n, 7n, true), true],
+  ["an answer without a last id is no answer from the beginning", at(8n, 7n, true), page(0n), at(8n, 7n, true), false],
+  ["newer ones move it", at(8n, 7n, true), page(2n ** 60n), at(2n ** 60n + 1n, 2n ** 60n, true), false],
+  ["a failure leaves it", at(8n, 7n), { kind: "failed" }, at(8n, 7n), false],
+  [
+    "a page that cannot be read is passed over",
+    at(8n, 7n),
+    { kind: "unreadable", lastId: 9n },
+    at(10n, 9n, false, true),
+    false,
+  ],
+  ["after it nothing says that all was seen", at(10n, 9n, false, true), page(9n), at(10n, 9n, false, true), false],
+  [
+    "an unreadable one without a last id is polled again",
+    at(8n, 7n),
+    { kind: "unreadable", lastId: undefined },
+    at(8n, 7n),
+    false,
+  ],
+  [
+    "one that cannot be read does not say that all was seen",
+    at(8n, 7n),
+    { kind: "unreadable", lastId: 7n },
+    at(8n, 7n),
+    false,
+  ],
+])("%s", (_title, state, event, next, reports) => {
+  expect(transitionPoll(state, event)).toMatchObject({ state: next, isHistoryReadNow: reports });
+});
+
+it("never goes back, never skips unreported ids, and reports the history once", () => {
+  const id = fc.bigInt({ min: 0n, max: 30n });
+  const event = fc.oneof<fc.Arbitrary<PollEvent>[]>(
+    id.map(page),
+    id.map((lastId) => ({ kind: "page", lastId, isLast: true })),
+    fc.option(id, { nil: undefined }).map((lastId) => ({ kind: "unreadable", lastId })),
+    fc.constant({ kind: "failed" }),
+  );
+  fc.assert(
+    fc.property(fc.array(event), (events) => {
+      let state = POLL_START;
+      let reported = 0;
+      let highest = 0n;
+      let passedOver = false;
+      for (const each of events) {
+        const transition = transitionPoll(state, each);
+        expect(transition.state.from).toBeGreaterThanOrEqual(state.from);
+        if (each.kind !== "failed" && each.lastId !== undefined && each.lastId > highest) highest = each.lastId;
+        expect(transition.state.from).toBeLessThanOrEqual(highest + 1n);
+        passedOver ||= each.kind === "unreadable" && transition.state.from > state.from;
+        expect(transition.isHistoryReadNow && passedOver).toBe(false);
+        reported += transition.isHistoryReadNow ? 1 : 0;
+        state = transition.state;
+      }
+      expect(reported).toBe(state.isHistoryRead ? 1 : 0);
+    }),
+  );
 });

@@ -2,8 +2,17 @@ import { describeFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { recordCodec } from "../adapters/messages.ts";
 import { aLease } from "../../test/a-lease.ts";
-import { decideQuota, isAlive, promisedBytes, recordBytes, regainedBytes } from "./decide-quota.ts";
-import type { Phase } from "./lease.ts";
+import {
+  decideQuota,
+  isAlive,
+  promisedBytes,
+  recordBytes,
+  regainedBytes,
+  buildStorable,
+  decideRoom,
+} from "./decide-quota.ts";
+import type { Phase, LeaseRecord } from "./lease.ts";
+import { withEvent } from "./lease-change.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const POLICY = { maxLeases: 3, maxBytes: 1000 };
@@ -56,4 +65,32 @@ it("counts the data that a repeated order restores", () => {
   const order = { data: "ü2345" };
   expect(regainedBytes(aLease({ order, phase: "FAILED" }), order)).toBe(0);
   expect(regainedBytes(aLease({ order: { data: "" }, phase: "FAILED", orderHash: new Uint8Array(32) }), order)).toBe(6);
+});
+
+const bytesOf = ({ requestId, outbox }: LeaseRecord): number =>
+  outbox.reduce((sum, { message }) => sum + message.length + 10, requestId.length);
+
+const heavy = withEvent(aLease({ requestId: "r".repeat(500) }), "FAILED", "m".repeat(500), 1n);
+
+it.each([
+  ["all of it where there is room", 1010, { requestId: heavy.requestId, outbox: heavy.outbox }],
+  [
+    "no request id and brief texts where there is less",
+    1009,
+    { requestId: "", outbox: [{ eventType: "FAILED", message: "m".repeat(100) }] },
+  ],
+  ["no unpublished history if there is no room", 109, { requestId: "", outbox: [] }],
+] as const)("stores %s", (_title, maxBytes, stored) => {
+  const storable = buildStorable(heavy, bytesOf, maxBytes);
+  expect(storable).toMatchObject(stored);
+  expect({ ...storable, requestId: heavy.requestId, outbox: heavy.outbox }).toEqual(heavy);
+});
+
+it.each([
+  ["below nine tenths", { bytes: 800, maxBytes: 1000 }, 50, 50, { kind: "room" }],
+  ["beyond them", { bytes: 800, maxBytes: 1000 }, 50, 51, { kind: "none", limit: 900 }],
+  ["beyond them with what is promised", { bytes: 800, maxBytes: 1000 }, 101, 0, { kind: "none", limit: 900 }],
+  ["without a limit", { bytes: 1e12, maxBytes: undefined }, 1, 1, { kind: "room" }],
+] as const)("%s", (_title, fill, promised, wanted, verdict) => {
+  expect(decideRoom(fill, promised, wanted)).toEqual(verdict);
 });

@@ -62,3 +62,43 @@ export function promisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "pha
 export function regainedBytes({ orderHash }: Pick<LeaseRecord, "orderHash">, { data }: Pick<Order, "data">): number {
   return orderHash === undefined ? 0 : Buffer.byteLength(data);
 }
+
+/** Fill level of a store. */
+export type Fill = {
+  readonly bytes: number;
+  /** Undefined: no limit. */
+  readonly maxBytes: number | undefined;
+};
+
+/** Share of the store that is reserved for the engine's own writes: leases must be able to become active and to end. */
+const RESERVED_SHARE = 0.1;
+
+type RoomVerdict = { readonly kind: "room" } | { readonly kind: "none"; readonly limit: number };
+
+/** Decides whether a write that a client asks for fits beside the bytes already promised. */
+export function decideRoom({ bytes, maxBytes }: Fill, promised: number, added: number): RoomVerdict {
+  if (maxBytes === undefined) return { kind: "room" };
+  const limit = Math.floor(maxBytes * (1 - RESERVED_SHARE));
+  return bytes + promised + added <= limit ? { kind: "room" } : { kind: "none", limit };
+}
+
+/** Maximum text of an event in a record that is too large. */
+const MAX_BRIEF_CHARACTERS = 100;
+
+/**
+ * Shrinks a record that exceeds `maxBytes`, so that every lease can reach its end. First drops the request id and shortens long event texts, then drops the
+ * unpublished history.
+ */
+export function buildStorable(
+  record: LeaseRecord,
+  bytesOf: (record: LeaseRecord) => number,
+  maxBytes: number,
+): LeaseRecord {
+  if (bytesOf(record) <= maxBytes) return record;
+  const brief = { ...record, requestId: "", outbox: record.outbox.map(shortenEvent) };
+  return bytesOf(brief) <= maxBytes ? brief : { ...brief, outbox: [] };
+}
+
+function shortenEvent(event: LeaseEvent): LeaseEvent {
+  return { ...event, message: event.message.slice(0, MAX_BRIEF_CHARACTERS) };
+}

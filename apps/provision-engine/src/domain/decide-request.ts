@@ -10,8 +10,8 @@ import {
 } from "@muster/leases";
 import { MAX_CLOCK_SKEW_NS, type OrderContext, type OrderPolicy } from "./decide-order.ts";
 import type { LeaseRecord } from "./lease.ts";
-import type { LeaseChange } from "./transition-lease.ts";
-import { verifySigned, wrong } from "./verify-signed.ts";
+import type { LeaseChange } from "./lease-change.ts";
+import { verifySigned, wrong } from "./signed-content.ts";
 
 export type RequestVerdict =
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }

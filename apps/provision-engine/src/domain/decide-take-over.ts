@@ -1,9 +1,8 @@
 import { isOver, type Order } from "@muster/leases";
 import type { Admission } from "./decide-admission.ts";
 import { originOf, type LeaseRecord } from "./lease.ts";
-import type { LeaseFacts } from "./lease-snapshot.ts";
-import type { Referenced } from "./surroundings.ts";
-import type { LeaseChange } from "./transition-lease.ts";
+import type { Referenced } from "./claim.ts";
+import type { LeaseChange } from "./lease-change.ts";
 
 /** `isSame`: whether both orders have equal data once their secrets are opened. */
 export function toReferenced(
@@ -21,7 +20,7 @@ export function toReferenced(
  * to an unknown one; it is then decided as an order without a reference.
  */
 export function decideReference(
-  { id, type }: Pick<LeaseFacts, "id" | "type">,
+  { id, type }: Pick<Order, "id" | "type">,
   referenced: Referenced | undefined,
   nowNs: bigint,
 ): Admission | undefined {
@@ -45,7 +44,7 @@ export function decideReference(
 }
 
 /** The next step of a take-over. The write to the older record hands the workload over. */
-export type TakeOverStep =
+type TakeOverStep =
   | { readonly kind: "hand-over"; readonly change: LeaseChange; readonly because: string }
   | { readonly kind: "take"; readonly change: LeaseChange; readonly because: string }
   /** A previous leader may still hand it over; a write to the older record prevents that. */

@@ -6,7 +6,7 @@ import { openHoldings } from "../holdings/holdings.ts";
 import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
-import { decideRelease } from "./decide-release.ts";
+import { decideRelease } from "./decide-admission.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "./lease.ts";
 import { transitionLease } from "./transition-lease.ts";

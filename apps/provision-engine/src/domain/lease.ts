@@ -16,7 +16,9 @@ export type Phase = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | 
  * - PROVISION_FAILED: `transitionFailed` (`transition-lease.ts`)
  * - MIGRATED, another lease has its workload: `transitionMigrated` (`transition-lease.ts`)
  */
-export type EndingCause = "EXPIRED" | "REQUESTED" | "WITHDRAWN" | "CRASHED" | "PROVISION_FAILED" | "MIGRATED";
+export type EndingCause = (typeof ENDING_CAUSES)[number];
+
+export const ENDING_CAUSES = ["EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED", "MIGRATED"] as const;
 
 export type Ending = {
   readonly cause: EndingCause;

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import { MAX_GATHER_NS, planReport } from "./plan-feedback.ts";
-import { withEvent } from "./transition-lease.ts";
+import { withEvent } from "./lease-change.ts";
 
 const NOW = 50n * MAX_GATHER_NS;
 const { feedback } = aLease();

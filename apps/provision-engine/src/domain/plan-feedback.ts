@@ -1,7 +1,10 @@
-import { isOver, type Result } from "@muster/leases";
-import type { LeaseRecord } from "./lease.ts";
+import { isOver, type Result, nsFromMs } from "@muster/leases";
+import { describeFault, isRetryable, type Fault } from "@muster/faults";
+import type { LeaseRecord, FeedbackPending } from "./lease.ts";
+import type { LeaseChange } from "./lease-change.ts";
+import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 
-export type FeedbackPlan =
+type FeedbackPlan =
   | { readonly kind: "nothing"; readonly because: string }
   | { readonly kind: "later"; readonly untilNs: bigint; readonly because: string }
   | {
@@ -50,4 +53,38 @@ export function planReport(
     because: "it is published with the imminent change",
     untilNs: feedback.kind === "later" && feedback.untilNs < untilNs ? feedback.untilNs : untilNs,
   };
+}
+
+export type FeedbackPolicy = {
+  /** Feedback that did not arrive is retried until it does. */
+  readonly retry: RetryPolicy;
+  /** Pause after the source refuses feedback. */
+  readonly refusedRetryMs: number;
+  /** Feedback is given up after this number of refusals. */
+  readonly maxRefusals: number;
+};
+
+/**
+ * Decides when to retry failed feedback; `fault` is undefined for an unexpected error. Feedback that did not arrive is retried forever, no sooner than the
+ * source asks. Refused feedback is retried a few times with long pauses, in case the source is repaired.
+ */
+export function decideFeedbackRetry(
+  fault: Fault | undefined,
+  { number, attempts, refusals }: Pick<FeedbackPending, "number" | "attempts" | "refusals">,
+  nowNs: bigint,
+  policy: FeedbackPolicy,
+): Extract<LeaseChange, { kind: "feedback-delayed" | "feedback-refused" }> {
+  if (fault !== undefined && isRefusal(fault)) {
+    const isLast = refusals + 1 >= policy.maxRefusals;
+    const notBeforeNs = isLast ? undefined : nowNs + nsFromMs(policy.refusedRetryMs);
+    return { kind: "feedback-refused", number, message: describeFault(fault), notBeforeNs };
+  }
+  const ownNs = decideRetry(attempts + 1, nowNs, policy.retry);
+  const askedNs = fault?.code === "unavailable" ? nowNs + nsFromMs(Math.round(fault.retryAfterMs)) : nowNs;
+  return { kind: "feedback-delayed", number, notBeforeNs: askedNs > ownNs ? askedNs : ownNs };
+}
+
+/** These faults are not retryable, but do not mean that the source refuses the feedback. */
+function isRefusal(fault: Fault): boolean {
+  return !isRetryable(fault) && fault.code !== "cancelled" && fault.code !== "internal";
 }

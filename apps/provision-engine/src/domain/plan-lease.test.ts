@@ -1,17 +1,15 @@
 import { MAX_DURATION_NS } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { ALONE, aLease, anOrder } from "../../test/a-lease.ts";
 import { readClaim } from "../types/workload-types.ts";
 import { decideRetry } from "./decide-retry.ts";
 import { toReferenced } from "./decide-take-over.ts";
-import { takeSnapshot, type LeaseSnapshot } from "./lease-snapshot.ts";
+import { takeSnapshot, type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
-import { planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
-import { NO_UNITS } from "./resource-units.ts";
+import { NO_UNITS, type Neighbour } from "./claim.ts";
 import { asJson, readDecision, writeDecision } from "./stored-decision.ts";
-import { ALONE, type Neighbour } from "./surroundings.ts";
-import { withEvent } from "./transition-lease.ts";
+import { withEvent } from "./lease-change.ts";
 
 const TOMBSTONE = 100n;
 const END = aLease().expiresAtNs;

@@ -1,11 +1,12 @@
 import { isOver } from "@muster/leases";
-import { countExits, type CrashPolicy } from "./count-exits.ts";
-import { decideAdmission, type Admission } from "./decide-admission.ts";
-import { decideRelease } from "./decide-release.ts";
+import { countExits, type CrashPolicy, type PodExits } from "./count-exits.ts";
+import { decideAdmission, type Admission, decideRelease } from "./decide-admission.ts";
 import { decideReference } from "./decide-take-over.ts";
-import type { LeaseFacts, LeaseSnapshot } from "./lease-snapshot.ts";
-import { describeWait, type LeaseChange } from "./transition-lease.ts";
-import { describeProblems } from "./claim.ts";
+import { describeWait } from "./transition-lease.ts";
+import type { LeaseChange } from "./lease-change.ts";
+import { describeProblems, type Claim, type Read, type Referenced, type Surroundings } from "./claim.ts";
+import { acceptedUntilNs, type OrderAges } from "./decide-order.ts";
+import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
 
 export type LeasePolicy = {
   /** How long a record is kept after the lease has ended and its order would no longer be accepted. */
@@ -146,4 +147,66 @@ function planTombstone(
 
 function waitUntil(untilNs: bigint | undefined, because: string): LeasePlan {
   return { kind: "wait", untilNs, waitsFor: undefined, because };
+}
+
+/** The inputs of the next step of a lease. Plain data without what its user ordered or received, so that a log can hold it and a decision can be replayed. */
+export type LeaseSnapshot = {
+  readonly lease: LeaseFacts;
+  /** The resources and dependencies of its order, or the problems of its data. */
+  readonly claim: Read<Claim>;
+  /** Whether this engine serves its type. */
+  readonly isServed: boolean;
+  /** The lease that its order refers to; undefined if it is unknown. */
+  readonly reference: Referenced | undefined;
+  readonly around: Surroundings;
+  /** Exits of its pods, as observed. */
+  readonly exits: readonly PodExits[];
+};
+
+/** The fields of a record that decisions depend on. */
+type LeaseFacts = Pick<
+  LeaseRecord,
+  "phase" | "expiresAtNs" | "notBeforeNs" | "trouble" | "endedAtNs" | "crashes" | "takesOver"
+> & {
+  readonly id: string;
+  readonly type: string;
+  readonly reference: string | undefined;
+  /** Until this time its order would be accepted again if its record were removed. */
+  readonly takenUntilNs: bigint;
+  readonly endsBecause: EndingCause | undefined;
+  /** The lease that has its workload, or handed it on. */
+  readonly keptFor: string | undefined;
+  /** Number of events that are not on the stream yet. */
+  readonly unpublished: number;
+  /** The lease is over and its end is reported, but its record still has its data. */
+  readonly isCompactable: boolean;
+};
+
+export function takeSnapshot(
+  record: LeaseRecord,
+  { keptFor, ...seen }: Omit<LeaseSnapshot, "lease"> & Pick<LeaseFacts, "keptFor">,
+  ages: OrderAges,
+): LeaseSnapshot {
+  const { order, phase, expiresAtNs, notBeforeNs, trouble, endedAtNs, crashes, ending, outbox, takesOver } = record;
+  const { id, type, reference } = order;
+  return {
+    lease: {
+      id,
+      type,
+      reference,
+      phase,
+      takenUntilNs: acceptedUntilNs(record, ages),
+      expiresAtNs,
+      notBeforeNs,
+      trouble,
+      endedAtNs,
+      endsBecause: ending?.cause,
+      unpublished: outbox.length,
+      isCompactable: record.orderHash === undefined && isSettled(record),
+      crashes,
+      takesOver,
+      keptFor,
+    },
+    ...seen,
+  };
 }

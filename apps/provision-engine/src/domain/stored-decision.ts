@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { z } from "zod";
-import type { LeaseSnapshot } from "./lease-snapshot.ts";
-import type { LeasePlan, LeasePolicy } from "./plan-lease.ts";
+import { ENDING_CAUSES } from "./lease.ts";
+import type { LeaseSnapshot, LeasePlan, LeasePolicy } from "./plan-lease.ts";
 
 /** One decision about a lease with all of its inputs, so that it can be replayed anywhere. */
 export type StoredDecision = {
@@ -68,7 +68,7 @@ const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullable().tr
 const maybeLater = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
 const phase = z.enum(["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"]);
-const cause = z.enum(["EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED", "MIGRATED"]);
+const cause = z.enum(ENDING_CAUSES);
 const units = z.object({ cru: bigint, mru: bigint, hru: bigint, sru: bigint });
 const crashes = z.object({
   sinceNs: bigint,

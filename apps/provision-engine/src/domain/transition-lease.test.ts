@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
-import { MAX_EVENTS, transitionLease, withEvent, type LeaseChange } from "./transition-lease.ts";
+import { transitionLease } from "./transition-lease.ts";
+import { MAX_EVENTS, withEvent, type LeaseChange } from "./lease-change.ts";
 
 const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const NOW = 5_000n;

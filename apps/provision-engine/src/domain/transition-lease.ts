@@ -1,74 +1,9 @@
 import { assertNever } from "@muster/faults";
 import { isOver, type Renewal, type Result } from "@muster/leases";
-import type { CrashWindow } from "./count-exits.ts";
-import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
-import { isStuck } from "./decide-stuck.ts";
-import {
-  isOngoing,
-  isSettled,
-  type Ending,
-  type FeedbackPending,
-  type LeaseEventType,
-  type LeaseRecord,
-  type Origin,
-} from "./lease.ts";
-
-/** A change of a lease. */
-export type LeaseChange =
-  /** The order came again, with its data; undefined if the source only asks for the answer again. */
-  | { readonly kind: "resent"; readonly data?: string }
-  | { readonly kind: "renewed"; readonly renewal: Renewal }
-  /** With CRASHED, `result` is the error to keep. */
-  | { readonly kind: "ending"; readonly ending: Omit<Ending, "atNs">; readonly result?: Result }
-  /** With `takesOver`, nothing is created. */
-  | { readonly kind: "provisioning"; readonly takesOver?: string }
-  /** Its workload passes to the heir. */
-  | { readonly kind: "migrated"; readonly heir: string }
-  /** The workload of the lease in `takesOver` is now its own, with the exits counted so far. */
-  | { readonly kind: "taken-over"; readonly madeFor: Origin; readonly crashes: CrashWindow | undefined }
-  | { readonly kind: "provisioned"; readonly result: Result }
-  | { readonly kind: "provision-failed"; readonly result: Result }
-  | { readonly kind: "decommissioned" }
-  /** A container of it has exited, and restarts. */
-  | { readonly kind: "exited"; readonly crashes: CrashWindow }
-  /** An attempt of the present phase failed, and is retried. */
-  | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
-  /** The present phase waits, for example in a queue, without having failed. An empty message keeps the last one. */
-  | { readonly kind: "waiting"; readonly message: string }
-  /** A granted machine was lost before the lease became active. */
-  | { readonly kind: "lost"; readonly message: string }
-  /**
-   * An active lease was checked. An empty trouble means healthy; `result` is set if it has changed; `recreated` lists missing objects that were created again.
-   */
-  | {
-      readonly kind: "checked";
-      readonly trouble: string;
-      readonly result: Result | undefined;
-      readonly recreated?: readonly string[];
-    }
-  /** The feedback of this number has arrived. */
-  | { readonly kind: "feedback-sent"; readonly number: number; readonly resigned?: Resigned }
-  | { readonly kind: "feedback-delayed"; readonly number: number; readonly notBeforeNs: bigint }
-  /** The source refuses the feedback. `notBeforeNs` undefined: it is given up. */
-  | {
-      readonly kind: "feedback-refused";
-      readonly number: number;
-      readonly message: string;
-      readonly notBeforeNs: bigint | undefined;
-    }
-  /** The outbox up to and including this event is on the stream. */
-  | { readonly kind: "published"; readonly upTo: string }
-  /** The data of the lease are removed; the hash of its order stays. */
-  | { readonly kind: "compacted"; readonly orderHash: Uint8Array };
-
-/** The signature of a stored result, and the one that it was sent with. */
-export type Resigned = { readonly before: Uint8Array; readonly after: Uint8Array };
-
-export type LeaseTransition = {
-  /** Undefined: no change. */
-  readonly next: LeaseRecord | undefined;
-  readonly because: string;
-};
+import { isStuck } from "./decide-retry.ts";
+import { isOngoing, isSettled, type Ending, type LeaseRecord } from "./lease.ts";
+import { changeTo, unchanged, unchangedIn, withEvent, type LeaseChange, type LeaseTransition } from "./lease-change.ts";
+import { transitionFeedback, resendFeedback, feedbackOf } from "./transition-feedback.ts";
 
 /** Applies one change to a lease. A change that does not fit the phase is late or repeated, and has no effect. */
 export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs: bigint): LeaseTransition {
@@ -126,27 +61,6 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
   }
 }
 
-/** Events of a lease before its history is sampled. */
-export const MAX_EVENTS = 480;
-/** After that, one event of this many is recorded, except ends. */
-const SAMPLED_EVERY = 50;
-/** An order that keeps failing and being sent again has unlimited ends: after this many runs they are sampled, too. */
-const MAX_RECORDED_RUNS = 100;
-const END_EVENTS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
-
-/** Adds an event to be published; a long history is sampled. */
-export function withEvent(record: LeaseRecord, eventType: LeaseEventType, message: string, atNs: bigint): LeaseRecord {
-  const { order, traceparent, run } = record;
-  const events = record.events + 1;
-  const isWhole = events <= MAX_EVENTS || (END_EVENTS.includes(eventType) && run <= MAX_RECORDED_RUNS);
-  if (!isWhole && events % SAMPLED_EVERY !== 0) return { ...record, events };
-  const text = isWhole ? message : [message, "one line of 50: the history is long"].filter(Boolean).join("; ");
-  // An id can be reused once the record of its order is removed.
-  const id = `${order.id}.${order.createdNs}.${events}`;
-  const event = { id, lease: order.id, eventType, message: text, atNs, traceparent };
-  return { ...record, events, outbox: [...record.outbox, event] };
-}
-
 function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: bigint): LeaseTransition {
   switch (record.phase) {
     case "ORDERED":
@@ -185,23 +99,6 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
         "it had failed, and runs again",
       );
   }
-}
-
-/** Pauses between repeated answers to a repeated order. */
-const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
-
-/** The first repetition is immediate and recorded. Later ones wait for a growing pause, because anyone who has seen an order can send it again without end. */
-function resendFeedback(record: LeaseRecord, what: FeedbackParts, nowNs: bigint): LeaseTransition {
-  const { result, deleted, repeats } = record.feedback;
-  if (repeats > 0 && (result || deleted)) return unchanged("its answer is already pending");
-  const feedback = { ...feedbackOf(record, what), repeats: repeats + 1 };
-  const because = "its answer is sent again";
-  if (repeats > 0)
-    return changeTo(
-      { ...record, feedback: { ...feedback, notBeforeNs: decideRetry(repeats, nowNs, REPEAT) } },
-      because,
-    );
-  return changeTo(withEvent({ ...record, feedback }, "RESENT", "its order came again", nowNs), because);
 }
 
 function transitionRenewed(record: LeaseRecord, renewal: Renewal, nowNs: bigint): LeaseTransition {
@@ -343,50 +240,6 @@ function transitionChecked(
   );
 }
 
-/** A newer result keeps its own signature. */
-function withSignature({ result }: LeaseRecord, resigned: Resigned | undefined): LeaseRecord["result"] {
-  if (result === undefined || resigned === undefined || Buffer.compare(result.signature, resigned.before) !== 0)
-    return result;
-  return { ...result, signature: resigned.after };
-}
-
-function transitionFeedback(
-  record: LeaseRecord,
-  change: Extract<LeaseChange, { kind: "feedback-sent" | "feedback-delayed" | "feedback-refused" }>,
-  nowNs: bigint,
-): LeaseTransition {
-  const { feedback } = record;
-  if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
-    return unchanged("newer feedback is pending");
-  if (change.kind === "feedback-sent") {
-    const reported = {
-      ...record,
-      result: withSignature(record, change.resigned),
-      feedback: { ...feedback, ...REPORTED },
-    };
-    return changeTo(reported, "its source has the answer");
-  }
-  if (change.kind === "feedback-delayed") {
-    const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs: change.notBeforeNs };
-    return changeTo({ ...record, feedback: delayed }, "its feedback is retried later");
-  }
-  const { message, notBeforeNs } = change;
-  const refusals = feedback.refusals + 1;
-  if (notBeforeNs === undefined) {
-    const givenUp = { ...record, feedback: { ...feedback, ...REPORTED } };
-    return changeTo(
-      withEvent(givenUp, "ANSWER_REFUSED", `given up after ${refusals}: ${message}`, nowNs),
-      "it is given up",
-    );
-  }
-  const refused = { ...record, feedback: { ...feedback, refusals, notBeforeNs } };
-  const isFirst = refusals === 1;
-  return changeTo(
-    isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused,
-    "its feedback is retried after a long pause",
-  );
-}
-
 /** Closes a lease whose resources are all removed. */
 function end(record: LeaseRecord, nowNs: bigint): LeaseTransition {
   const { ending } = record;
@@ -401,14 +254,6 @@ function end(record: LeaseRecord, nowNs: bigint): LeaseTransition {
 function closed(record: LeaseRecord, phase: "ENDED" | "FAILED", nowNs: bigint): LeaseRecord {
   const feedback = feedbackOf(record, { result: isError(record), deleted: true });
   return { ...resetAttempts(record), phase, endedAtNs: nowNs, feedback };
-}
-
-type FeedbackParts = Pick<FeedbackPending, "result" | "deleted">;
-
-const REPORTED = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
-
-function feedbackOf({ feedback }: LeaseRecord, what: FeedbackParts): FeedbackPending {
-  return { ...REPORTED, ...what, repeats: 0, number: feedback.number + 1 };
 }
 
 /** Clears the fields that belong to attempts of the phase being left. */
@@ -432,16 +277,4 @@ export function describeWait(because: string): string {
 
 function describeEnding({ cause, message }: Ending): string {
   return message === "" ? cause : `${cause}: ${message}`;
-}
-
-function changeTo(next: LeaseRecord, because: string): LeaseTransition {
-  return { next, because };
-}
-
-function unchanged(because: string): LeaseTransition {
-  return { next: undefined, because };
-}
-
-function unchangedIn({ phase }: LeaseRecord): LeaseTransition {
-  return unchanged(`it is ${phase}`);
 }

@@ -2,12 +2,11 @@ import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
-import { countedAs, sumHeldUnits } from "../types/count-leases.ts";
+import { countedAs, sumHeldUnits, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
-import { isOverdue, isStuck } from "../domain/decide-stuck.ts";
+import { isOverdue, isStuck } from "../domain/decide-retry.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { readClaim } from "../types/workload-types.ts";
 import { openHoldings } from "./holdings.ts";
 
 const GIB = 2n ** 30n;

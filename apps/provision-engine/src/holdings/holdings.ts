@@ -1,17 +1,22 @@
 import type { Order } from "@muster/leases";
-import { networkOf, sumHeldUnits, type Overheads } from "../types/count-leases.ts";
+import type { View } from "@muster/store";
+import { networkOf, sumHeldUnits, type Overheads, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
-import type { Capacity, Neighbour, Surroundings } from "../domain/surroundings.ts";
+import {
+  type Capacity,
+  type Neighbour,
+  type Surroundings,
+  addUnits,
+  NO_UNITS,
+  subtractUnits,
+  type ResourceUnits,
+  type Claim,
+} from "../domain/claim.ts";
 import type { Usage } from "../domain/decide-quota.ts";
-import { MAX_NAMED_USERS } from "../domain/decide-release.ts";
+import { MAX_NAMED_USERS } from "../domain/decide-admission.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { addUnits, NO_UNITS, subtractUnits, type ResourceUnits } from "../domain/resource-units.ts";
-import type { Claim } from "../domain/claim.ts";
-import { readClaim } from "../types/workload-types.ts";
-import { leaseIndex } from "./lease-index.ts";
-import { leaseSums, type LeaseSums } from "./lease-sums.ts";
-import { reservedUsage, type UsageReservation } from "./reserved-usage.ts";
-import type { Stored } from "../lead/pass.ts";
+import { leaseSums, type LeaseSums, reservedUsage, type UsageReservation } from "./lease-sums.ts";
+import type { Stored, Readable } from "./records.ts";
 
 /** The leases of an engine and their resources, as far as this process knows. */
 export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
@@ -43,9 +48,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   const reserved = reservedUsage();
   /** Begun leases whose write is not known yet, each with the revision that it was begun at. */
   const begun = new Map<string, number>();
-  /** The counted resources of each lease, and their sum. */
-  const shares = new Map<string, ResourceUnits>();
-  let held = NO_UNITS;
+  const held = heldUnits();
   const seen = ({ record: { order, phase } }: Stored): Pick<LeaseRecord, "order" | "phase"> => ({
     order,
     phase: begun.has(order.id) ? "PROVISIONING" : phase,
@@ -56,11 +59,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
     setSums(id, stored?.record);
     const now = stored && seen(stored);
     index.set(id, now === undefined ? [] : keysOf(now));
-    const share = now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads);
-    const before = shares.get(id) ?? NO_UNITS;
-    if (share !== NO_UNITS) shares.set(id, share);
-    else shares.delete(id);
-    if (share !== before) held = addUnits(subtractUnits(held, before), share);
+    held.set(id, now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads));
   };
   const neighbour = (id: string, user: string): Neighbour[] => {
     const stored = known.get(id);
@@ -68,7 +67,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   };
   return {
     ...sums,
-    counters: () => ({ counters: sums.counters(), used: held }),
+    counters: () => ({ counters: sums.counters(), used: held.sum() }),
     usageOf: (user, besides) => {
       const [has, adds] = [sums.usageOf(user), reserved.of(user, besides)];
       return { leases: has.leases + adds.leases, bytes: has.bytes + adds.bytes };
@@ -103,13 +102,30 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
       return {
         capacity,
         overhead: overheads[order.type] ?? NO_UNITS,
-        held: subtractUnits(held, shares.get(order.id) ?? NO_UNITS),
+        held: subtractUnits(held.sum(), held.of(order.id)),
         named: claim.ok ? namesOf(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
         users: {
           some: [...new Set(users.flatMap((key) => index.first(key, MAX_NAMED_USERS)))].slice(0, MAX_NAMED_USERS),
           count: users.reduce((sum, key) => sum + index.count(key), 0),
         },
       };
+    },
+  };
+}
+
+/** The counted resources of each lease, and their sum. */
+function heldUnits() {
+  const shares = new Map<string, ResourceUnits>();
+  let sum = NO_UNITS;
+  const of = (id: string): ResourceUnits => shares.get(id) ?? NO_UNITS;
+  return {
+    of,
+    sum: () => sum,
+    set: (id: string, share: ResourceUnits): void => {
+      const before = of(id);
+      if (share !== NO_UNITS) shares.set(id, share);
+      else shares.delete(id);
+      if (share !== before) sum = addUnits(subtractUnits(sum, before), share);
     },
   };
 }
@@ -196,4 +212,56 @@ function withOrderOf({ record: { order } }: Stored, { record, revision }: Stored
 function isSameOrder(a: Order, b: Order): boolean {
   if (a.user !== b.user || a.type !== b.type || a.data !== b.data) return false;
   return a.createdNs === b.createdNs && Buffer.compare(a.signature, b.signature) === 0;
+}
+
+/** Keeps the holdings up to date with all leases of the engine. Returns the function that stops it. */
+export function followLeases(
+  view: Pick<View<Readable>, "entries" | "get" | "onChange">,
+  holdings: Pick<Holdings, "learn" | "forget">,
+  engine: string,
+): () => void {
+  const update = (id: string, entry: ReturnType<typeof view.get>): void => {
+    if (entry === undefined) holdings.forget(id);
+    else if ("record" in entry.value && entry.value.record.order.engine === engine)
+      holdings.learn({ record: entry.value.record, revision: entry.revision });
+  };
+  for (const entry of view.entries()) update(entry.key, entry);
+  return view.onChange((id) => update(id, view.get(id)));
+}
+
+/** An index of leases by any number of keys. */
+type LeaseIndex = {
+  /** Replaces the keys of the lease. */
+  set(id: string, keys: readonly string[]): void;
+  /** The first leases with the key, at most `max`, in the order of their arrival. */
+  first(key: string, max: number): string[];
+  count(key: string): number;
+};
+
+function leaseIndex(): LeaseIndex {
+  const keysOf = new Map<string, readonly string[]>();
+  const idsOf = new Map<string, Set<string>>();
+  return {
+    set: (id, keys) => {
+      const before = keysOf.get(id) ?? [];
+      for (const key of before) {
+        if (keys.includes(key)) continue;
+        const ids = idsOf.get(key);
+        ids?.delete(id);
+        if (ids?.size === 0) idsOf.delete(key);
+      }
+      for (const key of keys) idsOf.set(key, (idsOf.get(key) ?? new Set<string>()).add(id));
+      if (keys.length === 0) keysOf.delete(id);
+      else keysOf.set(id, keys);
+    },
+    first: (key, max) => {
+      const found: string[] = [];
+      for (const id of idsOf.get(key) ?? []) {
+        if (found.length >= max) break;
+        found.push(id);
+      }
+      return found;
+    },
+    count: (key) => idsOf.get(key)?.size ?? 0,
+  };
 }

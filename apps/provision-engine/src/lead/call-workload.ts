@@ -2,9 +2,10 @@ import { deadline, MAX_TIMER_MS } from "@muster/backoff";
 import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
-import { inLeaseTrace } from "../lease-trace.ts";
-import type { OrderSecrets } from "../orders/order-secrets.ts";
-import type { Outcome, PassDeps, Stored } from "./pass.ts";
+import { inLeaseTrace } from "./lease-trace.ts";
+import type { OrderSecrets } from "../holdings/order-secrets.ts";
+import type { Outcome, PassDeps } from "./pass.ts";
+import type { Stored } from "../holdings/records.ts";
 import { userTurns } from "./user-turns.ts";
 import type { Workload } from "../types/workload.ts";
 

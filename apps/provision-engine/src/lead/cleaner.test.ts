@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { type Leftovers, openCleaner, type CleanupMode } from "./cleaner.ts";
 import { aLease } from "../../test/a-lease.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
-import type { Stored } from "./pass.ts";
+import type { Stored } from "../holdings/records.ts";
 
 const { signal } = new AbortController();
 const DRY = { isDryRun: true, confirmed: 0 };

@@ -1,10 +1,12 @@
+import { once } from "node:events";
 import { forEachSome, pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import { sweepOwners } from "@muster/ledger-client";
 import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
-import type { Records } from "./records.ts";
-import { decideBrake, type Census } from "../domain/decide-brake.ts";
+import type { Records } from "../holdings/records.ts";
 import {
+  decideBrake,
+  type Census,
   isStaleReservation,
   isNamespace,
   keepOccupied,
@@ -20,7 +22,6 @@ import {
   type Found,
   type InUse,
 } from "../domain/plan-cleanup.ts";
-import { ended } from "./ended.ts";
 
 /** Objects in the cluster and the ledger that claim to belong to leases. `within` selects one namespace. */
 export type Leftovers = {
@@ -36,7 +37,7 @@ export type CleanupMode = (typeof CLEANUP_MODES)[number];
 
 export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
 
-export type CleanerDeps = {
+type CleanerDeps = {
   readonly leftovers: Leftovers;
   readonly records: Pick<Records, "get">;
   readonly nowMs: () => number;
@@ -54,7 +55,7 @@ export type CleanerDeps = {
 };
 
 /** The outcome of one sweep. */
-export type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
+type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
 
 /** CleanupResources: finds leftovers of leases, one sweep at a time. */
 export type Cleaner = {
@@ -138,10 +139,11 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
     run: async (signal) => {
       leading = { signal, sweeps: startSweeps(deps), missing: sources, known: Promise.withResolvers() };
       if (sources === 0) leading.known.resolve(undefined);
+      const ended = signal.aborted ? Promise.resolve() : once(signal, "abort");
       try {
-        await Promise.race([leading.known.promise, ended(signal)]);
+        await Promise.race([leading.known.promise, ended]);
         await sweepPeriodically(deps, sweep, (atMs) => (nextMs = atMs), signal);
-        await ended(signal);
+        await ended;
       } finally {
         leading = undefined;
         nextMs = undefined;

@@ -7,9 +7,10 @@ import { NO_PODS } from "../adapters/crash-watch.ts";
 import { readConfig } from "../config.ts";
 import { aLease } from "../../test/a-lease.ts";
 import type { Phase } from "../domain/lease.ts";
-import { runEngine, type EngineOps } from "./engine.ts";
+import { runEngine } from "./engine.ts";
+import type { EngineOps } from "./engine-ops.ts";
 import { openHoldings } from "../holdings/holdings.ts";
-import type { Stored } from "./pass.ts";
+import type { Stored } from "../holdings/records.ts";
 import type { Workload } from "../types/workload.ts";
 
 const CREATED_NS = nsFromMs(Date.now());

@@ -1,79 +1,19 @@
-import { takeTurns, within } from "@muster/backoff";
-import type { Result } from "@muster/leases";
-import type { View } from "@muster/store";
-import { type CrashWatch, followHints, type HintDeps } from "./follow-hints.ts";
-import type { History, Records, Readable } from "./records.ts";
+import { once } from "node:events";
+import { followHints, waitingLeases, type WaitingLeases } from "./wake-leases.ts";
+import type { Readable, Stored } from "../holdings/records.ts";
 import { callPauses, type CallPauses } from "./call-pauses.ts";
-import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
-import { checkLease } from "./check-lease.ts";
-import { openChecks, type Checks } from "./checks.ts";
+import type { WorkloadCalls } from "./call-workload.ts";
+import { checkLease, openChecks, type Checks } from "./check-lease.ts";
 import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
-import { decideAlert, isStuck } from "../domain/decide-stuck.ts";
-import { toReferenced } from "../domain/decide-take-over.ts";
-import type { Referenced } from "../domain/surroundings.ts";
-import type { Digest } from "../domain/order-hash.ts";
+import { decideAlert, isStuck } from "../domain/decide-retry.ts";
 import { planReport } from "../domain/plan-feedback.ts";
-import { takeSnapshot, type LeaseSnapshot } from "../domain/lease-snapshot.ts";
-import { planLease, type LeasePlan } from "../domain/plan-lease.ts";
-import { readClaim, sortByRank } from "../types/workload-types.ts";
-import { ended } from "./ended.ts";
-import type { Holdings } from "../holdings/holdings.ts";
-import { startLeaseController, type LeaseController } from "./lease-controller.ts";
-import type { OrderSecrets } from "../orders/order-secrets.ts";
-import { writeDuringCall, passLease, type PassDeps, type Stored, type PassPolicy } from "./pass.ts";
-import { openReporter, type ReportDeps } from "./report-lease.ts";
-import { waitingLeases, type WaitingLeases } from "./waiting-leases.ts";
-import type { Workload } from "../types/workload.ts";
-import type { OrderAges } from "../domain/decide-order.ts";
-import type { FeedbackPolicy } from "../domain/decide-feedback-retry.ts";
+import { planLease } from "../domain/plan-lease.ts";
+import { sortByRank } from "../types/workload-types.ts";
+import { requeueAfter, startLeaseController, type LeaseController } from "./lease-controller.ts";
+import { leasePasses, type PassDeps } from "./pass.ts";
+import { openReporter } from "./report-lease.ts";
+import { passDepsOf, reportDepsOf, type EngineOps, type Lead } from "./engine-ops.ts";
 
-/** `OrderAges` are those of orders: a lease that is over is remembered until its order would be refused. */
-export type EnginePolicy = OrderAges & {
-  readonly pass: PassPolicy;
-  readonly feedback: FeedbackPolicy;
-  /** Maximum concurrent calls of provisioners, and separately of decommissioners: hanging provisioners delay no end. */
-  readonly parallel: number;
-  /** Of one call. */
-  readonly deadlineMs: number;
-  /** Average interval between checks of an active lease. */
-  readonly recheckMs: number;
-};
-
-/** Dependencies of an engine. */
-export type EngineOps = {
-  /** Its id; leases of other engines are ignored. */
-  readonly engine: string;
-  readonly view: Pick<View<Readable>, "get" | "entries" | "onChange">;
-  readonly records: Records;
-  readonly history: Pick<History, "publish">;
-  readonly feedback: ReportDeps["feedback"];
-  readonly holdings: Holdings;
-  readonly workloads: ReadonlyMap<string, Workload>;
-  readonly secrets: OrderSecrets;
-  readonly crashes: CrashWatch;
-  readonly grants: HintDeps["grants"];
-  readonly sign: (result: Omit<Result, "signature">) => Result;
-  readonly digest: Digest;
-  readonly nowNs: () => bigint;
-  readonly policy: EnginePolicy;
-  readonly report: {
-    /** A failed call or write that is retried; `what` is one of a few fixed words. */
-    failed(id: string, what: string, error: unknown): void;
-    defect(id: string, error: unknown): void;
-    /** The next step of a lease, with all inputs of the decision. */
-    planned(snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint): void;
-    /** Resources of the lease cannot be removed, or its end cannot be written. */
-    stuck(record: LeaseRecord): void;
-  };
-};
-
-/** The lead of an engine id. */
-export type Lead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
-
-/** Maximum concurrent requests to the store, so that many simultaneous ends do not time out together. */
-const MAX_STORE_CALLS = 128;
-/** Maximum time that a write of a lease's history waits for the answer of its source. */
-const MAX_ANSWER_WAIT_MS = 1000;
 /** Leases processed before the event loop runs other work. */
 const BATCH_SIZE = 200;
 
@@ -93,7 +33,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
   const reporter = openReporter(reportDepsOf(ops, lead, (id) => reports.add(id)));
   const reports: LeaseController = startLeaseController({
     name: "lease-feedback",
-    pass: reporter.report,
+    reconcile: async (id) => requeueAfter(await reporter.report(id), nowNs()),
     nowNs,
     retry,
     failed: (id, error) => report.failed(id, "history", error),
@@ -120,7 +60,7 @@ export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
     const all = await loadAll(ops);
     events.flush();
     await observeAll(ops, all, observe, signal);
-    await ended(signal);
+    if (!signal.aborted) await once(signal, "abort");
   } finally {
     stopFollowing();
     stopHints();
@@ -160,7 +100,8 @@ function trackLeases(
       const plan = planLease(pass.snapshotOf(record), policy.pass, nowNs());
       if (plan.kind === "wait" && plan.waitsFor === undefined) {
         waiting.set(id, undefined);
-        passes.addAt(id, earliest(plan.untilNs, checks.next(record, nowNs())));
+        passes.addAt(id, plan.untilNs);
+        passes.addAt(id, checks.next(record, nowNs()));
       } else passes.add(id);
       const reporting = planReport(record, plan.kind !== "wait", nowNs());
       if (reporting.kind === "now") reports.add(id);
@@ -230,12 +171,14 @@ function startPasses(
   lead: Lead,
   alerts: Alerts,
 ): LeaseController {
-  return startLeaseController({
+  const reconcile = leasePasses(pass, policy.pass);
+  const passes: LeaseController = startLeaseController({
     name: "lease",
-    pass: async (id) => {
+    reconcile: async (id, signal) => {
       if (checks.isDue(id, nowNs())) checks.done(id, await checkLease(pass, id), nowNs());
-      const { retryAfterNs } = await passLease(pass, policy.pass, id, lead.signal);
-      return earliest(retryAfterNs, checks.scheduled(id));
+      const next = await reconcile(id, signal);
+      passes.addAt(id, checks.scheduled(id));
+      return next;
     },
     nowNs,
     retry: policy.pass.retry,
@@ -246,6 +189,7 @@ function startPasses(
     },
     lead,
   });
+  return passes;
 }
 
 type Alerts = { readonly check: (record: LeaseRecord) => void; readonly forget: (id: string) => void };
@@ -271,141 +215,6 @@ function openAlerts({ nowNs, report }: EngineOps): Alerts {
 
 function isOwn({ engine }: EngineOps, value: Readable): value is { readonly record: LeaseRecord } {
   return "record" in value && value.record.order.engine === engine;
-}
-
-function passDepsOf(
-  ops: EngineOps,
-  { token, signal, isHeld }: Lead,
-  waiting: WaitingLeases,
-  pauses: CallPauses,
-): PassDeps & Pick<WorkloadCalls, "cancel" | "check"> {
-  const { records, holdings, nowNs, workloads, secrets, policy, report, sign, digest } = ops;
-  const store = takeTurns(MAX_STORE_CALLS);
-  const learn = (stored: Stored): Stored => {
-    holdings.learn(stored);
-    return stored;
-  };
-  const { parallel, deadlineMs } = policy;
-  const { defect } = report;
-  const read: PassDeps["read"] = (id) =>
-    store(async () => {
-      const stored = await records.get(id);
-      return stored && learn(stored);
-    });
-  const write: PassDeps["write"] = (stored, next) =>
-    store(async () => {
-      if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
-      return learn(await records.own(stored, next, token));
-    });
-  const storeDeps = { fence: token, now: nowNs, read, write };
-  const recordWait = (record: LeaseRecord, message: string): Promise<void> =>
-    writeDuringCall(storeDeps, record, { kind: "waiting", message });
-  const recordLoss = (record: LeaseRecord, message: string): Promise<void> =>
-    writeDuringCall(storeDeps, record, { kind: "lost", message });
-  const { seen } = holdings;
-  const calls = {
-    workloads,
-    secrets,
-    nowNs,
-    parallel,
-    deadlineMs,
-    read,
-    seen,
-    recordWait,
-    recordLoss,
-    isHeld,
-    signal,
-    defect,
-  };
-  return {
-    ...storeDeps,
-    seen,
-    remove: (stored) =>
-      store(async () => {
-        if (!isHeld()) throw new DOMException("the lead is lost", "AbortError");
-        await records.remove(stored);
-      }),
-    snapshotOf: (record) =>
-      takeSnapshot(
-        pauses.withPause(record),
-        {
-          claim: readClaim(record.order),
-          isServed: workloads.has(record.order.type),
-          around: holdings.around(record.order),
-          reference: referencedBy(ops, record),
-          exits: ops.crashes.exitsOf(record),
-          keptFor: keptFor(ops, record),
-        },
-        policy,
-      ),
-    planned: (snapshot, plan, nowNs) => {
-      const { id } = snapshot.lease;
-      waiting.set(id, plan.kind === "wait" ? plan.waitsFor : undefined);
-      // A workload that is taken over is counted already.
-      if (plan.kind === "change" && plan.change.kind === "provisioning" && plan.change.takesOver === undefined)
-        holdings.begin(id);
-      report.planned(snapshot, plan, nowNs);
-    },
-    ...callWorkloads(calls),
-    pauses,
-    sign,
-    isSame: secrets.isSame,
-    digest,
-  };
-}
-
-/** The lease that an order refers to, if the order has not begun yet. */
-export function referencedBy(
-  { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<Holdings, "find"> },
-  { order, phase }: LeaseRecord,
-): Referenced | undefined {
-  const { reference } = order;
-  if (reference === undefined || phase !== "ORDERED") return undefined;
-  const seen = view.get(reference)?.value;
-  if (seen !== undefined && !("record" in seen)) return { kind: "unreadable", id: reference };
-  // The view may lack this process's own writes; for other engines only the view is known.
-  const found = holdings.find(reference) ?? seen?.record;
-  return found && toReferenced(order, found, secrets.isSame(order, found.order));
-}
-
-function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undefined {
-  const found = heir === undefined ? undefined : holdings.find(heir);
-  return found !== undefined && (mayHoldResources(found.phase) || found.heir !== undefined) ? heir : undefined;
-}
-
-function reportDepsOf(
-  { records, holdings, history, feedback, sign, digest, nowNs, policy, report }: EngineOps,
-  { token }: Lead,
-  wake: ReportDeps["wake"],
-): ReportDeps {
-  const store = takeTurns(MAX_STORE_CALLS);
-  return {
-    records: {
-      get: (id) => store(() => records.get(id)),
-      own: (...change) =>
-        store(async () => {
-          const stored = await records.own(...change);
-          holdings.learn(stored);
-          return stored;
-        }),
-    },
-    seen: holdings.seen,
-    history: { publish: (events) => store(() => history.publish(events)) },
-    feedback,
-    sign,
-    digest,
-    nowNs,
-    policy: policy.feedback,
-    fence: token,
-    isInTime: (answered) => within(MAX_ANSWER_WAIT_MS, answered),
-    wake,
-    failed: (id, error) => report.failed(id, "feedback", error),
-  };
-}
-
-function earliest(a: bigint | undefined, b: bigint | undefined): bigint | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  return a < b ? a : b;
 }
 
 /** Yields to the event loop between batches, so that a leader of very many leases can renew its lead. */

@@ -1,7 +1,7 @@
 import { nsFromMs } from "@muster/leases";
 import { settled, until, virtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { startLeaseController, type LeaseControllerOptions } from "./lease-controller.ts";
+import { requeueAfter, startLeaseController, type LeaseControllerOptions } from "./lease-controller.ts";
 
 const RETRY = { firstMs: 1, maxMs: 2 };
 
@@ -10,8 +10,9 @@ function controllerOf(pass: (id: string) => Promise<bigint | undefined>, more: P
   const failed: string[] = [];
   const nowNs = (): bigint => nsFromMs(Date.now());
   const lead = { signal: stop.signal, isHeld: () => true };
-  const options = { name: "tested", pass, nowNs, retry: RETRY, failed: (id: string) => failed.push(id), lead, ...more };
-  return { controller: startLeaseController(options), stop, failed, nowNs };
+  const given = { name: "tested", nowNs, retry: RETRY, failed: (id: string) => failed.push(id), lead, ...more };
+  const reconcile = async (id: string) => requeueAfter(await pass(id), given.nowNs());
+  return { controller: startLeaseController({ ...given, reconcile }), stop, failed, nowNs };
 }
 
 it("makes one pass at a time for a lease, and one more for all changes in the meantime", async () => {

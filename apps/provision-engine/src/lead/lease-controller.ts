@@ -1,12 +1,11 @@
 import { systemClock, type Clock } from "@muster/backoff";
-import { runController, workQueue, type Lead } from "@muster/controller";
+import { runController, workQueue, type Lead, type Reconcile, type Reconciled } from "@muster/controller";
 import type { RetryPolicy } from "../domain/decide-retry.ts";
 
 export type LeaseControllerOptions = {
   /** Name of the controller in metrics. */
   readonly name: string;
-  /** One pass over a lease; resolves with the time of the next one, undefined: after a change. */
-  readonly pass: (id: string) => Promise<bigint | undefined>;
+  readonly reconcile: Reconcile;
   readonly nowNs: () => bigint;
   readonly retry: RetryPolicy;
   /** Called for each pass that failed; it is retried with a growing pause. */
@@ -29,10 +28,9 @@ export type LeaseController = {
 const MAX_ALARM_MS = 10_000;
 
 export function startLeaseController(options: LeaseControllerOptions): LeaseController {
-  const { name, pass, nowNs, retry, failed, lead, alarm = systemClock.alarm } = options;
+  const { name, reconcile, nowNs, retry, failed, lead, alarm = systemClock.alarm } = options;
   // A number holds the nanoseconds since the start exactly, but not those since 1970.
   const startedNs = nowNs();
-  const delayMs = (atNs: bigint): number => msOf(atNs + 1n - nowNs());
   const queue = workQueue({
     // Only limits per lease: failures of one lease delay no other.
     limits: { firstMs: retry.firstMs, maxMs: retry.maxMs, burst: Infinity },
@@ -45,10 +43,7 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
     name,
     queue,
     workers: Infinity,
-    reconcile: async (id) => {
-      const atNs = await pass(id);
-      return atNs === undefined ? undefined : { requeueAfterMs: delayMs(atNs) };
-    },
+    reconcile,
     stop: lead.signal,
     lead,
     onError: (error, id) => failed(id, error),
@@ -56,10 +51,16 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
   return {
     add: (id) => queue.add(id),
     addAt: (id, atNs) => {
-      if (atNs !== undefined) queue.addAfter(id, delayMs(atNs));
+      const { requeueAfterMs } = requeueAfter(atNs, nowNs());
+      if (requeueAfterMs !== undefined) queue.addAfter(id, requeueAfterMs);
     },
     done,
   };
+}
+
+/** The next pass is made strictly after this time; undefined: after a change. */
+export function requeueAfter(atNs: bigint | undefined, nowNs: bigint): Reconciled {
+  return atNs === undefined ? {} : { requeueAfterMs: msOf(atNs + 1n - nowNs) };
 }
 
 function msOf(ns: bigint): number {

@@ -1,16 +1,18 @@
 import { retryOnConflict } from "@muster/backoff";
+import { reconciler, type Observed, type PlannedStep, type Reconcile } from "@muster/controller";
 import { assertNever, faultOf } from "@muster/faults";
 import type { Order, Result } from "@muster/leases";
 import type { CallPauses } from "./call-pauses.ts";
-import { buildResult } from "../domain/build-result.ts";
+import { buildResult, hashOrder, type Digest } from "../domain/signed-content.ts";
 import { decideRetry, type RetryPolicy } from "../domain/decide-retry.ts";
 import { decideTakeOver } from "../domain/decide-take-over.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { LeaseSnapshot } from "../domain/lease-snapshot.ts";
-import { hashOrder, type Digest } from "../domain/order-hash.ts";
-import { planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
-import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
-import { inLeasePass, inLeaseStep, recordDecision } from "../lease-trace.ts";
+import { type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { LeaseChange } from "../domain/lease-change.ts";
+import { inLeaseStep, nameOfStep, recordDecision, spanOfPass, TRACER } from "./lease-trace.ts";
+import { requeueAfter } from "./lease-controller.ts";
+import type { Stored } from "../holdings/records.ts";
 
 /**
  * The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease
@@ -20,8 +22,6 @@ export type Outcome =
   /** `recreated`: objects of an existing lease that were missing. */
   | { readonly ok: true; readonly data: string; readonly recreated?: readonly string[] }
   | { readonly ok: false; readonly message: string; readonly isRetryable: boolean; readonly isWaiting?: boolean };
-
-export type Stored = { readonly record: LeaseRecord; readonly revision: number };
 
 export type PassDeps = {
   /** The fencing token of this leader. */
@@ -57,54 +57,45 @@ export type PassPolicy = LeasePolicy & {
   readonly maxProvisionAttempts: number;
 };
 
-/** The time of the next pass without a change; undefined: only after a change. */
-export type PassEnd = { readonly retryAfterNs: bigint | undefined; readonly because: string };
-
-/** Steps of one pass; the longest sequence is from an order to the removal of its record. */
-const MAX_STEPS = 20;
+/** What a lease's pass does next: one step at most, because the next one is planned from the record that it has written. */
+type NextStep = { readonly next: LeasePlan; readonly steps: readonly PlannedStep[] };
 
 /**
- * Executes the steps of one lease until it has to wait. Each step is planned from the stored record, so that the next pass continues an interrupted one. A
- * lease must have one pass at a time. A deposed leader cannot change the record once its successor has written it.
+ * Passes over leases: each executes the steps of its lease until it has to wait. Each step is planned from the stored record, so that the next pass continues
+ * an interrupted one. A deposed leader cannot change the record once its successor has written it.
  */
-export async function passLease(deps: PassDeps, policy: PassPolicy, id: string, signal: AbortSignal): Promise<PassEnd> {
-  const first = planNext(deps, policy, deps.seen(id) ?? (await deps.read(id)), signal);
-  if (!("plan" in first)) return first;
-  return inLeasePass(first.stored.record, async () => {
-    let next = first;
-    for (let step = 1; ; step++) {
-      const { stored, plan } = next;
-      const changed = await inLeaseStep(stored.record, plan, () => takeStep(deps, policy, stored, plan));
-      if (step === MAX_STEPS) return continueNow(deps);
-      const after = planNext(deps, policy, changed, signal);
-      if (!("plan" in after)) return after;
-      next = after;
-    }
-  });
+export function leasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
+  return (id, signal) => {
+    /** The record as the previous step of this pass has left it. */
+    let known: Stored | undefined;
+    const pass = reconciler<Stored, NextStep>({
+      tracer: TRACER,
+      observe: async (): Promise<Observed<Stored>> => {
+        const stored = known ?? deps.seen(id) ?? (await deps.read(id));
+        if (stored === undefined || signal.aborted || stored.record.fence > deps.fence) return {};
+        return { seen: stored };
+      },
+      plan: ({ record }) => planNext(deps, policy, record),
+      act: async (stored, { next }) => {
+        if (next.kind === "wait") return requeueAfter(next.untilNs, deps.now());
+        known = await inLeaseStep(stored.record, next, () => takeStep(deps, policy, stored, next));
+        return known === undefined ? {} : "again";
+      },
+      span: ({ record }, { steps }) => (steps.length === 0 ? undefined : spanOfPass(record)),
+    });
+    return pass(id, signal);
+  };
 }
 
 type Step = Exclude<LeasePlan, { kind: "wait" }>;
 
-/** Plans the next step of a lease, or explains why the pass ends. */
-function planNext(
-  deps: PassDeps,
-  policy: PassPolicy,
-  stored: Stored | undefined,
-  signal: AbortSignal,
-): PassEnd | { readonly stored: Stored; readonly plan: Step } {
-  if (stored === undefined)
-    return { retryAfterNs: undefined, because: "the lease does not exist, or belongs to another engine" };
-  if (signal.aborted) return continueNow(deps);
-  if (stored.record.fence > deps.fence) return { retryAfterNs: undefined, because: "another engine leads" };
-  const snapshot = deps.snapshotOf(stored.record);
+/** Takes the snapshot here: leases that begin between the observation and the plan must be counted. */
+function planNext(deps: PassDeps, policy: PassPolicy, record: LeaseRecord): NextStep {
+  const snapshot = deps.snapshotOf(record);
   const nowNs = deps.now();
-  const plan = planLease(snapshot, policy, nowNs);
-  deps.planned(snapshot, plan, nowNs);
-  return plan.kind === "wait" ? { retryAfterNs: plan.untilNs, because: plan.because } : { stored, plan };
-}
-
-function continueNow({ now }: PassDeps): PassEnd {
-  return { retryAfterNs: now(), because: "it is not finished" };
+  const next = planLease(snapshot, policy, nowNs);
+  deps.planned(snapshot, next, nowNs);
+  return { next, steps: next.kind === "wait" ? [] : [{ kind: nameOfStep(next), because: next.because }] };
 }
 
 async function takeStep(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {

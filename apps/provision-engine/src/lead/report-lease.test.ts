@@ -5,10 +5,11 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
-import { hashOrder } from "../domain/order-hash.ts";
-import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
+import { hashOrder } from "../domain/signed-content.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { LeaseChange } from "../domain/lease-change.ts";
 import { startLeaseController } from "./lease-controller.ts";
-import type { Stored } from "./pass.ts";
+import type { Stored } from "../holdings/records.ts";
 import { openReporter, type Answer } from "./report-lease.ts";
 
 const result = (id: string): Result => ({
@@ -292,7 +293,7 @@ it("reports a lease whose source hangs concurrently with the others", async () =
   const hanging = Promise.withResolvers<undefined>();
   const controller = startLeaseController({
     name: "tested",
-    pass: (id) => {
+    reconcile: (id) => {
       looked.push(id);
       return id === "1-1" ? hanging.promise : Promise.resolve(undefined);
     },

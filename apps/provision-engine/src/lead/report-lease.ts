@@ -1,14 +1,13 @@
 import { retryOnConflict } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { Result } from "@muster/leases";
-import type { History, Records } from "./records.ts";
-import { decideFeedbackRetry, type FeedbackPolicy } from "../domain/decide-feedback-retry.ts";
+import type { History, Records, Stored } from "../holdings/records.ts";
+import { decideFeedbackRetry, type FeedbackPolicy, planFeedback } from "../domain/plan-feedback.ts";
 import { isSettled, type LeaseRecord } from "../domain/lease.ts";
-import { hashOrder, type Digest } from "../domain/order-hash.ts";
-import { planFeedback } from "../domain/plan-feedback.ts";
-import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
-import { inLeaseTrace } from "../lease-trace.ts";
-import type { Stored } from "./pass.ts";
+import { hashOrder, type Digest } from "../domain/signed-content.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { LeaseChange } from "../domain/lease-change.ts";
+import { inLeaseTrace } from "./lease-trace.ts";
 
 /** Feedback for the source of a lease. */
 export type Answer = {
@@ -98,7 +97,7 @@ export function openReporter(deps: ReportDeps): Reporter {
     return outcome?.retryAtNs;
   };
   return {
-    report: report,
+    report,
     settled: async () => {
       await Promise.all(Array.from(inFlight.values(), ({ done }) => done));
     },

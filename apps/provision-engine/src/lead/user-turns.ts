@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
  * Runs work with limited concurrency. Queued work starts round-robin by user, oldest first, so that no user can delay the others. Work whose signal is aborted
  * while it is queued does not start, and rejects with the reason.
  */
-export type UserTurns = <Result>(user: string, work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
+type UserTurns = <Result>(user: string, work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
 type Waiting = { readonly begin: () => void; hasLeft: boolean };
 

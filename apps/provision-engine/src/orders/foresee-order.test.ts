@@ -2,7 +2,7 @@ import { FaultError, type Fault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import { expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
-import type { Capacity } from "../domain/surroundings.ts";
+import type { Capacity } from "../domain/claim.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
 import { foreseeOrder, type ForeseeDeps } from "./foresee-order.ts";
 import { openHoldings } from "../holdings/holdings.ts";

@@ -1,15 +1,11 @@
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import type { Order } from "@muster/leases";
-import type { Claim } from "../domain/claim.ts";
+import { type Claim, addUnits, type Referenced, type Neighbour, type Surroundings } from "../domain/claim.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
-import type { Referenced, Neighbour, Surroundings } from "../domain/surroundings.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { takeSnapshot } from "../domain/lease-snapshot.ts";
-import { planLease, type LeasePolicy } from "../domain/plan-lease.ts";
-import { addUnits } from "../domain/resource-units.ts";
+import { takeSnapshot, planLease, type LeasePolicy } from "../domain/plan-lease.ts";
 import type { Holdings } from "../holdings/holdings.ts";
-import { unitsOf, type Overheads } from "../types/count-leases.ts";
-import { readClaim } from "../types/workload-types.ts";
+import { unitsOf, type Overheads, readClaim } from "../types/workload-types.ts";
 import type { Workload } from "../types/workload.ts";
 
 export type ForeseeDeps = {

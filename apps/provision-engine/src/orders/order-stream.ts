@@ -4,13 +4,13 @@ import { findUnsealed, type Order } from "@muster/leases";
 import { muster, streams, subjects } from "@muster/proto";
 import { toOrder } from "@muster/leases/wire";
 import { refuseOrder } from "../domain/decide-order.ts";
-import { buildResult } from "../domain/build-result.ts";
+import { buildResult } from "../domain/signed-content.ts";
 import { SOURCES } from "../domain/lease.ts";
-import { deferredMessages } from "./deferred-messages.ts";
+import { deferredMessages } from "./waiting-orders.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
 import type { ReportDeps } from "../lead/report-lease.ts";
 
-export type OrderStreamDeps = {
+type OrderStreamDeps = {
   readonly bus: Bus;
   readonly requests: RequestDeps;
   readonly feedback: ReportDeps["feedback"];

@@ -2,7 +2,7 @@ import { retryOnConflict } from "@muster/backoff";
 import { throwFault, unlessFault, type FaultCode } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { traceparentOf } from "@muster/tracing";
-import type { Records } from "../lead/records.ts";
+import type { Records, Stored } from "../holdings/records.ts";
 import {
   decideOrder,
   refuseOrder,
@@ -20,12 +20,11 @@ import {
 } from "../domain/decide-quota.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "../domain/decide-request.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Digest } from "../domain/order-hash.ts";
-import { transitionLease, type LeaseChange } from "../domain/transition-lease.ts";
-import type { Verify } from "../domain/verify-signed.ts";
+import type { Digest, Verify } from "../domain/signed-content.ts";
+import { transitionLease } from "../domain/transition-lease.ts";
+import type { LeaseChange } from "../domain/lease-change.ts";
 import type { Holdings } from "../holdings/holdings.ts";
-import type { Stored } from "../lead/pass.ts";
-import { recordDecision } from "../lease-trace.ts";
+import { recordDecision } from "../lead/lease-trace.ts";
 
 /** Dependencies of user requests, which any replica answers. */
 export type RequestDeps = {
@@ -38,7 +37,7 @@ export type RequestDeps = {
   readonly quota: QuotaPolicy;
 };
 
-export type OrderRequest = {
+type OrderRequest = {
   readonly order: Order;
   readonly requestId: string;
   readonly source: string;

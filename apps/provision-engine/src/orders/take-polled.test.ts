@@ -5,7 +5,7 @@ import { aLease, anOrder } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { openHoldings } from "../holdings/holdings.ts";
 import type { RequestDeps } from "./requests.ts";
-import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
+import type { LeaseJob, LeaseSource } from "./poll-source.ts";
 import { takePolled, type TakePolledDeps } from "./take-polled.ts";
 import type { Answer } from "../lead/report-lease.ts";
 

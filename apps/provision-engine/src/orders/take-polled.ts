@@ -1,13 +1,13 @@
 import { backoffMs, pause, takeTurns } from "@muster/backoff";
 import { assertNever, describeFault, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
 import { isLeaseId, splitId, type Result } from "@muster/leases";
-import { buildResult } from "../domain/build-result.ts";
+import { buildResult } from "../domain/signed-content.ts";
 import { decidePolled } from "../domain/decide-polled.ts";
-import { inPolledTrace } from "../lease-trace.ts";
+import { inPolledTrace } from "../lead/lease-trace.ts";
 import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
 import { waitingOrders, type WaitingOrders } from "./waiting-orders.ts";
-import type { LeaseJob, LeaseSource } from "../sources/lease-source.ts";
-import type { Stored } from "../lead/pass.ts";
+import type { LeaseJob, LeaseSource } from "./poll-source.ts";
+import type { Stored } from "../holdings/records.ts";
 import type { Answer } from "../lead/report-lease.ts";
 
 export type TakePolledDeps = {

@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
 import { describeCrashes, readExits } from "../domain/count-exits.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { addUnits, diskUnits, MIB, NO_UNITS } from "../domain/resource-units.ts";
+import { addUnits, diskUnits, MIB, NO_UNITS } from "../domain/claim.ts";
 import { isOfUser, leaseLabels, leaseName, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import {
@@ -36,7 +36,7 @@ export const CONTAINER = workloadType({
   workload: ({ cluster, nameOf }) => cluster && containerWorkload(cluster, nameOf),
 });
 
-export type ContainerOptions = {
+type ContainerOptions = {
   readonly place: Place;
   /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
@@ -127,7 +127,7 @@ function literal(text: string): string {
 const OBJECT_KINDS = [KINDS.deployment, KINDS.service, KINDS.secret];
 
 /** A container in one pod that is kept running. The result has its address. */
-export function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nameOf: NameOf): Workload {
+function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nameOf: NameOf): Workload {
   const requireVolumes = async (options: ContainerOptions, { order }: LeaseRecord, signal: AbortSignal) => {
     const { namespace } = options.place;
     for (const { volume_id } of options.data.mounts) {

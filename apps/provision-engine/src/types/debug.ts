@@ -1,4 +1,4 @@
-import { NO_UNITS } from "../domain/resource-units.ts";
+import { NO_UNITS } from "../domain/claim.ts";
 import { workloadType } from "./workload-type.ts";
 import type { Workload } from "./workload.ts";
 

@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
 import { kubernetesSize } from "@muster/leases/data";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { GIB, type ResourceUnits } from "../domain/resource-units.ts";
+import { GIB, type ResourceUnits } from "../domain/claim.ts";
 import { buildNetworkNamespace } from "./network.ts";
 import { KINDS, type ObjectKind } from "./object-kinds.ts";
 import { requireData, workloadType } from "./workload-type.ts";
@@ -22,7 +22,7 @@ export const KUBERNETES = workloadType({
 });
 
 /** Resources of a slice of this size. Throws RangeError for an invalid size. */
-export function kubernetesUnits(size: number): ResourceUnits {
+function kubernetesUnits(size: number): ResourceUnits {
   const { processors, memoryGib, ssdGib } = kubernetesSize(size);
   return { cru: BigInt(processors), mru: BigInt(memoryGib) * GIB, hru: 0n, sru: BigInt(ssdGib) * GIB };
 }
@@ -98,12 +98,12 @@ export function buildSliceQuota(namespace: string, size: number) {
 }
 
 /** Forbids priority classes in a slice, so that its pods cannot preempt others. Classes are cluster-wide, so roles cannot restrict their use. */
-export function buildSlicePriorities(namespace: string) {
+function buildSlicePriorities(namespace: string) {
   return { metadata: { name: SLICE_PRIORITIES, namespace }, spec: { scopes: ["PriorityClass"], hard: { pods: "0" } } };
 }
 
 /** Default resources of containers that request none: the quota refuses them otherwise. */
-export function buildSliceLimits(namespace: string) {
+function buildSliceLimits(namespace: string) {
   const each = { cpu: "100m", memory: "128Mi", "ephemeral-storage": "256Mi" };
   return {
     metadata: { name: SLICE_ACCOUNT, namespace },
@@ -112,11 +112,11 @@ export function buildSliceLimits(namespace: string) {
 }
 
 /** Pods get its token only on request: the user of the slice shares it deliberately. */
-export function buildSliceAccount(namespace: string) {
+function buildSliceAccount(namespace: string) {
   return { metadata: { name: SLICE_ACCOUNT, namespace }, automountServiceAccountToken: false };
 }
 
-export function buildSliceBinding(namespace: string, role: string) {
+function buildSliceBinding(namespace: string, role: string) {
   return {
     metadata: { name: SLICE_ACCOUNT, namespace },
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: role },
@@ -124,7 +124,7 @@ export function buildSliceBinding(namespace: string, role: string) {
   };
 }
 
-export type SliceAccess = {
+type SliceAccess = {
   readonly url: string;
   /** PEM of the authority of the server's certificate; undefined: a public authority. */
   readonly ca: string | undefined;

@@ -43,7 +43,7 @@ export function leaseSelector(id: string): string {
 }
 
 /** Hash of a user id, which may be too long for a label value: 32 characters. */
-export function userHash(user: string): string {
+function userHash(user: string): string {
   const digest = createHash("sha256").update(user).digest();
   return base32nopad.encode(digest.subarray(0, USER_BYTES)).toLowerCase();
 }

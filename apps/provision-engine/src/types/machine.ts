@@ -1,7 +1,7 @@
 import { describeFault, faultOf, throwFault, unlessMissing } from "@muster/faults";
 import { enums } from "@muster/proto";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { NO_UNITS } from "../domain/resource-units.ts";
+import { NO_UNITS } from "../domain/claim.ts";
 import { requireData, workloadType } from "./workload-type.ts";
 import type { Ledger, Workload } from "./workload.ts";
 
@@ -15,7 +15,7 @@ export const MACHINE = workloadType({
 });
 
 /** Owner of the machines of one run of a lease, in the ledger. */
-export type LeaseOwner = { readonly kind: string; readonly id: string };
+type LeaseOwner = { readonly kind: string; readonly id: string };
 
 /** Kind of lease owners in the ledger. */
 export const OWNER_KIND = "lease";
@@ -33,7 +33,7 @@ export function leaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">
 const MAX_RELEASED_RUNS = 20;
 
 /** The owners of this and earlier runs, latest first: a request of an earlier run may have been granted after that run ended. */
-export function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner[] {
+function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner[] {
   const { id, run } = originOf(lease);
   const runs = Array.from({ length: Math.min(run, MAX_RELEASED_RUNS) }, (_, before) => run - before);
   return runs.map((each) => ({ kind: OWNER_KIND, id: `${id}-${each}` }));

@@ -1,4 +1,4 @@
-import { NO_UNITS } from "../domain/resource-units.ts";
+import { NO_UNITS } from "../domain/claim.ts";
 import { networkId, networkNamespace } from "./lease-names.ts";
 import { KINDS, type ObjectKind } from "./object-kinds.ts";
 import { requireData, workloadType } from "./workload-type.ts";

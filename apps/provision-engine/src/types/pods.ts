@@ -38,7 +38,7 @@ export type LeaseNodes = {
 };
 
 /** Keeps pods that the ledger does not count off the machines that it grants. */
-export function buildNodeAffinity({ poolLabel: key, pools }: LeaseNodes) {
+function buildNodeAffinity({ poolLabel: key, pools }: LeaseNodes) {
   const inNone = { matchExpressions: [{ key, operator: "DoesNotExist" }] };
   const inSome = { matchExpressions: [{ key, operator: "In", values: [...pools] }] };
   const nodeSelectorTerms = pools.length === 0 ? [inNone] : [inNone, inSome];
@@ -61,7 +61,7 @@ const NO_SUCH_NODE = /node affinity\/selector/;
 type Trouble = { readonly reason?: string; readonly message?: string };
 
 /** The part of a pod that explains why it does not run. */
-export type PodTrouble = {
+type PodTrouble = {
   readonly status?: {
     readonly phase?: string;
     readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];

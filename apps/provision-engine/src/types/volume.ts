@@ -2,7 +2,7 @@ import type { V1PersistentVolumeClaim } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { diskUnits, GIB } from "../domain/resource-units.ts";
+import { diskUnits, GIB } from "../domain/claim.ts";
 import { isOfUser, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import { placeOf, requireData, workloadType } from "./workload-type.ts";
@@ -37,7 +37,7 @@ export function buildVolumeClaim(
 }
 
 /** Disk space: a claim, which may be bound only when it is first mounted. It is removed after the leases that mount it have ended. */
-export function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluster): Workload {
+function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluster): Workload {
   return {
     type: VOLUME.type,
     provision: async (lease, signal) => {

@@ -1,15 +1,16 @@
 import type { Order } from "@muster/leases";
 import type { LeaseData, LeaseType } from "@muster/leases/data";
-import type { Claim, Read } from "../domain/claim.ts";
+import { type Claim, type Read, addUnits, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
 import { CONTAINER } from "./container.ts";
 import { DEBUG } from "./debug.ts";
 import { KUBERNETES } from "./kubernetes.ts";
 import { MACHINE } from "./machine.ts";
 import { NETWORK } from "./network.ts";
 import { VOLUME } from "./volume.ts";
-import type { WorkloadType } from "./workload-type.ts";
+import type { WorkloadType, ProvisionCounters } from "./workload-type.ts";
 import type { Workload, WorkloadParts } from "./workload.ts";
 import { ZDB } from "./zdb.ts";
+import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 
 /** All types of workloads. To add one, see docs/checklists/new-lease-type.md. */
 const TYPES: { readonly [Type in LeaseType]: WorkloadType<LeaseData<Type>, Type> } = {
@@ -24,7 +25,7 @@ const TYPES: { readonly [Type in LeaseType]: WorkloadType<LeaseData<Type>, Type>
 
 const BY_NAME: ReadonlyMap<string, WorkloadType> = new Map(Object.entries(TYPES));
 
-export function findWorkloadType(type: string): WorkloadType | undefined {
+function findWorkloadType(type: string): WorkloadType | undefined {
   return BY_NAME.get(type);
 }
 
@@ -56,4 +57,42 @@ export function makeWorkloads(parts: WorkloadParts): readonly Workload[] {
   return Object.values(TYPES)
     .map(({ workload }) => workload(parts))
     .filter((workload) => workload !== undefined);
+}
+
+type Counted = Pick<LeaseRecord, "order" | "phase">;
+
+/** Resources of each lease of a type beyond those in its order, from the configuration. */
+export type Overheads = Readonly<Record<string, ResourceUnits>>;
+
+/** The counter of a lease; undefined if it does not count. Leases with the same `network` count once. */
+export function countedAs({
+  order,
+  phase,
+}: Counted): { readonly counter: keyof ProvisionCounters; readonly network: string | undefined } | undefined {
+  const counter = phase === "ACTIVE" ? findWorkloadType(order.type)?.counter : undefined;
+  if (counter === undefined) return undefined;
+  const network = counter === "network" ? JSON.stringify([order.user, networkOf(order)]) : undefined;
+  return { counter, network };
+}
+
+/** Resources that leases hold or may hold, including leases being created or removed; used by admission and reports. */
+export function sumHeldUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
+  let sum = NO_UNITS;
+  for (const { order, phase } of records) {
+    const claim = mayHoldResources(phase) ? readClaim(order) : undefined;
+    if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
+  }
+  return sum;
+}
+
+/** Name of the network that an order creates; undefined for other types. */
+export function networkOf(order: Counted["order"]): string | undefined {
+  const claim = readClaim(order);
+  return claim.ok ? claim.value.network : undefined;
+}
+
+/** All resources of a lease. */
+export function unitsOf({ type }: Pick<Order, "type">, { units }: Claim, overheads: Overheads): ResourceUnits {
+  const overhead = overheads[type];
+  return overhead === undefined ? units : addUnits(units, overhead);
 }

@@ -2,7 +2,7 @@ import type { Client } from "@muster/bus";
 import type { KubeObject } from "@muster/kube";
 import type { ReservationService } from "@muster/proto";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { DiskType } from "../domain/resource-units.ts";
+import type { DiskType } from "../domain/claim.ts";
 import type { Place } from "./lease-names.ts";
 import type { ObjectKind } from "./object-kinds.ts";
 import type { LeaseNodes } from "./pods.ts";
@@ -38,10 +38,10 @@ export type Workload = {
  * Resolves with JSON for the user. After pool_availability and unavailable it is called until it succeeds, after other retryable faults a limited number of
  * times. Any other fault fails the order.
  */
-export type ProvisionerFunc = (lease: AskedLease, signal: AbortSignal) => Promise<string>;
+type ProvisionerFunc = (lease: AskedLease, signal: AbortSignal) => Promise<string>;
 
 /** Removes the objects of this and earlier runs. It is called again after a rejection. */
-export type DecommissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
+type DecommissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
 
 /** Dependencies of workloads. */
 export type WorkloadParts = {
@@ -146,7 +146,7 @@ export type LeaseObjects = {
 };
 
 /** Credentials of a service account for external use. */
-export type ClusterAccess = {
+type ClusterAccess = {
   readonly url: string;
   /** PEM. */
   readonly ca: string | undefined;

@@ -1,7 +1,7 @@
 import type { V1Pod, V1Service, V1StatefulSet } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
-import { diskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/resource-units.ts";
+import { diskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
 import { leaseLabels, type Place } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import { buildPod, describeNodes, describePods, isBlocked, type LeaseNodes } from "./pods.ts";
@@ -21,7 +21,7 @@ export const ZDB = workloadType({
   workload: ({ cluster }) => cluster && zdbWorkload(cluster),
 });
 
-export type ZdbOptions = {
+type ZdbOptions = {
   readonly place: Place;
   /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
@@ -44,12 +44,12 @@ export function zdbOverhead({
   return { ...NO_UNITS, cru: BigInt(cpus), mru: BigInt(memoryBytes), sru: BigInt(diskBytes) };
 }
 
-export function buildZdbSecret({ place, data }: Pick<ZdbOptions, "place" | "data">) {
+function buildZdbSecret({ place, data }: Pick<ZdbOptions, "place" | "data">) {
   return { metadata: place, stringData: { [PASSWORD]: data.password } };
 }
 
 /** The stable address of the store, wherever its pod runs. */
-export function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "place" | "labels" | "store">) {
+function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "place" | "labels" | "store">) {
   const { port } = store;
   return {
     metadata: place,

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import { anOrder } from "../../test/a-lease.ts";
-import type { LeaseJob, LeaseSource } from "./lease-source.ts";
-import { pollSource, type PollAnswer } from "./poll-source.ts";
+import { type LeaseJob, type LeaseSource, pollSource, type PollAnswer } from "./poll-source.ts";
 
 async function all(source: LeaseSource, signal = new AbortController().signal): Promise<LeaseJob[]> {
   const jobs: LeaseJob[] = [];

@@ -1,6 +1,24 @@
-import { POLL_START, transitionPoll, type PollEvent } from "../domain/transition-poll.ts";
+import type { Order } from "@muster/leases";
+import { POLL_START, transitionPoll, type PollEvent } from "../domain/decide-polled.ts";
 import { sortByRank } from "../types/workload-types.ts";
-import type { LeaseSource, PolledOrder } from "./lease-source.ts";
+
+export type PolledOrder = {
+  readonly order: Order;
+  readonly withdrawn: boolean;
+  /** The controller has a result of it. */
+  readonly isAnswered: boolean;
+};
+
+/** A job from a source. */
+export type LeaseJob =
+  | ({ readonly kind: "order"; readonly source: string } & PolledOrder)
+  /** An entry that is not a valid order. */
+  | { readonly kind: "unreadable"; readonly source: string; readonly id: string; readonly reason: string }
+  /** All orders that existed when the source was opened have been delivered. */
+  | { readonly kind: "history-read"; readonly source: string };
+
+/** Yields jobs until the signal or its end; the next job is requested once the previous one was taken. */
+export type LeaseSource = (signal: AbortSignal) => AsyncIterable<LeaseJob>;
 
 /** The outcome of one poll. `isLast`: the controller has ended and is not polled again; the orders of this page still count. */
 export type PollAnswer =

@@ -1,10 +1,11 @@
 import { context, SpanStatusCode, trace, type Attributes, type Context } from "@opentelemetry/api";
+import type { PassSpan } from "@muster/controller";
 import type { Order } from "@muster/leases";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
-import type { LeaseRecord } from "./domain/lease.ts";
-import type { LeasePlan } from "./domain/plan-lease.ts";
+import type { LeaseRecord } from "../domain/lease.ts";
+import type { LeasePlan } from "../domain/plan-lease.ts";
 
-const TRACER = "@muster/provision-engine";
+export const TRACER = "@muster/provision-engine";
 
 /** Runs work for a polled order, which has no trace context: in the trace of its lease, or in a new one. */
 export function inPolledTrace<Result>(
@@ -16,28 +17,23 @@ export function inPolledTrace<Result>(
   return inSpan(TRACER, "polled order", { parent: contextOfTraceparent(seen?.traceparent ?? ""), attributes }, work);
 }
 
-/** Runs a pass in a span of the lease's trace; the span records why the pass ended. */
-export function inLeasePass<End extends { readonly because: string }>(
-  record: LeaseRecord,
-  work: () => Promise<End>,
-): Promise<End> {
-  const options = { parent: contextOf(record), attributes: attributesOf(record) };
-  return inSpan(TRACER, "lease pass", options, async (span) => {
-    const end = await work();
-    span.setAttribute("muster.because", end.because);
-    return end;
-  });
+/** The span of one round of a pass. */
+export function spanOfPass(record: LeaseRecord): PassSpan {
+  return { name: "lease pass", parent: contextOf(record), attributes: attributesOf(record) };
 }
 
 /** Runs one step of a pass in its own span, which records the reason. */
 export function inLeaseStep<Result>(
   record: LeaseRecord,
-  plan: Exclude<LeasePlan, { kind: "wait" }>,
+  plan: LeasePlan,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const name = plan.kind === "change" ? plan.change.kind : plan.kind;
   const attributes = { ...attributesOf(record), "muster.because": plan.because };
-  return inSpan(TRACER, `lease ${name}`, { attributes }, work);
+  return inSpan(TRACER, `lease ${nameOfStep(plan)}`, { attributes }, work);
+}
+
+export function nameOfStep(plan: LeasePlan): string {
+  return plan.kind === "change" ? plan.change.kind : plan.kind;
 }
 
 /** Runs one call in a span of the lease's trace, on any replica. `failureOf` finds failures in results. */

@@ -1,7 +1,7 @@
 import type { Bus } from "@muster/bus";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { openGrants } from "./grants.ts";
+import { openGrants } from "./ledger.ts";
 
 const { ReservationGranted } = muster.reservation.v1;
 const grantOf = (kind: string, id: string) =>

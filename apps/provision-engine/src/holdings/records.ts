@@ -1,9 +1,12 @@
 import type { Trail } from "@muster/bus";
+import type { View } from "@muster/store";
 import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
-import type { Stored } from "./pass.ts";
 
 /** The audit trail of leases. */
 export type History = Trail<LeaseEvent>;
+
+/** A record and its revision in the store. */
+export type Stored = { readonly record: LeaseRecord; readonly revision: number };
 
 /** Stored leases. Everything rejects with FaultError as a bucket does. */
 export type Records = {
@@ -27,3 +30,35 @@ export type Records = {
 
 /** The value of a key: a record, or bytes that this version cannot read, which stay unchanged. */
 export type Readable = { readonly record: LeaseRecord } | { readonly unreadable: string };
+
+/** A record that this version cannot read. Its lease is not served, does not end, and counts nowhere. */
+type UnreadableLease = { readonly id: string; readonly because: string };
+
+/** The present unreadable records, ordered by id. */
+export function unreadableLeases(view: Pick<View<Readable>, "entries">): UnreadableLease[] {
+  return view
+    .entries()
+    .flatMap(({ key, value }) => ("unreadable" in value ? [{ id: key, because: value.unreadable }] : []));
+}
+
+type UnreadableWatch = Disposable & { readonly count: () => number };
+
+/** Reports each unreadable record once, and again if its reason changes. */
+export function watchUnreadable(
+  view: Pick<View<Readable>, "get" | "entries" | "onChange">,
+  report: (lease: UnreadableLease) => void,
+): UnreadableWatch {
+  const known = new Map<string, string>();
+  const found = (lease: UnreadableLease): void => {
+    if (known.get(lease.id) === lease.because) return;
+    known.set(lease.id, lease.because);
+    report(lease);
+  };
+  for (const lease of unreadableLeases(view)) found(lease);
+  const stop = view.onChange((id) => {
+    const value = view.get(id)?.value;
+    if (value !== undefined && "unreadable" in value) found({ id, because: value.unreadable });
+    else known.delete(id);
+  });
+  return { count: () => known.size, [Symbol.dispose]: stop };
+}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { waitingLeases } from "./waiting-leases.ts";
+import { waitingLeases } from "./wake-leases.ts";
 
 it("wakes the leases that wait for a changed one, and no others", () => {
   const waiting = waitingLeases();

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { pushStats } from "./push-stats.ts";
+import { pushStats } from "./polling.ts";
 
 it("pushes statistics at the start and at each change, and retries failed pushes", async () => {
   const stop = new AbortController();

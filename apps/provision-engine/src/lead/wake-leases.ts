@@ -1,8 +1,9 @@
 import type { CallPauses } from "./call-pauses.ts";
-import type { Checks } from "./checks.ts";
+import type { Checks } from "./check-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { PodExits } from "../domain/count-exits.ts";
 import type { Holdings } from "../holdings/holdings.ts";
+import type { Wait } from "../domain/plan-lease.ts";
 
 /** The observed pods of leases. It may be behind, but never goes back. */
 export type CrashWatch = {
@@ -60,4 +61,36 @@ function holderOf({ holdings }: Pick<HintDeps, "holdings">, id: string): string 
     passed.add(heir);
     holder = heir;
   }
+}
+
+/** Leases that wait for others, and are woken when one of those changes. */
+export type WaitingLeases = {
+  /** Undefined: it no longer waits. */
+  set(id: string, wait: Wait | undefined): void;
+  /** Leases that may continue after the change of this one. */
+  helpedBy(changed: { readonly id: string; readonly isOver: boolean }): string[];
+};
+
+export function waitingLeases(): WaitingLeases {
+  const waiting = new Map<string, Wait>();
+  /** By the lease that they wait for. */
+  const waiters = new Map<string, Set<string>>();
+  const leave = (id: string): void => {
+    for (const lease of waiting.get(id)?.leases ?? []) {
+      const others = waiters.get(lease);
+      others?.delete(id);
+      if (others?.size === 0) waiters.delete(lease);
+    }
+    waiting.delete(id);
+  };
+  return {
+    set: (id, wait) => {
+      leave(id);
+      if (wait === undefined) return;
+      waiting.set(id, wait);
+      for (const lease of wait.leases) waiters.set(lease, (waiters.get(lease) ?? new Set<string>()).add(id));
+    },
+    helpedBy: ({ id, isOver }) =>
+      [...(waiters.get(id) ?? [])].filter((each) => isOver || waiting.get(each)?.until === "changed"),
+  };
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { decideAlert, isOverdue, isStuck } from "./decide-stuck.ts";
+import { decideAlert, isOverdue, isStuck } from "./decide-retry.ts";
 
 const SECOND = 1_000_000_000n;
 

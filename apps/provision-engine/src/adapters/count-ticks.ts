@@ -1,4 +1,4 @@
-export type CountTicks = {
+type CountTicks = {
   /** Resolves at the next tick, or with the signal. */
   next(signal: AbortSignal): Promise<void>;
 };

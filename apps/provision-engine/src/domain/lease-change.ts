@@ -1,0 +1,93 @@
+import type { Renewal, Result } from "@muster/leases";
+import type { CrashWindow } from "./count-exits.ts";
+import type { Ending, LeaseEventType, LeaseRecord, Origin } from "./lease.ts";
+
+/** A change of a lease. */
+export type LeaseChange =
+  /** The order came again, with its data; undefined if the source only asks for the answer again. */
+  | { readonly kind: "resent"; readonly data?: string }
+  | { readonly kind: "renewed"; readonly renewal: Renewal }
+  /** With CRASHED, `result` is the error to keep. */
+  | { readonly kind: "ending"; readonly ending: Omit<Ending, "atNs">; readonly result?: Result }
+  /** With `takesOver`, nothing is created. */
+  | { readonly kind: "provisioning"; readonly takesOver?: string }
+  /** Its workload passes to the heir. */
+  | { readonly kind: "migrated"; readonly heir: string }
+  /** The workload of the lease in `takesOver` is now its own, with the exits counted so far. */
+  | { readonly kind: "taken-over"; readonly madeFor: Origin; readonly crashes: CrashWindow | undefined }
+  | { readonly kind: "provisioned"; readonly result: Result }
+  | { readonly kind: "provision-failed"; readonly result: Result }
+  | { readonly kind: "decommissioned" }
+  /** A container of it has exited, and restarts. */
+  | { readonly kind: "exited"; readonly crashes: CrashWindow }
+  /** An attempt of the present phase failed, and is retried. */
+  | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
+  /** The present phase waits, for example in a queue, without having failed. An empty message keeps the last one. */
+  | { readonly kind: "waiting"; readonly message: string }
+  /** A granted machine was lost before the lease became active. */
+  | { readonly kind: "lost"; readonly message: string }
+  /**
+   * An active lease was checked. An empty trouble means healthy; `result` is set if it has changed; `recreated` lists missing objects that were created again.
+   */
+  | {
+      readonly kind: "checked";
+      readonly trouble: string;
+      readonly result: Result | undefined;
+      readonly recreated?: readonly string[];
+    }
+  /** The feedback of this number has arrived. */
+  | { readonly kind: "feedback-sent"; readonly number: number; readonly resigned?: Resigned }
+  | { readonly kind: "feedback-delayed"; readonly number: number; readonly notBeforeNs: bigint }
+  /** The source refuses the feedback. `notBeforeNs` undefined: it is given up. */
+  | {
+      readonly kind: "feedback-refused";
+      readonly number: number;
+      readonly message: string;
+      readonly notBeforeNs: bigint | undefined;
+    }
+  /** The outbox up to and including this event is on the stream. */
+  | { readonly kind: "published"; readonly upTo: string }
+  /** The data of the lease are removed; the hash of its order stays. */
+  | { readonly kind: "compacted"; readonly orderHash: Uint8Array };
+
+/** The signature of a stored result, and the one that it was sent with. */
+export type Resigned = { readonly before: Uint8Array; readonly after: Uint8Array };
+
+export type LeaseTransition = {
+  /** Undefined: no change. */
+  readonly next: LeaseRecord | undefined;
+  readonly because: string;
+};
+
+export function changeTo(next: LeaseRecord, because: string): LeaseTransition {
+  return { next, because };
+}
+
+export function unchanged(because: string): LeaseTransition {
+  return { next: undefined, because };
+}
+
+export function unchangedIn({ phase }: LeaseRecord): LeaseTransition {
+  return unchanged(`it is ${phase}`);
+}
+
+/** Events of a lease before its history is sampled. */
+export const MAX_EVENTS = 480;
+/** After that, one event of this many is recorded, except ends. */
+const SAMPLED_EVERY = 50;
+/** An order that keeps failing and being sent again has unlimited ends: after this many runs they are sampled, too. */
+const MAX_RECORDED_RUNS = 100;
+const END_EVENTS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
+
+/** Adds an event to be published; a long history is sampled. */
+export function withEvent(record: LeaseRecord, eventType: LeaseEventType, message: string, atNs: bigint): LeaseRecord {
+  const { order, traceparent, run } = record;
+  const events = record.events + 1;
+  const isWhole = events <= MAX_EVENTS || (END_EVENTS.includes(eventType) && run <= MAX_RECORDED_RUNS);
+  if (!isWhole && events % SAMPLED_EVERY !== 0) return { ...record, events };
+  const text = isWhole ? message : [message, "one line of 50: the history is long"].filter(Boolean).join("; ");
+  // An id can be reused once the record of its order is removed.
+  const id = `${order.id}.${order.createdNs}.${events}`;
+  const event = { id, lease: order.id, eventType, message: text, atNs, traceparent };
+  return { ...record, events, outbox: [...record.outbox, event] };
+}

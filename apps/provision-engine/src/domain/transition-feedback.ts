@@ -1,0 +1,81 @@
+import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
+import type { FeedbackPending, LeaseRecord } from "./lease.ts";
+import {
+  changeTo,
+  unchanged,
+  withEvent,
+  type LeaseChange,
+  type LeaseTransition,
+  type Resigned,
+} from "./lease-change.ts";
+
+/** Applies the outcome of sending feedback. */
+export function transitionFeedback(
+  record: LeaseRecord,
+  change: Extract<LeaseChange, { kind: "feedback-sent" | "feedback-delayed" | "feedback-refused" }>,
+  nowNs: bigint,
+): LeaseTransition {
+  const { feedback } = record;
+  if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
+    return unchanged("newer feedback is pending");
+  if (change.kind === "feedback-sent") {
+    const reported = {
+      ...record,
+      result: withSignature(record, change.resigned),
+      feedback: { ...feedback, ...REPORTED },
+    };
+    return changeTo(reported, "its source has the answer");
+  }
+  if (change.kind === "feedback-delayed") {
+    const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs: change.notBeforeNs };
+    return changeTo({ ...record, feedback: delayed }, "its feedback is retried later");
+  }
+  const { message, notBeforeNs } = change;
+  const refusals = feedback.refusals + 1;
+  if (notBeforeNs === undefined) {
+    const givenUp = { ...record, feedback: { ...feedback, ...REPORTED } };
+    return changeTo(
+      withEvent(givenUp, "ANSWER_REFUSED", `given up after ${refusals}: ${message}`, nowNs),
+      "it is given up",
+    );
+  }
+  const refused = { ...record, feedback: { ...feedback, refusals, notBeforeNs } };
+  const isFirst = refusals === 1;
+  return changeTo(
+    isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused,
+    "its feedback is retried after a long pause",
+  );
+}
+
+/** A newer result keeps its own signature. */
+function withSignature({ result }: LeaseRecord, resigned: Resigned | undefined): LeaseRecord["result"] {
+  if (result === undefined || resigned === undefined || Buffer.compare(result.signature, resigned.before) !== 0)
+    return result;
+  return { ...result, signature: resigned.after };
+}
+
+/** Pauses between repeated answers to a repeated order. */
+const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
+
+/** The first repetition is immediate and recorded. Later ones wait for a growing pause, because anyone who has seen an order can send it again without end. */
+export function resendFeedback(record: LeaseRecord, what: FeedbackParts, nowNs: bigint): LeaseTransition {
+  const { result, deleted, repeats } = record.feedback;
+  if (repeats > 0 && (result || deleted)) return unchanged("its answer is already pending");
+  const feedback = { ...feedbackOf(record, what), repeats: repeats + 1 };
+  const because = "its answer is sent again";
+  if (repeats > 0)
+    return changeTo(
+      { ...record, feedback: { ...feedback, notBeforeNs: decideRetry(repeats, nowNs, REPEAT) } },
+      because,
+    );
+  return changeTo(withEvent({ ...record, feedback }, "RESENT", "its order came again", nowNs), because);
+}
+
+type FeedbackParts = Pick<FeedbackPending, "result" | "deleted">;
+
+const REPORTED = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
+
+/** New feedback, which supersedes what is pending. */
+export function feedbackOf({ feedback }: LeaseRecord, what: FeedbackParts): FeedbackPending {
+  return { ...REPORTED, ...what, repeats: 0, number: feedback.number + 1 };
+}
