@@ -201,10 +201,10 @@ async function doAct(
     }
     const acted = await deps.act(effects.before, step);
     if (step.kind === "delete-pod") noteDeletion(run, step.uid);
-    if (acted.got === "outcome") effects.outcomes.push(acted.outcome);
-    if (acted.got === "reservation") effects.reservation = acted.reservation;
-    if (acted.got === "replacement") effects.replacements.set(acted.component, acted.reservation);
-    if (acted.got === "obstacle") effects.obstacles.push(acted.obstacle);
+    if (acted.kind === "outcome") effects.outcomes.push(acted.outcome);
+    if (acted.kind === "reservation") effects.reservation = acted.reservation;
+    if (acted.kind === "replacement") effects.replacements.set(acted.component, acted.reservation);
+    if (acted.kind === "obstacle") effects.obstacles.push(acted.obstacle);
   } catch (error) {
     effects.failures.push(textOf(error));
   }

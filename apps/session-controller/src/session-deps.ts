@@ -14,11 +14,11 @@ export type CollectStep = Extract<ActStep, { kind: "collect-logs" }>;
 export type QuickStep = Exclude<ActStep, CollectStep>;
 
 export type Acted =
-  | { readonly got: "outcome"; readonly outcome: Outcome }
-  | { readonly got: "reservation"; readonly reservation: ReservationSeen }
-  | { readonly got: "replacement"; readonly component: string; readonly reservation: ReplacementSeen }
-  | { readonly got: "obstacle"; readonly obstacle: Obstacle }
-  | { readonly got: "nothing" };
+  | { readonly kind: "outcome"; readonly outcome: Outcome }
+  | { readonly kind: "reservation"; readonly reservation: ReservationSeen }
+  | { readonly kind: "replacement"; readonly component: string; readonly reservation: ReplacementSeen }
+  | { readonly kind: "obstacle"; readonly obstacle: Obstacle }
+  | { readonly kind: "nothing" };
 
 /**
  * finished: nothing is left to do. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process leads no more. gone:

@@ -111,7 +111,7 @@ export function fakeWorld(
       pods.set(name, { ...seen, ...rest, ...behave(component), alive: true, deleting: false });
       hint("pods");
     }
-    return { got: "outcome", outcome: { kind: "pod-created", component, uid, node: there?.node ?? node } };
+    return { kind: "outcome", outcome: { kind: "pod-created", component, uid, node: there?.node ?? node } };
   };
 
   const deps = (executor: string): Omit<SessionDeps, "wake"> => ({
@@ -143,10 +143,10 @@ export function fakeWorld(
         switch (step.kind) {
           case "reserve": {
             if (!state.grant)
-              return { got: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined } };
+              return { kind: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined } };
             state.held = true;
             const machines = spec.components.map(({ name }) => ({ component: name, node: `node-${name}` }));
-            return { got: "reservation", reservation: { state: "granted", id: "r-1", machines } };
+            return { kind: "reservation", reservation: { state: "granted", id: "r-1", machines } };
           }
           case "create-pod":
             if (!state.held) throw new Error("a pod is made without machines");
@@ -154,7 +154,7 @@ export function fakeWorld(
           case "delete-pod": {
             const pod = pods.get(step.pod);
             if (pod !== undefined) pods.set(step.pod, { ...pod, deleting: true });
-            return { got: "nothing" };
+            return { kind: "nothing" };
           }
           case "release":
             if ([...pods.values()].some((pod) => pod.alive && !hasEnded({ state: pod.health })))
@@ -163,7 +163,7 @@ export function fakeWorld(
             if (step.reservationId !== record.reservationId || !["", "r-1"].includes(step.reservationId))
               throw new Error("another's is released");
             state.held = false;
-            return { got: "outcome", outcome: { kind: "released" } };
+            return { kind: "outcome", outcome: { kind: "released" } };
           case "reserve-replacement":
           case "release-replacement":
             throw new Error("no machine is lost here");

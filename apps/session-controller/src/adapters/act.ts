@@ -38,7 +38,7 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Prom
   return inStep(record, step, async (): Promise<Acted> => {
     switch (step.kind) {
       case "reserve":
-        return { got: "reservation", reservation: await reserve(deps, record) };
+        return { kind: "reservation", reservation: await reserve(deps, record) };
       case "create-pod":
         return createPod(deps, record, step);
       case "delete-pod":
@@ -46,18 +46,18 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Prom
           force: step.force,
           ...("resourceVersion" in step ? { resourceVersion: step.resourceVersion } : {}),
         });
-        return { got: "nothing" };
+        return { kind: "nothing" };
       case "release":
         await releaseReplacements(deps.reservations, record);
         await releaseOwn(deps.reservations, record);
-        return { got: "outcome", outcome: { kind: "released" } };
+        return { kind: "outcome", outcome: { kind: "released" } };
       case "reserve-replacement": {
         const reservation = await reserveReplacement(deps, record, step);
-        return { got: "replacement", component: step.component, reservation };
+        return { kind: "replacement", component: step.component, reservation };
       }
       case "release-replacement":
         await releaseReplacementOf(deps.reservations, record, step);
-        return { got: "replacement", component: step.component, reservation: { state: "released" } };
+        return { kind: "replacement", component: step.component, reservation: { state: "released" } };
     }
   });
 }

@@ -59,7 +59,7 @@ async function calls(stored: SessionRecord | undefined, created: Created): Promi
 }
 
 const MADE = {
-  got: "outcome",
+  kind: "outcome",
   outcome: { kind: "pod-created", component: "server-0", uid: "uid-1", node: "workers-0" },
 };
 

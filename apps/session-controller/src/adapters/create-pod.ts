@@ -29,10 +29,10 @@ export async function createPod(
     deps.podPolicy,
   );
   const created = await deps.pods.create(record, component.name, manifest);
-  if (created.kind !== "created") return { got: "obstacle", obstacle: created };
+  if (created.kind !== "created") return { kind: "obstacle", obstacle: created };
   const { uid, node, confirmed } = created;
   if (!confirmed && (await isCurrent(deps, record))) await deps.pods.confirm(manifest.metadata.name, uid);
-  return { got: "outcome", outcome: { kind: "pod-created", component: component.name, uid, node } };
+  return { kind: "outcome", outcome: { kind: "pod-created", component: component.name, uid, node } };
 }
 
 /**

@@ -23,7 +23,7 @@ const deleting = (finalizer: string): JsonObject => ({
 });
 const plan = (...world: Held[]): string[] => planCollection(world, policy, NOW).map(describeStep);
 
-function describeStep({ do: action, because, held }: CollectStep): string {
+function describeStep({ kind: action, because, held }: CollectStep): string {
   return `${action} ${JSON.stringify((held.object["metadata"] as JsonObject)["name"])} ${because}`;
 }
 
@@ -42,7 +42,7 @@ describe("collecting", () => {
   it("takes the name of one lost owner off what has another", () => {
     const both = map("c", { ownerReferences: [owner("a"), owner("b")] });
     const steps = planCollection([map("a"), both], policy, NOW);
-    expect(steps).toMatchObject([{ do: "write", held: { object: { metadata: { ownerReferences: [owner("a")] } } } }]);
+    expect(steps).toMatchObject([{ kind: "write", held: { object: { metadata: { ownerReferences: [owner("a")] } } } }]);
   });
 
   it("deletes dependents before an owner that waits for them, and releases it when none holds it", () => {

@@ -8,16 +8,16 @@ export type Held = { readonly resource: Resource; readonly object: JsonObject };
 /** What has to go, or to change, because of what went. */
 export type CollectStep =
   | {
-      readonly do: "delete";
+      readonly kind: "delete";
       readonly held: Held;
       readonly because: "owners-gone" | "owner-waits" | "namespace-ends" | "event-old";
     }
   | {
-      readonly do: "write";
+      readonly kind: "write";
       readonly held: Held;
       readonly because: "owner-orphans" | "one-owner-gone" | "dependents-done";
     }
-  | { readonly do: "finalize"; readonly held: Held; readonly because: "namespace-empty" };
+  | { readonly kind: "finalize"; readonly held: Held; readonly because: "namespace-empty" };
 
 const FOREGROUND = "foregroundDeletion";
 const ORPHAN = "orphan";
@@ -59,16 +59,16 @@ function planDependent(
 
   const orphaned = owners.filter((owner) => !isOrphaning(owner));
   if (orphaned.length < owners.length)
-    return { do: "write", held: withOwners(held, orphaned), because: "owner-orphans" };
+    return { kind: "write", held: withOwners(held, orphaned), because: "owner-orphans" };
   if (isDeleting(object) && !owners.some(isGone)) return undefined;
   const solid = owners.filter((owner) => !isGone(owner) && !isWaiting(owner));
   if (solid.length === 0) {
     if (isDeleting(object)) return undefined;
-    return { do: "delete", held, because: owners.every(isGone) ? "owners-gone" : "owner-waits" };
+    return { kind: "delete", held, because: owners.every(isGone) ? "owners-gone" : "owner-waits" };
   }
   if (!owners.some(isGone)) return undefined;
   return {
-    do: "write",
+    kind: "write",
     held: withOwners(
       held,
       owners.filter((owner) => !isGone(owner)),
@@ -87,7 +87,7 @@ function planEvent({ resource, object }: Held, { eventTtlMs }: CollectPolicy, no
   const seenMs = Date.parse(textAt(object, "lastTimestamp") || textAt(object, "metadata", "creationTimestamp"));
   const createdMs = Date.parse(textAt(object, "metadata", "creationTimestamp"));
   if (nowMs - Math.max(seenMs, createdMs) < eventTtlMs) return undefined;
-  return { do: "delete", held: { resource, object }, because: "event-old" };
+  return { kind: "delete", held: { resource, object }, because: "event-old" };
 }
 
 /** Owners that wait for their dependents, and have none that hold them any more. */
@@ -108,7 +108,7 @@ function planOwners(world: readonly Held[]): CollectStep[] {
     if (done.length === 0) return [];
     const left = finalizersOf(object).filter((finalizer) => !done.includes(finalizer));
     const released = put(object, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
-    return [{ do: "write", held: { resource, object: released }, because: "dependents-done" }];
+    return [{ kind: "write", held: { resource, object: released }, because: "dependents-done" }];
   });
 }
 
@@ -117,11 +117,11 @@ function planNamespaces(world: readonly Held[]): CollectStep[] {
   return ending.flatMap(({ resource, object }): CollectStep[] => {
     const content = world.filter((held) => held.resource.namespaced && namespaceOf(held.object) === nameOf(object));
     const left = content.filter((held) => !isDeleting(held.object));
-    if (content.length > 0) return left.map((held) => ({ do: "delete", held, because: "namespace-ends" }));
+    if (content.length > 0) return left.map((held) => ({ kind: "delete", held, because: "namespace-ends" }));
     if (!textsAt(object, "spec", "finalizers").includes("kubernetes")) return [];
     const finalizers = textsAt(object, "spec", "finalizers").filter((finalizer) => finalizer !== "kubernetes");
     const released = put(object, ["spec", "finalizers"], finalizers);
-    return [{ do: "finalize", held: { resource, object: released }, because: "namespace-empty" }];
+    return [{ kind: "finalize", held: { resource, object: released }, because: "namespace-empty" }];
   });
 }
 

@@ -68,7 +68,7 @@ function act(registry: Registry, step: CollectStep): void {
   const { resource, object } = step.held;
   const target: ObjectName = { resource, namespace: namespaceOf(object), name: nameOf(object) };
   try {
-    switch (step.do) {
+    switch (step.kind) {
       case "delete":
         registry.delete(target, { uid: uidOf(object) }, false);
         return;

@@ -15,7 +15,7 @@ describe("a deletion", () => {
   it("removes an object without grace period and finalizers", () => {
     const object = { metadata: { uid: "u" } };
     expect(decideDeletion(configMaps, object, {}, NOW)).toEqual({
-      do: "remove",
+      kind: "remove",
       object,
       because: "nothing-to-wait-for",
     });
@@ -23,24 +23,24 @@ describe("a deletion", () => {
 
   it("marks what has finalizers, in metadata or in the spec of a namespace", () => {
     const held = decideDeletion(configMaps, { metadata: { finalizers: ["a/a"] } }, {}, NOW);
-    expect(held).toMatchObject({ do: "mark", because: "finalizers" });
+    expect(held).toMatchObject({ kind: "mark", because: "finalizers" });
     const namespace = decideDeletion(namespaces, { metadata: {}, spec: { finalizers: ["kubernetes"] } }, {}, NOW);
-    expect(namespace).toMatchObject({ do: "mark", because: "finalizers" });
+    expect(namespace).toMatchObject({ kind: "mark", because: "finalizers" });
   });
 
   it("refuses another uid or version than required", () => {
-    expect(decideDeletion(pods, running(), { uid: "v" }, NOW).do).toBe("refuse");
-    expect(decideDeletion(pods, running(), { revision: "8" }, NOW).do).toBe("refuse");
-    expect(decideDeletion(pods, running(), { uid: "u", revision: "7" }, NOW).do).toBe("mark");
+    expect(decideDeletion(pods, running(), { uid: "v" }, NOW).kind).toBe("refuse");
+    expect(decideDeletion(pods, running(), { revision: "8" }, NOW).kind).toBe("refuse");
+    expect(decideDeletion(pods, running(), { uid: "u", revision: "7" }, NOW).kind).toBe("mark");
   });
 
   it("turns one way for dependents into another while the object waits", () => {
     const foreground = decideDeletion(configMaps, { metadata: {} }, { propagation: "Foreground" }, NOW);
-    expect(foreground).toMatchObject({ do: "mark", object: { metadata: { finalizers: ["foregroundDeletion"] } } });
-    const marked = foreground.do === "mark" ? foreground.object : {};
+    expect(foreground).toMatchObject({ kind: "mark", object: { metadata: { finalizers: ["foregroundDeletion"] } } });
+    const marked = foreground.kind === "mark" ? foreground.object : {};
     const orphan = decideDeletion(configMaps, marked, { propagation: "Orphan" }, NOW);
-    expect(orphan).toMatchObject({ do: "mark", object: { metadata: { finalizers: ["orphan"] } } });
-    expect(decideDeletion(configMaps, marked, { propagation: "Background" }, NOW).do).toBe("remove");
+    expect(orphan).toMatchObject({ kind: "mark", object: { metadata: { finalizers: ["orphan"] } } });
+    expect(decideDeletion(configMaps, marked, { propagation: "Background" }, NOW).kind).toBe("remove");
   });
 
   it("never gives a pod more time, and removes it once it has none", () => {
@@ -52,11 +52,11 @@ describe("a deletion", () => {
           let endMs = Number.POSITIVE_INFINITY;
           for (const [index, gracePeriodSeconds] of requests.entries()) {
             const step = decideDeletion(pods, pod, { gracePeriodSeconds }, NOW + index * 1000);
-            if (step.do === "remove") {
+            if (step.kind === "remove") {
               expect(gracePeriodSeconds).toBe(0);
               return;
             }
-            if (step.do === "mark") pod = step.object;
+            if (step.kind === "mark") pod = step.object;
             const end = Date.parse(textAt(pod, "metadata", "deletionTimestamp"));
             expect(end).toBeLessThanOrEqual(endMs);
             expect(numberAt(pod, "metadata", "generation")).toBe(2);

@@ -13,13 +13,13 @@ export type DeleteOptions = {
 
 /** What a deletion does to an object now. */
 export type Deletion =
-  | { readonly do: "refuse"; readonly because: string }
+  | { readonly kind: "refuse"; readonly because: string }
   /** It is being deleted already, and no sooner for this request. */
-  | { readonly do: "nothing"; readonly because: "deletion-pending" }
+  | { readonly kind: "nothing"; readonly because: "deletion-pending" }
   /** It stays for its grace period or its finalizers. */
-  | { readonly do: "mark"; readonly object: JsonObject; readonly because: "grace-period" | "finalizers" }
+  | { readonly kind: "mark"; readonly object: JsonObject; readonly because: "grace-period" | "finalizers" }
   /** The last state that watchers see comes with it. */
-  | { readonly do: "remove"; readonly object: JsonObject; readonly because: "nothing-to-wait-for" };
+  | { readonly kind: "remove"; readonly object: JsonObject; readonly because: "nothing-to-wait-for" };
 
 const FINALIZER: Readonly<Record<Propagation, string | undefined>> = {
   Background: undefined,
@@ -35,7 +35,7 @@ export function decideDeletion(
   nowMs: number,
 ): Deletion {
   const refused = unmet(object, options);
-  if (refused !== undefined) return { do: "refuse", because: refused };
+  if (refused !== undefined) return { kind: "refuse", because: refused };
   const finalized = withPropagation(object, options.propagation);
   const blocked = finalizersOf(finalized).length > 0 || textsAt(object, "spec", "finalizers").length > 0;
   const graceful = resource.gracePeriodSeconds?.(object, options.gracePeriodSeconds);
@@ -44,10 +44,10 @@ export function decideDeletion(
   const marked = markGraceful(finalized, graceful, nowMs);
   const period = numberAt(marked, "metadata", "deletionGracePeriodSeconds") ?? 0;
   if (period > 0 || blocked) {
-    if (marked === object) return { do: "nothing", because: "deletion-pending" };
-    return { do: "mark", object: marked, because: period > 0 ? "grace-period" : "finalizers" };
+    if (marked === object) return { kind: "nothing", because: "deletion-pending" };
+    return { kind: "mark", object: marked, because: period > 0 ? "grace-period" : "finalizers" };
   }
-  return { do: "remove", object: marked, because: "nothing-to-wait-for" };
+  return { kind: "remove", object: marked, because: "nothing-to-wait-for" };
 }
 
 /** Whether this change ends the deletion of a marked object: it has no finalizers and no grace period. */
@@ -82,12 +82,12 @@ function withPropagation(object: JsonObject, propagation: Propagation | undefine
 }
 
 function decidePlain(finalized: JsonObject, object: JsonObject, blocked: boolean, nowMs: number): Deletion {
-  if (!blocked) return { do: "remove", object: finalized, because: "nothing-to-wait-for" };
+  if (!blocked) return { kind: "remove", object: finalized, because: "nothing-to-wait-for" };
   if (isDeleting(finalized)) {
-    if (finalized === object) return { do: "nothing", because: "deletion-pending" };
-    return { do: "mark", object: finalized, because: "finalizers" };
+    if (finalized === object) return { kind: "nothing", because: "deletion-pending" };
+    return { kind: "mark", object: finalized, because: "finalizers" };
   }
-  return { do: "mark", object: mark(finalized, 0, nowMs), because: "finalizers" };
+  return { kind: "mark", object: mark(finalized, 0, nowMs), because: "finalizers" };
 }
 
 /** A period that runs may only become shorter. */

@@ -35,7 +35,7 @@ describe("a budget's status", () => {
         for (const victim of [...pods]) {
           const wanted = budget({ minAvailable });
           const now = put(wanted, ["status"], buildBudgetStatus(wanted, pods, TIME));
-          if (decideEviction(victim, [now]).do === "evict") pods = pods.filter((one) => one !== victim);
+          if (decideEviction(victim, [now]).kind === "evict") pods = pods.filter((one) => one !== victim);
           expect(healthyOf()).toBeGreaterThanOrEqual(Math.min(before, minAvailable));
           expect(numberAt(now, "status", "disruptionsAllowed")).toBeGreaterThanOrEqual(0);
         }

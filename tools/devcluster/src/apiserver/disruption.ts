@@ -42,10 +42,10 @@ function buildConditions(budget: JsonObject, allowed: boolean, observedGeneratio
 }
 
 export type EvictionVerdict =
-  | { readonly do: "evict"; readonly because: "nothing-to-protect" | "no-budget" | "unready" | "budget-allows" }
-  | { readonly do: "refuse"; readonly because: "several-budgets" }
+  | { readonly kind: "evict"; readonly because: "nothing-to-protect" | "no-budget" | "unready" | "budget-allows" }
+  | { readonly kind: "refuse"; readonly because: "several-budgets" }
   | {
-      readonly do: "refuse";
+      readonly kind: "refuse";
       readonly because: "budget-spent";
       readonly budget: string;
       readonly needed: number;
@@ -55,19 +55,19 @@ export type EvictionVerdict =
 /** Decides an eviction, with the budgets of the pod's namespace as they are now. */
 export function decideEviction(pod: JsonObject, budgets: readonly JsonObject[]): EvictionVerdict {
   const isOver = ["Succeeded", "Failed", "Pending", ""].includes(textAt(pod, "status", "phase"));
-  if (isOver || isDeleting(pod)) return { do: "evict", because: "nothing-to-protect" };
+  if (isOver || isDeleting(pod)) return { kind: "evict", because: "nothing-to-protect" };
   const [budget, ...others] = budgets.filter((one) => selectsPod(one, pod));
-  if (budget === undefined) return { do: "evict", because: "no-budget" };
-  if (others.length > 0) return { do: "refuse", because: "several-budgets" };
+  if (budget === undefined) return { kind: "evict", because: "no-budget" };
+  if (others.length > 0) return { kind: "refuse", because: "several-budgets" };
   const count = (field: string): number => numberAt(budget, "status", field) ?? 0;
   const healthy = count("currentHealthy");
   const needed = count("desiredHealthy");
   if (!isReady(pod)) {
     const isAlwaysAllowed = textAt(budget, "spec", "unhealthyPodEvictionPolicy") === "AlwaysAllow";
-    if (isAlwaysAllowed || (needed > 0 && healthy >= needed)) return { do: "evict", because: "unready" };
+    if (isAlwaysAllowed || (needed > 0 && healthy >= needed)) return { kind: "evict", because: "unready" };
   }
-  if (count("disruptionsAllowed") > 0) return { do: "evict", because: "budget-allows" };
-  return { do: "refuse", because: "budget-spent", budget: nameOf(budget), needed, healthy };
+  if (count("disruptionsAllowed") > 0) return { kind: "evict", because: "budget-allows" };
+  return { kind: "refuse", because: "budget-spent", budget: nameOf(budget), needed, healthy };
 }
 
 /** A budget without a selector is for no pod, one with an empty selector for all of its namespace. */

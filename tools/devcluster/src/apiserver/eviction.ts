@@ -23,7 +23,7 @@ export function evictPod(
   if (nameOf(eviction) !== target.name) fail(badRequest("name in URL does not match name in Eviction object"));
   const pod = registry.get(target);
   const verdict = decideEviction(pod, budgetsNow(deps, target.namespace));
-  if (verdict.do === "refuse") {
+  if (verdict.kind === "refuse") {
     return fail(verdict.because === "several-budgets" ? SEVERAL_BUDGETS : budgetSpent(verdict));
   }
   const { dryRun, ...rest } = options;

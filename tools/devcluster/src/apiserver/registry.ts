@@ -152,7 +152,7 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
   const deletion = decideDeletion(resource, held, options, deps.nowMs());
   const bucket = bucketOf(resource);
   const key = keyOf(namespace, name);
-  switch (deletion.do) {
+  switch (deletion.kind) {
     case "refuse":
       return fail(conflict({ group: resource.group, plural: resource.kind }, name, deletion.because));
     case "nothing":

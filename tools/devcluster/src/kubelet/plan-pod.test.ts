@@ -57,11 +57,11 @@ describe("planPod", () => {
   it("holds a container that failed again, and starts it when its time has come", () => {
     const twice = ended(running(ended(main(), 1)), 1);
     expect(plan({ containers: [twice] })).toEqual([
-      { do: "hold", container: "main", delayMs: 10_000, untilMs: NOW + 10_000, because: "crash-loop" },
-      { do: "wait", untilMs: NOW + 10_000, because: "crash-loop" },
+      { kind: "hold", container: "main", delayMs: 10_000, untilMs: NOW + 10_000, because: "crash-loop" },
+      { kind: "wait", untilMs: NOW + 10_000, because: "crash-loop" },
     ]);
     const held = transitionContainer(twice, { event: "held", message: "back-off", untilMs: NOW + 10_000 });
-    expect(plan({ containers: [held] })).toEqual([{ do: "wait", untilMs: NOW + 10_000, because: "crash-loop" }]);
+    expect(plan({ containers: [held] })).toEqual([{ kind: "wait", untilMs: NOW + 10_000, because: "crash-loop" }]);
     expect(plan({ containers: [held], nowMs: NOW + 10_000 })).toEqual([start("main", "restart")]);
   });
 
@@ -77,16 +77,16 @@ describe("planPod", () => {
     const running = transitionContainer(main(), { event: "started", atMs: NOW, containerId: "c" });
     const doomed = transitionContainer(running, { event: "doomed", killAtMs: NOW + 5 });
     expect(plan({ containers: [doomed] })).toEqual([
-      { do: "signal", container: "main", signal: "SIGTERM", because: "unhealthy" },
-      { do: "wait", untilMs: NOW + 5, because: "grace" },
+      { kind: "signal", container: "main", signal: "SIGTERM", because: "unhealthy" },
+      { kind: "wait", untilMs: NOW + 5, because: "grace" },
     ]);
     const signalled = transitionContainer(doomed, { event: "signalled", signal: "SIGTERM" });
     expect(plan({ containers: [{ ...signalled, killAtMs: NOW }] })).toEqual([
-      { do: "signal", container: "main", signal: "SIGKILL", because: "unhealthy" },
+      { kind: "signal", container: "main", signal: "SIGKILL", because: "unhealthy" },
     ]);
     const unpulled = transitionContainer(main(), { event: "delayed", reason: "ErrImagePull", retryAtMs: NOW + 5 });
     expect(plan({ containers: [unpulled] })).toEqual([
-      { do: "hold", container: "main", delayMs: 5, untilMs: NOW + 5, because: "image-pull" },
+      { kind: "hold", container: "main", delayMs: 5, untilMs: NOW + 5, because: "image-pull" },
     ]);
   });
 
@@ -97,14 +97,14 @@ describe("planPod", () => {
       message: "no",
       retryAtMs: NOW + 5,
     });
-    expect(plan({ containers: [waiting] })).toEqual([{ do: "wait", untilMs: NOW + 5, because: "not-yet" }]);
+    expect(plan({ containers: [waiting] })).toEqual([{ kind: "wait", untilMs: NOW + 5, because: "not-yet" }]);
     expect(plan({ containers: [waiting], nowMs: NOW + 5 })).toEqual([start("main", "retry")]);
   });
 
   it("signals SIGTERM once, SIGKILL once when the time is over, and deletes when nothing runs", () => {
     const ending: Ending = { because: "deleted", killAtMs: NOW + 100 };
     const deleted = { deletionTimestamp: new Date(NOW) };
-    const wait: PodStep = { do: "wait", untilMs: NOW + 100, because: "grace" };
+    const wait: PodStep = { kind: "wait", untilMs: NOW + 100, because: "grace" };
     expect(plan({ metadata: deleted, ending, containers: [running(main())] })).toEqual([signal("SIGTERM"), wait]);
     const asked = transitionContainer(running(main()), { event: "signalled", signal: "SIGTERM" });
     expect(plan({ metadata: deleted, ending, containers: [asked] })).toEqual([wait]);
@@ -112,7 +112,7 @@ describe("planPod", () => {
     expect(plan({ ...late, containers: [asked] })).toEqual([signal("SIGKILL")]);
     const killed = transitionContainer(asked, { event: "signalled", signal: "SIGKILL" });
     expect(plan({ ...late, containers: [killed] })).toEqual([]);
-    expect(plan({ ...late, containers: [ended(killed, 137)] })).toEqual([{ do: "delete", because: "ended" }]);
+    expect(plan({ ...late, containers: [ended(killed, 137)] })).toEqual([{ kind: "delete", because: "ended" }]);
   });
 
   it("does not delete a pod that only its node's stop or its deadline ended", () => {
@@ -133,7 +133,7 @@ describe("planPod", () => {
         for (const exitCode of exitCodes) {
           containers = settle(restartPolicy, containers);
           const steps = plan({ spec: { restartPolicy }, containers });
-          expect(steps.filter((step) => step.do !== "wait")).toEqual([]);
+          expect(steps.filter((step) => step.kind !== "wait")).toEqual([]);
           containers = containers.map((each) => (each.state.is === "running" ? ended(each, exitCode) : each));
         }
       }),
@@ -304,8 +304,8 @@ function settle(restartPolicy: string, containers: ContainerRecord[]): Container
   for (const step of plan({ spec: { restartPolicy }, containers })) {
     containers = containers.map((each) => {
       if (!("container" in step) || step.container !== each.name) return each;
-      if (step.do === "start") return running(each);
-      if (step.do === "hold") {
+      if (step.kind === "start") return running(each);
+      if (step.kind === "hold") {
         return transitionContainer(each, { event: "held", message: "", untilMs: step.untilMs });
       }
       return each;
@@ -369,11 +369,11 @@ function endedRun(exitCode: number, part: Partial<EndedRun> = {}): EndedRun {
 }
 
 function start(container: string, because: "new" | "restart" | "retry"): PodStep {
-  return { do: "start", container, because };
+  return { kind: "start", container, because };
 }
 
 function signal(name: "SIGTERM" | "SIGKILL"): PodStep {
-  return { do: "signal", container: "main", signal: name, because: "deleted" };
+  return { kind: "signal", container: "main", signal: name, because: "deleted" };
 }
 
 function deletedNow(): Ending {
@@ -390,16 +390,16 @@ describe("sidecars", () => {
   it("start in the order of the init containers, and the next one waits only until they have started", () => {
     const init = newContainer("init", "init", true);
     const starting = transitionContainer(side, { event: "started", atMs: NOW, containerId: "process://side" });
-    expect(plan({ containers: [side, init, main()] })).toEqual([{ do: "start", container: "side", because: "new" }]);
+    expect(plan({ containers: [side, init, main()] })).toEqual([{ kind: "start", container: "side", because: "new" }]);
     expect(plan({ containers: [starting, init, main()] })).toEqual([]);
-    expect(plan({ containers: [up, init, main()] })).toEqual([{ do: "start", container: "init", because: "new" }]);
+    expect(plan({ containers: [up, init, main()] })).toEqual([{ kind: "start", container: "init", because: "new" }]);
     expect(plan({ containers: [up, ended(init, 0), main()] })).toEqual([
-      { do: "start", container: "main", because: "new" },
+      { kind: "start", container: "main", because: "new" },
     ]);
   });
 
   it("are started again whenever they end, and hold up no container that runs", () => {
-    const again = { do: "start", container: "side", because: "restart" };
+    const again = { kind: "start", container: "side", because: "restart" };
     expect(plan({ containers: [ended(up, 0), running(main())] })).toEqual([again]);
     expect(podPhase(pod({}), [ended(up, 1), running(main())], undefined)).toBe("Running");
   });
@@ -419,7 +419,7 @@ describe("sidecars", () => {
     const second = { ...up, name: "second" };
     const signals = (containers: ContainerRecord[], killAtMs: number): (string | false)[] =>
       plan({ containers, ending: { because: "deleted", killAtMs } }).flatMap((step) =>
-        step.do === "signal" ? [`${step.container} ${step.signal}`] : [],
+        step.kind === "signal" ? [`${step.container} ${step.signal}`] : [],
       );
     expect(signals([up, second, running(main())], NOW + 5)).toEqual(["main SIGTERM"]);
     expect(signals([up, second, ended(main(), 0)], NOW + 5)).toEqual(["second SIGTERM"]);

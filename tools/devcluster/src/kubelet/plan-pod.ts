@@ -3,22 +3,26 @@ import { type Ending, failedInit, isInitialized, isPassed, isTerminal, mainsAreO
 import { backoffMs, type ContainerRecord } from "./transition-container.ts";
 
 export type PodStep =
-  | { readonly do: "start"; readonly container: string; readonly because: "new" | "restart" | "retry" }
+  | { readonly kind: "start"; readonly container: string; readonly because: "new" | "restart" | "retry" }
   | {
-      readonly do: "hold";
+      readonly kind: "hold";
       readonly container: string;
       readonly delayMs: number;
       readonly untilMs: number;
       readonly because: "crash-loop" | "image-pull";
     }
   | {
-      readonly do: "signal";
+      readonly kind: "signal";
       readonly container: string;
       readonly signal: "SIGTERM" | "SIGKILL";
       readonly because: Ending["because"] | "unhealthy";
     }
-  | { readonly do: "wait"; readonly untilMs: number; readonly because: "crash-loop" | "not-yet" | "grace" | "deadline" }
-  | { readonly do: "delete"; readonly because: "ended" };
+  | {
+      readonly kind: "wait";
+      readonly untilMs: number;
+      readonly because: "crash-loop" | "not-yet" | "grace" | "deadline";
+    }
+  | { readonly kind: "delete"; readonly because: "ended" };
 
 export type PodSnapshot = {
   readonly pod: V1Pod;
@@ -76,7 +80,7 @@ export function planPod(snapshot: PodSnapshot): PodStep[] {
   const steps = planRunning(snapshot);
   const deadlineMs = deadlineOf(pod, startedAtMs);
   if (deadlineMs === undefined) return steps;
-  return [...steps, { do: "wait", untilMs: deadlineMs, because: "deadline" }];
+  return [...steps, { kind: "wait", untilMs: deadlineMs, because: "deadline" }];
 }
 
 function planEnding({ pod, containers, nowMs }: PodSnapshot, ending: Ending): PodStep[] {
@@ -90,7 +94,7 @@ function planEnding({ pod, containers, nowMs }: PodSnapshot, ending: Ending): Po
   const isRunning = containers.some((each) => each.state.is === "running");
   const isDeleted = pod.metadata?.deletionTimestamp !== undefined;
   if (!isRunning && isDeleted && ending.because !== "gone" && ending.because !== "stopping")
-    steps.push({ do: "delete", because: "ended" });
+    steps.push({ kind: "delete", because: "ended" });
   return steps;
 }
 
@@ -102,8 +106,8 @@ function planEnd(
 ): PodStep[] {
   const steps: PodStep[] = [];
   const signal = nowMs >= killAtMs ? "SIGKILL" : "SIGTERM";
-  if (signalled !== "SIGKILL" && signalled !== signal) steps.push({ do: "signal", container: name, signal, because });
-  if (signal === "SIGTERM") steps.push({ do: "wait", untilMs: killAtMs, because: "grace" });
+  if (signalled !== "SIGKILL" && signalled !== signal) steps.push({ kind: "signal", container: name, signal, because });
+  if (signal === "SIGTERM") steps.push({ kind: "wait", untilMs: killAtMs, because: "grace" });
   return steps;
 }
 
@@ -141,21 +145,21 @@ function planContainer(container: ContainerRecord, policy: string, nowMs: number
       if (retryAtMs !== undefined && nowMs < retryAtMs) {
         if (state.reason === "ErrImagePull") {
           const delayMs = retryAtMs - nowMs;
-          return [{ do: "hold", container: name, delayMs, untilMs: retryAtMs, because: "image-pull" }];
+          return [{ kind: "hold", container: name, delayMs, untilMs: retryAtMs, because: "image-pull" }];
         }
-        return [{ do: "wait", untilMs: retryAtMs, because: isCrashLoop ? "crash-loop" : "not-yet" }];
+        return [{ kind: "wait", untilMs: retryAtMs, because: isCrashLoop ? "crash-loop" : "not-yet" }];
       }
       const because = isCrashLoop ? "restart" : retryAtMs === undefined ? "new" : "retry";
-      return [{ do: "start", container: name, because }];
+      return [{ kind: "start", container: name, because }];
     }
     case "ended": {
       if (!restarts(policy, state.run.exitCode)) return [];
       const delayMs = backoffMs(container.restartsInARow);
       const untilMs = state.run.finishedAtMs + delayMs;
-      if (nowMs >= untilMs) return [{ do: "start", container: name, because: "restart" }];
+      if (nowMs >= untilMs) return [{ kind: "start", container: name, because: "restart" }];
       return [
-        { do: "hold", container: name, delayMs, untilMs, because: "crash-loop" },
-        { do: "wait", untilMs, because: "crash-loop" },
+        { kind: "hold", container: name, delayMs, untilMs, because: "crash-loop" },
+        { kind: "wait", untilMs, because: "crash-loop" },
       ];
     }
   }

@@ -145,12 +145,12 @@ export class PodWorker {
     const situation = { containers: this.#containers, startedAtMs: this.#startedAtMs, nowMs };
     this.#ending = decideEnding(cached, { ...situation, ending: this.#ending });
     const steps = planPod({ ...situation, pod: this.#pod, ending: this.#ending });
-    const waits = steps.flatMap((step) => (step.do === "wait" ? [step.untilMs] : []));
+    const waits = steps.flatMap((step) => (step.kind === "wait" ? [step.untilMs] : []));
     this.#dueAtMs = Math.min(Infinity, ...waits);
     for (const step of steps) await this.#execute(step);
 
     if (cached !== undefined) await this.#report(cached, (pod) => this.#status(pod));
-    if (steps.some((step) => step.do === "delete") && !this.#isDeleteSent) {
+    if (steps.some((step) => step.kind === "delete") && !this.#isDeleteSent) {
       await this.#deps.deletePod();
       this.#isDeleteSent = true;
     }
@@ -160,7 +160,7 @@ export class PodWorker {
     if (cached === undefined && this.#runs.size === 0) {
       this.#deps.runtime.remove();
       this.#deps.onDone();
-    } else if (steps.some((step) => step.do === "start" || step.do === "hold")) {
+    } else if (steps.some((step) => step.kind === "start" || step.kind === "hold")) {
       this.poke();
     }
   }
@@ -178,7 +178,7 @@ export class PodWorker {
   }
 
   async #execute(step: PodStep): Promise<void> {
-    switch (step.do) {
+    switch (step.kind) {
       case "start":
         return this.#start(step.container);
       case "hold":
@@ -310,7 +310,7 @@ export class PodWorker {
     this.#health.set(name, health);
   }
 
-  #signal(step: Extract<PodStep, { do: "signal" }>): void {
+  #signal(step: Extract<PodStep, { kind: "signal" }>): void {
     const { container: name, signal, because } = step;
     const run = this.#runs.get(name);
     this.#change(name, { event: "signalled", signal });

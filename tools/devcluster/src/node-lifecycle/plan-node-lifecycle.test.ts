@@ -15,23 +15,23 @@ const GPU: V1Taint = { key: "gpu", value: "yes", effect: "NoExecute" };
 
 describe("planNodeLifecycle", () => {
   it("waits for the next heartbeat of a node that is well", () => {
-    expect(plan({ heardAtMs: NOW - 1 })).toEqual([{ do: "wait", untilMs: NOW + 39_999, because: "grace" }]);
+    expect(plan({ heardAtMs: NOW - 1 })).toEqual([{ kind: "wait", untilMs: NOW + 39_999, because: "grace" }]);
   });
 
   it("calls a silent node unknown, taints it, and its pods not ready", () => {
     const ready = pod({ conditions: [{ type: "Ready", status: "True" }] }, [{ operator: "Exists" }]);
     const steps = plan({ heardAtMs: NOW - 40_000, pods: [ready, pod({}, [{ operator: "Exists" }])] });
     expect(steps).toMatchObject([
-      { do: "mark-unknown", because: "silent" },
+      { kind: "mark-unknown", because: "silent" },
       {
-        do: "set-taints",
+        kind: "set-taints",
         because: "unreachable",
         taints: [
           { key: UNREACHABLE, effect: "NoSchedule" },
           { key: UNREACHABLE, effect: "NoExecute" },
         ],
       },
-      { do: "mark-pod-unready", pod: ready, because: "unreachable" },
+      { kind: "mark-pod-unready", pod: ready, because: "unreachable" },
     ]);
   });
 
@@ -45,11 +45,11 @@ describe("planNodeLifecycle", () => {
 
   it("taints a node that says itself that it is not ready, and takes its taints off when it is, and no others", () => {
     expect(plan({ node: node("False") })).toContainEqual(
-      expect.objectContaining({ do: "set-taints", because: "not-ready" }),
+      expect.objectContaining({ kind: "set-taints", because: "not-ready" }),
     );
     const taints = [GPU, { key: NOT_READY, effect: "NoSchedule" }, { key: UNREACHABLE, effect: "NoExecute" }];
     expect(plan({ node: node("True", taints) })).toContainEqual({
-      do: "set-taints",
+      kind: "set-taints",
       node: "a",
       taints: [GPU],
       resourceVersion: "7",
@@ -65,13 +65,13 @@ describe("planNodeLifecycle", () => {
     const taint = { key: UNSCHEDULABLE, effect: "NoSchedule" };
     const foreign = { key: UNSCHEDULABLE, effect: "NoExecute" };
     expect(plan({ node: cordoned(true, [GPU, foreign]) })).toContainEqual({
-      do: "set-taints",
+      kind: "set-taints",
       node: "a",
       taints: [GPU, foreign, { ...taint, timeAdded: new Date(NOW) }],
       resourceVersion: "7",
       because: "cordoned",
     });
-    expect(plan({ node: cordoned(true, [taint]) }).map((step) => step.do)).toEqual(["wait"]);
+    expect(plan({ node: cordoned(true, [taint]) }).map((step) => step.kind)).toEqual(["wait"]);
     expect(plan({ node: cordoned(false, [GPU, taint]) })).toContainEqual(
       expect.objectContaining({ taints: [GPU], because: "uncordoned" }),
     );
@@ -94,17 +94,17 @@ describe("planNodeLifecycle", () => {
   ])("judges a pod %s", (_title, tolerations, expected) => {
     const facts = { node: node("True", [GPU]), taintedAtMs: new Map([[taintKey(GPU), NOW - 10_000]]) };
     const steps = plan({ ...facts, pods: [pod({}, tolerations)] }).filter(
-      (step) => step.do !== "wait" || step.because !== "grace",
+      (step) => step.kind !== "wait" || step.because !== "grace",
     );
     if (expected === "stays") expect(steps).toEqual([]);
-    else if (expected === "evicted") expect(steps).toMatchObject([{ do: "evict", taint: "gpu=yes:NoExecute" }]);
-    else expect(steps).toEqual([{ do: "wait", untilMs: expected, because: "toleration" }]);
+    else if (expected === "evicted") expect(steps).toMatchObject([{ kind: "evict", taint: "gpu=yes:NoExecute" }]);
+    else expect(steps).toEqual([{ kind: "wait", untilMs: expected, because: "toleration" }]);
   });
 
   it("leaves pods alone that have ended or are going away", () => {
     const going = pod({}, []);
     const pods = [pod({ phase: "Succeeded" }, []), { ...going, metadata: { deletionTimestamp: new Date(NOW) } }];
-    expect(plan({ node: node("True", [GPU]), pods }).map((step) => step.do)).toEqual(["wait"]);
+    expect(plan({ node: node("True", [GPU]), pods }).map((step) => step.kind)).toEqual(["wait"]);
   });
 });
 

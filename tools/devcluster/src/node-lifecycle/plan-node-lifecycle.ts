@@ -15,21 +15,21 @@ export type NodeState = "ready" | "not-ready" | "unreachable";
 
 export type NodeStep =
   | {
-      readonly do: "mark-unknown";
+      readonly kind: "mark-unknown";
       readonly node: string;
       readonly conditions: readonly V1NodeCondition[];
       readonly because: "silent";
     }
   | {
-      readonly do: "set-taints";
+      readonly kind: "set-taints";
       readonly node: string;
       readonly taints: readonly V1Taint[];
       readonly resourceVersion: string;
       readonly because: NodeState | "cordoned" | "uncordoned";
     }
-  | { readonly do: "mark-pod-unready"; readonly pod: V1Pod; readonly because: "not-ready" | "unreachable" }
-  | { readonly do: "evict"; readonly pod: V1Pod; readonly taint: string; readonly because: "taint" }
-  | { readonly do: "wait"; readonly untilMs: number; readonly because: "grace" | "toleration" };
+  | { readonly kind: "mark-pod-unready"; readonly pod: V1Pod; readonly because: "not-ready" | "unreachable" }
+  | { readonly kind: "evict"; readonly pod: V1Pod; readonly taint: string; readonly because: "taint" }
+  | { readonly kind: "wait"; readonly untilMs: number; readonly because: "grace" | "toleration" };
 
 export const NOT_READY = "node.kubernetes.io/not-ready";
 export const UNREACHABLE = "node.kubernetes.io/unreachable";
@@ -44,15 +44,15 @@ export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: 
   const dueMs = heardAtMs + policy.graceMs;
   const reported = node.status?.conditions?.find((each) => each.type === "Ready")?.status;
   const isSilent = nowMs >= dueMs;
-  if (!isSilent) steps.push({ do: "wait", untilMs: dueMs, because: "grace" });
+  if (!isSilent) steps.push({ kind: "wait", untilMs: dueMs, because: "grace" });
   const status = isSilent ? "Unknown" : reported;
   if (isSilent && reported !== "Unknown") {
-    steps.push({ do: "mark-unknown", node: name, conditions: unknownConditions(node, nowMs), because: "silent" });
+    steps.push({ kind: "mark-unknown", node: name, conditions: unknownConditions(node, nowMs), because: "silent" });
   }
   const because = status === "True" ? "ready" : status === "Unknown" ? "unreachable" : "not-ready";
   steps.push(...planTaints(node, because, nowMs));
   if (because !== "ready") {
-    steps.push(...pods.filter(isCalledReady).map((pod) => ({ do: "mark-pod-unready", pod, because }) as const));
+    steps.push(...pods.filter(isCalledReady).map((pod) => ({ kind: "mark-pod-unready", pod, because }) as const));
   }
   return [...steps, ...pods.flatMap((pod) => planEviction(pod, facts, nowMs))];
 }
@@ -82,7 +82,7 @@ function planTaints(node: V1Node, state: NodeState, nowMs: number): NodeStep[] {
   const taints = [...kept, ...missing.map((taint) => ({ ...taint, timeAdded: new Date(nowMs) }))];
   const isCordonAlone = changed.every((taint) => taint.key === UNSCHEDULABLE);
   const because = isCordonAlone ? (isCordoned ? "cordoned" : "uncordoned") : state;
-  return [{ do: "set-taints", node: name, taints, resourceVersion, because }];
+  return [{ kind: "set-taints", node: name, taints, resourceVersion, because }];
 }
 
 function isSame(one: V1Taint, other: V1Taint): boolean {
@@ -118,8 +118,8 @@ function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: numbe
     if (atMs < (leaves?.atMs ?? Infinity)) leaves = { atMs, taint: key };
   }
   if (leaves === undefined) return [];
-  if (nowMs >= leaves.atMs) return [{ do: "evict", pod, taint: leaves.taint, because: "taint" }];
-  return [{ do: "wait", untilMs: leaves.atMs, because: "toleration" }];
+  if (nowMs >= leaves.atMs) return [{ kind: "evict", pod, taint: leaves.taint, because: "taint" }];
+  return [{ kind: "wait", untilMs: leaves.atMs, because: "toleration" }];
 }
 
 /** How long a pod tolerates a taint: the shortest of what its tolerations say, 0 without one, Infinity for ever. */

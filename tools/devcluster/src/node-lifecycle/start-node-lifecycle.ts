@@ -58,7 +58,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
         const nowMs = now();
         const steps = records.facts(nowMs).flatMap((facts) => planNodeLifecycle(facts, policy, nowMs));
         const orphans = records.orphans(nowMs, ORPHAN_GRACE_MS);
-        const waits = steps.flatMap((step) => (step.do === "wait" ? [step.untilMs] : []));
+        const waits = steps.flatMap((step) => (step.kind === "wait" ? [step.untilMs] : []));
         dueAtMs = Math.min(Infinity, ...waits, ...orphans.map(({ dueAtMs: atMs }) => atMs));
         const due = orphans.filter((orphan) => nowMs >= orphan.dueAtMs).map(({ pod }) => removeOrphan(calls, pod));
         const results = await Promise.allSettled([...steps.map((step) => execute(calls, step, nowMs)), ...due]);
@@ -116,7 +116,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
 }
 
 async function execute(calls: KubeCalls, step: NodeStep, nowMs: number): Promise<void> {
-  switch (step.do) {
+  switch (step.kind) {
     case "wait":
       return;
     case "mark-unknown": {

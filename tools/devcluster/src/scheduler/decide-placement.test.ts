@@ -8,9 +8,9 @@ import { matchesNodeTerm, matchesSelector } from "./match-labels.ts";
 describe("decidePlacement", () => {
   it("binds to the node with the fewest pods, then to the first by name", () => {
     const nodes = [node("b"), node("a"), node("c")];
-    expect(place(pod("new"), nodes, [])).toEqual({ do: "bind", node: "a", because: "fits" });
+    expect(place(pod("new"), nodes, [])).toEqual({ kind: "bind", node: "a", because: "fits" });
     const placed = [pod("one", { nodeName: "a" }), pod("two", { nodeName: "b" })];
-    expect(place(pod("new"), nodes, placed)).toMatchObject({ do: "bind", node: "c" });
+    expect(place(pod("new"), nodes, placed)).toMatchObject({ kind: "bind", node: "c" });
   });
 
   it("says when there is no node at all", () => {
@@ -41,7 +41,7 @@ describe("decidePlacement", () => {
   ])("waits because of %s", (_title, nodePart, podPart, reason) => {
     const placement = place(pod("new", podPart), [node("a", nodePart)], []);
     expect(placement).toMatchObject({
-      do: "wait",
+      kind: "wait",
       because: "no-fit",
       message: `0/1 nodes are available: ${reason}.`,
     });
@@ -69,12 +69,12 @@ describe("decidePlacement", () => {
     ["everything", [{ operator: "Exists" }]],
   ])("accepts a taint when the pod tolerates %s", (_title, tolerations = []) => {
     const tainted = node("a", { spec: { taints: [{ key: "gpu", value: "yes", effect: "NoSchedule" }] } });
-    expect(place(pod("new", { tolerations }), [tainted], []).do).toBe("bind");
+    expect(place(pod("new", { tolerations }), [tainted], []).kind).toBe("bind");
   });
 
   it("ignores taints that only prefer", () => {
     const tainted = node("a", { spec: { taints: [{ key: "gpu", effect: "PreferNoSchedule" }] } });
-    expect(place(pod("new"), [tainted], []).do).toBe("bind");
+    expect(place(pod("new"), [tainted], []).kind).toBe("bind");
   });
 
   it("keeps pods apart in both directions: by the new pod's terms and by those of pods already there", () => {
@@ -89,7 +89,7 @@ describe("decidePlacement", () => {
     expect(place(pod("web-1", apart, { app: "web" }), [node("a"), node("b")], [web])).toMatchObject({
       node: "b",
     });
-    expect(place(pod("db", {}, { app: "db" }), [node("a")], [web]).do).toBe("bind");
+    expect(place(pod("db", {}, { app: "db" }), [node("a")], [web]).kind).toBe("bind");
   });
 
   it("counts a limit without a request, init containers at their largest, and not the pods that have ended", () => {
@@ -98,10 +98,10 @@ describe("decidePlacement", () => {
       initContainers: [{ name: "init", resources: { requests: { cpu: "3" } } }],
     };
     const here = pod("here", { ...spec, nodeName: "a" });
-    expect(place(pod("new", requests({ cpu: "1" })), [node("a")], [here]).do).toBe("bind");
-    expect(place(pod("new", requests({ cpu: "2" })), [node("a")], [here]).do).toBe("wait");
+    expect(place(pod("new", requests({ cpu: "1" })), [node("a")], [here]).kind).toBe("bind");
+    expect(place(pod("new", requests({ cpu: "2" })), [node("a")], [here]).kind).toBe("wait");
     const ended = { ...here, status: { phase: "Succeeded" } };
-    expect(place(pod("new", requests({ cpu: "2" })), [node("a")], [ended]).do).toBe("bind");
+    expect(place(pod("new", requests({ cpu: "2" })), [node("a")], [ended]).kind).toBe("bind");
   });
 
   it.each<[string, Partial<V1PodSpec>, number]>([
@@ -128,7 +128,7 @@ describe("decidePlacement", () => {
   ])("counts %s", (_title, spec, cpu) => {
     const fits = node("a", { status: { ...node("a").status, allocatable: { cpu: `${cpu}` } } });
     const lacks = node("a", { status: { ...node("a").status, allocatable: { cpu: `${cpu * 1000 - 1}m` } } });
-    expect(place(pod("new", spec), [fits], []).do).toBe("bind");
+    expect(place(pod("new", spec), [fits], []).kind).toBe("bind");
     expect(place(pod("new", spec), [lacks], [])).toMatchObject({
       message: "0/1 nodes are available: 1 Insufficient cpu.",
     });
@@ -138,7 +138,7 @@ describe("decidePlacement", () => {
     const term = { topologyKey: "zone", labelSelector: { matchLabels: { app: "db" } } };
     const near = { affinity: { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } } };
     expect(place(pod("p", near), [node("a")], [])).toMatchObject({
-      do: "wait",
+      kind: "wait",
       because: "not-served",
       message: expect.stringContaining("--kubeconfig") as string,
     });
@@ -166,7 +166,7 @@ describe("decidePlacement", () => {
           const wanted = part(`p${index}`);
           const fitting = nodes.filter((each) => fits(wanted, each, nodes, placed)).map((each) => each.metadata?.name);
           const placement = decidePlacement(wanted, state);
-          if (placement.do === "wait") {
+          if (placement.kind === "wait") {
             expect(fitting).toEqual([]);
             continue;
           }
@@ -194,7 +194,7 @@ describe("decidePlacement", () => {
           const wanted = pod(`p${index}`, { ...requests({ cpu: `${each.milliCpu}m` }), nodeSelector: each.selector });
           const placement = place(wanted, nodes, placed);
           expect(place(wanted, nodes.toReversed(), placed.toReversed())).toEqual(placement);
-          if (placement.do === "wait") continue;
+          if (placement.kind === "wait") continue;
           placed.push({ ...wanted, spec: { containers: [], ...wanted.spec, nodeName: placement.node } });
         }
         for (const [index, each] of nodes.entries()) {

@@ -6,9 +6,9 @@ import { tolerates, untolerated } from "./tolerations.ts";
 
 /** Where a pod goes, or why it waits. `message` is what `kubectl describe pod` shows. */
 export type Placement =
-  | { readonly do: "bind"; readonly node: string; readonly because: "fits" }
+  | { readonly kind: "bind"; readonly node: string; readonly because: "fits" }
   | {
-      readonly do: "wait";
+      readonly kind: "wait";
       readonly because: "no-nodes" | "no-fit" | "not-served";
       readonly message: string;
       /** Reason to number of nodes with it; a node that lacks several resources counts once for each. */
@@ -40,10 +40,10 @@ export function awaitsPlacement(pod: V1Pod): boolean {
 export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
   const nodes = state.nodes();
   if (nodes.length === 0) {
-    return { do: "wait", because: "no-nodes", message: "no nodes available to schedule pods", reasons: new Map() };
+    return { kind: "wait", because: "no-nodes", message: "no nodes available to schedule pods", reasons: new Map() };
   }
   if (pod.spec?.affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution !== undefined)
-    return { do: "wait", because: "not-served", message: NO_POD_AFFINITY, reasons: new Map() };
+    return { kind: "wait", because: "not-served", message: NO_POD_AFFINITY, reasons: new Map() };
   const demands = demandsOf(pod, state);
   const reasons = new Map<string, number>();
   let best: NodePlace | undefined;
@@ -52,8 +52,8 @@ export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
     for (const problem of problems) reasons.set(problem, (reasons.get(problem) ?? 0) + 1);
     if (problems.length === 0 && (best === undefined || isBetter(place, best))) best = place;
   }
-  if (best !== undefined) return { do: "bind", node: best.name, because: "fits" };
-  return { do: "wait", because: "no-fit", message: waitMessage(nodes.length, reasons), reasons };
+  if (best !== undefined) return { kind: "bind", node: best.name, because: "fits" };
+  return { kind: "wait", because: "no-fit", message: waitMessage(nodes.length, reasons), reasons };
 }
 
 function isBetter(a: NodePlace, b: NodePlace): boolean {

@@ -31,7 +31,7 @@ export async function schedulingPass(deps: SchedulingDeps): Promise<void> {
   const acts: Promise<void>[] = [];
   for (const pod of queue.take(deps.now(), PODS_PER_PASS)) {
     const placement = decidePlacement(pod, state);
-    if (placement.do === "wait") {
+    if (placement.kind === "wait") {
       queue.failed(uidOf(pod), "no-fit", deps.now());
       acts.push(attempt(deps, pod, () => explainWait(deps, pod, placement.message)));
       continue;

@@ -97,7 +97,7 @@ function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
   const { definition } = step;
   const target = { resource: definitionResource, namespace: "", name: nameOf(definition) };
   try {
-    switch (step.do) {
+    switch (step.kind) {
       case "report":
         registry.update(target, { subresource: "status", change: () => definition, dryRun: false });
         return;

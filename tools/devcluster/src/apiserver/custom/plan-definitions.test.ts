@@ -22,7 +22,7 @@ function definition(plural: string, kind: string, more: JsonObject = {}): JsonOb
 function settle(definitions: readonly JsonObject[]): JsonObject[] {
   const world = new Map(definitions.map((one) => [textAt(one, "metadata", "uid"), one]));
   for (const step of planDefinitions(definitions, () => 0, TIME)) {
-    if (step.do === "report") world.set(textAt(step.definition, "metadata", "uid"), step.definition);
+    if (step.kind === "report") world.set(textAt(step.definition, "metadata", "uid"), step.definition);
   }
   return [...world.values()];
 }
@@ -57,12 +57,12 @@ describe("planning definitions", () => {
   it("deletes the objects of a definition that ends, and lets it go when there are none", () => {
     const one = definition("a", "A", ending([CLEANUP, "x/y"]));
     const busy = planDefinitions([one], () => 2, TIME);
-    expect(busy.map((step) => [step.do, step.because])).toEqual([
+    expect(busy.map((step) => [step.kind, step.because])).toEqual([
       ["report", "objects-left"],
       ["delete-objects", "definition-ends"],
     ]);
     const [done] = planDefinitions([one], () => 0, TIME);
-    expect(done).toMatchObject({ do: "release", definition: { metadata: { finalizers: ["x/y"] } } });
+    expect(done).toMatchObject({ kind: "release", definition: { metadata: { finalizers: ["x/y"] } } });
   });
 
   it("leaves a definition that others hold", () => {

@@ -6,12 +6,12 @@ import { CLEANUP, withCondition } from "./definition-resource.ts";
 /** What has to be done about the definitions that there are. */
 export type DefinitionStep =
   | {
-      readonly do: "report";
+      readonly kind: "report";
       readonly definition: JsonObject;
       readonly because: "names-accepted" | "names-taken" | "objects-left" | "stored-version";
     }
-  | { readonly do: "delete-objects"; readonly definition: JsonObject; readonly because: "definition-ends" }
-  | { readonly do: "release"; readonly definition: JsonObject; readonly because: "no-objects-left" };
+  | { readonly kind: "delete-objects"; readonly definition: JsonObject; readonly because: "definition-ends" }
+  | { readonly kind: "release"; readonly definition: JsonObject; readonly because: "no-objects-left" };
 
 /** `countObjects`: how many objects of a definition are kept. */
 export function planDefinitions(
@@ -33,7 +33,7 @@ export function planDefinitions(
     known.set(uidOf(definition), next);
     const accepted = isTrue(next, "NamesAccepted");
     const because = sameJson(named, definition) ? "stored-version" : accepted ? "names-accepted" : "names-taken";
-    steps.push({ do: "report", definition: next, because });
+    steps.push({ kind: "report", definition: next, because });
   }
   return steps;
 }
@@ -44,7 +44,7 @@ function planEnd(definition: JsonObject, objects: number, time: string): Definit
   if (objects === 0) {
     const left = finalizers.filter((one) => one !== CLEANUP);
     const released = put(definition, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
-    return [{ do: "release", definition: released, because: "no-objects-left" }];
+    return [{ kind: "release", definition: released, because: "no-objects-left" }];
   }
   const reported = withCondition(definition, {
     type: "Terminating",
@@ -55,8 +55,8 @@ function planEnd(definition: JsonObject, objects: number, time: string): Definit
   });
   const report: DefinitionStep[] = sameJson(reported, definition)
     ? []
-    : [{ do: "report", definition: reported, because: "objects-left" }];
-  return [...report, { do: "delete-objects", definition, because: "definition-ends" }];
+    : [{ kind: "report", definition: reported, because: "objects-left" }];
+  return [...report, { kind: "delete-objects", definition, because: "definition-ends" }];
 }
 
 /** Versions that were once for storage are remembered, since objects may still be kept in them. */

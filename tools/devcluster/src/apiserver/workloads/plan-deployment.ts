@@ -12,9 +12,9 @@ import {
 } from "./owned-pods.ts";
 
 export type DeploymentStep =
-  | { readonly do: "create-set"; readonly set: JsonObject; readonly because: "template-new" }
-  | { readonly do: "write-set"; readonly set: JsonObject; readonly because: "scaled" | "template-old" }
-  | { readonly do: "delete-set"; readonly set: JsonObject; readonly because: "template-old" };
+  | { readonly kind: "create-set"; readonly set: JsonObject; readonly because: "template-new" }
+  | { readonly kind: "write-set"; readonly set: JsonObject; readonly because: "scaled" | "template-old" }
+  | { readonly kind: "delete-set"; readonly set: JsonObject; readonly because: "template-old" };
 
 const HASH_LABEL = "pod-template-hash";
 
@@ -30,14 +30,14 @@ export function planDeployment(
   const old = sets.filter((set) => set !== current);
   const running = old.filter((set) => replicasOf(set) > 0);
   if (running.length > 0)
-    return running.map((set) => ({ do: "write-set", set: withReplicas(set, 0), because: "template-old" }));
+    return running.map((set) => ({ kind: "write-set", set: withReplicas(set, 0), because: "template-old" }));
   if (pods.some((pod) => !isOver(pod) && old.some((set) => isControlledBy(pod, set)))) return [];
   const steps = old
     .filter((set) => !isDeleting(set))
-    .map((set): DeploymentStep => ({ do: "delete-set", set, because: "template-old" }));
-  if (current === undefined) steps.push({ do: "create-set", set: buildSet(deployment), because: "template-new" });
+    .map((set): DeploymentStep => ({ kind: "delete-set", set, because: "template-old" }));
+  if (current === undefined) steps.push({ kind: "create-set", set: buildSet(deployment), because: "template-new" });
   else if (replicasOf(current) !== replicas)
-    steps.push({ do: "write-set", set: withReplicas(current, replicas), because: "scaled" });
+    steps.push({ kind: "write-set", set: withReplicas(current, replicas), because: "scaled" });
   return steps;
 }
 

@@ -3,16 +3,16 @@ import { isDeleting, nameOf } from "../metadata.ts";
 import { buildPod, continueCondition, isActive, isReady, positive, replicasOf } from "./owned-pods.ts";
 
 export type PodStep =
-  | { readonly do: "create-pod"; readonly pod: JsonObject; readonly because: "missing" }
-  | { readonly do: "delete-pod"; readonly pod: JsonObject; readonly because: "ended" | "outdated" | "scaled-down" };
+  | { readonly kind: "create-pod"; readonly pod: JsonObject; readonly because: "missing" }
+  | { readonly kind: "delete-pod"; readonly pod: JsonObject; readonly because: "ended" | "outdated" | "scaled-down" };
 
 /** Creates the one pod of a set, or deletes it at 0 replicas. A pod that has ended or is being deleted does not count. */
 export function planReplicaSet(set: JsonObject, pods: readonly JsonObject[]): PodStep[] {
   if (isDeleting(set)) return [];
   const active = pods.filter(isActive);
-  if (replicasOf(set) === 0) return active.map((pod) => ({ do: "delete-pod", pod, because: "scaled-down" }));
+  if (replicasOf(set) === 0) return active.map((pod) => ({ kind: "delete-pod", pod, because: "scaled-down" }));
   if (active.length > 0) return [];
-  return [{ do: "create-pod", pod: buildPod(set, { generateName: `${nameOf(set)}-` }), because: "missing" }];
+  return [{ kind: "create-pod", pod: buildPod(set, { generateName: `${nameOf(set)}-` }), because: "missing" }];
 }
 
 /** The status of a replica set. `failure` is the refusal of the last step. */

@@ -13,11 +13,11 @@ export function planStatefulSet(set: JsonObject, pods: readonly JsonObject[]): P
   if (isDeleting(set)) return [];
   const pod = pods.find((one) => nameOf(one) === memberName(set));
   if (pod === undefined)
-    return replicasOf(set) === 0 ? [] : [{ do: "create-pod", pod: buildMember(set), because: "missing" }];
+    return replicasOf(set) === 0 ? [] : [{ kind: "create-pod", pod: buildMember(set), because: "missing" }];
   if (isDeleting(pod)) return [];
-  if (replicasOf(set) === 0) return [{ do: "delete-pod", pod, because: "scaled-down" }];
-  if (isOver(pod)) return [{ do: "delete-pod", pod, because: "ended" }];
-  return isCurrent(set, pod) ? [] : [{ do: "delete-pod", pod, because: "outdated" }];
+  if (replicasOf(set) === 0) return [{ kind: "delete-pod", pod, because: "scaled-down" }];
+  if (isOver(pod)) return [{ kind: "delete-pod", pod, because: "ended" }];
+  return isCurrent(set, pod) ? [] : [{ kind: "delete-pod", pod, because: "outdated" }];
 }
 
 /** The status of a stateful set. */

@@ -86,8 +86,8 @@ function syncReplicaSet(world: World, set: JsonObject): string | undefined {
 function syncDeployment(world: World, deployment: JsonObject): string | undefined {
   let failure: string | undefined;
   for (const step of planDeployment(deployment, ownedBy(world, deployment, replicaSets), world.read(pods))) {
-    if (step.do === "create-set") failure ??= world.create(replicaSets, step.set);
-    else if (step.do === "write-set") failure ??= world.write(replicaSets, step.set);
+    if (step.kind === "create-set") failure ??= world.create(replicaSets, step.set);
+    else if (step.kind === "write-set") failure ??= world.write(replicaSets, step.set);
     else failure ??= world.delete(replicaSets, step.set);
   }
   const status = buildDeploymentStatus(deployment, ownedBy(world, deployment, replicaSets), world.time);
@@ -102,7 +102,7 @@ function syncStatefulSet(world: World, set: JsonObject): string | undefined {
 /** Stops at the first refusal, which the other steps would meet too. */
 function actOnPods(world: World, steps: readonly PodStep[]): string | undefined {
   for (const step of steps) {
-    const refused = step.do === "create-pod" ? world.create(pods, step.pod) : world.delete(pods, step.pod);
+    const refused = step.kind === "create-pod" ? world.create(pods, step.pod) : world.delete(pods, step.pod);
     if (refused !== undefined) return refused;
   }
   return undefined;
