@@ -34,6 +34,8 @@ export type Owned = MachinesOwned &
     readonly unreadySince: Map<number, number>;
     /** What the rolling update of this name waits for, and since when. */
     rolloutWait: { readonly at: string; readonly sinceMs: number } | undefined;
+    /** Whether no former owner of the rolling update of this name can still write its sets. */
+    isRolloutFenced: boolean;
     /** When time alone may let the rolling update of this name continue. */
     rolloutAtMs: number;
     /** The traceparent of the last request once all of it is done: later changes follow from no request. */

@@ -23,6 +23,9 @@ import { beginSteps, finishSteps, podsOf, type Finished } from "./pass-pods.ts";
 import { passMachines, observeMachines } from "./pass-machines.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
+/** The fence of a rolling update that no farm has run yet. */
+const NO_OWNER = 0;
+
 /** `again`: something was written, and the next pass decides on it. `settled`: nothing is due until something changes, or until `atMs`. */
 export type Settled = { readonly kind: "settled"; readonly atMs: number; readonly failed: boolean };
 export type Passed = { readonly kind: "again" } | { readonly kind: "gone" } | { readonly kind: "lost" } | Settled;
@@ -198,7 +201,9 @@ async function passRollout(deps: PassDeps, owned: Owned, hasSet: boolean): Promi
   if (rollout.fence > owned.fence) return { kind: "lost" };
   if (!owned.isHeld()) return { kind: "lost" };
   if (rollout.fence < owned.fence) {
+    owned.isRolloutFenced = false;
     await deps.rollouts.own({ ...own, next: rollout, audits: [] }, owned.fence);
+    owned.isRolloutFenced = rollout.fence === NO_OWNER;
     return { kind: "again" };
   }
   if (await publish(deps, owned, rollout)) {
@@ -206,8 +211,11 @@ async function passRollout(deps: PassDeps, owned: Owned, hasSet: boolean): Promi
     await deps.rollouts.own({ ...own, next: { ...rollout, outbox: [] }, audits: [] }, owned.fence);
     return { kind: "again" };
   }
-  const [old, fresh] = [await readRolloutSet(deps, rollout.oldSet), await readRolloutSet(deps, rollout.newSet)];
-  if (old === "unreadable" || fresh === "unreadable") return hasSet ? undefined : settled();
+  const [oldRead, freshRead] = [await readRolloutSet(deps, rollout.oldSet), await readRolloutSet(deps, rollout.newSet)];
+  if (oldRead === "unreadable" || freshRead === "unreadable") return hasSet ? undefined : settled();
+  const old = oldRead && (await fenced(deps, owned, oldRead));
+  const fresh = freshRead && (await fenced(deps, owned, freshRead));
+  owned.isRolloutFenced = true;
   owned.rolloutAtMs = Math.min(...[old, fresh].map((each) => each?.nextAtMs ?? Number.POSITIVE_INFINITY));
   const blind = [old, fresh].some((each) => each !== undefined && deps.world.nodesFor(each.set) === undefined);
   const step = planRollout({ nowMs: deps.now(), rollout, old, fresh, blind });
@@ -242,6 +250,8 @@ async function passRollout(deps: PassDeps, owned: Owned, hasSet: boolean): Promi
         break;
       }
       case "write-set": {
+        // Its sets were read before this, and a later owner writes them after it has taken the update over: this write then conflicts.
+        if ((await deps.rollouts.get(rollout.id))?.revision !== revision || !owned.isHeld()) break;
         const next = { ...step.next, traceparent: rollout.traceparent };
         const rolloutSet = [old, fresh].find((each) => each?.set.name === next.name);
         const audits = auditsOf(deps, next.name, step.audits, traceparent).map((audit) => onceOf(rollout, step, audit));
@@ -257,16 +267,28 @@ async function passRollout(deps: PassDeps, owned: Owned, hasSet: boolean): Promi
   return { kind: "again" };
 }
 
+type StoredRolloutSet = RolloutSet & { readonly revision: number; readonly nextAtMs: number };
+
+/**
+ * After a change of owner, writes a set unchanged: sets do not carry the fence of the update, which may end without another write to them, and a write of the
+ * former owner, which was frozen before it, must conflict.
+ */
+async function fenced(deps: PassDeps, owned: Owned, rolloutSet: StoredRolloutSet): Promise<StoredRolloutSet> {
+  if (owned.isRolloutFenced) return rolloutSet;
+  const { set, revision } = rolloutSet;
+  return {
+    ...rolloutSet,
+    revision: (await deps.sets.change({ key: set.name, revision, next: set, audits: [] })).revision,
+  };
+}
+
 /** A given up update is audited once in the trail of a set, however often its end is retried: the stream drops duplicates. */
 function onceOf({ id, createdAtMs }: Rollout, { because }: RolloutStep, audit: AuditRecord): AuditRecord {
   if (because === "finished") return audit;
   return { ...audit, id: `${id}-${createdAtMs}-${audit.replicaSet}-given-up` };
 }
 
-async function readRolloutSet(
-  deps: PassDeps,
-  name: string,
-): Promise<(RolloutSet & { readonly revision: number; readonly nextAtMs: number }) | "unreadable" | undefined> {
+async function readRolloutSet(deps: PassDeps, name: string): Promise<StoredRolloutSet | "unreadable" | undefined> {
   const found = await deps.sets.get(name);
   if (found === undefined) return undefined;
   if ("unreadable" in found) return "unreadable";

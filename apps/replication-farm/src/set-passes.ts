@@ -112,6 +112,7 @@ export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" |
     refusals: { ...NO_REFUSALS },
     unreadySince: new Map(),
     rolloutWait: undefined,
+    isRolloutFenced: false,
     rolloutAtMs: Number.POSITIVE_INFINITY,
     doneUnder: undefined,
   };
