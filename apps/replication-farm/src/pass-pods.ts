@@ -1,10 +1,10 @@
 import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
-import { inChange } from "./change-trace.ts";
+import { inStep } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { renumber } from "./domain/places.ts";
-import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
+import type { PodAction, Restarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
@@ -55,7 +55,6 @@ export type Finished = {
   readonly atMs: number;
 };
 
-type Step = Exclude<PodStep, { kind: "wait" }>;
 type Outcome =
   | { readonly kind: "done" | "failed" | "lost" }
   | { readonly kind: "name-taken"; readonly ordinal: number }
@@ -103,14 +102,9 @@ export function podsOf(
   return pods;
 }
 
-/** Starts the steps that make the pods match the record, except for pods with a step in flight. */
-export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot): void {
-  const { set } = snapshot;
-  forgetRestarts(owned, snapshot);
-  for (const step of planPods(snapshot, deps.world.occupied(set.spec.podId), owned.restarts)) {
-    if (step.kind === "wait" || owned.steps.has(step.pod)) continue;
-    if (step.kind === "delete" && snapshot.failsafe && set.deletion === undefined) continue;
-    if (step.kind === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) continue;
+/** Starts steps. */
+export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, steps: readonly PodAction[]): void {
+  for (const step of steps) {
     const outcome = owned.turns(() => tryStep(deps, owned, snapshot, step));
     owned.steps.set(step.pod, outcome);
     void outcome.then(({ kind: is }) => is === "done" && owned.steps.delete(step.pod));
@@ -149,20 +143,19 @@ function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: numbe
   return next === set ? undefined : next;
 }
 
-async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
+async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: PodAction): Promise<Outcome> {
   if (!owned.isHeld()) return { kind: "lost" };
   deps.report.planned(owned.name, step.kind, step.because);
   try {
-    const { traceparent: under } = snapshot.set;
-    const traced = { doing: `${step.kind} pod`, set: owned.name, because: step.because, under };
-    return await inChange(traced, () => act(deps, owned, snapshot, step));
+    const traced = { name: `${step.kind} pod`, set: owned.name, because: step.because };
+    return await inStep(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
     deps.report.failed(owned.name, step.kind, error);
     return { kind: "failed" };
   }
 }
 
-async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
+async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: PodAction): Promise<Outcome> {
   switch (step.kind) {
     case "create":
       return create(deps, owned, snapshot, step);
@@ -184,7 +177,7 @@ async function create(
   deps: PodDeps,
   owned: PodsOwned,
   { set }: SetSnapshot,
-  step: Extract<PodStep, { kind: "create" }>,
+  step: Extract<PodAction, { kind: "create" }>,
 ): Promise<Outcome> {
   const { ordinal } = step;
   const made = await deps.pods.create(set, step);
@@ -226,7 +219,11 @@ function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void
   restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
 }
 
-function forgetRestarts({ restarts }: PodsOwned, { set, pods, nowMs }: SetSnapshot): void {
+/** Forgets the restarts of places that are gone, or whose pods have been ready for long. */
+export function forgetRestarts(
+  { restarts }: PodsOwned,
+  { set, pods, nowMs }: Pick<SetSnapshot, "set" | "pods" | "nowMs">,
+): void {
   const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
   for (const [ordinal, { readySinceMs, ...restart }] of restarts) {
     const isReady = pods.get(podNameOf(set.name, ordinal))?.health === "READY";

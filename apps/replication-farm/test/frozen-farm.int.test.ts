@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import { newOwned } from "../src/set-passes.ts";
-import { passSet } from "../src/pass.ts";
+import { passOnce } from "./pass-once.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -52,11 +52,11 @@ it.each([
     await sleeper.reached;
 
     const successor = newOwned(world.deps, { name: NEW, fence: 2, isHeld: () => true });
-    await passSet(world.deps, successor);
+    await passOnce(world.deps, successor);
     expect(await world.rollouts.get(NEW)).toMatchObject({ record: { fence: 2 } });
     await replace(world, NEW, { deletion: { keepPods: false, atMs: 1 } });
     await until("the successor has ended the update", async () => {
-      await passSet(world.deps, successor);
+      await passOnce(world.deps, successor);
       return (await world.rollouts.get(NEW)) === undefined;
     });
     await replace(world, NEW, { uid: "u3", deletion: undefined });
@@ -71,7 +71,7 @@ it.each([
 async function passUntilChanged(deps: PassDeps, world: PassWorld): Promise<void> {
   const owned = newOwned(deps, { name: NEW, fence: 1, isHeld: () => true });
   for (let pass = 0; pass < 5; pass += 1) {
-    const passed = await passSet(deps, owned).catch(() => undefined);
+    const passed = await passOnce(deps, owned).catch(() => undefined);
     if (passed?.kind === "settled" || passed?.kind === "lost") return;
     if ((await recordOf(world, OLD)).rollout !== undefined) return;
   }

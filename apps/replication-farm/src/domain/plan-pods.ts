@@ -34,6 +34,9 @@ export type PodStep =
       readonly because: "disabled" | "node-unusable" | "node-taken" | "pause" | "deleting" | "nodes-unknown";
     };
 
+/** A step that changes something. */
+export type PodAction = Exclude<PodStep, { readonly kind: "wait" }>;
+
 /**
  * Makes the pods match the record: a pod for each place of a set that is not disabled, once its node accepts pods and has no other of this pod id; pods
  * without a place are removed. `occupied`: nodes that have a live pod of this pod id, of this set or another, by the pod's name.
