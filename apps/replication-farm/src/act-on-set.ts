@@ -7,7 +7,6 @@ import type { SeenSet } from "./observe-set.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { passMachines } from "./pass-machines.ts";
 import { beginSteps, finishSteps } from "./pass-pods.ts";
-import { inStep } from "./pass-trace.ts";
 import { raiseTrouble } from "./pass-trouble.ts";
 import { commit, publish, write } from "./pass-writes.ts";
 
@@ -52,15 +51,10 @@ async function settle(
 ): Promise<Acted> {
   for (const wait of plan.waits) deps.report.planned(owned.name, "wait", wait);
   beginSteps(deps, owned, snapshot, plan.pods);
-  const finished = await finishSteps(deps, owned, set.record);
+  const finished = await finishSteps(deps, owned);
   if (finished.lost) return "lost";
-  if (finished.next !== undefined) {
-    const { next } = finished;
-    const traced = { name: "change replica set", set: owned.name, because: "pods-answered" };
-    return inStep(traced, () => change(deps, owned, set, next));
-  }
-  // The decision did not include the steps that were started earlier.
-  if (inFlight.size > 0) return "again";
+  // The plan does not include the steps that were started earlier, nor the answers.
+  if (inFlight.size > 0 || owned.answers.length > 0) return "again";
   if (plan.isDone) owned.doneUnder = set.record.traceparent;
   if (!finished.failed) await forcePods(deps, owned, snapshot);
   const machines = await passMachines(deps, owned, set.record, plan.machines);

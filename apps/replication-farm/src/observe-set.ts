@@ -51,6 +51,7 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
     occupied: found === undefined ? new Map() : deps.world.occupied(found.record.spec.podId),
     restarts: owned.restarts,
     confirmed: owned.confirmed,
+    answers: owned.answers,
     inFlight: new Set(owned.steps.keys()),
     machinesNotBeforeMs: owned.refusals.notBeforeMs,
     doneUnder: owned.doneUnder,

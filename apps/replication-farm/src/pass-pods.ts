@@ -3,12 +3,11 @@ import { inStep } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
-import { renumber } from "./domain/places.ts";
+import type { PodAnswer } from "./domain/plan-answers.ts";
 import type { PodAction, Restarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
-import { isWorse } from "./domain/worse-trouble.ts";
 import { shareReads } from "./share-reads.ts";
 
 /** The dependencies of the steps that make pods match the record. */
@@ -42,23 +41,17 @@ export type PodsOwned = {
   readonly deleted: Set<string>;
   /** By the pod's name: steps in flight, and failed steps until `finishSteps` has returned them. */
   readonly steps: Map<string, Promise<Outcome>>;
+  /** Of the steps that have finished last. */
+  answers: readonly PodAnswer[];
   readonly turns: Turns;
   /** The record after the call. */
   readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
 };
 
-/** The results of the started steps. `next`: the record that the failed ones need. */
-export type Finished = {
-  readonly lost: boolean;
-  readonly failed: boolean;
-  readonly next: ReplicaSet | undefined;
-  readonly atMs: number;
-};
+/** The results of the started steps. */
+type Finished = { readonly lost: boolean; readonly failed: boolean; readonly atMs: number };
 
-type Outcome =
-  | { readonly kind: "done" | "failed" | "lost" }
-  | { readonly kind: "name-taken"; readonly ordinal: number }
-  | { readonly kind: "refused"; readonly ordinal: number; readonly message: string };
+type Outcome = { readonly kind: "done" | "failed" | "lost" } | PodAnswer;
 
 const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
@@ -80,6 +73,7 @@ export function newPodsOwned(
     confirmed: new Set(),
     deleted: new Set(),
     steps: new Map(),
+    answers: [],
     turns: takeTurns(MAX_CONCURRENT_STEPS),
     reread: shareReads(() => sets.get(set.name)),
   };
@@ -111,10 +105,11 @@ export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapsho
   }
 }
 
-/** Waits until no step is in flight, and returns the results. */
-export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned, set: ReplicaSet): Promise<Finished> {
+/** Waits until no step is in flight, and returns the results. What the API server has answered changes the plan of the next round. */
+export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned): Promise<Finished> {
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();
+  owned.answers = outcomes.filter((outcome) => outcome.kind === "name-taken" || outcome.kind === "refused");
   const nowMs = now();
   const pausesEndAtMs = [...owned.restarts.values()]
     .map(({ notBeforeMs }) => notBeforeMs)
@@ -122,25 +117,8 @@ export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwne
   return {
     lost: outcomes.some(({ kind: is }) => is === "lost"),
     failed: outcomes.some(({ kind: is }) => is === "failed"),
-    next: withAnswers(set, outcomes, nowMs),
     atMs: Math.min(...pausesEndAtMs),
   };
-}
-
-function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: number): ReplicaSet | undefined {
-  const taken = outcomes.filter((outcome) => outcome.kind === "name-taken").map(({ ordinal }) => ordinal);
-  const placed = new Set(set.placements.map(({ ordinal }) => ordinal));
-  const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumber, set);
-  const refusals = outcomes.filter((outcome) => outcome.kind === "refused").map(({ message }) => message);
-  const [message] = refusals;
-  const { trouble } = set;
-  const isKnown = trouble?.code === "POD_REFUSED" && refusals.includes(trouble.message);
-  const isHidden = trouble !== undefined && isWorse(trouble.code, "POD_REFUSED");
-  const next =
-    message === undefined || isKnown || isHidden
-      ? renumbered
-      : { ...renumbered, trouble: { code: "POD_REFUSED", message, sinceMs: nowMs } as const };
-  return next === set ? undefined : next;
 }
 
 async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: PodAction): Promise<Outcome> {

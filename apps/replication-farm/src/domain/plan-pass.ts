@@ -1,6 +1,7 @@
 import { countHealthy } from "./count-healthy.ts";
 import { decideStuck, type RolloutWait } from "./decide-stuck.ts";
 import { nextAvailableAtMs } from "./decide-available.ts";
+import { planAnswers, type PodAnswer } from "./plan-answers.ts";
 import { planAllocation, type AllocationStep } from "./plan-allocation.ts";
 import { endOfLossMs } from "./plan-machines.ts";
 import { planPods, type PodAction, type Restarts } from "./plan-pods.ts";
@@ -29,6 +30,8 @@ export type PassSnapshot = {
   readonly confirmed: ReadonlySet<string>;
   /** Pods whose steps of earlier rounds have not been evaluated. */
   readonly inFlight: ReadonlySet<string>;
+  /** Of the steps of the round before. */
+  readonly answers: readonly PodAnswer[];
   /** When machines may be requested again after a refusal. */
   readonly machinesNotBeforeMs: number;
   /** The traceparent of the last request once all of it is done. */
@@ -46,7 +49,7 @@ export type RolloutState = {
   readonly wait: RolloutWait | undefined;
 };
 
-export type PassPolicy = SetPolicy & {
+type PassPolicy = SetPolicy & {
   /** Pods and rolling updates raise an alert after being unhealthy or stuck for this long. */
   readonly unhealthyMs: number;
 };
@@ -80,7 +83,7 @@ export type SetPassPlan =
       readonly atMs: number;
     };
 
-export type PassStep = { readonly kind: string; readonly because: string };
+type PassStep = { readonly kind: string; readonly because: string };
 
 export type PassPlan = {
   /** What the round changes; an idle round has none. */
@@ -146,7 +149,8 @@ function planRecord(record: ReplicaSet, seen: PassSnapshot, policy: PassPolicy):
   if (record.fence < seen.fence) return { kind: "take" };
   const { snapshot } = seen;
   if (snapshot === undefined) return { kind: "hold", change: noteMissingRollout(record, seen.nowMs) };
-  const { change, waits } = planSet(snapshot, policy);
+  const answered = planAnswers(record, seen.answers, seen.nowMs);
+  const { change, waits } = answered === undefined ? planSet(snapshot, policy) : { change: answered, waits: [] };
   const pods = planPods({ ...snapshot, set: change?.next ?? record }, seen.occupied, seen.restarts);
   const isSettled = change === undefined && seen.inFlight.size === 0;
   const machines = isSettled
