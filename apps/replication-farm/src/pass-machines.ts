@@ -20,7 +20,7 @@ export type MachineDeps = {
 };
 
 /** The memory of failed requests, until one succeeds. */
-export type Refusals = { times: number; notBeforeMs: number; trouble: LedgerState["trouble"] };
+type Refusals = { times: number; notBeforeMs: number; trouble: LedgerState["trouble"] };
 
 export type MachinesOwned = { readonly name: string; readonly isHeld: () => boolean; readonly refusals: Refusals };
 

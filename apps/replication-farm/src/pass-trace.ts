@@ -9,7 +9,7 @@ export function spanOfPass(set: string, under: string): PassSpan {
   return { name: "replica set pass", parent: contextOfTraceparent(under), attributes: { "muster.replica_set": set } };
 }
 
-export type TracedStep = { readonly name: string; readonly set: string; readonly because: string };
+type TracedStep = { readonly name: string; readonly set: string; readonly because: string };
 
 /** Runs one step under a span of its own, inside the pass. The work gets the traceparent of the span; empty where this process makes no spans. */
 export function inStep<Result>(

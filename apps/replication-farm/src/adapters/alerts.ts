@@ -21,7 +21,7 @@ export type Alerts = AsyncDisposable & {
   resolve(incidentKey: string): void;
 };
 
-export type AlertsOptions = {
+type AlertsOptions = {
   readonly bus: Bus;
   readonly logger: Pick<Logger, "warn" | "error">;
   readonly webhook: string | undefined;

@@ -12,7 +12,7 @@ import type { ReplicaSet } from "../domain/replica-set.ts";
 import { makeFarm, type Farm } from "../farm.ts";
 import { urgencyOf } from "../pass-trouble.ts";
 import type { PassDeps } from "../pass-deps.ts";
-import type { RequestDeps } from "../requests.ts";
+import type { RequestDeps } from "../request-deps.ts";
 import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
 import { followForeignPods } from "./foreign-pods.ts";

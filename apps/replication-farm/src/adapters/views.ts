@@ -14,7 +14,7 @@ import type { Readable } from "./messages.ts";
 
 export type StoredSet = { readonly name: string; readonly read: Readable<ReplicaSet>; readonly revision: number };
 
-export type StoredRollout = { readonly id: string; readonly read: Readable<Rollout>; readonly revision: number };
+type StoredRollout = { readonly id: string; readonly read: Readable<Rollout>; readonly revision: number };
 
 /** A change of a set by its name, its pods, a rolling update by its id, pods of a pod id that belong to no set, or any node. */
 export type WorldChange =
@@ -54,7 +54,7 @@ export type World = AsyncDisposable & {
   staleness(): string | undefined;
 };
 
-export type WorldOptions = {
+type WorldOptions = {
   readonly connection: NatsBus["connection"];
   readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
   readonly rollouts: Bucket<Readable<Rollout>, Rollout>;

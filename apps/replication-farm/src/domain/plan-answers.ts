@@ -1,7 +1,7 @@
 import { renumber } from "./places.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 import type { SetChange } from "./set-plan.ts";
-import { isWorse } from "./worse-trouble.ts";
+import { isWorse } from "./troubles.ts";
 
 /** Why a pod could not be created: its name belongs to another owner, or the API server refuses it. */
 export type PodAnswer =

@@ -9,7 +9,7 @@ export type Restarts = {
   readonly notBeforeMs: number;
 };
 
-export type PodStep =
+type PodStep =
   | {
       readonly kind: "create";
       readonly pod: string;
