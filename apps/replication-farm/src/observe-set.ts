@@ -1,4 +1,4 @@
-import type { Observed } from "@muster/controller";
+import type { Observed, Reconciled } from "@muster/controller";
 import type { Stored } from "./adapters/records.ts";
 import { countAvailable } from "./domain/count-healthy.ts";
 import { nextAvailableAtMs } from "./domain/decide-available.ts";
@@ -61,7 +61,7 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
 }
 
 /** No pass over the set follows. */
-export function endOwnership(owned: Owned, end: "gone" | "lost"): Record<string, never> {
+export function endOwnership(owned: Owned, end: "gone" | "lost"): Reconciled {
   owned.end = end;
   return {};
 }

@@ -40,6 +40,6 @@ export type Owned = MachinesOwned &
     doneUnder: string | undefined;
     /** Failed passes in a row. */
     failures: number;
-    /** Why no pass follows: the set is gone, or this farm does not own it any more. */
-    end: "gone" | "lost" | undefined;
+    /** Why no pass follows: the set is gone, another farm owns it, or this farm is to release it. */
+    end: "gone" | "lost" | "released" | undefined;
   };

@@ -1,10 +1,10 @@
 import { backoffMs } from "@muster/backoff";
-import { reconciler, type Passes, type Reconcile, type Reconciled } from "@muster/controller";
+import type { Passes, Reconciled } from "@muster/controller";
+import { faultOf, isRetryable } from "@muster/faults";
 import { actOnRollout } from "./act-on-rollout.ts";
 import { actOnSet, type Acted } from "./act-on-set.ts";
 import { planPass, type PassPlan } from "./domain/plan-pass.ts";
 import { endOwnership, observeSet, type SeenSet } from "./observe-set.ts";
-import { faultOf, isRetryable } from "@muster/faults";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { spanOfPass, TRACER } from "./pass-trace.ts";
 
@@ -26,22 +26,14 @@ export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | und
   };
 }
 
-/** Rejects with a defect; other failures are reported, and retried after a growing pause. */
-export function makeReconcile(deps: PassDeps, ownedOf: (name: string) => Owned | undefined): Reconcile {
-  const pass = reconciler(setPasses(deps, ownedOf));
-  return async (name, signal) => {
-    try {
-      return await pass(name, signal);
-    } catch (error) {
-      const fault = faultOf(error);
-      const owned = ownedOf(name);
-      if (fault === undefined || owned === undefined) throw error;
-      // Another writer was faster: the next pass decides on its record.
-      if (fault.code === "conflict") return { requeueAfterMs: 0 };
-      deps.report.failed(name, isRetryable(fault) ? "pass" : "refused", error);
-      return retryOf(owned);
-    }
-  };
+/** After a failed pass; undefined: the error is a defect. */
+export function retryAfter(deps: PassDeps, owned: Owned, error: unknown): Reconciled | undefined {
+  const fault = faultOf(error);
+  if (fault === undefined) return undefined;
+  // Another writer was faster: the next pass decides on its record.
+  if (fault.code === "conflict") return { requeueAfterMs: 0 };
+  deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
+  return retryOf(owned);
 }
 
 async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Acted> {

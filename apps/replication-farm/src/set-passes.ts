@@ -1,7 +1,7 @@
-import { runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
+import { reconciler, runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
 import { NO_REFUSALS } from "./pass-machines.ts";
 import { newPodsOwned } from "./pass-pods.ts";
-import { makeReconcile, RETRY } from "./pass.ts";
+import { retryAfter, RETRY, setPasses } from "./pass.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** The passes over all sets that a farm owns. */
@@ -22,11 +22,7 @@ export type SetPasses = {
 };
 
 /** A set that this farm makes passes over. */
-type OwnedSet = {
-  readonly owned: Owned;
-  readonly ended: PromiseWithResolvers<void>;
-  isReleased: boolean;
-};
+type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<void> };
 
 /**
  * Makes passes over the sets: after each change of the view, after each write of its own, and at each resync. A failed pass is retried with a growing pause,
@@ -44,16 +40,18 @@ export function startPasses(
     sets.delete(set.owned.name);
     how();
   };
-  const pass = makeReconcile(deps, (name) => sets.get(name)?.owned);
+  const pass = reconciler(setPasses(deps, (name) => sets.get(name)?.owned));
   const reconcile: Reconcile = async (name, signal) => {
+    const set = sets.get(name);
+    if (set === undefined) return {};
     try {
       const next = await pass(name, signal);
-      const set = sets.get(name);
-      if (set?.owned.end !== undefined) await end(set, set.ended.resolve);
+      if (set.owned.end !== undefined) await end(set, set.ended.resolve);
       return next;
     } catch (error) {
-      const set = sets.get(name);
-      if (set !== undefined) await end(set, () => set.ended.reject(error));
+      const retry = retryAfter(deps, set.owned, error);
+      if (retry !== undefined) return retry;
+      await end(set, () => set.ended.reject(error));
       throw error;
     }
   };
@@ -76,17 +74,17 @@ export function startPasses(
     has: (name) => sets.has(name),
     own: (name, fence) => {
       if (stopping.signal.aborted || lead.signal.aborted) return Promise.resolve();
-      const isHeld = (): boolean => !set.isReleased && !stopping.signal.aborted && lead.isHeld();
+      const isHeld = (): boolean => owned.end === undefined && !stopping.signal.aborted && lead.isHeld();
       const owned = newOwned(deps, { name, fence, isHeld });
-      const set: OwnedSet = { owned, ended: Promise.withResolvers(), isReleased: false };
-      sets.set(name, set);
+      const ended: OwnedSet["ended"] = Promise.withResolvers();
+      sets.set(name, { owned, ended });
       queue.add(name);
-      return set.ended.promise;
+      return ended.promise;
     },
     release: async (name) => {
       const set = sets.get(name);
       if (set === undefined) return;
-      set.isReleased = true;
+      set.owned.end = "released";
       queue.add(name);
       await set.ended.promise.catch(() => undefined);
     },

@@ -11,10 +11,10 @@ const [OLD, NEW] = ["web-1", "web-2"] as const;
 
 /** Where a farm is frozen in the pass that marks the old set: `reached` resolves then, and it continues once `wake` is called. */
 function freezeAt(deps: PassDeps, call: "get" | "change") {
-  const reached = Promise.withResolvers<void>();
-  const woken = Promise.withResolvers<void>();
+  const reached = Promise.withResolvers<undefined>();
+  const woken = Promise.withResolvers<undefined>();
   const freeze = async (): Promise<void> => {
-    reached.resolve();
+    reached.resolve(undefined);
     await woken.promise;
   };
   const { sets } = deps;
@@ -26,7 +26,7 @@ function freezeAt(deps: PassDeps, call: "get" | "change") {
           change: async (change) =>
             change.key === OLD ? freeze().then(() => sets.change(change)) : sets.change(change),
         };
-  return { deps: { ...deps, sets: frozen }, reached: reached.promise, wake: woken.resolve };
+  return { deps: { ...deps, sets: frozen }, reached: reached.promise, wake: () => woken.resolve(undefined) };
 }
 
 it.each([
