@@ -2,6 +2,7 @@ import { decideForce } from "@muster/health";
 import { podNameOf } from "./domain/replica-set.ts";
 import type { SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
+import { inStep } from "./pass-trace.ts";
 
 /**
  * Force-deletes pods without a place whose nodes will never report their end; otherwise a deleted set would stay for ever. The API server is read only when
@@ -21,6 +22,6 @@ export async function forcePods(
     const because = wanted.has(pod) ? undefined : decideForce(overdueOn, now(), force);
     if (because === undefined || !owned.isHeld()) continue;
     report.planned(owned.name, "force", because);
-    await pods.delete(pod, uid, true);
+    await inStep({ name: "force pod", set: owned.name, because }, () => pods.delete(pod, uid, true));
   }
 }

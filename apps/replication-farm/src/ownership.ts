@@ -9,7 +9,7 @@ import type { SetPasses } from "./set-passes.ts";
 /** A set whose passes ended by a defect is claimed again after this. */
 const DEFECT_PAUSE_MS = 10_000;
 
-export type OwnershipDeps = Pick<FarmDeps, "logger"> & {
+type OwnershipDeps = Pick<FarmDeps, "logger"> & {
   readonly world: Pick<World, "sets" | "set" | "rollouts" | "rollout">;
 };
 

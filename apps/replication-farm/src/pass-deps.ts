@@ -3,6 +3,7 @@ import type { Alerts } from "./adapters/alerts.ts";
 import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
+import type { RolloutWait } from "./domain/decide-stuck.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { SetPolicy } from "./domain/set-snapshot.ts";
@@ -32,10 +33,13 @@ export type Owned = MachinesOwned &
   PodsOwned & {
     /** Since when the pod of each place has been not ready. */
     readonly unreadySince: Map<number, number>;
-    /** What the rolling update of this name waits for, and since when. */
-    rolloutWait: { readonly at: string; readonly sinceMs: number } | undefined;
-    /** When time alone may let the rolling update of this name continue. */
-    rolloutAtMs: number;
+    rolloutWait: RolloutWait | undefined;
+    /** Whether no former owner of the rolling update of this name can still write its sets. */
+    isRolloutFenced: boolean;
     /** The traceparent of the last request once all of it is done: later changes follow from no request. */
     doneUnder: string | undefined;
+    /** Failed passes in a row. */
+    failures: number;
+    /** Why no pass follows: the set is gone, another farm owns it, or this farm is to release it. */
+    end: "gone" | "lost" | "released" | undefined;
   };

@@ -1,11 +1,11 @@
 import { backoffMs } from "@muster/backoff";
 import { describeFault, faultOf } from "@muster/faults";
 import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
-import type { Records, Stored } from "./adapters/records.ts";
-import { isClear, planAllocation, type AllocationStep } from "./domain/plan-allocation.ts";
+import type { Records } from "./adapters/records.ts";
+import { isClear, type AllocationStep } from "./domain/plan-allocation.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
-import type { LedgerState, MachineState, SetSnapshot } from "./domain/set-snapshot.ts";
+import type { LedgerState, MachineState } from "./domain/set-snapshot.ts";
 
 /** The dependencies of passes over a set's machines. */
 export type MachineDeps = {
@@ -20,7 +20,7 @@ export type MachineDeps = {
 };
 
 /** The memory of failed requests, until one succeeds. */
-export type Refusals = { times: number; notBeforeMs: number; trouble: LedgerState["trouble"] };
+type Refusals = { times: number; notBeforeMs: number; trouble: LedgerState["trouble"] };
 
 export type MachinesOwned = { readonly name: string; readonly isHeld: () => boolean; readonly refusals: Refusals };
 
@@ -53,14 +53,13 @@ export async function observeMachines(deps: MachineDeps, owned: MachinesOwned, s
   return { known: true, byNumber, trouble };
 }
 
-/** Requests the machines of the record, and releases those that are not in it. Returns when the next pass is due. */
+/** Requests and releases machines. Returns when the next pass is due. */
 export async function passMachines(
   deps: MachineDeps,
   owned: MachinesOwned,
-  { record }: Stored<ReplicaSet>,
-  { ledger, pods, failsafe }: SetSnapshot,
+  record: ReplicaSet,
+  steps: readonly AllocationStep[],
 ): Promise<{ readonly atMs: number; readonly failed: boolean }> {
-  const steps = planAllocation(record, ledger, { pods: pods.values(), failsafe });
   const asked = await allocate(deps, owned, steps.filter((step) => step.kind === "allocate").slice(0, MAX_CALLS));
   const surplus = steps.filter((step) => step.kind === "deallocate").slice(0, MAX_CALLS);
   const given = surplus.length === 0 ? DONE : await deallocate(deps, owned, record, surplus);
@@ -141,6 +140,7 @@ async function deallocate(
     report.planned(name, "deallocate", because);
     try {
       await scheduler.deallocate({ set: name, number, reservation });
+      outcome = { ...outcome, atMs: now() };
     } catch (error) {
       report.failed(name, "deallocate", error);
       return { ...outcome, failed: true };

@@ -1,14 +1,13 @@
 import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
-import { inChange } from "./change-trace.ts";
+import { inStep } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
-import { renumber } from "./domain/places.ts";
-import { planPods, type PodStep, type Restarts } from "./domain/plan-pods.ts";
+import type { PodAnswer } from "./domain/plan-answers.ts";
+import type { PodAction, Restarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
-import { isWorse } from "./domain/worse-trouble.ts";
 import { shareReads } from "./share-reads.ts";
 
 /** The dependencies of the steps that make pods match the record. */
@@ -42,24 +41,17 @@ export type PodsOwned = {
   readonly deleted: Set<string>;
   /** By the pod's name: steps in flight, and failed steps until `finishSteps` has returned them. */
   readonly steps: Map<string, Promise<Outcome>>;
+  /** Of the steps that have finished last. */
+  answers: readonly PodAnswer[];
   readonly turns: Turns;
   /** The record after the call. */
   readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
 };
 
-/** The results of the started steps. `next`: the record that the failed ones need. */
-export type Finished = {
-  readonly lost: boolean;
-  readonly failed: boolean;
-  readonly next: ReplicaSet | undefined;
-  readonly atMs: number;
-};
+/** The results of the started steps. */
+type Finished = { readonly lost: boolean; readonly failed: boolean; readonly atMs: number };
 
-type Step = Exclude<PodStep, { kind: "wait" }>;
-type Outcome =
-  | { readonly kind: "done" | "failed" | "lost" }
-  | { readonly kind: "name-taken"; readonly ordinal: number }
-  | { readonly kind: "refused"; readonly ordinal: number; readonly message: string };
+type Outcome = { readonly kind: "done" | "failed" | "lost" } | PodAnswer;
 
 const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
@@ -81,6 +73,7 @@ export function newPodsOwned(
     confirmed: new Set(),
     deleted: new Set(),
     steps: new Map(),
+    answers: [],
     turns: takeTurns(MAX_CONCURRENT_STEPS),
     reread: shareReads(() => sets.get(set.name)),
   };
@@ -103,24 +96,20 @@ export function podsOf(
   return pods;
 }
 
-/** Starts the steps that make the pods match the record, except for pods with a step in flight. */
-export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot): void {
-  const { set } = snapshot;
-  forgetRestarts(owned, snapshot);
-  for (const step of planPods(snapshot, deps.world.occupied(set.spec.podId), owned.restarts)) {
-    if (step.kind === "wait" || owned.steps.has(step.pod)) continue;
-    if (step.kind === "delete" && snapshot.failsafe && set.deletion === undefined) continue;
-    if (step.kind === "confirm" && owned.confirmed.has(snapshot.pods.get(step.pod)?.uid ?? "")) continue;
+/** Starts steps. */
+export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, steps: readonly PodAction[]): void {
+  for (const step of steps) {
     const outcome = owned.turns(() => tryStep(deps, owned, snapshot, step));
     owned.steps.set(step.pod, outcome);
     void outcome.then(({ kind: is }) => is === "done" && owned.steps.delete(step.pod));
   }
 }
 
-/** Waits until no step is in flight, and returns the results. */
-export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned, set: ReplicaSet): Promise<Finished> {
+/** Waits until no step is in flight, and returns the results. What the API server has answered changes the plan of the next round. */
+export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned): Promise<Finished> {
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();
+  owned.answers = outcomes.filter((outcome) => outcome.kind === "name-taken" || outcome.kind === "refused");
   const nowMs = now();
   const pausesEndAtMs = [...owned.restarts.values()]
     .map(({ notBeforeMs }) => notBeforeMs)
@@ -128,41 +117,23 @@ export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwne
   return {
     lost: outcomes.some(({ kind: is }) => is === "lost"),
     failed: outcomes.some(({ kind: is }) => is === "failed"),
-    next: withAnswers(set, outcomes, nowMs),
     atMs: Math.min(...pausesEndAtMs),
   };
 }
 
-function withAnswers(set: ReplicaSet, outcomes: readonly Outcome[], nowMs: number): ReplicaSet | undefined {
-  const taken = outcomes.filter((outcome) => outcome.kind === "name-taken").map(({ ordinal }) => ordinal);
-  const placed = new Set(set.placements.map(({ ordinal }) => ordinal));
-  const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumber, set);
-  const refusals = outcomes.filter((outcome) => outcome.kind === "refused").map(({ message }) => message);
-  const [message] = refusals;
-  const { trouble } = set;
-  const isKnown = trouble?.code === "POD_REFUSED" && refusals.includes(trouble.message);
-  const isHidden = trouble !== undefined && isWorse(trouble.code, "POD_REFUSED");
-  const next =
-    message === undefined || isKnown || isHidden
-      ? renumbered
-      : { ...renumbered, trouble: { code: "POD_REFUSED", message, sinceMs: nowMs } as const };
-  return next === set ? undefined : next;
-}
-
-async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
+async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: PodAction): Promise<Outcome> {
   if (!owned.isHeld()) return { kind: "lost" };
   deps.report.planned(owned.name, step.kind, step.because);
   try {
-    const { traceparent: under } = snapshot.set;
-    const traced = { doing: `${step.kind} pod`, set: owned.name, because: step.because, under };
-    return await inChange(traced, () => act(deps, owned, snapshot, step));
+    const traced = { name: `${step.kind} pod`, set: owned.name, because: step.because };
+    return await inStep(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
     deps.report.failed(owned.name, step.kind, error);
     return { kind: "failed" };
   }
 }
 
-async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: Step): Promise<Outcome> {
+async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step: PodAction): Promise<Outcome> {
   switch (step.kind) {
     case "create":
       return create(deps, owned, snapshot, step);
@@ -184,7 +155,7 @@ async function create(
   deps: PodDeps,
   owned: PodsOwned,
   { set }: SetSnapshot,
-  step: Extract<PodStep, { kind: "create" }>,
+  step: Extract<PodAction, { kind: "create" }>,
 ): Promise<Outcome> {
   const { ordinal } = step;
   const made = await deps.pods.create(set, step);
@@ -226,7 +197,11 @@ function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void
   restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
 }
 
-function forgetRestarts({ restarts }: PodsOwned, { set, pods, nowMs }: SetSnapshot): void {
+/** Forgets the restarts of places that are gone, or whose pods have been ready for long. */
+export function forgetRestarts(
+  { restarts }: PodsOwned,
+  { set, pods, nowMs }: Pick<SetSnapshot, "set" | "pods" | "nowMs">,
+): void {
   const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
   for (const [ordinal, { readySinceMs, ...restart }] of restarts) {
     const isReady = pods.get(podNameOf(set.name, ordinal))?.health === "READY";

@@ -1,7 +1,7 @@
 import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { RolloutStep } from "./domain/plan-rollout.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import type { PassDeps } from "./pass-deps.ts";
 
 /** Raises the alert of the trouble that a set has, on each pass, so that a failed delivery is repeated. Resolves that of its former trouble. */
 export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
@@ -22,50 +22,6 @@ export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Repli
 /** HIGH: the set has no place for its replicas, and cannot get one by itself. */
 export function urgencyOf(code: Trouble["code"]): "HIGH" | "LOW" {
   return code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW";
-}
-
-/** The set shows that its rolling update is missing. Until it exists nothing is done: only the update states how many replicas the set should have. */
-export function withMissingRollout(set: ReplicaSet, nowMs: number): ReplicaSet {
-  const message = `rolling update ${set.rollout ?? ""}, in which it is, is not there or cannot be read`;
-  if (set.trouble?.code === "ROLL_SET_MISSING" && set.trouble.message === message) return set;
-  return { ...set, trouble: { code: "ROLL_SET_MISSING", message, sinceMs: nowMs } };
-}
-
-type StuckContext = {
-  readonly nowMs: number;
-  readonly unhealthyMs: number;
-  /** Both sets of the update. */
-  readonly sets: readonly Pick<ReplicaSet, "spec">[];
-};
-
-const STUCK: Readonly<Record<string, string>> = {
-  "minimum-healthy": "no replica can be moved without too few that are healthy",
-  "places-missing": "the new set does not get its places",
-  "surplus-there": "the places that a set has to give up do not go",
-  "old-pods-there": "the places of the old set do not go",
-};
-
-/**
- * The trouble of a rolling update that has waited for one thing for `unhealthyMs` plus the `minReadySeconds` of its sets, as far as this farm has seen;
- * undefined: it moves, or is paused.
- */
-export function findStuck(
-  owned: Pick<Owned, "rolloutWait">,
-  rollout: Rollout,
-  step: RolloutStep,
-  { nowMs, unhealthyMs, sets }: StuckContext,
-): Trouble | undefined {
-  const why = step.kind === "wait" ? STUCK[step.because] : undefined;
-  if (why === undefined) {
-    owned.rolloutWait = undefined;
-    return undefined;
-  }
-  const { oldSet, newSet, oldDesired, newDesired } = rollout;
-  const at = `${step.because} ${oldSet} ${newSet} ${oldDesired} ${newDesired}`;
-  if (owned.rolloutWait?.at !== at) owned.rolloutWait = { at, sinceMs: nowMs };
-  const provingMs = 1000 * Math.max(0, ...sets.map(({ spec }) => spec.minReadySeconds));
-  if (nowMs - owned.rolloutWait.sinceMs < unhealthyMs + provingMs) return undefined;
-  return { code: "ROLL_STUCK", message: `${why} (${newDesired} of ${rollout.target} moved)`, sinceMs: nowMs };
 }
 
 /** Raises the alert of a stuck rolling update, and resolves it once the update continues. */

@@ -1,28 +1,23 @@
-import { inChange, inTrace } from "./change-trace.ts";
 import type { Stored } from "./adapters/records.ts";
 import { buildAudits } from "./domain/audit.ts";
+import { requestOf } from "./domain/plan-pass.ts";
 import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
-import type { Rollout } from "./domain/rollout.ts";
 import type { Audit, SetChange } from "./domain/set-plan.ts";
+import type { SeenSet } from "./observe-set.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
+import { inStep, inTrace } from "./pass-trace.ts";
 
-/**
- * Writes a change in the trace of its request. A change without a request, such as after a lost node, begins a trace, to which all that follows from it
- * belongs.
- */
+/** Writes a change, which keeps the trace of its request. Undefined: this farm no longer owns the set. */
 export function commit(
   deps: PassDeps,
-  owned: Owned,
+  seen: SeenSet,
   set: Stored<ReplicaSet>,
   { next, because, audits }: SetChange,
-  rollout: Rollout | undefined,
 ): Promise<Stored<ReplicaSet> | undefined> {
-  const asked = rollout?.traceparent ?? set.record.traceparent;
-  const isAsked = because !== "node-ineligible" && asked !== owned.doneUnder;
-  const under = isAsked ? asked : "";
-  return inChange({ doing: "change replica set", set: owned.name, because, under }, (traceparent) => {
+  const { owned } = seen;
+  return inStep({ name: "change replica set", set: owned.name, because }, (traceparent) => {
     const records = auditsOf(deps, owned.name, audits, traceparent);
-    return write(deps, owned, set, { ...next, traceparent: under || traceparent }, records);
+    return write(deps, owned, set, { ...next, traceparent: requestOf(seen, because) || traceparent }, records);
   });
 }
 

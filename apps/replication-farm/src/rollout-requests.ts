@@ -3,22 +3,14 @@ import { faultOf, throwFault } from "@muster/faults";
 import { traceparentOf } from "@muster/tracing";
 import type { Readable } from "./adapters/messages.ts";
 import type { Stored } from "./adapters/records.ts";
-import {
-  buildSet,
-  checkReplicas,
-  checkSpec,
-  isSameSpec,
-  normaliseTemplate,
-  refuse,
-  refuseUnknownPool,
-  requireSet,
-  type RequestDeps,
-} from "./requests.ts";
+import { buildSet, refuseUnknownPool } from "./apply-set.ts";
 import { buildAudits, clientDetails } from "./domain/audit.ts";
+import { checkReplicas, checkSpec, isSameSpec, normaliseTemplate, refuse } from "./domain/check-spec.ts";
 import { decideMinimum } from "./domain/decide-minimum.ts";
 import { decideUndo } from "./domain/decide-undo.ts";
 import type { AuditEvent, ReplicaSet, ReplicaSetSpec } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
+import { requireSet, type RequestDeps } from "./request-deps.ts";
 
 export type CreateRolloutRequest = {
   readonly requestId: string;
@@ -143,7 +135,7 @@ function refuseUnavailable(field: string, { name, rollout, deletion, spec, trans
   if (transfer !== undefined) refuse(field, `${name} is leaving node ${transfer.oldNode}: wait until that has ended`);
 }
 
-export type ChangeRolloutRequest = {
+type ChangeRolloutRequest = {
   readonly requestId: string;
   readonly id: string;
   readonly change: string;

@@ -1,9 +1,7 @@
-import { backoffMs } from "@muster/backoff";
-import { runController, workQueue, type Lead, type Reconciled } from "@muster/controller";
-import { faultOf, isRetryable } from "@muster/faults";
+import { reconciler, runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
 import { NO_REFUSALS } from "./pass-machines.ts";
 import { newPodsOwned } from "./pass-pods.ts";
-import { passSet, type Passed } from "./pass.ts";
+import { retryAfter, RETRY, setPasses } from "./pass.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** The passes over all sets that a farm owns. */
@@ -24,15 +22,7 @@ export type SetPasses = {
 };
 
 /** A set that this farm makes passes over. */
-type OwnedSet = {
-  readonly owned: Owned;
-  readonly ended: PromiseWithResolvers<void>;
-  isReleased: boolean;
-  /** Failed passes in a row. */
-  failures: number;
-};
-
-const RETRY = { firstMs: 200, maxMs: 30_000 };
+type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<void> };
 
 /**
  * Makes passes over the sets: after each change of the view, after each write of its own, and at each resync. A failed pass is retried with a growing pause,
@@ -50,18 +40,20 @@ export function startPasses(
     sets.delete(set.owned.name);
     how();
   };
-  const reconcile = async (name: string): Promise<Reconciled> => {
+  const pass = reconciler(setPasses(deps, (name) => sets.get(name)?.owned));
+  const reconcile: Reconcile = async (name, signal) => {
     const set = sets.get(name);
     if (set === undefined) return {};
     try {
-      const passed = set.isReleased ? { kind: "lost" as const } : await tryPass(deps, set.owned);
-      if (passed.kind === "gone" || passed.kind === "lost") await end(set, set.ended.resolve);
-      else return nextOf(set, passed, deps.now());
+      const next = await pass(name, signal);
+      if (set.owned.end !== undefined) await end(set, set.ended.resolve);
+      return next;
     } catch (error) {
+      const retry = retryAfter(deps, set.owned, error);
+      if (retry !== undefined) return retry;
       await end(set, () => set.ended.reject(error));
       throw error;
     }
-    return {};
   };
   const running = runController({
     name: "replica-set",
@@ -82,17 +74,17 @@ export function startPasses(
     has: (name) => sets.has(name),
     own: (name, fence) => {
       if (stopping.signal.aborted || lead.signal.aborted) return Promise.resolve();
-      const isHeld = (): boolean => !set.isReleased && !stopping.signal.aborted && lead.isHeld();
+      const isHeld = (): boolean => owned.end === undefined && !stopping.signal.aborted && lead.isHeld();
       const owned = newOwned(deps, { name, fence, isHeld });
-      const set: OwnedSet = { owned, ended: Promise.withResolvers(), isReleased: false, failures: 0 };
-      sets.set(name, set);
+      const ended: OwnedSet["ended"] = Promise.withResolvers();
+      sets.set(name, { owned, ended });
       queue.add(name);
-      return set.ended.promise;
+      return ended.promise;
     },
     release: async (name) => {
       const set = sets.get(name);
       if (set === undefined) return;
-      set.isReleased = true;
+      set.owned.end = "released";
       queue.add(name);
       await set.ended.promise.catch(() => undefined);
     },
@@ -112,27 +104,9 @@ export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" |
     refusals: { ...NO_REFUSALS },
     unreadySince: new Map(),
     rolloutWait: undefined,
-    rolloutAtMs: Number.POSITIVE_INFINITY,
+    isRolloutFenced: false,
     doneUnder: undefined,
+    failures: 0,
+    end: undefined,
   };
-}
-
-function nextOf(set: OwnedSet, passed: Exclude<Passed, { kind: "gone" | "lost" }>, nowMs: number): Reconciled {
-  set.failures = passed.kind === "settled" && passed.failed ? set.failures + 1 : 0;
-  if (passed.kind === "again") return { requeueAfterMs: 0 };
-  if (passed.failed) return { requeueAfterMs: backoffMs(set.failures, RETRY) };
-  return Number.isFinite(passed.atMs) ? { requeueAfterMs: Math.max(0, passed.atMs - nowMs) } : {};
-}
-
-async function tryPass(deps: PassDeps, owned: Owned): Promise<Passed> {
-  try {
-    return await passSet(deps, owned);
-  } catch (error) {
-    const fault = faultOf(error);
-    if (fault === undefined) throw error;
-    // Another writer was faster: the next pass decides on its record.
-    if (fault.code === "conflict") return { kind: "again" };
-    deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
-    return { kind: "settled", atMs: Number.POSITIVE_INFINITY, failed: true };
-  }
 }

@@ -5,7 +5,7 @@ import { findNodes, readSelector } from "../src/domain/eligible-nodes.ts";
 import { machineOwnerOf } from "../src/domain/plan-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
 import type { MachineState, SetPolicy } from "../src/domain/set-snapshot.ts";
-import { passSet } from "../src/pass.ts";
+import { passOnce } from "./pass-once.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { SET, type MachinesModel } from "./machines-model.ts";
 
@@ -58,7 +58,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
     pass: async (fate) => {
       Object.assign(life, { calls: 0, fate });
       try {
-        return (await passSet(deps, owned)).kind === "again";
+        return (await passOnce(deps, owned)).kind === "again";
       } catch (error) {
         if (!(error instanceof Death) && faultOf(error) === undefined) throw error;
         return false;

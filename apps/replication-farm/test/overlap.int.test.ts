@@ -2,7 +2,9 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSetSpec } from "../src/domain/replica-set.ts";
-import { apply, enable, remove, type RequestDeps } from "../src/requests.ts";
+import { apply } from "../src/apply-set.ts";
+import type { RequestDeps } from "../src/request-deps.ts";
+import { enable, remove } from "../src/requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const SET_MADE_AT_MS = 1_000_000;

@@ -10,7 +10,7 @@ import { POLICY } from "./a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
 import { newOwned } from "../src/set-passes.ts";
-import { passSet, type Passed } from "../src/pass.ts";
+import { passOnce, type Passed } from "./pass-once.ts";
 import type { Owned, PassDeps } from "../src/pass-deps.ts";
 
 const wire = muster.watch.v1;
@@ -146,9 +146,13 @@ export async function passWorld(
       await until("the nodes are known", () => world.observedNodes() !== undefined);
     },
     pass: (name) => {
-      const owner = owned.get(name) ?? newOwned(deps, { name, fence: FENCE, isHeld: () => true });
+      // It has owned the rolling update of that name since its beginning.
+      const owner = owned.get(name) ?? {
+        ...newOwned(deps, { name, fence: FENCE, isHeld: () => true }),
+        isRolloutFenced: true,
+      };
       owned.set(name, owner);
-      return passSet(deps, owner);
+      return passOnce(deps, owner);
     },
     writes: async () => asked + (await storedIn(bus)),
     raised: (incidentKey) => raised.filter((each) => each === incidentKey).length,

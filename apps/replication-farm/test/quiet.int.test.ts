@@ -2,7 +2,8 @@ import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aPlacement, aRollout, aSet, aSpec, aTransfer, placedOn } from "./a-set.ts";
-import type { ReplicaSet, TroubleCode } from "../src/domain/replica-set.ts";
+import type { ReplicaSet } from "../src/domain/replica-set.ts";
+import type { TroubleCode } from "../src/domain/troubles.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 

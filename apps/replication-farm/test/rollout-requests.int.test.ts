@@ -4,16 +4,9 @@ import { describe, expect, it } from "vitest";
 import { makeHandlers } from "../src/adapters/handlers.ts";
 import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import {
-  apply,
-  enable,
-  holdTransfers,
-  remove,
-  requireSet,
-  scale,
-  transferNode,
-  type RequestDeps,
-} from "../src/requests.ts";
+import { apply } from "../src/apply-set.ts";
+import { requireSet, type RequestDeps } from "../src/request-deps.ts";
+import { enable, holdTransfers, remove, scale, transferNode } from "../src/requests.ts";
 import { changeRollout, createRollout, type CreateRolloutRequest } from "../src/rollout-requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 

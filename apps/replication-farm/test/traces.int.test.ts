@@ -32,6 +32,14 @@ afterEach(async () => {
 });
 
 const changes = () => collector.spans.filter(({ name }) => name === "change replica set");
+const passes = () => collector.spans.filter(({ name }) => name === "replica set pass");
+
+/** The attributes of the span of a pass with these steps. */
+const planned = (...steps: readonly string[]) => ({
+  "muster.replica_set": "web",
+  "muster.plan": { values: steps.map((stringValue) => ({ stringValue })) },
+  "muster.plan.steps": steps.length,
+});
 
 async function recordOf(world: PassWorld, name: string): Promise<ReplicaSet> {
   const found = await world.sets.get(name);
@@ -76,6 +84,13 @@ it("a change that was asked for is reported in the trace of its request, and a q
     { traceId: ASKED, attributes: { "muster.replica_set": "web", "muster.because": "too-few" } },
   ]);
   expect(new Set(collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([ASKED]));
+  expect(passes().map(({ attributes }) => attributes)).toEqual([
+    planned("change: too-few", "create: missing", "create: missing"),
+    planned("publish-audits: not-published"),
+  ]);
+  const [pass] = passes();
+  const steps = collector.spans.filter(({ parentSpanId }) => parentSpanId === pass?.spanId);
+  expect(steps.map(({ name }) => name).toSorted()).toEqual(["change replica set", "create pod", "create pod"]);
 });
 
 it("a change that no request caused begins a trace, to which belongs what follows from it", async () => {

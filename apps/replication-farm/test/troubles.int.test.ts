@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { AuditRecord, ReplicaSet } from "../src/domain/replica-set.ts";
 import { newOwned } from "../src/set-passes.ts";
-import { passSet } from "../src/pass.ts";
+import { passOnce } from "./pass-once.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const HOUR_MS = 3_600_000;
@@ -70,7 +70,7 @@ it("a roll that ends between the reading of a set and of it is not missed", asyn
     },
   };
   const owned = newOwned(world.deps, { name, fence: 1, isHeld: () => true });
-  await expect(passSet({ ...world.deps, rollouts: ending }, owned)).rejects.toThrow();
+  await expect(passOnce({ ...world.deps, rollouts: ending }, owned)).rejects.toThrow();
   expect(alerts.filter((each) => each.includes(`roll_set_missing_${name}`))).toEqual([]);
 });
 
@@ -84,10 +84,10 @@ it("a roll without its own set waits for the other one, which is unreadable, and
       key === "gone-1" ? Promise.resolve({ unreadable: "of a later version", revision: 1 }) : sets.get(key),
   };
   const owned = newOwned(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
-  expect(await passSet({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ kind: "settled" });
+  expect(await passOnce({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ kind: "settled" });
   const audits: AuditRecord[] = [];
   const auditLog = { publish: (records: readonly AuditRecord[]) => Promise.resolve(void audits.push(...records)) };
-  expect(await passSet({ ...world.deps, auditLog }, owned)).toMatchObject({ kind: "again" });
+  expect(await passOnce({ ...world.deps, auditLog }, owned)).toMatchObject({ kind: "again" });
   expect(await world.rollouts.get("gone-2")).toBeUndefined();
   expect(audits).toMatchObject([{ eventType: "ROLLING_UPDATE_COMPLETION", replicaSet: "gone-2" }]);
 });

@@ -21,7 +21,7 @@ export type Alerts = AsyncDisposable & {
   resolve(incidentKey: string): void;
 };
 
-export type AlertsOptions = {
+type AlertsOptions = {
   readonly bus: Bus;
   readonly logger: Pick<Logger, "warn" | "error">;
   readonly webhook: string | undefined;
@@ -45,21 +45,9 @@ export function openAlerts(options: AlertsOptions): Alerts {
   const stop = new AbortController();
   let sending: Promise<void> | undefined;
 
-  /** Retries with back-off until the alert is sent or the service stops; calls `givenUp` after the last attempt. */
-  const sendPatiently = async (send: () => Promise<boolean>, givenUp: (error: unknown) => void): Promise<void> => {
-    for (let attempt = 1; !stop.signal.aborted; attempt += 1) {
-      try {
-        if (await send()) return;
-        if (attempt >= MAX_ATTEMPTS) givenUp(undefined);
-      } catch (error) {
-        if (attempt >= MAX_ATTEMPTS) givenUp(error);
-      }
-      if (attempt >= MAX_ATTEMPTS) return;
-      await pause(backoffMs(attempt, RETRY), stop.signal);
-    }
-  };
   const announce = (message: muster.farm.v1.Alert.$Properties): Promise<void> =>
     sendPatiently(
+      stop.signal,
       () => publish(bus, message).then(() => true),
       (error) => {
         const { incidentKey } = message;
@@ -74,6 +62,7 @@ export function openAlerts(options: AlertsOptions): Alerts {
   const deliver = (url: string, alert: Alert): Promise<void> => {
     const body = JSON.stringify(alert);
     return sendPatiently(
+      stop.signal,
       () => post(url, body, stop.signal),
       () => {
         const { incidentKey } = alert;
@@ -113,6 +102,24 @@ export function openAlerts(options: AlertsOptions): Alerts {
       await sending;
     },
   };
+}
+
+/** Retries with back-off until the alert is sent or the signal is aborted; calls `givenUp` after the last attempt. */
+async function sendPatiently(
+  signal: AbortSignal,
+  send: () => Promise<boolean>,
+  givenUp: (error: unknown) => void,
+): Promise<void> {
+  for (let attempt = 1; !signal.aborted; attempt += 1) {
+    try {
+      if (await send()) return;
+      if (attempt >= MAX_ATTEMPTS) givenUp(undefined);
+    } catch (error) {
+      if (attempt >= MAX_ATTEMPTS) givenUp(error);
+    }
+    if (attempt >= MAX_ATTEMPTS) return;
+    await pause(backoffMs(attempt, RETRY), signal);
+  }
 }
 
 async function publish(bus: Bus, message: muster.farm.v1.Alert.$Properties): Promise<void> {

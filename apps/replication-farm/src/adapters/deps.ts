@@ -12,7 +12,7 @@ import type { ReplicaSet } from "../domain/replica-set.ts";
 import { makeFarm, type Farm } from "../farm.ts";
 import { urgencyOf } from "../pass-trouble.ts";
 import type { PassDeps } from "../pass-deps.ts";
-import type { RequestDeps } from "../requests.ts";
+import type { RequestDeps } from "../request-deps.ts";
 import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
 import { followForeignPods } from "./foreign-pods.ts";
@@ -55,19 +55,19 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const foreign = undo.use(followForeignPods(kube, namespace, podsFailed));
   const world = undo.use(await openWorld({ connection, sets, rollouts, foreign, ...freshness, now, onProblem }));
   const ledgerFailed = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
-  const scheduler = undo.use(await openScheduler(bus, resyncMs, ledgerFailed));
+  const ledger = { bus, calls: client(bus, ReservationService), refreshMs: resyncMs, onProblem: ledgerFailed };
+  const scheduler = undo.use(await openPoolScheduler(ledger));
   const metrics = undo.use(startMetrics(gaugesOf(world, () => farm.owned())));
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = { namespace, installation, keys: { labels, annotations, schedulingGates } };
   const pods = kubePods(calls, namespace, installation);
-  const [setRecords, rolloutRecords] = [makeRecords(sets), makeRecords(rollouts)];
   const auditLog = openAuditLog(bus);
   const pass: PassDeps = {
     now,
     newId: randomUUID,
-    sets: setRecords,
-    rollouts: rolloutRecords,
+    sets: makeRecords(sets),
+    rollouts: makeRecords(rollouts),
     world,
     auditLog,
     pods: podsOfSets(pods, policy),
@@ -83,23 +83,17 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const reportForeign = reportForeignObjects(logger, { what: "replica-set", own: installation });
   const farm = makeFarm({ pass, world, pods, scheduler, logger, resyncMs, sweepMs, reportForeign });
   let session: Session | undefined;
+  const run: Farm["run"] = (live) => {
+    session = live;
+    return farm.run(live);
+  };
   const opened = undo.move();
   return {
-    farm: {
-      ...farm,
-      run: (live) => {
-        session = live;
-        return farm.run(live);
-      },
-    },
+    farm: { ...farm, run },
     requests: {
-      now,
-      newId: randomUUID,
-      sets: setRecords,
-      rollouts: rolloutRecords,
+      ...pass,
       world,
       auditLog,
-      templateHash,
       transferMs: config.policy.transferMs,
       check: (set) => pods.check(buildPod(set, { node: "any", ordinal: set.nextOrdinal }, policy)),
       pools: scheduler.pools,
@@ -108,14 +102,6 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     staleness: world.staleness,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
-}
-
-function openScheduler(
-  bus: NatsBus,
-  refreshMs: number,
-  onProblem: (error: unknown, retryInMs: number) => void,
-): ReturnType<typeof openPoolScheduler> {
-  return openPoolScheduler({ bus, calls: client(bus, ReservationService), refreshMs, onProblem });
 }
 
 /** The owner of the set, as far as this farm sees while it has a session. */

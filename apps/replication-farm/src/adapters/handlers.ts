@@ -7,18 +7,10 @@ import { explainRollout } from "../domain/explain-rollout.ts";
 import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
 import { minimumOf, type Rollout } from "../domain/rollout.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
-import {
-  apply,
-  enable,
-  holdTransfers,
-  refuse,
-  remove,
-  requireSet,
-  scale,
-  transferNode,
-  type RequestDeps,
-  type StoredSet,
-} from "../requests.ts";
+import { apply } from "../apply-set.ts";
+import { refuse } from "../domain/check-spec.ts";
+import { requireSet, type RequestDeps, type StoredSet } from "../request-deps.ts";
+import { enable, holdTransfers, remove, scale, transferNode } from "../requests.ts";
 import { changeRollout, createRollout, requireRollout } from "../rollout-requests.ts";
 import { explainAnswer } from "./explain-answer.ts";
 import { toSpec, toWireAudit, toWireRollout, toWireSet, type Readable } from "./messages.ts";

@@ -4,8 +4,8 @@ import { enums, lowercaseNames, muster, type MessageOf, type PropertiesOf } from
 import { protoCodec, type Codec } from "@muster/store";
 import { readSelector } from "../domain/eligible-nodes.ts";
 import {
+  AUDIT_EVENTS,
   MIN_READY_SECONDS,
-  type AuditEvent,
   type AuditRecord,
   type Machine,
   type ReplicaSet,
@@ -13,10 +13,10 @@ import {
   type Transfer,
   type TransferHold,
   type Trouble,
-  type TroubleCode,
 } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 import type { MachineState } from "../domain/set-snapshot.ts";
+import { TROUBLES } from "../domain/troubles.ts";
 
 const wire = muster.farm.v1;
 
@@ -26,43 +26,6 @@ export type Readable<Stored> = { readonly record: Stored } | { readonly unreadab
 const SCHEMA_VERSION = 1;
 
 const STRATEGIES = lowercaseNames(enums.AllocationStrategy);
-
-/** All codes; the documents list each of them, too. */
-export const TROUBLES: Readonly<Record<TroubleCode, true>> = {
-  TOO_FEW_NODES: true,
-  NO_ELIGIBLE_NODES: true,
-  NOT_HEALTHY: true,
-  OVERLAP: true,
-  POD_REFUSED: true,
-  TRANSFER_FAILED: true,
-  ROLL_SET_MISSING: true,
-  ROLL_STUCK: true,
-  WAITING_FOR_MACHINE: true,
-  MACHINE_REFUSED: true,
-  MACHINES_GONE: true,
-  LEDGER_AWAY: true,
-};
-
-const EVENTS: Readonly<Record<AuditEvent, true>> = {
-  CREATED: true,
-  CHANGED: true,
-  SCALED: true,
-  ENABLED: true,
-  DISABLED: true,
-  TRANSFERS_HELD: true,
-  TRANSFERS_RELEASED: true,
-  DELETED: true,
-  REPLICATION_CONTROLLER_RETARGET: true,
-  NODE_TRANSFER_START: true,
-  NODE_TRANSFER_COMPLETION: true,
-  NODE_TRANSFER_ROLLBACK: true,
-  ROLLING_UPDATE_CREATION: true,
-  ROLLING_UPDATE_PAUSE: true,
-  ROLLING_UPDATE_RESUME: true,
-  ROLLING_UPDATE_UNDO: true,
-  ROLLING_UPDATE_REDO: true,
-  ROLLING_UPDATE_COMPLETION: true,
-};
 
 export const setCodec = readable(wire.ReplicaSetRecord, toWireSet, toSet);
 export const rolloutCodec = readable(wire.RollRecord, toWireRollout, toRollout);
@@ -214,7 +177,7 @@ function toDeletion({ keepPods, atMs }: muster.farm.v1.Deletion): ReplicaSet["de
 }
 
 function toTrouble({ code, message, sinceMs }: muster.farm.v1.Trouble): Trouble {
-  if (!isKeyOf(TROUBLES, code)) throw new Error(`"${code}" is a trouble that this version does not know`);
+  if (!isOneOf(TROUBLES, code)) throw new Error(`"${code}" is a trouble that this version does not know`);
   return { code, message, sinceMs };
 }
 
@@ -224,7 +187,7 @@ export function toWireAudit({ details, ...rest }: AuditRecord): muster.farm.v1.A
 
 export function toAudit(record: muster.farm.v1.AuditRecord): AuditRecord {
   const { id, eventType, eventDetails, timestampMs, replicaSet, traceparent } = record;
-  if (!isKeyOf(EVENTS, eventType)) throw new Error(`"${eventType}" is an event that this version does not know`);
+  if (!isOneOf(AUDIT_EVENTS, eventType)) throw new Error(`"${eventType}" is an event that this version does not know`);
   return { id, eventType, details: eventDetails, timestampMs, replicaSet, traceparent };
 }
 
@@ -271,8 +234,8 @@ function toRollout(message: muster.farm.v1.RollRecord): Rollout {
   };
 }
 
-function isKeyOf<Key extends string>(known: Readonly<Record<Key, unknown>>, text: string): text is Key {
-  return Object.hasOwn(known, text);
+function isOneOf<Word extends string>(known: readonly Word[], text: string): text is Word {
+  return known.some((word) => word === text);
 }
 
 /** The ledger's state of one number of a set. */

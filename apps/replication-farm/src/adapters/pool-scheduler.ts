@@ -29,7 +29,7 @@ export type PoolScheduler = AsyncDisposable & {
   onChange(listener: (set: string | undefined) => void): () => void;
 };
 
-export type PoolSchedulerDeps = {
+type PoolSchedulerDeps = {
   readonly bus: Pick<Bus, "listen">;
   readonly calls: ReservationCalls;
   readonly refreshMs: number;

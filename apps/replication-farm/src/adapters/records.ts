@@ -11,7 +11,7 @@ type Fenced = { readonly fence: number; readonly outbox: readonly AuditRecord[] 
 export type Stored<Record> = { readonly record: Record; readonly revision: number };
 
 /** A change of a record that was read, with its audit records. */
-export type RecordChange<Record> = {
+type RecordChange<Record> = {
   readonly key: string;
   readonly revision: number;
   readonly next: Record;

@@ -14,7 +14,7 @@ import type { Readable } from "./messages.ts";
 
 export type StoredSet = { readonly name: string; readonly read: Readable<ReplicaSet>; readonly revision: number };
 
-export type StoredRollout = { readonly id: string; readonly read: Readable<Rollout>; readonly revision: number };
+type StoredRollout = { readonly id: string; readonly read: Readable<Rollout>; readonly revision: number };
 
 /** A change of a set by its name, its pods, a rolling update by its id, pods of a pod id that belong to no set, or any node. */
 export type WorldChange =
@@ -54,7 +54,7 @@ export type World = AsyncDisposable & {
   staleness(): string | undefined;
 };
 
-export type WorldOptions = {
+type WorldOptions = {
   readonly connection: NatsBus["connection"];
   readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
   readonly rollouts: Bucket<Readable<Rollout>, Rollout>;
@@ -116,8 +116,8 @@ export async function openWorld(options: WorldOptions): Promise<World> {
     podState: (set, pod) => pods.get(`${OWNER_KIND}.${set}.${pod}`)?.value,
     occupied: (podId) =>
       new Map([...foreign.on(podId), ...livePods(podId).map(({ node, pod }) => [node, pod] as const)]),
-    takenFrom: ({ name, spec: { podId } }) => {
-      return new Set([
+    takenFrom: ({ name, spec: { podId } }) =>
+      new Set([
         ...records
           .setsOf(podId)
           .filter((other) => other.name !== name)
@@ -125,8 +125,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
         ...livePods(podId)
           .filter(({ owner }) => owner?.id !== name)
           .map(({ node }) => node),
-      ]);
-    },
+      ]),
     contestFor: (set) => findContest(set, records.setsOf(set.spec.podId), observedNodes() ?? []),
     onChange: (listener) => {
       const stops = [
@@ -141,15 +140,20 @@ export async function openWorld(options: WorldOptions): Promise<World> {
         for (const stop of stops) stop();
       };
     },
-    staleness: () => {
-      const ageMs = Math.max(sets.ageMs(), rollouts.ageMs(), nodes.ageMs(), pods.ageMs());
-      if (ageMs > STALE_MS) return `sets, rolling updates, nodes or pods were last current ${ageMs} ms ago`;
-      if (!foreign.isKnown()) return "the first list of pods at the API server is not complete";
-      const heardMs = Math.round(foreign.ageMs());
-      return heardMs > FOREIGN_STALE_MS ? `the API server last reported pods ${heardMs} ms ago` : undefined;
-    },
+    staleness: () => describeStaleness([sets, rollouts, nodes, pods], foreign),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
+}
+
+function describeStaleness(
+  views: readonly Pick<View<unknown>, "ageMs">[],
+  foreign: WorldOptions["foreign"],
+): string | undefined {
+  const ageMs = Math.max(...views.map((view) => view.ageMs()));
+  if (ageMs > STALE_MS) return `sets, rolling updates, nodes or pods were last current ${ageMs} ms ago`;
+  if (!foreign.isKnown()) return "the first list of pods at the API server is not complete";
+  const heardMs = Math.round(foreign.ageMs());
+  return heardMs > FOREIGN_STALE_MS ? `the API server last reported pods ${heardMs} ms ago` : undefined;
 }
 
 type RecordsIndex = Pick<

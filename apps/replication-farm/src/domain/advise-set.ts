@@ -1,9 +1,10 @@
 import { formatElapsed } from "@muster/faults";
-import type { ReplicaSet, TroubleCode } from "./replica-set.ts";
+import type { ReplicaSet } from "./replica-set.ts";
+import type { TroubleCode } from "./troubles.ts";
 import type { Rollout } from "./rollout.ts";
 
 /** A set and its places. */
-export type PlacedSet = { readonly set: ReplicaSet; readonly replicas: readonly unknown[] };
+type PlacedSet = { readonly set: ReplicaSet; readonly replicas: readonly unknown[] };
 
 /** What the user can do about a trouble; empty: wait. */
 export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: number): string {

@@ -4,7 +4,7 @@ import type { Audit } from "./set-plan.ts";
 /** Audit records that wait to be published. A record whose outbox is full cannot change until the stream has accepted them. */
 export const MAX_OUTBOX = 100;
 
-export type AuditContext = {
+type AuditContext = {
   readonly nowMs: number;
   /** Of the work that made the change; empty: none. */
   readonly traceparent: string;

@@ -2,7 +2,7 @@ import { throwFault } from "@muster/faults";
 import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 
 /** Keys by which all services recognise each other's pods; they come from the contracts. */
-export type PodKeys = {
+type PodKeys = {
   readonly labels: Readonly<
     Record<
       | "managedBy"

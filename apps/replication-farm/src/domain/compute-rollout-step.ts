@@ -8,7 +8,7 @@ export type RolloutCounts = {
   readonly minimum: number;
 };
 
-export type MovedReplicas = { readonly add: number; readonly remove: number };
+type MovedReplicas = { readonly add: number; readonly remove: number };
 
 /**
  * How many replicas the new set may get now, and how many the old set gives up for them, so that `minimum` can stay healthy whatever happens to the new ones,

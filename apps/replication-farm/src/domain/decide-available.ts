@@ -2,7 +2,7 @@ import type { ReplicaSetSpec } from "./replica-set.ts";
 import type { SetPod } from "./set-snapshot.ts";
 
 /** When the pod has been ready for `minReadySeconds`; undefined: it is not ready. */
-export function availableAtMs(
+function availableAtMs(
   pod: Pick<SetPod, "health" | "deleting" | "sinceMs"> | undefined,
   { minReadySeconds }: Pick<ReplicaSetSpec, "minReadySeconds">,
 ): number | undefined {

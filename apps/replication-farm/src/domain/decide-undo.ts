@@ -1,7 +1,7 @@
 import { decideMinimum } from "./decide-minimum.ts";
 import { minimumOf, type Rollout } from "./rollout.ts";
 
-export type UndoVerdict =
+type UndoVerdict =
   { readonly kind: "undone"; readonly next: Rollout } | { readonly kind: "refused"; readonly because: string };
 
 /** Swaps old and new, and gives each its initial number of replicas; a canary stays. */

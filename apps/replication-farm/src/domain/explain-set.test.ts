@@ -2,7 +2,8 @@ import { expect, it } from "vitest";
 import { aRollout, aSet, aSpec, aTransfer } from "../../test/a-set.ts";
 import type { NodeCode, NodeVerdict } from "./explain-nodes.ts";
 import { explainSet, phaseOfSet, type ReplicaSeen, type RolloutSeen, type SetSeen } from "./explain-set.ts";
-import type { ReplicaSet, Trouble, TroubleCode } from "./replica-set.ts";
+import type { ReplicaSet, Trouble } from "./replica-set.ts";
+import type { TroubleCode } from "./troubles.ts";
 import type { Rollout } from "./rollout.ts";
 
 const NOW_MS = 1_000_000;

@@ -2,7 +2,8 @@ import { formatElapsed } from "@muster/faults";
 import { because, type Reason } from "@muster/ledger-client/explanation";
 import { adviseNode, adviseReplica, adviseRollout, adviseTrouble } from "./advise-set.ts";
 import type { NodeVerdict } from "./explain-nodes.ts";
-import type { ReplicaSet, Transfer, TroubleCode } from "./replica-set.ts";
+import type { ReplicaSet, Transfer } from "./replica-set.ts";
+import type { TroubleCode } from "./troubles.ts";
 import { minimumOf, type Rollout } from "./rollout.ts";
 
 /** A place of a set, with the pod there as it was last seen. */

@@ -3,7 +3,7 @@ import { readSelector, type ObservedNode } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
 /** An older set, and why both sets would select the same nodes. */
-export type Overlap = {
+type Overlap = {
   readonly with: string;
   readonly because: "same-selector" | "selects-everything" | "same-nodes";
   /** With same-nodes: some of them. */

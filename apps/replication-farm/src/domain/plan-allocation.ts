@@ -15,7 +15,7 @@ export type AllocationStep =
   | { readonly kind: "wait"; readonly number: number; readonly because: "pods-there" | "failsafe" };
 
 /** The node of a pod of the set; empty until it is placed. */
-export type PodPlace = { readonly name: string; readonly node: string };
+type PodPlace = { readonly name: string; readonly node: string };
 
 /**
  * Makes the ledger match the record: a request for each machine, and a release of each reservation that is not in the record, once no pod of the set can be

@@ -14,7 +14,7 @@ export type OwnableSet = {
   readonly owner: string | undefined;
 };
 
-export type ClaimStep =
+type ClaimStep =
   | { readonly kind: "claim"; readonly set: string; readonly because: "free" }
   | { readonly kind: "release"; readonly set: string; readonly because: "not-selected" | "for-another-farm" };
 

@@ -9,7 +9,7 @@ export type Restarts = {
   readonly notBeforeMs: number;
 };
 
-export type PodStep =
+type PodStep =
   | {
       readonly kind: "create";
       readonly pod: string;
@@ -33,6 +33,9 @@ export type PodStep =
       readonly pod: string;
       readonly because: "disabled" | "node-unusable" | "node-taken" | "pause" | "deleting" | "nodes-unknown";
     };
+
+/** A step that changes something. */
+export type PodAction = Exclude<PodStep, { readonly kind: "wait" }>;
 
 /**
  * Makes the pods match the record: a pod for each place of a set that is not disabled, once its node accepts pods and has no other of this pod id; pods

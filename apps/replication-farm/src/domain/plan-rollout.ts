@@ -22,7 +22,7 @@ export type RolloutSnapshot = {
   readonly blind: boolean;
 };
 
-export type RolloutReason =
+type RolloutReason =
   | "sets-marked"
   | "next-step"
   | "has-its-replicas"

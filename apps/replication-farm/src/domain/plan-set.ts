@@ -7,7 +7,7 @@ import { desiredInRollout } from "./rollout.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
-import { isWorse } from "./worse-trouble.ts";
+import { isWorse } from "./troubles.ts";
 
 const MAX_NODES_NAMED = 3;
 /** Nodes that one write adds, removes or renews. */

@@ -7,7 +7,7 @@ import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { Nodes } from "./eligible-nodes.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
-import { isWorse } from "./worse-trouble.ts";
+import { isWorse } from "./troubles.ts";
 
 /** The reason of a transfer from an eligible node, which is tried once. Stored in records. */
 export const REQUESTED = "somebody asked for it";

@@ -1,3 +1,5 @@
+import type { TroubleCode } from "./troubles.ts";
+
 /** The node of one pod of a set. The pod is created from its placement, and a pod without one is deleted. */
 export type Placement = {
   readonly node: string;
@@ -39,20 +41,6 @@ export type Transfer = {
 
 /** An operator's order that no transfer begins. */
 export type TransferHold = { readonly by: string; readonly because: string; readonly atMs: number };
-
-export type TroubleCode =
-  | "TOO_FEW_NODES"
-  | "NO_ELIGIBLE_NODES"
-  | "NOT_HEALTHY"
-  | "OVERLAP"
-  | "POD_REFUSED"
-  | "TRANSFER_FAILED"
-  | "ROLL_SET_MISSING"
-  | "ROLL_STUCK"
-  | "WAITING_FOR_MACHINE"
-  | "MACHINE_REFUSED"
-  | "MACHINES_GONE"
-  | "LEDGER_AWAY";
 
 export type Trouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
 
@@ -131,25 +119,28 @@ export const NEW_SET = {
   sharesWith: [],
 } satisfies Partial<ReplicaSet>;
 
-export type AuditEvent =
-  | "CREATED"
-  | "CHANGED"
-  | "SCALED"
-  | "ENABLED"
-  | "DISABLED"
-  | "TRANSFERS_HELD"
-  | "TRANSFERS_RELEASED"
-  | "DELETED"
-  | "REPLICATION_CONTROLLER_RETARGET"
-  | "NODE_TRANSFER_START"
-  | "NODE_TRANSFER_COMPLETION"
-  | "NODE_TRANSFER_ROLLBACK"
-  | "ROLLING_UPDATE_CREATION"
-  | "ROLLING_UPDATE_PAUSE"
-  | "ROLLING_UPDATE_RESUME"
-  | "ROLLING_UPDATE_UNDO"
-  | "ROLLING_UPDATE_REDO"
-  | "ROLLING_UPDATE_COMPLETION";
+export const AUDIT_EVENTS = [
+  "CREATED",
+  "CHANGED",
+  "SCALED",
+  "ENABLED",
+  "DISABLED",
+  "TRANSFERS_HELD",
+  "TRANSFERS_RELEASED",
+  "DELETED",
+  "REPLICATION_CONTROLLER_RETARGET",
+  "NODE_TRANSFER_START",
+  "NODE_TRANSFER_COMPLETION",
+  "NODE_TRANSFER_ROLLBACK",
+  "ROLLING_UPDATE_CREATION",
+  "ROLLING_UPDATE_PAUSE",
+  "ROLLING_UPDATE_RESUME",
+  "ROLLING_UPDATE_UNDO",
+  "ROLLING_UPDATE_REDO",
+  "ROLLING_UPDATE_COMPLETION",
+] as const;
+
+export type AuditEvent = (typeof AUDIT_EVENTS)[number];
 
 /** The audit of a change, written together with the change. */
 export type AuditRecord = {

@@ -1,7 +1,7 @@
 import type { AuditRecord, Trouble } from "./replica-set.ts";
 
 /** CREATING: both sets are being marked. FINISHING: the new set has its replicas; the old one is deleted, or stays. */
-export type RolloutPhase = "CREATING" | "RUNNING" | "PAUSED" | "FINISHING";
+type RolloutPhase = "CREATING" | "RUNNING" | "PAUSED" | "FINISHING";
 
 /**
  * A rolling update. While it exists, the desired replicas of both sets are here and not in the sets, so that one write moves both, and no reader sees one

@@ -10,6 +10,7 @@ import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
  * - transfer-placed: `planProgress`; transfer-moot: `planMoot`, `planProgress` (`plan-transfer.ts`)
  * - transfer-done, the replica leaves the old node: `complete` (`plan-transfer.ts`), also when `transferNode` (`requests.ts`) began the transfer for a user
  * - transfer-failed, the replica leaves the new node: `rollBack` (`plan-transfer.ts`)
+ * - pod-name-taken, a place gets another ordinal: `planAnswers` (`plan-answers.ts`)
  * - machines-wanted, machines-surplus: `planMachines`; machines-granted: `recordGrants` (`plan-machines.ts`)
  */
 export type SetChangeReason =
@@ -26,6 +27,7 @@ export type SetChangeReason =
   | "machines-wanted"
   | "machines-granted"
   | "machines-surplus"
+  | "pod-name-taken"
   | "trouble-changed";
 
 /** The next record of a set, and its audits. */

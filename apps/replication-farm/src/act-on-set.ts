@@ -1,0 +1,88 @@
+import type { Stored } from "./adapters/records.ts";
+import type { SetPassPlan } from "./domain/plan-pass.ts";
+import type { ReplicaSet } from "./domain/replica-set.ts";
+import type { SetSnapshot } from "./domain/set-snapshot.ts";
+import { forcePods } from "./force-pods.ts";
+import type { SeenSet } from "./observe-set.ts";
+import type { Owned, PassDeps } from "./pass-deps.ts";
+import { passMachines } from "./pass-machines.ts";
+import { beginSteps, finishSteps } from "./pass-pods.ts";
+import { raiseTrouble } from "./pass-trouble.ts";
+import { commit, publish, write } from "./pass-writes.ts";
+
+/** `again`: something was written, and the next round decides on it. `atMs`: when time alone changes the plan. */
+export type Acted = "again" | "gone" | "lost" | { readonly atMs: number; readonly failed: boolean };
+
+type WorkPlan = Extract<SetPassPlan, { kind: "work" }>;
+
+/** Carries out the plan of a set. The steps of pods continue while the next change is made; a round that changes nothing waits for their end. */
+export async function actOnSet(
+  deps: PassDeps,
+  seen: SeenSet,
+  stored: Stored<ReplicaSet>,
+  plan: SetPassPlan,
+): Promise<Acted> {
+  const { owned, snapshot } = seen;
+  if (plan.kind === "take") return change(deps, owned, stored, stored.record);
+  const isPublished = await publish(deps, owned, stored.record);
+  const set = isPublished ? { ...stored, record: { ...stored.record, outbox: [] } } : stored;
+  if (plan.change === undefined) raiseTrouble(deps, set.record, set.record);
+  else deps.report.planned(owned.name, "change", plan.change.because);
+  if (plan.change === undefined && !isPublished)
+    return plan.kind === "hold" || snapshot === undefined ? SETTLED : settle(deps, seen, set, snapshot, plan);
+  const next = plan.change && { ...plan.change, next: { ...plan.change.next, outbox: set.record.outbox } };
+  const written = await (next === undefined ? write(deps, owned, set, set.record) : commit(deps, seen, set, next));
+  if (written === undefined) return "lost";
+  // Only after the write: an alert for a decision on an outdated record would never be resolved.
+  raiseTrouble(deps, set.record, written.record);
+  if (plan.kind === "work" && snapshot !== undefined)
+    beginSteps(deps, owned, { ...snapshot, set: written.record }, plan.pods);
+  return "again";
+}
+
+const SETTLED = { atMs: Infinity, failed: false };
+
+async function settle(
+  deps: PassDeps,
+  { owned, inFlight, atMs }: SeenSet,
+  set: Stored<ReplicaSet>,
+  snapshot: SetSnapshot,
+  plan: WorkPlan,
+): Promise<Acted> {
+  for (const wait of plan.waits) deps.report.planned(owned.name, "wait", wait);
+  beginSteps(deps, owned, snapshot, plan.pods);
+  const finished = await finishSteps(deps, owned);
+  if (finished.lost) return "lost";
+  // The plan does not include the steps that were started earlier, nor the answers.
+  if (inFlight.size > 0 || owned.answers.length > 0) return "again";
+  if (plan.isDone) owned.doneUnder = set.record.traceparent;
+  if (!finished.failed) await forcePods(deps, owned, snapshot);
+  const machines = await passMachines(deps, owned, set.record, plan.machines);
+  const failed = finished.failed || machines.failed;
+  if (!failed && plan.isOver) {
+    const removed = await removeRecord(deps, owned, set);
+    if (removed !== undefined) return removed;
+  }
+  return { atMs: Math.min(atMs, finished.atMs, machines.atMs, plan.atMs), failed };
+}
+
+async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Acted> {
+  const written = await write(deps, owned, set, next);
+  if (written === undefined) return "lost";
+  raiseTrouble(deps, set.record, written.record);
+  return "again";
+}
+
+/** The record of a deleted set is removed last, so that its pods can always be traced to it. Undefined: the API server still has pods of it. */
+async function removeRecord(
+  deps: PassDeps,
+  owned: Owned,
+  { record, revision }: Stored<ReplicaSet>,
+): Promise<"gone" | "lost" | undefined> {
+  if ((await deps.pods.list(record)).length > 0) return undefined;
+  if (!owned.isHeld()) return "lost";
+  await deps.sets.remove(owned.name, revision);
+  raiseTrouble(deps, record, { ...record, trouble: undefined });
+  deps.report.planned(owned.name, "remove-record", "deleted");
+  return "gone";
+}

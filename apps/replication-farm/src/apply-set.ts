@@ -1,0 +1,129 @@
+import { traceparentOf } from "@muster/tracing";
+import { buildAudits, clientDetails } from "./domain/audit.ts";
+import { checkChange, checkSpec, isSameSpec, refuse, refuseDeleted } from "./domain/check-spec.ts";
+import { findOverlap } from "./domain/find-overlap.ts";
+import { NEW_SET, type ReplicaSet, type ReplicaSetSpec } from "./domain/replica-set.ts";
+import type { Audit } from "./domain/set-plan.ts";
+import {
+  changeSet,
+  requireReadable,
+  type Named,
+  type RequestDeps,
+  type SetRequestChange,
+  type StoredSet,
+} from "./request-deps.ts";
+
+const MAX_POOLS_NAMED = 5;
+
+type ApplyRequest = {
+  readonly requestId: string;
+  readonly name: string;
+  readonly spec: ReplicaSetSpec;
+  readonly replace: boolean;
+  readonly dryRun: boolean;
+  /** Empty: anonymous. */
+  readonly by: string;
+};
+
+type Applied = { readonly set: StoredSet; readonly outcome: "CREATED" | "CHANGED" | "UNCHANGED" };
+
+/** Creates the set, or changes it to the spec. */
+export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<Applied> {
+  const { name, requestId, replace, dryRun, by } = request;
+  const spec = checkSpec(name, request.spec);
+  const found = await deps.sets.get(name);
+  if (found === undefined) return create(deps, request, spec);
+  const { record, revision } = requireReadable(name, found);
+  refuseDeleted(record);
+  if (isSameSpec(record.spec, spec)) return { set: { record, revision }, outcome: "UNCHANGED" };
+  const change = (set: ReplicaSet): SetRequestChange => ({
+    next: { ...set, spec: checkChange(set, spec, replace), generation: set.generation + 1 },
+    audits: [{ eventType: "CHANGED", details: { ...summary(spec), ...clientDetails(by) } }],
+  });
+  const { next } = change(record);
+  await checkWithCluster(deps, next, record);
+  if (dryRun) return { set: { record: next, revision }, outcome: "CHANGED" };
+  return { set: await changeSet(deps, { name, requestId }, change), outcome: "CHANGED" };
+}
+
+async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSetSpec): Promise<Applied> {
+  const record = buildSet(deps, request, spec);
+  await checkWithCluster(deps, record, undefined);
+  if (request.dryRun) return { set: { record, revision: 0 }, outcome: "CREATED" };
+  return { set: { record, revision: await deps.sets.create(request.name, record) }, outcome: "CREATED" };
+}
+
+/** A new set, with the audit of its creation. */
+export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec: ReplicaSetSpec): ReplicaSet {
+  const [nowMs, traceparent] = [deps.now(), traceparentOf()];
+  const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...clientDetails(by) } };
+  return {
+    ...NEW_SET,
+    name,
+    uid: deps.newId(),
+    spec,
+    outbox: buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }),
+    createdAtMs: creationTime(deps, spec, nowMs),
+    requestId,
+    traceparent,
+  };
+}
+
+/** Overlapping sets give way by age, and clocks of farms differ: a later set is always younger. */
+function creationTime({ world }: Pick<RequestDeps, "world">, { podId }: ReplicaSetSpec, nowMs: number): number {
+  return Math.max(nowMs, ...world.setsOf(podId).map(({ createdAtMs }) => createdAtMs + 1));
+}
+
+function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrategy, daemon }: ReplicaSetSpec) {
+  return {
+    pod_id: podId,
+    ...(pool === undefined ? { node_selector: nodeSelector } : { pool }),
+    ...(daemon ? { daemon } : { replicas_desired: replicasDesired }),
+    // The word in the documents.
+    allocation_strategy: allocationStrategy === "static" ? "Static" : "Dynamic",
+  };
+}
+
+/** The checks that need the cluster and other sets. */
+async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: ReplicaSet | undefined): Promise<void> {
+  if (before?.spec.template !== next.spec.template || before.spec.podId !== next.spec.podId) await deps.check(next);
+  if (before?.spec.pool !== next.spec.pool) await refuseUnknownPool(deps, next);
+  if (next.disabled) return;
+  const asks = (["podId", "nodeSelector", "pool", "daemon"] as const).some(
+    (each) => before?.spec[each] !== next.spec[each],
+  );
+  // A set that changes its nodes counts as the youngest, whatever its age. An overlap because nodes were relabelled is not its fault.
+  await refuseOverlap(deps, asks ? youngest(next) : next);
+}
+
+/** An unknown pool is probably a mistake in its name. */
+export async function refuseUnknownPool({ pools }: Pick<RequestDeps, "pools">, { spec: { pool } }: ReplicaSet) {
+  const known = pool === undefined ? undefined : await pools();
+  if (pool === undefined || known === undefined || known.includes(pool)) return;
+  const named = known.toSorted().slice(0, MAX_POOLS_NAMED).join(", ");
+  refuse(
+    "spec.pool",
+    `there is no pool "${pool}": the ledger has ${named}${known.length > MAX_POOLS_NAMED ? ", ..." : ""}`,
+  );
+}
+
+/** As a set that changes its nodes counts beside others. */
+export function youngest(set: ReplicaSet): ReplicaSet {
+  return { ...set, createdAtMs: Number.POSITIVE_INFINITY };
+}
+
+export async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise<void> {
+  const others = await deps.world.storedSetsOf(set.spec.podId);
+  const overlap = findOverlap(set, others, deps.world.observedNodes() ?? []);
+  if (overlap === undefined) return;
+  const { with: older, because, nodes } = overlap;
+  const why = {
+    "same-selector": "has the same node selector",
+    "selects-everything": "one of both selects every node",
+    "same-nodes": `selects some of the same nodes, such as ${nodes.join(", ")}`,
+  }[because];
+  refuse(
+    "spec.node_selector",
+    `replica set ${older}, which exists already, runs pod id ${set.spec.podId} too and ${why}: both would compete for nodes. Choose other nodes, another pod_id, or disable ${older}`,
+  );
+}

@@ -1,0 +1,94 @@
+import { describe, expect, it } from "vitest";
+import { aPlacement, aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { planPass, type PassSnapshot } from "./plan-pass.ts";
+import type { AuditRecord, ReplicaSet } from "./replica-set.ts";
+
+const AUDIT: AuditRecord = {
+  id: "a",
+  eventType: "SCALED",
+  details: "{}",
+  timestampMs: 0,
+  replicaSet: "web",
+  traceparent: "",
+};
+const SPEC = aSpec({ replicasDesired: 1 });
+
+function seenOf(record: ReplicaSet, rest: Partial<PassSnapshot> = {}): PassSnapshot {
+  return {
+    nowMs: 1_000_000,
+    fence: 1,
+    rollout: undefined,
+    record,
+    snapshot: aSnapshot(record, ["n1"]),
+    occupied: new Map(),
+    restarts: new Map(),
+    confirmed: new Set(),
+    answers: [],
+    inFlight: new Set(),
+    machinesNotBeforeMs: 0,
+    doneUnder: undefined,
+    ...rest,
+  };
+}
+
+const stepsOf = (seen: PassSnapshot): readonly string[] =>
+  planPass(seen, { ...POLICY, unhealthyMs: 1000 }).steps.map(({ kind, because }) => `${kind}: ${because}`);
+
+describe("a round of a pass", () => {
+  const whole = placedOn(["n1"]);
+  const [name, pod] = aPod(whole, aPlacement("", 1));
+  const unconfirmed = aSnapshot(whole, ["n1"], { pods: new Map([[name, pod]]) });
+  const noPods = aSnapshot(whole, ["n1"], { pods: new Map() });
+  const rollout = { record: aRollout({ id: "web" }), sets: undefined, isFenced: true, blind: false, wait: undefined };
+
+  it.each<[string, PassSnapshot, readonly string[]]>([
+    ["has no step for a set at rest", seenOf(whole), []],
+    ["takes a set of a former owner, and does nothing else", seenOf({ ...whole, fence: 0 }), ["take: new-owner"]],
+    [
+      "creates the pods of a change in the same round",
+      seenOf(aSet({ spec: SPEC })),
+      ["change: too-few", "create: missing"],
+    ],
+    [
+      "publishes audits first",
+      seenOf(aSet({ spec: SPEC, outbox: [AUDIT] })),
+      ["publish-audits: not-published", "change: too-few", "create: missing"],
+    ],
+    ["creates a missing pod", seenOf(whole, { snapshot: noPods }), ["create: missing"]],
+    ["does not create it while that is in flight", seenOf(whole, { snapshot: noPods, inFlight: new Set([name]) }), []],
+    ["confirms a pod", seenOf(whole, { snapshot: unconfirmed }), ["confirm: not-placed"]],
+    ["does not confirm it twice", seenOf(whole, { snapshot: unconfirmed, confirmed: new Set([pod.uid]) }), []],
+    [
+      "gives a place whose name is taken another ordinal",
+      seenOf(whole, { snapshot: noPods, answers: [{ kind: "name-taken", ordinal: 1 }] }),
+      ["change: pod-name-taken", "create: missing"],
+    ],
+    [
+      "only notes that the rolling update of the set is missing",
+      seenOf({ ...aSet({ spec: SPEC }), rollout: "gone" }, { snapshot: undefined }),
+      ["change: trouble-changed"],
+    ],
+    [
+      "removes the record of a deleted set once nothing is left of it",
+      seenOf(aSet({ deletion: { keepPods: false, atMs: 0 } })),
+      ["remove-record: deleted"],
+    ],
+    [
+      "takes the rolling update of its name before it changes the set",
+      seenOf(aSet({ spec: SPEC }), { rollout: { ...rollout, record: aRollout({ fence: 0 }) } }),
+      ["take-roll: new-owner"],
+    ],
+    [
+      "writes the sets of an update that another farm has run",
+      seenOf(whole, { rollout: { ...rollout, isFenced: false, sets: [{ set: whole, healthy: 1 }, undefined] } }),
+      ["fence-sets: new-owner"],
+    ],
+    [
+      "continues with the set while a set of the update cannot be read",
+      seenOf(whole, { rollout, snapshot: noPods }),
+      ["create: missing"],
+    ],
+  ])("%s", (_title, seen, steps) => {
+    expect(stepsOf(seen)).toEqual(steps);
+  });
+});

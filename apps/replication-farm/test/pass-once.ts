@@ -1,0 +1,26 @@
+import { reconciler, type Reconciled } from "@muster/controller";
+import { setPasses } from "../src/pass.ts";
+import type { Owned, PassDeps } from "../src/pass-deps.ts";
+
+/** What one round has done. */
+export type Passed =
+  { readonly kind: "again" | NonNullable<Owned["end"]> } | { readonly kind: "settled"; readonly failed: boolean };
+
+/** One round of a pass by the owner of a set. */
+export async function passOnce(deps: PassDeps, owned: Owned): Promise<Passed> {
+  const passes = setPasses(deps, () => owned);
+  const over = new AbortController();
+  const acts: (Reconciled | "again")[] = [];
+  const once: typeof passes = {
+    ...passes,
+    act: async (...round) => {
+      const acted = await passes.act(...round);
+      acts.push(acted);
+      over.abort();
+      return acted;
+    },
+  };
+  await reconciler(once)(owned.name, over.signal);
+  if (owned.end !== undefined) return { kind: owned.end };
+  return acts.includes("again") ? { kind: "again" } : { kind: "settled", failed: owned.failures > 0 };
+}
