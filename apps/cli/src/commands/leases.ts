@@ -1,7 +1,7 @@
 import { buildEndBytes, buildRenewalBytes, formatRfc3339, isSealed, nsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
-import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
+import type { Placed } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { arrangeLeases } from "../domain/arrange-leases.ts";
@@ -13,6 +13,7 @@ import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
 import { listSome } from "../domain/list-some.ts";
 import { plural } from "../domain/plural.ts";
+import type { ReadDocument } from "../domain/read-document.ts";
 import { isProven, verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
 import { buildLeaseList, LEASE } from "../kinds/lease.ts";

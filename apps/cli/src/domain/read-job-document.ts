@@ -1,5 +1,6 @@
-import { checkSchema, valueReader, type CheckedSchema, type Finding, type ValueReader } from "@muster/documents";
+import { checkSchema, valueReader, type CheckedSchema, type ValueReader } from "@muster/documents";
 import { checkDnsSubdomain } from "@muster/names";
+import type { ReadDocument } from "./read-document.ts";
 import { GENERATED_LENGTH } from "./read-session-document.ts";
 
 /** A manifest of a job, and its name: `prefix` gets random letters when it is submitted. */
@@ -8,21 +9,22 @@ export type JobDocument = {
   readonly manifest: Readonly<Record<string, unknown>>;
 };
 
-export type ReadJob =
-  { readonly ok: true; readonly document: JobDocument } | { readonly ok: false; readonly findings: readonly Finding[] };
-
 /**
  * Reads one document's plain data as a job, or reports every problem in it. Never throws. Without a schema, where another project publishes the
  * definition, only the frame is checked: the job controller knows the rest.
  */
-export function readJobDocument(value: unknown, apiVersion: string, schema: CheckedSchema | undefined): ReadJob {
+export function readJobDocument(
+  value: unknown,
+  apiVersion: string,
+  schema: CheckedSchema | undefined,
+): ReadDocument<JobDocument> {
   const reader = valueReader();
   checkSchema(reader, schema ?? frame(apiVersion), [], value);
   const manifest = isMapping(value) ? value : {};
   const { metadata } = manifest;
   const name = isMapping(metadata) ? readName(reader, metadata) : undefined;
   if (name === undefined || reader.findings.length > 0) return { ok: false, findings: reader.findings };
-  return { ok: true, document: { name, manifest } };
+  return { ok: true, value: { name, manifest } };
 }
 
 /** The manifest by which a document is submitted: as it is, with the name that was made for it. */

@@ -2,7 +2,8 @@ import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from 
 import { checkComponentTemplate, MAX_POD_NAME_LENGTH, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
 import { findNonJson } from "./find-non-json.ts";
-import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
+import { valueReader, type Path, type ValueReader } from "@muster/documents";
+import type { ReadDocument } from "./read-document.ts";
 import {
   API_VERSION,
   COMPONENT_KINDS,
@@ -15,10 +16,6 @@ import {
 
 /** Letters that are added to `generateName`. */
 export const GENERATED_LENGTH = 5;
-
-export type Read =
-  | { readonly ok: true; readonly document: SessionDocument }
-  | { readonly ok: false; readonly findings: readonly Finding[] };
 
 const PORT = { min: 1, max: 65_535 };
 const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 };
@@ -42,11 +39,14 @@ const COMPONENT_FIELDS = [
  * Reads one document's plain data as a session, or reports every problem in it. Never throws. `kinds` are the known kinds, for a document of
  * another one.
  */
-export function readSessionDocument(value: unknown, kinds: readonly string[] = ["Session"]): Read {
+export function readSessionDocument(
+  value: unknown,
+  kinds: readonly string[] = ["Session"],
+): ReadDocument<SessionDocument> {
   const reader = valueReader();
   const document = readDocument(reader, value, kinds);
   if (document === undefined || reader.findings.length > 0) return { ok: false, findings: reader.findings };
-  return { ok: true, document };
+  return { ok: true, value: document };
 }
 
 function readDocument(reader: ValueReader, value: unknown, kinds: readonly string[]): SessionDocument | undefined {

@@ -1,4 +1,4 @@
-import type { Schema } from "./build-session-schema.ts";
+import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
 /** The `kind` of the document of a set. Not ReplicaSet, which is a kind of Kubernetes. */
@@ -128,10 +128,6 @@ function spec(): Schema {
       },
     }),
   };
-}
-
-function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {
-  return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
 }
 
 function texts(description: string): Schema {

@@ -7,7 +7,7 @@ import { askExplanation } from "../adapters/ask-explanation.ts";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { explainedFromMessage } from "../adapters/explanation-messages.ts";
 import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
-import type { Schema } from "../domain/build-session-schema.ts";
+import type { Schema } from "../domain/json-schema.ts";
 import type { Explained } from "../domain/build-explanation.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
 import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
@@ -42,10 +42,10 @@ function buildJobKind(word: Word): Kind {
       const apiVersion = own ? `${API_GROUP}/v1` : "kubeflow.org/v1";
       const read = readJobDocument(value, apiVersion, own ? SCHEMA : undefined);
       if (!read.ok) return read;
-      const { name, manifest } = read.document;
+      const { name, manifest } = read.value;
       return {
         ok: true,
-        draft: {
+        value: {
           name,
           document: manifest,
           check: (link, exact) => check(link, exact, manifest),

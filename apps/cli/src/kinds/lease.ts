@@ -51,10 +51,7 @@ const EVENTS: EventLog<LeaseEvent> = {
 export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
   words: [LEASE_KIND],
   elsewhere: () => "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`",
-  read: (document) => {
-    const read = readLeaseDocument(document);
-    return read.ok ? { ok: true, value: read.document } : read;
-  },
+  read: readLeaseDocument,
 };
 
 /** Signed orders for a workload or machines, for a time, which the provision engines serve. */

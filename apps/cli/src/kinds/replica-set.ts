@@ -18,10 +18,7 @@ import type { DocumentRow, Resource } from "./resource.ts";
 export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
   words: [SET_KIND],
   elsewhere: () => "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`",
-  read: (document) => {
-    const read = readSetDocument(document);
-    return read.ok ? { ok: true, value: read.document } : read;
-  },
+  read: readSetDocument,
 };
 
 /** Pods kept on chosen nodes, which the replication farms own. A list has those whose records the farms cannot read, too. */

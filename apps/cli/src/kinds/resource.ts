@@ -1,6 +1,6 @@
-import type { ReadDocument } from "../adapters/parse-documents.ts";
+import type { ReadDocument } from "../domain/read-document.ts";
 import type { Cli, Connected } from "../cli.ts";
-import type { Schema } from "../domain/build-session-schema.ts";
+import type { Schema } from "../domain/json-schema.ts";
 import type { TableStyle } from "../domain/build-table.ts";
 import type { ExitCode } from "../domain/decide-exit.ts";
 import type { WaitVerdict, Goal } from "../domain/decide-wait.ts";

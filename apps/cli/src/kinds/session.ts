@@ -23,14 +23,14 @@ export const SESSION: Kind = {
   read: (value, known) => {
     const read = readSessionDocument(value, known);
     if (!read.ok) return read;
-    const { name, spec } = read.document;
+    const { name, spec } = read.value;
     const submit = async (link: Link, request: { requestId: string; name: string }): Promise<Work> => {
       const { bus, stop } = withoutNamespace(link);
       const message = { ...request, spec: specToMessage(spec) };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
       return sessionFromMessage((await client(bus, SessionService).submitSession(message, options)).session);
     };
-    return { ok: true, draft: { name, document: buildDocument(read.document), submit } };
+    return { ok: true, value: { name, document: buildDocument(read.value), submit } };
   },
   calls: sessionCalls,
   conditions: PHASES,
