@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { Resource } from "../kinds/resource.ts";
 import { askOf } from "./ask-of.ts";
 import { kindOfName, readWorkTarget } from "./find-work.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 
 /** `muster get KIND [NAME]` */
 export async function getItems(
@@ -58,13 +58,10 @@ export async function cancelWork(cli: CommandLine, target: string, output: Forma
   await using connected = await cli.connect();
   const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
   const work = await kind.calls(connected.link).cancel(name);
-  print(cli.io, output, {
-    table: () => [
-      work.finishedAtMs === undefined
-        ? `${kind.noun} ${name} is being cancelled; \`muster describe ${kind.noun} ${name}\` shows how far it is`
-        : `${kind.noun} ${name} was over already: nothing changed`,
-    ],
-    data: () => buildWorkRecord(work),
-  });
+  const how =
+    work.finishedAtMs === undefined
+      ? `is being cancelled; \`muster describe ${kind.noun} ${name}\` shows how far it is`
+      : "was over already: nothing changed";
+  printLine(cli.io, output, `${kind.noun} ${name} ${how}`, () => buildWorkRecord(work));
   return EXIT.ok;
 }

@@ -18,7 +18,7 @@ import { isProven, verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
 import { buildLeaseList, LEASE } from "../kinds/lease.ts";
 import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 import { openResult } from "./seal-order.ts";
 import { readFiles } from "./read-files.ts";
 
@@ -41,12 +41,8 @@ export async function renewLease(
   const lease = await inTraceOf(found, "muster lease renew", () =>
     askOfLeases(connected, (leases) => leases.renew(renewal)),
   );
-  print(cli.io, output, {
-    table: () => [
-      `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`,
-    ],
-    data: () => buildLeaseRecord(lease),
-  });
+  const line = `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`;
+  printLine(cli.io, output, line, () => buildLeaseRecord(lease));
   return EXIT.ok;
 }
 
@@ -72,14 +68,11 @@ export async function endLease(
     askOfLeases(connected, (leases) => leases.end(request)),
   );
   const { last, code } = wait
-    ? await followLease(cli, connected, asked, { goal: "ended", timeoutMs })
+    ? await followLease(cli, connected, asked, { goal: { kind: "delete" }, timeoutMs })
     : { last: asked, code: EXIT.ok };
   if (code !== EXIT.ok) return code;
-  const isOver = wait || isLeaseOver(last);
-  print(cli.io, output, {
-    table: () => [`${LEASE_NOUN}/${id} ${isOver ? "has ended" : "ends, and what it has is taken down"}`],
-    data: () => buildLeaseRecord(last),
-  });
+  const how = wait || isLeaseOver(last) ? "has ended" : "ends, and what it has is taken down";
+  printLine(cli.io, output, `${LEASE_NOUN}/${id} ${how}`, () => buildLeaseRecord(last));
   return EXIT.ok;
 }
 

@@ -7,7 +7,7 @@ import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { ScaledNode } from "../domain/scaled-node.ts";
 import { NODE } from "../kinds/node.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 
 /** `muster nodes [-p POOL]`: the nodes of the node scaler; with `all` also those that are terminated. */
 export async function listNodes(
@@ -48,7 +48,7 @@ export async function terminateNode(
     return EXIT.interrupted;
   }
   const node = await nodeCalls(connected.link).terminate(name, cli.caller());
-  print(cli.io, output, { table: () => [describeEnd(node)], data: () => buildRecord(node) });
+  printLine(cli.io, output, describeEnd(node), () => buildRecord(node));
   return EXIT.ok;
 }
 

@@ -10,7 +10,7 @@ import { phaseOfSet, SET_NOUN, type ReplicaSet } from "../domain/replica-set.ts"
 import { askOfSet } from "../kinds/farm-refusals.ts";
 import { setRecord, setTimedOut } from "../kinds/replica-set.ts";
 import { followWithLines } from "./follow.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 
 type Changed = { readonly name: string; readonly output: Format };
 
@@ -23,7 +23,7 @@ async function changeSet(
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const set = await askOfSet(connected, name, change);
-  print(cli.io, output, { table: () => [`${SET_NOUN}/${name} ${describe(set)}`], data: () => setRecord(set) });
+  printLine(cli.io, output, `${SET_NOUN}/${name} ${describe(set)}`, () => setRecord(set));
   return EXIT.ok;
 }
 

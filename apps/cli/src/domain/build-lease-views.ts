@@ -1,10 +1,10 @@
 import { formatElapsed } from "@muster/faults";
 import { formatDurationNs, formatRfc3339, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { buildLine, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { colourOf, paint, type Colour } from "./paint.ts";
+import { colourOf, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
 import type { Verdict } from "./verify-lease.ts";
 
@@ -117,10 +117,8 @@ export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableSty
 }
 
 /** One of them as a line of its own. */
-export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, { colours }: TableStyle): string {
-  return [formatRfc3339(toMillisecond(atNs)), paint(plain(event), colourOf(event), colours), plain(message)]
-    .filter((text) => text !== "")
-    .join("  ");
+export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, style: TableStyle): string {
+  return buildLine([formatRfc3339(toMillisecond(atNs)), { text: event, colour: colourOf(event) }, message], style);
 }
 
 export function buildVerdictTable(verdicts: readonly (Verdict & { readonly lease: string })[], style: TableStyle) {

@@ -12,6 +12,7 @@ import type { Explained } from "../domain/build-explanation.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
 import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
+import { isAborted } from "../is-aborted.ts";
 import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
 // Imported, so that it is in the bundle; editors read it at the root.
 // eslint-disable-next-line @nx/enforce-module-boundaries
@@ -95,12 +96,10 @@ async function submit(
 
 async function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string): Promise<Explained> {
   const jobs = client(bus, JobService);
-  const ask = <Reply>(question: (key: Key) => Promise<Reply>): Promise<Reply> =>
-    word === OWN ? askAny({ name, namespace }, question) : question({ kind: word, name, namespace });
   const { explanation } = await askExplanation(
     { service: "job-controller", area: JobService.area, stop },
-    (options) => ask((key) => jobs.explainJob({ key }, options)),
-    (options) => ask((key) => jobs.getJob({ key }, options)),
+    (options) => askOf(word, { name, namespace }, (key) => jobs.explainJob({ key }, options)),
+    (options) => askOf(word, { name, namespace }, (key) => jobs.getJob({ key }, options)),
   );
   return explainedFromMessage(explanation);
 }
@@ -112,7 +111,7 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
   };
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const ask = <Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> =>
-    word === OWN ? askAny({ name, namespace }, question) : question({ kind: word, name, namespace });
+    askOf(word, { name, namespace }, question);
   return {
     get: async (name) => jobFromMessage((await ask(name, (key) => jobs.getJob({ key }, options))).job),
     after: async (seen, signal) => {
@@ -167,11 +166,13 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
 
 type Key = { readonly kind: string; readonly name: string; readonly namespace: string };
 
+/** Asks about the job of the kind; with Muster's own word about that of any kind. */
+function askOf<Reply>(word: Word, job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
+  return word === OWN ? askAny(job, question) : question({ kind: word, ...job });
+}
+
 /** The job of this name, whatever its kind; where several kinds have one, Muster's own. */
-async function askAny<Reply>(
-  job: Pick<Key, "name" | "namespace">,
-  question: (key: Key) => Promise<Reply>,
-): Promise<Reply> {
+async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
   try {
     return await question({ kind: "", ...job });
   } catch (ambiguous) {
@@ -195,13 +196,10 @@ async function watch(
   const jobs = client(bus, JobService);
   const question = (afterRevision: string) => (key: Key) =>
     jobs.watchJob({ key, afterRevision, waitMs: LONG_POLL_MS }, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
-  const over = (): boolean => signal.aborted;
   let revision = "";
-  while (!over()) {
+  while (!isAborted(signal)) {
     try {
-      const { job } = await (word === OWN
-        ? askAny(meant, question(revision))
-        : question(revision)({ kind: word, ...meant }));
+      const { job } = await askOf(word, meant, question(revision));
       if (job?.revision === revision) continue;
       revision = job?.revision ?? "";
       changed();

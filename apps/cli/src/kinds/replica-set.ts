@@ -2,7 +2,7 @@ import { tooOldToExplain } from "../adapters/ask-explanation.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
 import { CommandError } from "../command-error.ts";
 import { followItem } from "../commands/follow.ts";
-import { print } from "../commands/output.ts";
+import { printLine } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildSetExplanation } from "../domain/build-set-explanation.ts";
 import { buildSetDescription, buildSetTable, describeCounts, withPhase } from "../domain/build-set-views.ts";
@@ -72,13 +72,12 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     );
     if (set === undefined) {
       const line = `the record of ${SET_NOUN}/${name}, which could not be read, is gone; its pods follow within minutes`;
-      print(cli.io, output, { table: () => [line], data: () => ({ kind: SET_NOUN, name, phase: UNREADABLE }) });
+      printLine(cli.io, output, line, () => ({ kind: SET_NOUN, name, phase: UNREADABLE }));
       return EXIT.ok;
     }
     const pods = set.deletion?.keepPods === true ? ", and its pods stay" : "";
     if (!wait) {
-      const line = `${SET_NOUN}/${name} is being deleted${pods}`;
-      print(cli.io, output, { table: () => [line], data: () => setRecord(set) });
+      printLine(cli.io, output, `${SET_NOUN}/${name} is being deleted${pods}`, () => setRecord(set));
       return EXIT.ok;
     }
     const { last, end } = await followItem(cli, connected, {
@@ -89,7 +88,7 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     });
     if (end === "interrupted") return EXIT.interrupted;
     if (end === "timeout") throw setTimedOut(last, "deletion", timeoutMs);
-    print(cli.io, output, { table: () => [`${SET_NOUN}/${name} deleted${pods}`], data: () => setRecord(last) });
+    printLine(cli.io, output, `${SET_NOUN}/${name} deleted${pods}`, () => setRecord(last));
     return EXIT.ok;
   },
   documents: SET_DOCUMENTS,
