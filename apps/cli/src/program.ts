@@ -1,8 +1,9 @@
 import { Command } from "commander";
 import type { CommonOptions } from "./cli.ts";
-import type { CommandLine } from "./kinds/resources.ts";
+import type { CommandLine, Resources } from "./kinds/resources.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
+import type { CommandRow } from "./program/command-row.ts";
 import { installCommands, refuseWords } from "./program/install-commands.ts";
 import { KEYS } from "./program/key-commands.ts";
 import { LEASES } from "./program/lease-commands.ts";
@@ -60,6 +61,11 @@ const KUBECTLS = [
 /** Commands that accept a namespace. */
 const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "__complete"]);
 
+/** Every command, in the order of the help. */
+export function commandRows(resources: Resources): readonly CommandRow[] {
+  return [...workCommands(resources), ...SETS, ROLLS, LEASES, KEYS, NODES, ...upkeepCommands(resources)];
+}
+
 export type Program = {
   /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
   parse(args: readonly string[]): Promise<ExitCode>;
@@ -91,9 +97,7 @@ export function buildProgram(
     writeErr: (text) => cli.io.err([text.trimEnd()]),
     outputError: (text, write) => write(shortenWords(text)),
   });
-  const { resources } = cli;
-  const rows = [...workCommands(resources), ...SETS, ROLLS, LEASES, KEYS, NODES, ...upkeepCommands(resources)];
-  installCommands(program, cli, rows, (code) => (exitCode = code));
+  installCommands(program, cli, commandRows(cli.resources), (code) => (exitCode = code));
   refuseWords(program, KUBECTLS);
   return {
     parse: async (args) => {

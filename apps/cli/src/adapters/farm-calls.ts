@@ -11,6 +11,7 @@ import {
   setFromMessage,
   setSpecToMessage,
 } from "./farm-messages.ts";
+import { pick } from "./message-fields.ts";
 
 export type Outcome = "created" | "changed" | "unchanged";
 
@@ -50,7 +51,7 @@ export function farmCalls({ bus, stop }: Link) {
     /** Sets whose records the farms cannot read. */
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
-        ({ name, because }) => ({ name, because }),
+        (each) => pick(each, "name", "because"),
       ),
     /** Undefined: the farm is too old to explain it. */
     explain: async (name: string) => explainedSetFromMessage(await farms.explainReplicaSet({ name }, options)),

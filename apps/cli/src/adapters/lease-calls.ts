@@ -3,17 +3,18 @@ import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import type { CleanupState } from "../domain/build-lease-checks.ts";
+import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
   cleanupFromMessage,
-  engineFromMessage,
   engineLoadFromMessage,
   leaseEventFromMessage,
   leaseFromMessage,
   scheduleFromMessage,
 } from "./lease-messages.ts";
+import { pick } from "./message-fields.ts";
 
 /** ORDERED, RESENT (it exists: its result is published again) or RETRIED (it had failed). */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
@@ -61,13 +62,13 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
     end: async (request: EndRequest) =>
       leaseFromMessage((await leases.endLease({ ...identified(), end: toWireEnd(request) }, options)).lease),
     /** With an empty id that of any engine. */
-    engine: async (engine: string) => engineFromMessage(await leases.getEngine({ engine }, options)),
+    engine: async (engine: string): Promise<EngineIdentity> =>
+      pick(await leases.getEngine({ engine }, options), "engine", "key"),
     load: async (engine: string) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
     /** Whether the engine searches for leftovers of leases and removes them. */
     cleanupState: async (engine: string): Promise<CleanupState> => {
       const reply = await leases.getCleanup({ engine }, options);
-      const { heldBecause, waitsFor } = reply;
-      return { heldBecause, waitsFor, schedule: scheduleFromMessage(reply) };
+      return { ...pick(reply, "heldBecause", "waitsFor"), schedule: scheduleFromMessage(reply) };
     },
     /** Searches for leftovers of leases. `confirm`: so many may be removed even if records seem to be lost. */
     cleanUp: async (engine: string, dryRun: boolean, confirm: number) => {
@@ -83,7 +84,7 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
       }),
     /** Leases whose records no engine that answers can read, the first hundred. */
     unreadable: async () =>
-      (await leases.listLeases({ limit: 1 }, options)).unreadable.map(({ id, because }) => ({ id, because })),
+      (await leases.listLeases({ limit: 1 }, options)).unreadable.map((each) => pick(each, "id", "because")),
     /** The newest events, the oldest of them first. */
     history: async (id: string, limit: number) => {
       let events: LeaseEvent[] = [];

@@ -3,7 +3,6 @@ import { textOf, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import type { Cleanup, CleanupSchedule } from "../domain/build-cleanup-view.ts";
 import type { EngineLoad } from "../domain/build-lease-checks.ts";
-import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "../domain/lease.ts";
 import { pick } from "./message-fields.ts";
 
@@ -71,10 +70,6 @@ export function scheduleFromMessage({
   nextLook,
 }: Pick<muster.provision.v1.GetCleanupReply, "mode" | "nextLook">): CleanupSchedule {
   return { mode, nextScanMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
-}
-
-export function engineFromMessage(message: muster.provision.v1.GetEngineReply): EngineIdentity {
-  return { engine: message.engine, key: message.key, nowNs: toNs(message.now) };
 }
 
 export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply): EngineLoad {

@@ -60,7 +60,7 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
     warnings: message.warnings.map((warning) => pick(warning, "code", "message")),
     createdAtMs: message.createdAtMs,
     finishedAtMs: unlessDefault(message.finishedAtMs),
-    ...pick(message, "cancelRequested", "traceparent", "waitingBecause", "waitingCode"),
+    ...pick(message, "cancelRequested", "traceparent", "waitingBecause"),
   };
 }
 

@@ -6,6 +6,7 @@ import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { explainedFromMessage } from "../adapters/explanation-messages.ts";
+import { pick } from "../adapters/message-fields.ts";
 import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { Explained } from "../domain/build-explanation.ts";
@@ -76,7 +77,7 @@ async function check(
   const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const { problems, warnings } = await client(bus, JobService).checkJob({ manifestJson }, options);
-  return { problems: problems.map(({ field, reason }) => ({ field, reason })), warnings };
+  return { problems: problems.map((each) => pick(each, "field", "reason")), warnings };
 }
 
 async function submit(

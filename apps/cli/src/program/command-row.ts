@@ -43,7 +43,7 @@ export type CommandRow = {
 /** A row whose `run` gets its arguments and options with their types. */
 export function command<
   const Args extends Arguments = readonly [],
-  Opts extends Options = Readonly<Record<never, never>>,
+  Opts extends Options = Readonly<Record<string, never>>,
 >(
   row: Omit<CommandRow, "arguments" | "options" | "run"> & {
     readonly arguments?: Args;
