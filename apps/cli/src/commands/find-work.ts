@@ -34,15 +34,18 @@ export function shortTarget(
   return kind === kinds[0].noun ? name : `${kind}/${name}`;
 }
 
-/** The answer to a question about the item that `text` names; `name` is what its service knows it by. A refusal comes with a hint. */
+/** The item that `text` names; `name` is what its service knows it by. */
+type Subject = {
+  readonly resource: Pick<Resource, "ask">;
+  readonly text: string | undefined;
+  readonly name: string | undefined;
+};
+
+/** The answer to a question about the subject. A refusal comes with a hint. */
 export function askAbout<Answer>(
   cli: CommandLine,
   connected: Connected,
-  {
-    resource,
-    text,
-    name,
-  }: { readonly resource: Pick<Resource, "ask">; readonly text: string | undefined; readonly name: string | undefined },
+  { resource, text, name }: Subject,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   const isBareName = text !== undefined && name !== undefined && !text.includes("/");

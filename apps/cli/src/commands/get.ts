@@ -1,5 +1,4 @@
 import type { CommandLine } from "../kinds/resources.ts";
-import { CommandError } from "../command-error.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { Resource } from "../kinds/resource.ts";
@@ -41,13 +40,16 @@ export async function describeItem(
   name: string,
   output: Format,
 ): Promise<ExitCode> {
-  const { describe, noun } = resource;
-  if (describe === undefined) throw new CommandError(EXIT.usage, `a ${noun} has no description`);
   await using connected = await cli.connect();
-  const described = await askOf(connected, resource, name, () => describe(connected, name));
+  const item = await askOf(
+    connected,
+    resource,
+    name,
+    () => resource.getWhole?.(connected, name) ?? resource.get(connected, name),
+  );
   print(cli.io, output, {
-    table: (style) => described.table({ nowMs: cli.now(), style }),
-    data: described.data,
+    table: (style) => resource.describe?.(item, { nowMs: cli.now(), style }) ?? [],
+    data: () => resource.record(item),
   });
   return EXIT.ok;
 }

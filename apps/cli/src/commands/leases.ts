@@ -162,18 +162,13 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
   });
 }
 
+type VerifyOptions = { readonly file: string; readonly engineKey: string | undefined; readonly output: Format };
+
 /**
  * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Ends with 0 only where every order is
  * proven.
  */
-export async function verifyLeases(
-  cli: Cli,
-  {
-    file,
-    engineKey,
-    output,
-  }: { readonly file: string; readonly engineKey: string | undefined; readonly output: Format },
-): Promise<ExitCode> {
+export async function verifyLeases(cli: Cli, { file, engineKey, output }: VerifyOptions): Promise<ExitCode> {
   const documents: readonly Placed<readonly SignedLease[]>[] = await readFiles(cli, [file], {
     read: readRecords,
     titleOf: () => undefined,

@@ -71,17 +71,13 @@ export async function showRollStatus(
   return await followRoll(cli, connected, await findRoll(connected, name), options);
 }
 
+type ChangeRoll = FollowOptions & { readonly change: RollChange; readonly minimum: number | undefined };
+
 /** `muster roll pause`, `resume`, `undo` and `redo`. */
 export async function changeRoll(
   cli: Cli,
   name: string,
-  {
-    change,
-    minimum,
-    follow,
-    timeoutMs,
-    output,
-  }: FollowOptions & { readonly change: RollChange; readonly minimum: number | undefined },
+  { change, minimum, follow, timeoutMs, output }: ChangeRoll,
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const { id } = await findRoll(connected, name);

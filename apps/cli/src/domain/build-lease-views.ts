@@ -8,11 +8,13 @@ import { colourOf, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
 import type { Verdict } from "./verify-lease.ts";
 
+export type LeaseListView = { readonly style: TableStyle; readonly isOfOneUser: boolean };
+
 /** The column of users is left out where all leases belong to one. */
 export function buildLeaseTable(
   leases: readonly Lease[],
   nowMs: number,
-  { style, isOfOneUser }: { readonly style: TableStyle; readonly isOfOneUser: boolean },
+  { style, isOfOneUser }: LeaseListView,
 ): string[] {
   const ofUser = <Text>(text: Text): Text[] => (isOfOneUser ? [] : [text]);
   const rows = leases.map((lease): Cell[] => [

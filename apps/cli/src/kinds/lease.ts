@@ -10,8 +10,8 @@ import {
   buildLeaseHistory,
   buildLeaseTable,
   describeState,
+  type LeaseListView,
 } from "../domain/build-lease-views.ts";
-import type { TableStyle } from "../domain/build-table.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { buildLeaseSchema, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
@@ -72,10 +72,7 @@ export const LEASE: Resource<Lease> = {
     return buildLeaseList(leases, nowMs, { style, isOfOneUser: false, isWhole: false });
   },
   record: buildLeaseRecord,
-  describe: async ({ link }, id) => {
-    const lease = await leaseCalls(link).get(id);
-    return { table: ({ nowMs }) => buildLeaseDescription(lease, nowMs), data: () => buildLeaseRecord(lease) };
-  },
+  describe: (lease, { nowMs }) => buildLeaseDescription(lease, nowMs),
   waiting: {
     conditions: LEASE_PHASES,
     decide: decideLeaseCondition,
@@ -106,15 +103,11 @@ export const LEASE: Resource<Lease> = {
 export function buildLeaseList(
   leases: readonly Lease[],
   nowMs: number,
-  {
-    style,
-    isOfOneUser,
-    isWhole,
-  }: { readonly style: TableStyle; readonly isOfOneUser: boolean; readonly isWhole: boolean },
+  { isWhole, ...view }: LeaseListView & { readonly isWhole: boolean },
 ): readonly string[] {
   const { shown, left } = arrangeLeases(leases, isWhole ? leases.length : MAX_SHOWN_OVER);
   const more = left === 0 ? [] : [`${left} more that are over: --all shows them`];
-  return [...buildLeaseTable(shown, nowMs, { style, isOfOneUser }), ...more];
+  return [...buildLeaseTable(shown, nowMs, view), ...more];
 }
 
 /** Rejects with CommandError for an id without a history: no such lease ever existed. */

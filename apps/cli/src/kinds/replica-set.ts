@@ -35,10 +35,7 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
   table: (sets, { nowMs, style }) =>
     buildSetTable(sets.filter(isReadable), sets.filter((set) => !isReadable(set)) as UnreadableSet[], nowMs, style),
   record: (set) => (isReadable(set) ? setRecord(set) : { kind: SET_NOUN, phase: UNREADABLE, ...set }),
-  describe: async ({ link }, name) => {
-    const set = await farmCalls(link).get(name);
-    return { table: ({ style }) => buildSetDescription(set, style), data: () => setRecord(set) };
-  },
+  describe: (set, { style }) => (isReadable(set) ? buildSetDescription(set, style) : [set.because]),
   waiting: {
     conditions: SET_CONDITIONS,
     decide: (set, goal) => (isReadable(set) ? decideSetWait(set, goal) : "open"),

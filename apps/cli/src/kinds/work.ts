@@ -32,10 +32,8 @@ export function workResource(kind: Kind, first: Kind): Resource<Work> {
     nameOf: ({ name }) => name,
     table: (works, { nowMs, style }) => buildWorkTable(works, nowMs, style),
     record: buildWorkRecord,
-    describe: async ({ link }, name) => {
-      const work = await recallWork(kind.calls(link), name);
-      return { table: ({ nowMs, style }) => buildDescription(work, nowMs, style), data: () => buildWorkRecord(work) };
-    },
+    describe: (work, { nowMs, style }) => buildDescription(work, nowMs, style),
+    getWhole: ({ link }, name) => recallWork(kind.calls(link), name),
     waiting: {
       conditions: kind.conditions,
       decide: decideWait,
