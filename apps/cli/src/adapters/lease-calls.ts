@@ -1,7 +1,7 @@
 import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
-import { enums, LeaseService } from "@muster/proto";
+import { enums, LeaseService, type muster } from "@muster/proto";
 import type { CleanupState } from "../domain/build-lease-checks.ts";
 import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
@@ -40,6 +40,7 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
   const leases = client(bus, LeaseService);
   const options = { timeoutMs, signal: stop };
   const identified = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
+  const leaseOf = async (reply: Promise<muster.provision.v1.GetLeaseReply>) => leaseFromMessage((await reply).lease);
   return {
     order: async (order: Order): Promise<Ordered> => {
       const reply = await leases.orderLease({ ...identified(), order: toWireOrder(order) }, options);
@@ -57,10 +58,9 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
       const { refusedBecause } = reply;
       return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome), refusedBecause };
     },
-    renew: async (renewal: Renewal) =>
-      leaseFromMessage((await leases.renewLease({ ...identified(), renewal: toWireRenewal(renewal) }, options)).lease),
-    end: async (request: EndRequest) =>
-      leaseFromMessage((await leases.endLease({ ...identified(), end: toWireEnd(request) }, options)).lease),
+    renew: (renewal: Renewal) =>
+      leaseOf(leases.renewLease({ ...identified(), renewal: toWireRenewal(renewal) }, options)),
+    end: (request: EndRequest) => leaseOf(leases.endLease({ ...identified(), end: toWireEnd(request) }, options)),
     /** With an empty id that of any engine. */
     engine: async (engine: string): Promise<EngineIdentity> =>
       pick(await leases.getEngine({ engine }, options), "engine", "key"),
@@ -75,7 +75,7 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
       const request = { ...identified(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
     },
-    get: async (id: string) => leaseFromMessage((await leases.getLease({ id }, options)).lease),
+    get: (id: string) => leaseOf(leases.getLease({ id }, options)),
     list: ({ user = "", type = "", phase }: LeaseFilter) =>
       readPages(async (page) => {
         const query = { continue: page, user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
