@@ -24,9 +24,9 @@ export const MAX_FILE_BYTES = 1024 * 1024;
 /** Documents of one file. */
 export const MAX_DOCUMENTS = 100;
 /** Aliases multiply what a document says; more of them than this is an attack or a mistake. */
-export const MAX_ALIASES = 1000;
+const MAX_ALIASES = 1000;
 /** Levels of mappings and lists in one document. */
-export const MAX_DEPTH = 100;
+const MAX_DEPTH = 100;
 /** Syntax errors of one document: the first ones cause the rest. */
 const MAX_SYNTAX_ERRORS = 3;
 

@@ -12,7 +12,7 @@ export const LEASE_TYPES = Object.keys(LEASE_DATA) as readonly LeaseType[];
 
 export const ENGINE_DEFAULT = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
-export const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
+const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
 const LEASE_ID = new RegExp(LEASE_ID_PATTERN);
 /** Whether it may be called so. */
 export function isLeaseId(text: string): boolean {

@@ -2,7 +2,7 @@ import { checkSchema, describeUnknownField, valueReader, type Path, type ValueRe
 import { faultOf } from "@muster/faults";
 import { splitId } from "@muster/leases";
 import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
-import { findNonJson } from "./find-non-json.ts";
+import { readJson } from "./find-non-json.ts";
 import { readLeaseDuration } from "./lease-duration.ts";
 import { fieldsOf, type ReadDocument } from "./read-document.ts";
 import { ENGINE_DEFAULT, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
@@ -48,12 +48,8 @@ function readDuration(reader: ValueReader, text: string): bigint | undefined {
 /** As JSON. */
 function readData(reader: ValueReader, type: LeaseType, data: unknown): string | undefined {
   const path = ["spec", "data"];
-  const odd = findNonJson(data, path);
-  if (odd !== undefined) {
-    reader.report(odd, "cannot be handed on as JSON; write it as a string");
-    return undefined;
-  }
-  const json = JSON.stringify(data);
+  const json = readJson(reader, path, data);
+  if (json === undefined) return undefined;
   const read = readLeaseData(type, json);
   if (read.ok) return json;
   for (const { path: at, reason, known } of read.problems)

@@ -1,7 +1,7 @@
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { checkComponentTemplate, MAX_POD_NAME_LENGTH, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
-import { findNonJson } from "./find-non-json.ts";
+import { findNonJson, readJson } from "./find-non-json.ts";
 import { valueReader, type Path, type ValueReader } from "@muster/documents";
 import type { ReadDocument } from "./read-document.ts";
 import {
@@ -110,13 +110,8 @@ function readSpec(reader: ValueReader, value: unknown, name: SessionName | undef
 
 function readScenario(reader: ValueReader, value: unknown): string | undefined {
   const path = ["spec", "scenario"];
-  const odd = findNonJson(value, path);
-  if (odd !== undefined) {
-    reader.report(odd, "cannot be handed on as JSON; write it as a string");
-    return undefined;
-  }
-  const json = JSON.stringify(value);
-  const bytes = byteLength(json);
+  const json = readJson(reader, path, value);
+  const bytes = json === undefined ? 0 : byteLength(json);
   if (bytes > SESSION_LIMITS.scenarioBytes)
     reader.report(path, `has ${bytes} bytes as JSON; ${SESSION_LIMITS.scenarioBytes} at most`);
   return json;

@@ -10,7 +10,7 @@ export type Strategy = (typeof STRATEGIES)[number];
 export const MAX_SET_REPLICAS = 1000;
 /** A pod's name adds a hyphen and a number. */
 export const MAX_SET_NAME = 50;
-export const MAX_SET_LABELS = 64;
+const MAX_SET_LABELS = 64;
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** The desired state of a set. */

@@ -28,7 +28,7 @@ import { askOfLeases, checkLeaseId } from "./lease-refusals.ts";
 import type { DocumentRow, EventLog, Resource } from "./resource.ts";
 
 const EVENTS_POLL_MS = 1000;
-export const DEFAULT_EVENTS = 100;
+const DEFAULT_EVENTS = 100;
 
 const EVENTS: EventLog<LeaseEvent> = {
   pollMs: EVENTS_POLL_MS,

@@ -12,8 +12,8 @@ import { LEASE_TYPES } from "../domain/lease-document.ts";
 import { LEASE } from "../kinds/lease.ts";
 import { nameOfKind } from "../kinds/resources.ts";
 import { argument, choice, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
-import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT } from "./shared-options.ts";
-import { timeoutOption, wholeNumber } from "./shared-options.ts";
+import { wholeNumber } from "./parse-values.ts";
+import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
 
 const ID = argument("<lease>", "id of the lease, also as lease/ID");
 const TIMEOUT = timeoutOption("end with 1 when that takes longer, such as 5m");

@@ -6,8 +6,9 @@ import { REPLICA_SET } from "../kinds/replica-set.ts";
 import { findResource, nameOfKind, splitTarget } from "../kinds/resources.ts";
 import { ROLL } from "../kinds/roll.ts";
 import { argument, command, excluding, option, required, withDefault, type CommandRow } from "./command-row.ts";
+import { durationArgument } from "./parse-values.ts";
 import { replicaCount } from "./set-commands.ts";
-import { durationArgument, OUTPUT, timeoutOption } from "./shared-options.ts";
+import { OUTPUT, timeoutOption } from "./shared-options.ts";
 
 const ROLL_ARGUMENT = argument("<roll>", "name of the rolling update, or of one of its sets");
 

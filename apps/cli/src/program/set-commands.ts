@@ -6,8 +6,8 @@ import { MAX_SET_REPLICAS } from "../domain/set-document.ts";
 import { REPLICA_SET } from "../kinds/replica-set.ts";
 import { findResource, namedResource, nameOfKind } from "../kinds/resources.ts";
 import { argument, choice, command, excluding, option, required, withDefault, type CommandRow } from "./command-row.ts";
-import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT } from "./shared-options.ts";
-import { timeoutOption, wholeNumber } from "./shared-options.ts";
+import { wholeNumber } from "./parse-values.ts";
+import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
 
 /** The name of a set, also in the forms of kubectl. */
 const SET = argument("<set>", "name of the replica set, also as rs/NAME");

@@ -1,9 +1,8 @@
-import { parseDuration } from "@muster/faults";
-import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
 import { FORMATS } from "../commands/output.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { argument, choice, option, withDefault, type OptionRow } from "./command-row.ts";
+import { durationArgument, wholeNumber } from "./parse-values.ts";
 
 export const OUTPUT = withDefault(choice("-o, --output <format>", "form of the output", FORMATS), "table");
 
@@ -40,19 +39,3 @@ export function timeoutOption(description: string): OptionRow<number | undefined
 
 /** How many of a list. */
 export const LIMIT = withDefault(option("--limit <n>", "the newest of them", wholeNumber(1, 500)), 100);
-
-/** Milliseconds, above zero. */
-export function durationArgument(text: string): number {
-  const ms = parseDuration(text);
-  if (ms === undefined || ms === 0) throw new InvalidArgumentError("A duration with its unit is needed, such as 10m.");
-  return ms;
-}
-
-/** Parses a whole number in this range. */
-export function wholeNumber(min: number, max = Infinity): (text: string) => number {
-  return (text) => {
-    const number = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
-    if (number >= min && number <= max) return number;
-    throw new InvalidArgumentError(`A whole number from ${min} ${max === Infinity ? "on" : `to ${max}`} is needed.`);
-  };
-}
