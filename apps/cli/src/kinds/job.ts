@@ -5,7 +5,6 @@ import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
-import { explainedFromMessage } from "../adapters/explanation-messages.ts";
 import { pick } from "../adapters/message-fields.ts";
 import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
@@ -95,14 +94,13 @@ async function submit(
   };
 }
 
-async function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string): Promise<Explained> {
+function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string): Promise<Explained> {
   const jobs = client(bus, JobService);
-  const { explanation } = await askExplanation(
+  return askExplanation(
     { service: "job-controller", area: JobService.area, stop },
     (options) => askOf(word, { name, namespace }, (key) => jobs.explainJob({ key }, options)),
     (options) => askOf(word, { name, namespace }, (key) => jobs.getJob({ key }, options)),
   );
-  return explainedFromMessage(explanation);
 }
 
 function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {

@@ -3,7 +3,6 @@ import { unlessMissing } from "@muster/faults";
 import { muster, SessionService, subjects } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { askExplanation } from "../adapters/ask-explanation.ts";
-import { explainedFromMessage } from "../adapters/explanation-messages.ts";
 import { sessionFromMessage, specToMessage } from "../adapters/messages.ts";
 import { buildSessionSchema } from "../domain/build-session-schema.ts";
 import { readSessionDocument } from "../domain/read-session-document.ts";
@@ -41,14 +40,13 @@ export const SESSION: Kind = {
     await unlessMissing(client(bus, SessionService).deleteSession(request, options));
   },
   goneBy: (name) => `\`muster delete session/${name}\` deletes it before its spec.ttl is over`,
-  explain: async ({ bus, stop }, name) => {
+  explain: ({ bus, stop }, name) => {
     const sessions = client(bus, SessionService);
-    const { explanation } = await askExplanation(
+    return askExplanation(
       { service: "session-controller", area: SessionService.area, stop },
       (options) => sessions.explainSession({ name }, options),
       (options) => sessions.getSession({ name }, options),
     );
-    return explainedFromMessage(explanation);
   },
 };
 
