@@ -77,9 +77,7 @@ export async function kindOfName(cli: CommandLine, { link }: Connected, name: st
   throw new CommandError(
     EXIT.usage,
     `several have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
-    {
-      hint: "name one with its kind",
-    },
+    { hint: "name one with its kind" },
   );
 }
 

@@ -189,9 +189,7 @@ export async function verifyLeases(cli: Cli, { file, engineKey, output }: Verify
   throw new CommandError(
     EXIT.failed,
     `nothing is proven of ${plural(unproven.length, "lease")} of ${verified.length}`,
-    {
-      hint: "the data that are signed are gone: add those that you have kept",
-    },
+    { hint: "the data that are signed are gone: add those that you have kept" },
   );
 }
 

@@ -70,8 +70,6 @@ export async function ownLease(connected: Connected, id: string, signer: Signer)
   throw new CommandError(
     EXIT.refused,
     `lease ${id} is of user ${lease.order.user}, and the key is of ${signer.userId}`,
-    {
-      hint: "--key-file FILE takes another key; `muster lease get --mine` shows the leases of this one",
-    },
+    { hint: "--key-file FILE takes another key; `muster lease get --mine` shows the leases of this one" },
   );
 }
