@@ -9,7 +9,7 @@ import { plain } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
+import { GENERATED_LENGTH } from "../domain/read-name.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";

@@ -5,7 +5,7 @@ import {
   SESSION_DEFAULTS,
   SESSION_LIMITS,
 } from "@muster/session-limits";
-import { GENERATED_LENGTH } from "./read-session-document.ts";
+import { GENERATED_LENGTH } from "./read-name.ts";
 import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 

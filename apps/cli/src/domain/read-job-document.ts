@@ -1,11 +1,11 @@
-import { checkSchema, valueReader, type CheckedSchema, type ValueReader } from "@muster/documents";
+import { checkSchema, valueReader, type CheckedSchema } from "@muster/documents";
 import { checkDnsSubdomain } from "@muster/names";
 import type { ReadDocument } from "./read-document.ts";
-import { GENERATED_LENGTH } from "./read-session-document.ts";
+import { readName, type DocumentName } from "./read-name.ts";
 
-/** A manifest of a job, and its name: `prefix` gets random letters when it is submitted. */
+/** A manifest of a job, and its name. */
 export type JobDocument = {
-  readonly name: { readonly exact: string } | { readonly prefix: string };
+  readonly name: DocumentName;
   readonly manifest: Readonly<Record<string, unknown>>;
 };
 
@@ -22,7 +22,9 @@ export function readJobDocument(
   checkSchema(reader, schema ?? frame(apiVersion), [], value);
   const manifest = isMapping(value) ? value : {};
   const { metadata } = manifest;
-  const name = isMapping(metadata) ? readName(reader, metadata) : undefined;
+  const name = isMapping(metadata)
+    ? readName(reader, { ...metadata, name: metadata["name"] ?? undefined }, checkDnsSubdomain)
+    : undefined;
   if (name === undefined || reader.findings.length > 0) return { ok: false, findings: reader.findings };
   return { ok: true, value: { name, manifest } };
 }
@@ -50,24 +52,6 @@ function frame(apiVersion: string): CheckedSchema {
     required: ["apiVersion", "kind", "metadata", "spec"],
     properties: { apiVersion: { const: apiVersion }, metadata: any, spec: any },
   };
-}
-
-function readName(reader: ValueReader, metadata: Readonly<Record<string, unknown>>): JobDocument["name"] | undefined {
-  const path = ["metadata"];
-  const { name, generateName } = metadata;
-  const given = name ?? generateName;
-  if (given === undefined) {
-    reader.report(path, "lacks name (or generateName, to which random letters are added)");
-    return undefined;
-  }
-  const field = name === undefined ? "generateName" : "name";
-  const text = reader.text([...path, field], given);
-  if (text === undefined) return undefined;
-  // Whatever letters follow, the whole is a name when it is one with these.
-  const sample = field === "name" ? text : text + "x".repeat(GENERATED_LENGTH);
-  const fault = checkDnsSubdomain(field, sample);
-  if (fault?.code === "invalid_request") reader.report([...path, field], fault.reason);
-  return field === "name" ? { exact: text } : { prefix: text };
 }
 
 function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -3,6 +3,7 @@ import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import type { Explained } from "../domain/build-explanation.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
+import type { DocumentName } from "../domain/read-name.ts";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
 /** All that the commands need to know of one kind of work. Everything that differs between kinds is in its file. */
@@ -41,8 +42,7 @@ export type Link = {
 
 /** What a document asks for: complete and right as far as can be known without the services. */
 export type Draft = {
-  /** `exact` is the name; `prefix` gets random letters when it is submitted. */
-  readonly name: { readonly exact: string } | { readonly prefix: string };
+  readonly name: DocumentName;
   /** The document again, with everything that was left out or repeated written in full. */
   readonly document: Readonly<Record<string, unknown>>;
   /** The check of its service, where that knows more than the file shows; creates nothing. Rejects with FaultError when the service does not answer. */
