@@ -5,7 +5,11 @@ export class CommandError extends Error {
   readonly exitCode: ExitCode;
   readonly hint: string | undefined;
 
-  constructor(exitCode: ExitCode, message: string, options: { readonly hint?: string; readonly cause?: unknown } = {}) {
+  constructor(
+    exitCode: ExitCode,
+    message: string,
+    options: { readonly hint?: string | undefined; readonly cause?: unknown } = {},
+  ) {
     super(message, { cause: options.cause });
     this.name = "CommandError";
     this.exitCode = exitCode;

@@ -1,15 +1,17 @@
 import { Command } from "commander";
 import type { CommonOptions } from "./cli.ts";
-import type { CommandLine } from "./kinds/resources.ts";
+import type { CommandLine, Resources } from "./kinds/resources.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
-import { addKeyCommands } from "./program/add-key-commands.ts";
-import { addLeaseCommands } from "./program/add-lease-commands.ts";
-import { addNodeCommands } from "./program/add-node-commands.ts";
-import { addRollCommands, refuseWord } from "./program/add-roll-commands.ts";
-import { addSetCommands } from "./program/add-set-commands.ts";
-import { addUpkeepCommands } from "./program/add-upkeep-commands.ts";
-import { addWorkCommands } from "./program/add-work-commands.ts";
+import type { CommandRow } from "./program/command-row.ts";
+import { installCommands, refuseWords } from "./program/install-commands.ts";
+import { KEYS } from "./program/key-commands.ts";
+import { LEASES } from "./program/lease-commands.ts";
+import { NODES } from "./program/node-commands.ts";
+import { ROLLS } from "./program/roll-commands.ts";
+import { SETS } from "./program/set-commands.ts";
+import { upkeepCommands } from "./program/upkeep-commands.ts";
+import { workCommands } from "./program/work-commands.ts";
 import { VERSION } from "./version.ts";
 
 const EXIT_CODES = `
@@ -59,6 +61,11 @@ const KUBECTLS = [
 /** Commands that accept a namespace. */
 const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "__complete"]);
 
+/** Every command, in the order of the help. */
+export function commandRows(resources: Resources): readonly CommandRow[] {
+  return [...workCommands(resources), ...SETS, ROLLS, LEASES, KEYS, NODES, ...upkeepCommands(resources)];
+}
+
 export type Program = {
   /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
   parse(args: readonly string[]): Promise<ExitCode>;
@@ -90,19 +97,8 @@ export function buildProgram(
     writeErr: (text) => cli.io.err([text.trimEnd()]),
     outputError: (text, write) => write(shortenWords(text)),
   });
-  const answer =
-    <Args extends unknown[]>(action: (...args: Args) => Promise<ExitCode>) =>
-    async (...args: Args): Promise<void> => {
-      exitCode = await action(...args);
-    };
-  addWorkCommands(program, cli, answer);
-  addSetCommands(program, cli, answer);
-  addRollCommands(program, cli, answer);
-  addLeaseCommands(program, cli, answer);
-  addKeyCommands(program, cli, answer);
-  addNodeCommands(program, cli, answer);
-  addUpkeepCommands(program, cli, answer);
-  for (const [word, hint] of KUBECTLS) refuseWord(program, word, hint);
+  installCommands(program, cli, commandRows(cli.resources), (code) => (exitCode = code));
+  refuseWords(program, KUBECTLS);
   return {
     parse: async (args) => {
       await program.parseAsync(args, { from: "user" });

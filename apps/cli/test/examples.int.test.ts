@@ -99,7 +99,7 @@ function readExample(name: string): SessionSpec {
   expect(documents).toHaveLength(1);
   const read = readSessionDocument(documents[0]!.value.draft.document);
   if (!read.ok) throw new Error("an example that is written in full is no session");
-  return read.document.spec;
+  return read.value.spec;
 }
 
 /** Runs a component as a kubelet would: its command, with the controller's environment and its own. */

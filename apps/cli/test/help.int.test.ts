@@ -1,40 +1,19 @@
 import { expect, it } from "vitest";
+import { KINDS } from "../src/kinds/kinds.ts";
+import { resourcesOf } from "../src/kinds/resources.ts";
+import { commandRows } from "../src/program.ts";
+import type { CommandRow } from "../src/program/command-row.ts";
 import { inProcess } from "./in-process.ts";
 
 const world = { url: "nats://127.0.0.1:1", token: "" };
-const COMMANDS = [
-  ...[
-    "",
-    "run",
-    "get",
-    "describe",
-    "pools",
-    "leases",
-    "cancel",
-    "logs",
-    "explain",
-    "events",
-    "doctor",
-    "schema",
-    "completion",
-    "wait",
-  ],
-  ...["dead-letters", "dead-letters list", "dead-letters show", "dead-letters replay", "dead-letters drop", "version"],
-  ...["nodes", "nodes list", "nodes dump", "nodes terminate"],
-  ...[
-    "lease",
-    "lease order",
-    "lease renew",
-    "lease end",
-    "lease get",
-    "lease history",
-    "lease verify",
-    "lease cleanup",
-  ],
-  ...["keys", "keys new", "keys show", "backup", "restore"],
-  ...["apply", "scale", "transfer", "enable", "disable", "delete", "audit"],
-  ...["roll", "roll start", "roll status", "roll get", "roll pause", "roll resume", "roll undo"],
-];
+const COMMANDS = ["", ...namesOf(commandRows(resourcesOf(KINDS)), "")];
+
+/** Of all commands that help shows: `dead-letters list`. */
+function namesOf(rows: readonly CommandRow[], parent: string): string[] {
+  return rows
+    .filter(({ description }) => description !== undefined)
+    .flatMap(({ name, commands = [] }) => [parent + name, ...namesOf(commands, `${parent}${name} `)]);
+}
 
 it.each(COMMANDS)("muster %s --help fits into 80 columns and calls no service", async (command) => {
   const { code, out, err } = await inProcess([...command.split(" "), "--help"].filter(Boolean), world);
@@ -45,12 +24,10 @@ it.each(COMMANDS)("muster %s --help fits into 80 columns and calls no service", 
   expect(code).toBe(0);
 });
 
-it("has a test for every command", async () => {
+it("lists every command", async () => {
   const { out } = await inProcess(["--help"], world);
   const listed = [...out.join("\n").matchAll(/^ {2}([a-z][a-z-]+)[ |]/gm)].map(([, name]) => name);
-  const commands = listed.filter((name) => name !== "help");
-  expect(commands.length).toBeGreaterThan(10);
-  expect(COMMANDS).toEqual(expect.arrayContaining(commands));
+  expect(listed).toEqual([...COMMANDS.filter((name) => /^[^ ]+$/.test(name)), "help"]);
 });
 
 const HAVE_EXAMPLES = COMMANDS.filter((command) => command !== "" && !/^dead-letters /.test(command));

@@ -70,7 +70,7 @@ const ERRAND: Kind = {
     const { name } = (document as { metadata: { name: string } }).metadata;
     return {
       ok: true,
-      draft: {
+      value: {
         name: { exact: name },
         document: { kind: "Errand", metadata: { name }, spec: { way } },
         submit: (_link, request) => keep(errand(request.name)),

@@ -1,28 +1,32 @@
 import { faultOf } from "@muster/faults";
+import type { muster } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
+import type { Explained } from "../domain/build-explanation.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
+import { explainedFromMessage } from "./explanation-messages.ts";
 
 /** A service that explains calls others, each for up to a second. */
 const EXPLAIN_TIMEOUT_MS = 6000;
 
+type Answer = { readonly explanation: muster.explain.v1.Explanation | undefined };
 type Options = { readonly timeoutMs: number; readonly signal: AbortSignal };
 
 /**
  * Calls `explain` of a service. A service of an older version answers only `get`; then the command fails with that reason. `area` is the area of the
  * subjects of the service.
  */
-export async function askExplanation<Answer>(
+export async function askExplanation(
   { service, area, stop }: { readonly service: string; readonly area: string; readonly stop: AbortSignal },
   explain: (options: Options) => Promise<Answer>,
   get: (options: Options) => Promise<unknown>,
-): Promise<Answer> {
+): Promise<Explained> {
   const answer = await unlessUnserved(area, explain({ timeoutMs: EXPLAIN_TIMEOUT_MS, signal: stop }));
-  if (answer !== UNSERVED) return answer;
+  if (answer !== UNSERVED) return explainedFromMessage(answer.explanation);
   await get({ timeoutMs: CALL_TIMEOUT_MS, signal: stop });
   // The service may have started meanwhile.
   const again = await unlessUnserved(area, explain({ timeoutMs: STATUS_TIMEOUT_MS, signal: stop }));
-  if (again !== UNSERVED) return again;
+  if (again !== UNSERVED) return explainedFromMessage(again.explanation);
   throw tooOldToExplain(service);
 }
 
@@ -35,7 +39,7 @@ export function tooOldToExplain(service: string): CommandError {
 
 const UNSERVED = Symbol("no replica serves the request");
 
-async function unlessUnserved<Answer>(area: string, answer: Promise<Answer>): Promise<Answer | typeof UNSERVED> {
+async function unlessUnserved(area: string, answer: Promise<Answer>): Promise<Answer | typeof UNSERVED> {
   try {
     return await answer;
   } catch (error) {

@@ -1,18 +1,19 @@
 import { muster } from "@muster/proto";
-import type { Reason as Explanation } from "@muster/ledger-client/explanation";
 import type { Explained } from "../domain/build-explanation.ts";
 import type { DemandScaling } from "../domain/scaled-node.ts";
+import { pick } from "./message-fields.ts";
 import { explanationFromMessage } from "./messages.ts";
 import { demandFromMessage } from "./node-messages.ts";
 
 /** The answer of the service that decides. */
 export function explainedFromMessage(message = muster.explain.v1.Explanation.create()): Explained {
-  const { kind, name, phase, sinceMs, isOver, reasons, reservation, scaling } = message;
+  const { reasons, reservation, scaling } = message;
   const [reason = { code: "UNKNOWN", message: "the service gives no reason", next: "" }, ...more] = reasons.map(
-    ({ code, message: text, next }): Explanation => ({ code, message: text, next }),
+    (each) => pick(each, "code", "message", "next"),
   );
   return {
-    ...{ kind, name, phase, sinceMs, isOver, reason, more },
+    ...pick(message, "kind", "name", "phase", "sinceMs", "isOver"),
+    ...{ reason, more },
     reservation: reservation && explanationFromMessage(reservation),
     scaling: scaling && scalingFromMessage(scaling),
   };

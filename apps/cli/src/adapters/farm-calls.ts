@@ -1,5 +1,5 @@
 import { client } from "@muster/bus";
-import { FarmService } from "@muster/proto";
+import { FarmService, type muster } from "@muster/proto";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
 import type { Link } from "../kinds/kind.ts";
 import { caller } from "./caller.ts";
@@ -11,6 +11,7 @@ import {
   setFromMessage,
   setSpecToMessage,
 } from "./farm-messages.ts";
+import { pick } from "./message-fields.ts";
 
 export type Outcome = "created" | "changed" | "unchanged";
 
@@ -33,6 +34,10 @@ export function farmCalls({ bus, stop }: Link) {
   const farms = client(bus, FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const identified = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
+  const setOf = async (reply: Promise<Pick<muster.farm.v1.GetReplicaSetReply, "set">>) =>
+    setFromMessage((await reply).set);
+  const rollOf = async (reply: Promise<Pick<muster.farm.v1.GetRollReply, "roll">>) =>
+    rollFromMessage((await reply).roll);
   return {
     apply: async ({ name, spec }: SetDocument, how: { readonly replace: boolean; readonly dryRun: boolean }) => {
       const reply = await farms.applyReplicaSet(
@@ -41,7 +46,7 @@ export function farmCalls({ bus, stop }: Link) {
       );
       return { set: setFromMessage(reply.set), outcome: outcomeOf(reply.outcome) };
     },
-    get: async (name: string) => setFromMessage((await farms.getReplicaSet({ name }, options)).set),
+    get: (name: string) => setOf(farms.getReplicaSet({ name }, options)),
     list: () =>
       readPages(async (page) => {
         const reply = await farms.listReplicaSets({ continue: page }, options);
@@ -50,54 +55,40 @@ export function farmCalls({ bus, stop }: Link) {
     /** Sets whose records the farms cannot read. */
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
-        ({ name, because }) => ({ name, because }),
+        (each) => pick(each, "name", "because"),
       ),
     /** Undefined: the farm is too old to explain it. */
     explain: async (name: string) => explainedSetFromMessage(await farms.explainReplicaSet({ name }, options)),
-    scale: async (name: string, replicasDesired: number, expected: number | undefined) => {
-      const { set } = await farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options);
-      return setFromMessage(set);
-    },
-    enable: async (name: string, enabled: boolean) =>
-      setFromMessage((await farms.enableReplicaSet({ ...identified(), name, enabled }, options)).set),
+    scale: (name: string, replicasDesired: number, expected: number | undefined) =>
+      setOf(farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options)),
+    enable: (name: string, enabled: boolean) =>
+      setOf(farms.enableReplicaSet({ ...identified(), name, enabled }, options)),
     /** Undefined: its record could not be read, and is gone. */
     delete: async (name: string, how: { readonly force: boolean; readonly keepPods: boolean }) => {
       const { set } = await farms.deleteReplicaSet({ ...identified(), name, ...how }, options);
       return set && setFromMessage(set);
     },
     /** `newNode` empty: the farm chooses. */
-    transfer: async (name: string, node: string, newNode: string) =>
-      setFromMessage((await farms.transferNode({ ...identified(), name, node, newNode }, options)).set),
-    hold: async (name: string, hold: { readonly by: string; readonly because: string } | undefined) => {
-      const request = { ...identified(), name, hold: hold !== undefined, ...hold };
-      return setFromMessage((await farms.holdTransfers(request, options)).set);
-    },
+    transfer: (name: string, node: string, newNode: string) =>
+      setOf(farms.transferNode({ ...identified(), name, node, newNode }, options)),
+    hold: (name: string, hold: { readonly by: string; readonly because: string } | undefined) =>
+      setOf(farms.holdTransfers({ ...identified(), name, hold: hold !== undefined, ...hold }, options)),
     audit: async (name: string, limit: number) =>
       (await farms.listAudit({ name, limit }, options)).records.map(auditFromMessage),
-    roll: async ({ oldSet, newSet, spec, replicas, minimum, leaveOld, delayMs }: RollRequest) => {
-      const request = {
-        ...identified(),
-        oldSet,
-        newSet,
-        spec: spec && setSpecToMessage(spec),
-        replicasDesired: replicas,
-        minimumReplicas: minimum,
-        leaveOld,
-        rollDelayMs: delayMs,
-      };
-      return rollFromMessage((await farms.createRoll(request, options)).roll);
+    roll: ({ spec, replicas, minimum, delayMs, ...sets }: RollRequest) => {
+      const numbers = { replicasDesired: replicas, minimumReplicas: minimum, rollDelayMs: delayMs };
+      const request = { ...identified(), ...sets, ...numbers, spec: spec && setSpecToMessage(spec) };
+      return rollOf(farms.createRoll(request, options));
     },
-    getRoll: async (id: string) => rollFromMessage((await farms.getRoll({ id }, options)).roll),
+    getRoll: (id: string) => rollOf(farms.getRoll({ id }, options)),
     rolls: () =>
       readPages(async (page) => {
         const reply = await farms.listRolls({ continue: page }, options);
         return { items: reply.rolls.map(rollFromMessage), next: reply.continue };
       }),
     /** `minimum` undefined: as before. */
-    changeRoll: async (id: string, change: RollChange, minimum: number | undefined) => {
-      const request = { ...identified(), id, change, minimumReplicas: minimum };
-      return rollFromMessage((await farms.changeRoll(request, options)).roll);
-    },
+    changeRoll: (id: string, change: RollChange, minimum: number | undefined) =>
+      rollOf(farms.changeRoll({ ...identified(), id, change, minimumReplicas: minimum }, options)),
   };
 }
 

@@ -2,6 +2,7 @@ import { capitalizeNames, enums, muster } from "@muster/proto";
 import type { ExplainedSet, Replica, ReplicaSet, Roll, SetAudit } from "../domain/replica-set.ts";
 import { MIN_READY_SECONDS, type SetSpec } from "../domain/set-document.ts";
 import { explainedFromMessage } from "./explanation-messages.ts";
+import { pick } from "./message-fields.ts";
 
 const STRATEGIES = capitalizeNames(enums.AllocationStrategy);
 
@@ -21,8 +22,7 @@ function specFromMessage(message = muster.farm.v1.ReplicaSetSpec.create()): SetS
     podId: message.podId,
     replicas: daemon ? undefined : message.replicasDesired,
     daemon,
-    nodeSelector: message.nodeSelector,
-    pool: message.pool,
+    ...pick(message, "nodeSelector", "pool"),
     allocationStrategy: STRATEGIES.nameOf(message.allocationStrategy) ?? "Dynamic",
     minReadySeconds: message.minReadySeconds ?? MIN_READY_SECONDS.fallback,
     template: objectOf(message.templateJson),
@@ -34,70 +34,55 @@ export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()): Re
   const record = message.record ?? muster.farm.v1.ReplicaSetRecord.create();
   const { transfer, transfersHeld: held, deletion, trouble } = record;
   return {
-    name: record.name,
-    uid: record.uid,
+    ...pick(record, "name", "uid"),
     revision: message.revision,
     generation: record.generation,
     spec: specFromMessage(record.spec),
     desired: message.replicasDesired,
-    healthy: message.healthy,
-    eligibleNodes: message.eligibleNodes,
+    ...pick(message, "healthy", "eligibleNodes"),
     replicas: message.replicas.map(replicaFromMessage),
     farm: message.farm,
     disabled: record.disabled,
     transfer: transfer && {
-      oldNode: transfer.oldNode,
-      newNode: transfer.newNode,
-      because: transfer.because,
-      startedAtMs: transfer.startedAtMs,
+      ...pick(transfer, "oldNode", "newNode", "because", "startedAtMs"),
       givenUpAtMs: transfer.deadlineMs,
     },
-    held: held && { by: held.by, because: held.because, atMs: held.atMs },
+    held: held && pick(held, "by", "because", "atMs"),
     transferFailures: record.transferFailures,
     transferNotBeforeAtMs: record.transferNotBeforeMs,
     roll: record.roll,
-    deletion: deletion && { keepPods: deletion.keepPods, atMs: deletion.atMs },
-    trouble: trouble && troubleFromMessage(trouble),
+    deletion: deletion && pick(deletion, "keepPods", "atMs"),
+    trouble: trouble && pick(trouble, ...TROUBLE),
     createdAtMs: record.createdAtMs,
   };
 }
 
 function replicaFromMessage(message: muster.farm.v1.Replica): Replica {
   return {
-    node: message.node,
-    pod: message.pod,
+    ...pick(message, "node", "pod"),
     health: enums.Health.nameOf(message.health) ?? "UNKNOWN",
-    reason: message.reason,
-    message: message.message,
-    eligible: message.eligible,
+    ...pick(message, "reason", "message", "eligible"),
   };
 }
 
-function troubleFromMessage({ code, message, sinceMs }: muster.farm.v1.Trouble) {
-  return { code, message, sinceMs };
-}
+const TROUBLE = ["code", "message", "sinceMs"] as const;
 
 export function rollFromMessage(message = muster.farm.v1.Roll.create()): Roll {
   const record = message.record ?? muster.farm.v1.RollRecord.create();
   return {
     id: record.id,
     revision: message.revision,
-    oldSet: record.oldSet,
-    newSet: record.newSet,
+    ...pick(record, "oldSet", "newSet"),
     phase: enums.RollPhase.nameOf(record.phase) ?? "UNKNOWN",
     target: record.replicasDesired,
     minimum: record.minimumReplicas,
     leaveOld: record.leaveOld,
     delayMs: record.rollDelayMs,
-    oldDesired: record.oldDesired,
-    newDesired: record.newDesired,
-    oldCurrent: message.oldCurrent,
-    newCurrent: message.newCurrent,
-    oldHealthy: message.oldHealthy,
-    newHealthy: message.newHealthy,
+    ...pick(record, "oldDesired", "newDesired"),
+    ...pick(message, "oldCurrent", "newCurrent", "oldHealthy", "newHealthy"),
     undone: record.undone,
     waitingBecause: message.waitingBecause,
-    trouble: record.trouble && troubleFromMessage(record.trouble),
+    trouble: record.trouble && pick(record.trouble, ...TROUBLE),
     createdAtMs: record.createdAtMs,
   };
 }
@@ -111,7 +96,7 @@ export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSe
     set: setFromMessage(message.set),
     roll: message.roll && rollFromMessage(message.roll),
     nodesKnown: message.nodesKnown,
-    nodes: message.nodes.map(({ node, code, message: why }) => ({ node, code, message: why })),
+    nodes: message.nodes.map((node) => pick(node, "node", "code", "message")),
     nodesMore: message.nodesMore,
   };
 }

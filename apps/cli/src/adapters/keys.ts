@@ -86,9 +86,6 @@ function adviseNew(file: string | undefined): string {
 function refused(error: unknown, hint: string | undefined): unknown {
   const fault = faultOf(error);
   if (fault?.code === "invalid_request")
-    return new CommandError(EXIT.usage, `${fault.field} ${fault.reason}`, {
-      ...(hint !== undefined && { hint }),
-      cause: error,
-    });
+    return new CommandError(EXIT.usage, `${fault.field} ${fault.reason}`, { hint, cause: error });
   return error;
 }

@@ -1,19 +1,20 @@
 import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
-import { enums, LeaseService } from "@muster/proto";
+import { enums, LeaseService, type muster } from "@muster/proto";
 import type { CleanupState } from "../domain/build-lease-checks.ts";
+import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent } from "../domain/lease.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
   cleanupFromMessage,
-  engineFromMessage,
   engineLoadFromMessage,
   leaseEventFromMessage,
   leaseFromMessage,
   scheduleFromMessage,
 } from "./lease-messages.ts";
+import { pick } from "./message-fields.ts";
 
 /** ORDERED, RESENT (it exists: its result is published again) or RETRIED (it had failed). */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
@@ -39,6 +40,7 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
   const leases = client(bus, LeaseService);
   const options = { timeoutMs, signal: stop };
   const identified = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
+  const leaseOf = async (reply: Promise<muster.provision.v1.GetLeaseReply>) => leaseFromMessage((await reply).lease);
   return {
     order: async (order: Order): Promise<Ordered> => {
       const reply = await leases.orderLease({ ...identified(), order: toWireOrder(order) }, options);
@@ -56,25 +58,24 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
       const { refusedBecause } = reply;
       return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome), refusedBecause };
     },
-    renew: async (renewal: Renewal) =>
-      leaseFromMessage((await leases.renewLease({ ...identified(), renewal: toWireRenewal(renewal) }, options)).lease),
-    end: async (request: EndRequest) =>
-      leaseFromMessage((await leases.endLease({ ...identified(), end: toWireEnd(request) }, options)).lease),
+    renew: (renewal: Renewal) =>
+      leaseOf(leases.renewLease({ ...identified(), renewal: toWireRenewal(renewal) }, options)),
+    end: (request: EndRequest) => leaseOf(leases.endLease({ ...identified(), end: toWireEnd(request) }, options)),
     /** With an empty id that of any engine. */
-    engine: async (engine: string) => engineFromMessage(await leases.getEngine({ engine }, options)),
+    engine: async (engine: string): Promise<EngineIdentity> =>
+      pick(await leases.getEngine({ engine }, options), "engine", "key"),
     load: async (engine: string) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
     /** Whether the engine searches for leftovers of leases and removes them. */
     cleanupState: async (engine: string): Promise<CleanupState> => {
       const reply = await leases.getCleanup({ engine }, options);
-      const { heldBecause, waitsFor } = reply;
-      return { heldBecause, waitsFor, schedule: scheduleFromMessage(reply) };
+      return { ...pick(reply, "heldBecause", "waitsFor"), schedule: scheduleFromMessage(reply) };
     },
     /** Searches for leftovers of leases. `confirm`: so many may be removed even if records seem to be lost. */
     cleanUp: async (engine: string, dryRun: boolean, confirm: number) => {
       const request = { ...identified(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
     },
-    get: async (id: string) => leaseFromMessage((await leases.getLease({ id }, options)).lease),
+    get: (id: string) => leaseOf(leases.getLease({ id }, options)),
     list: ({ user = "", type = "", phase }: LeaseFilter) =>
       readPages(async (page) => {
         const query = { continue: page, user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
@@ -83,7 +84,7 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
       }),
     /** Leases whose records no engine that answers can read, the first hundred. */
     unreadable: async () =>
-      (await leases.listLeases({ limit: 1 }, options)).unreadable.map(({ id, because }) => ({ id, because })),
+      (await leases.listLeases({ limit: 1 }, options)).unreadable.map((each) => pick(each, "id", "because")),
     /** The newest events, the oldest of them first. */
     history: async (id: string, limit: number) => {
       let events: LeaseEvent[] = [];

@@ -3,8 +3,8 @@ import { textOf, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import type { Cleanup, CleanupSchedule } from "../domain/build-cleanup-view.ts";
 import type { EngineLoad } from "../domain/build-lease-checks.ts";
-import type { EngineIdentity } from "../domain/lease-engine.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "../domain/lease.ts";
+import { pick } from "./message-fields.ts";
 
 const STATES = lowercaseNames(enums.ResultState);
 
@@ -14,8 +14,7 @@ export function leaseFromMessage(message = muster.provision.v1.Lease.create()): 
   return {
     order: toOrder(record.order ?? muster.provision.v1.Order.create()),
     phase: enums.LeasePhase.nameOf(record.phase) ?? "UNKNOWN",
-    source: record.source,
-    run: record.run,
+    ...pick(record, "source", "run"),
     expiresAtNs: toNs(record.expiresAt),
     renewal: renewal && toRenewal(renewal),
     endRequest: ending?.request && toEnd(ending.request),
@@ -44,8 +43,7 @@ function usersFromMessage({ usedBy, usedByCount }: muster.provision.v1.Lease): L
 
 function resultFromMessage(message: muster.provision.v1.Result): Result {
   return {
-    id: message.id,
-    type: message.type,
+    ...pick(message, "id", "type"),
     createdNs: toNs(message.created),
     state: STATES.nameOf(message.state) ?? "error",
     message: message.message,
@@ -60,15 +58,9 @@ export function leaseEventFromMessage(message: muster.provision.v1.LeaseEvent): 
 }
 
 export function cleanupFromMessage(message: muster.provision.v1.CleanupResourcesReply): Cleanup {
-  const { steps, found, removed, suspected, heldBecause } = message;
   return {
-    steps: steps.map(({ action, kind, namespace, name, lease, because }) => {
-      return { action, kind, namespace, name, lease, because };
-    }),
-    found,
-    removed,
-    suspected,
-    heldBecause,
+    steps: message.steps.map((step) => pick(step, "action", "kind", "namespace", "name", "lease", "because")),
+    ...pick(message, "found", "removed", "suspected", "heldBecause"),
     schedule: scheduleFromMessage(message),
   };
 }
@@ -80,18 +72,12 @@ export function scheduleFromMessage({
   return { mode, nextScanMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
 }
 
-export function engineFromMessage(message: muster.provision.v1.GetEngineReply): EngineIdentity {
-  return { engine: message.engine, key: message.key, nowNs: toNs(message.now) };
-}
-
 export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply): EngineLoad {
-  const { engine, counters, used, capacity, overdue, unopened } = message;
+  const { counters, used, capacity } = message;
   const active = Object.values(counters ?? {}).reduce((sum: number, count) => sum + count, 0);
   return {
-    engine,
     active,
-    overdue,
-    unopened,
+    ...pick(message, "engine", "overdue", "unopened"),
     used: unitsFromMessage(used),
     capacity: capacity && limitsFromMessage(capacity),
   };

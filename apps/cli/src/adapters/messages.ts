@@ -6,6 +6,7 @@ import { plural } from "../domain/plural.ts";
 import { buildSpec, type SessionSpec } from "../domain/session-document.ts";
 import { conditionsOf, outcomeOf } from "../domain/session-phases.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
+import { pick, unlessDefault } from "./message-fields.ts";
 
 const KINDS = lowercaseNames(enums.ComponentKind);
 const STATES = lowercaseNames(enums.ReservationState);
@@ -42,9 +43,7 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
   });
   return {
     kind: "session",
-    name: message.name,
-    uid: message.uid,
-    revision: message.revision,
+    ...pick(message, "name", "uid", "revision"),
     spec: buildSpec(spec),
     columns: { machines: message.components.length },
     owner: { kind: "session", id: message.name },
@@ -55,22 +54,13 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
     components: message.components.map((component) => ({
       name: component.name,
       kind: KINDS.nameOf(component.kind) ?? "unknown",
-      pool: component.pool,
-      node: component.node,
-      pod: component.pod,
-      podIp: component.podIp,
-      state: component.state,
-      message: component.message,
-      exitCode: component.exitCode,
+      ...pick(component, "pool", "node", "pod", "podIp", "state", "message", "exitCode"),
     })),
     resultJson: unlessDefault(message.resultJson),
-    warnings: message.warnings.map(({ code, message: text }) => ({ code, message: text })),
+    warnings: message.warnings.map((warning) => pick(warning, "code", "message")),
     createdAtMs: message.createdAtMs,
     finishedAtMs: unlessDefault(message.finishedAtMs),
-    cancelRequested: message.cancelRequested,
-    traceparent: message.traceparent,
-    waitingBecause: message.waitingBecause,
-    waitingCode: message.waitingCode,
+    ...pick(message, "cancelRequested", "traceparent", "waitingBecause"),
   };
 }
 
@@ -88,9 +78,10 @@ function factsOf(spec: SessionSpec): [string, string][] {
 /** A job of any kind. Kinds are named as in documents, in small letters: `tfjob`. */
 export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
   const { spec, cancelRequested } = manifestFrom(message.manifestJson);
-  const conditions = message.conditions.map(({ type, isTrue, reason, message: text, lastTransitionMs }) => {
-    return { type, isTrue, reason, message: text, sinceMs: lastTransitionMs };
-  });
+  const conditions = message.conditions.map((condition) => ({
+    ...pick(condition, "type", "isTrue", "reason", "message"),
+    sinceMs: condition.lastTransitionMs,
+  }));
   const { state, createdAtMs } = message;
   const members = message.members.map(memberFromMessage);
   const ended = members.filter((member) => member.state === "SUCCEEDED" || member.state === "COMPLETED");
@@ -149,20 +140,15 @@ export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent 
 }
 
 /** The same without a description. */
-export function rawEventFromMessage({ atMs, object, reason, message }: muster.job.v1.JobEvent): JobEvent {
-  return { atMs, object, reason, message };
+export function rawEventFromMessage(message: muster.job.v1.JobEvent): JobEvent {
+  return pick(message, "atMs", "object", "reason", "message");
 }
 
 export function poolFromMessage(message: muster.reservation.v1.Pool): Pool {
   return {
-    name: message.name,
-    available: message.available,
-    capacity: message.capacity,
-    held: message.held,
-    unusable: message.unusable,
-    unusableByReason: message.unusableByReason.map(({ reason, count }) => ({ reason, count })),
-    waiting: message.waiting,
-    elasticMax: message.elasticMax,
+    ...pick(message, "name", "available", "capacity", "held", "unusable"),
+    unusableByReason: message.unusableByReason.map((each) => pick(each, "reason", "count")),
+    ...pick(message, "waiting", "elasticMax"),
     elasticAtMs: unlessDefault(message.elasticAtMs),
   };
 }
@@ -174,33 +160,21 @@ export function reservationFromMessage(message = muster.reservation.v1.Reservati
     ownerKind: message.owner?.kind ?? "",
     ownerId: message.owner?.id ?? "",
     state: STATES.nameOf(message.state) ?? "unknown",
-    needs: message.needs.map(({ component, pool }) => ({ component, pool })),
-    machines: message.machines.map(({ component, pool, node }) => ({ component, pool, node })),
-    priority: message.priority,
-    createdAtMs: message.createdAtMs,
+    needs: message.needs.map((need) => pick(need, "component", "pool")),
+    machines: message.machines.map((machine) => pick(machine, "component", "pool", "node")),
+    ...pick(message, "priority", "createdAtMs"),
     grantedAtMs: unlessDefault(message.grantedAtMs),
-    because: because && reasonFromMessage(because),
+    because: because && pick(because, "code", "pool", "requested", "available", "ahead"),
   };
-}
-
-function reasonFromMessage({ code, pool, requested, available, ahead }: muster.reservation.v1.WaitReason) {
-  return { code, pool, requested, available, ahead };
 }
 
 export function explanationFromMessage(message: muster.reservation.v1.ExplainReservationReply): ReservationExplanation {
   const { place, hold, concurrency } = message;
   return {
     reservation: reservationFromMessage(message.reservation),
-    code: message.code,
-    message: message.message,
+    ...pick(message, "code", "message"),
     pools: message.pools.map((pool) => ({
-      pool: pool.pool,
-      requested: pool.requested,
-      available: pool.available,
-      kept: pool.kept,
-      capacity: pool.capacity,
-      held: pool.held,
-      elasticMax: pool.elasticMax,
+      ...pick(pool, "pool", "requested", "available", "kept", "capacity", "held", "elasticMax"),
       elasticAtMs: unlessDefault(pool.elasticAtMs),
       unusable: pool.unusable,
       unusableNodes: pool.unusableNodes.map(({ node, reason, occupant }) => ({
@@ -214,12 +188,11 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     })),
     place: {
       ahead: place?.ahead ?? 0,
-      byPriority: (place?.aheadByPriority ?? []).map(({ priority, requests }) => ({ priority, requests })),
+      byPriority: (place?.aheadByPriority ?? []).map((each) => pick(each, "priority", "requests")),
     },
-    hold: hold && { owner: ownerText(hold.owner), own: hold.own, waitingSinceMs: hold.waitingSinceMs },
+    hold: hold && { owner: ownerText(hold.owner), ...pick(hold, "own", "waitingSinceMs") },
     concurrency: concurrency && {
-      limit: concurrency.limit,
-      granted: concurrency.granted,
+      ...pick(concurrency, "limit", "granted"),
       holders: concurrency.holders.map(holderFromMessage),
     },
   };
@@ -239,11 +212,8 @@ function specFromMessage(message = muster.session.v1.SessionSpec.create()): Sess
       name: component.name,
       // Services store no component without a kind.
       kind: KINDS.nameOf(component.kind) ?? "client",
-      pool: component.pool,
-      image: component.image,
-      command: component.command,
-      args: component.args,
-      env: component.env.map(({ name, value }) => ({ name, value })),
+      ...pick(component, "pool", "image", "command", "args"),
+      env: component.env.map((variable) => pick(variable, "name", "value")),
       workingDir: unlessDefault(component.workingDir),
       readyPort: unlessDefault(component.readyPort),
       templateJson: unlessDefault(component.templateJson),
@@ -256,9 +226,4 @@ function specFromMessage(message = muster.session.v1.SessionSpec.create()): Sess
     priority: unlessDefault(message.priority),
     workerPort: unlessDefault(message.workerPort),
   };
-}
-
-/** protobuf's zero means "not set" in these fields. */
-function unlessDefault<Value extends string | number>(value: Value): Value | undefined {
-  return value === 0 || value === "" ? undefined : value;
 }

@@ -1,8 +1,8 @@
 import { client, type Bus } from "@muster/bus";
 import { JobService, ReservationService, WatchService } from "@muster/proto";
 import type { KindsTrouble } from "../domain/build-doctor-report.ts";
-import type { Pool } from "../domain/reservation.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
+import { pick } from "./message-fields.ts";
 import { explanationFromMessage, jobFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
 
 /** The calls of the services beside work; the signal ends every call. Each one rejects with FaultError and nothing else. */
@@ -11,12 +11,11 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
   const watcher = client(bus, WatchService);
   const jobs = client(bus, JobService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-  const pools = async (timeoutMs: number): Promise<Pool[]> =>
-    (await reservations.listPools({}, { timeoutMs, signal: stop })).pools.map(poolFromMessage);
+  const brief = { timeoutMs: STATUS_TIMEOUT_MS, signal: stop };
   return {
-    pools: () => pools(CALL_TIMEOUT_MS),
+    pools: async () => (await reservations.listPools({}, options)).pools.map(poolFromMessage),
     /** With a short timeout, as every call without a name. */
-    poolsNow: () => pools(STATUS_TIMEOUT_MS),
+    poolsNow: async () => (await reservations.listPools({}, brief)).pools.map(poolFromMessage),
     reservation: async (kind: string, id: string) => {
       const { reservation } = await reservations.getReservation({ owner: { kind, id } }, options);
       return reservationFromMessage(reservation);
@@ -28,14 +27,13 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
       }),
     /** How many jobs have machines or wait for them, up to one page. */
     jobReservationsNow: async () => {
-      const query = { ownerKind: "job", limit: 0 };
-      return (await reservations.listReservations(query, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).reservations
-        .length;
+      const { reservations: page } = await reservations.listReservations({ ownerKind: "job", limit: 0 }, brief);
+      return page.length;
     },
     explanation: async (kind: string, id: string) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
     kindsTrouble: async (): Promise<KindsTrouble> => {
-      const reply = await jobs.listJobs({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
+      const reply = await jobs.listJobs({ limit: 1 }, brief);
       const { kindsGone: gone, kindsRefused: refused, namespace, jobsElsewhere, moreElsewhere: isMore } = reply;
       const names = jobsElsewhere.map((job) => [job.namespace, job.kind.toLowerCase(), job.name].join("/"));
       return { gone, refused, namespace, elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused } };
@@ -43,16 +41,10 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
     /** Of every kind. */
     jobs: () =>
       readPages(async (page) => {
-        const reply = await jobs.listJobs({ continue: page }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop });
+        const reply = await jobs.listJobs({ continue: page }, brief);
         return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
       }),
-    watcherStatus: async () => {
-      const { ageMs, synced, pods, nodes } = await watcher.getStatus(
-        {},
-        { timeoutMs: STATUS_TIMEOUT_MS, signal: stop },
-      );
-      return { ageMs, synced, pods, nodes };
-    },
+    watcherStatus: async () => pick(await watcher.getStatus({}, brief), "ageMs", "synced", "pods", "nodes"),
   };
 }
 

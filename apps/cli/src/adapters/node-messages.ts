@@ -7,6 +7,7 @@ import type {
   ScaledNode,
   ScalerDump,
 } from "../domain/scaled-node.ts";
+import { pick, unlessDefault } from "./message-fields.ts";
 
 export function nodeFromMessage(message = muster.node.v1.NodeRecord.create()): ScaledNode {
   const { spec, holder } = message;
@@ -18,21 +19,14 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create()): S
     spot: spec?.spot ?? false,
     zone: spec?.zone ?? "",
     phase: enums.NodePhase.nameOf(message.phase) ?? "UNKNOWN",
-    phaseSinceMs: message.phaseSinceMs,
-    createdAtMs: message.createdAtMs,
-    instanceId: message.instanceId,
-    kubernetesNode: message.kubernetesNode,
-    addresses: message.addresses,
-    boundTo: message.boundTo,
+    ...pick(message, "phaseSinceMs", "createdAtMs", "instanceId", "kubernetesNode", "addresses", "boundTo"),
     holder: holder ? `${holder.kind}/${holder.id}` : "",
     terminate: terminate && {
-      code: terminate.code,
-      message: terminate.message,
-      atMs: terminate.atMs,
-      drainUntilMs: zeroIsAbsent(terminate.drainUntilMs),
+      ...pick(terminate, "code", "message", "atMs"),
+      drainUntilMs: unlessDefault(terminate.drainUntilMs),
     },
-    unhealthySinceMs: zeroIsAbsent(message.unhealthySinceMs),
-    idleSinceMs: zeroIsAbsent(message.idleSinceMs),
+    unhealthySinceMs: unlessDefault(message.unhealthySinceMs),
+    idleSinceMs: unlessDefault(message.idleSinceMs),
     trouble: message.trouble,
   };
 }
@@ -40,9 +34,7 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create()): S
 export function scalingFromMessage(message: muster.node.v1.PoolScaling): PoolScaling {
   const { blockedCode, blockedMessage } = message;
   return {
-    pool: message.pool,
-    max: message.max,
-    standby: message.standby,
+    ...pick(message, "pool", "max", "standby"),
     booting: message.booting.map(bootingFromMessage),
     blocked: blockedCode ? { code: blockedCode, message: blockedMessage } : undefined,
   };
@@ -50,30 +42,19 @@ export function scalingFromMessage(message: muster.node.v1.PoolScaling): PoolSca
 
 export function dumpFromMessage(message: muster.node.v1.DumpNodesReply): ScalerDump {
   return {
-    leader: message.leader,
-    term: message.term,
-    nodes: message.nodes,
+    ...pick(message, "leader", "term", "nodes"),
     loops: message.loops.map((loop) => ({
-      name: loop.name,
-      intervalMs: loop.intervalMs,
-      rounds: loop.rounds,
-      failures: loop.failures,
-      lastStartedAtMs: zeroIsAbsent(loop.lastStartedAtMs),
-      lastDurationMs: loop.lastDurationMs,
-      meanDurationMs: loop.meanDurationMs,
-      error: loop.error,
+      ...pick(loop, "name", "intervalMs", "rounds", "failures"),
+      lastStartedAtMs: unlessDefault(loop.lastStartedAtMs),
+      ...pick(loop, "lastDurationMs", "meanDurationMs", "error"),
     })),
     unavailable: message.unavailable.map((kind) => ({
-      provider: kind.provider,
-      instanceType: kind.instanceType,
-      spot: kind.spot,
+      ...pick(kind, "provider", "instanceType", "spot"),
       place: [kind.zone, kind.subnet].filter((part) => part !== "").join(" "),
-      message: kind.message,
-      sinceMs: kind.sinceMs,
-      untilMs: kind.untilMs,
+      ...pick(kind, "message", "sinceMs", "untilMs"),
     })),
     pools: message.pools.map(scalingFromMessage),
-    bindings: message.bindings.map(({ demand, node }) => ({ demand, node })),
+    bindings: message.bindings.map((each) => pick(each, "demand", "node")),
     bindingsMore: message.bindingsMore,
     troubles: message.troubles.map(troubleFromMessage),
     undecided: message.undecided,
@@ -82,35 +63,22 @@ export function dumpFromMessage(message: muster.node.v1.DumpNodesReply): ScalerD
 
 export function demandFromMessage(message: muster.node.v1.ExplainDemandReply): DemandScaling {
   if (!message.known) return { state: "unknown" };
-  const { code, message: text, booting, troubles } = message;
   return {
     state: "known",
-    code,
-    message: text,
-    booting: booting.map(bootingFromMessage),
-    troubles: troubles.map(troubleFromMessage),
+    ...pick(message, "code", "message"),
+    booting: message.booting.map(bootingFromMessage),
+    troubles: message.troubles.map(troubleFromMessage),
   };
 }
 
 function troubleFromMessage(trouble: muster.node.v1.PoolTrouble): PoolTrouble {
   return {
-    pool: trouble.pool,
-    code: trouble.code,
-    provider: trouble.provider,
-    instanceType: trouble.instanceType,
-    spot: trouble.spot,
-    zone: trouble.zone,
-    message: trouble.message,
-    sinceMs: trouble.sinceMs,
-    nextTryAtMs: zeroIsAbsent(trouble.nextTryAtMs),
+    ...pick(trouble, "pool", "code", "provider", "instanceType", "spot", "zone", "message", "sinceMs"),
+    nextTryAtMs: unlessDefault(trouble.nextTryAtMs),
     boots: trouble.boots,
   };
 }
 
-function bootingFromMessage({ instanceType, spot, count, sinceMs }: muster.node.v1.BootingNodes): BootingNodes {
-  return { instanceType, spot, count, sinceMs };
-}
-
-function zeroIsAbsent(number: number): number | undefined {
-  return number === 0 ? undefined : number;
+function bootingFromMessage(message: muster.node.v1.BootingNodes): BootingNodes {
+  return pick(message, "instanceType", "spot", "count", "sinceMs");
 }

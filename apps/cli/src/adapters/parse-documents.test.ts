@@ -61,7 +61,7 @@ function parse(file: string, text: string): Parsed<ReadWork> {
 /** The session that a document asks for: what is submitted is what `--dry-run` writes. */
 function sessionOf({ value: { draft } }: Placed<ReadWork>): SessionDocument | undefined {
   const read = readSessionDocument(draft.document);
-  return read.ok ? read.document : undefined;
+  return read.ok ? read.value : undefined;
 }
 
 function problemsOf(text: string): string[] {

@@ -16,6 +16,7 @@ import {
   type YAMLMap,
 } from "yaml";
 import type { Finding } from "@muster/documents";
+import { fieldsOf, type ReadDocument } from "../domain/read-document.ts";
 import { shortenWords } from "../domain/shorten.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */
@@ -23,9 +24,9 @@ export const MAX_FILE_BYTES = 1024 * 1024;
 /** Documents of one file. */
 export const MAX_DOCUMENTS = 100;
 /** Aliases multiply what a document says; more of them than this is an attack or a mistake. */
-export const MAX_ALIASES = 1000;
+const MAX_ALIASES = 1000;
 /** Levels of mappings and lists in one document. */
-export const MAX_DEPTH = 100;
+const MAX_DEPTH = 100;
 /** Syntax errors of one document: the first ones cause the rest. */
 const MAX_SYNTAX_ERRORS = 3;
 
@@ -34,10 +35,6 @@ export type Place = { readonly file: string; readonly line: number; readonly col
 
 /** A problem of a file, and its place. */
 export type Problem = Place & { readonly message: string };
-
-/** The value of plain data, or every problem in it. */
-export type ReadDocument<Value> =
-  { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly findings: readonly Finding[] };
 
 /** The value of a document, and the place of its name. */
 export type Placed<Value> = {
@@ -160,10 +157,6 @@ function named(document: unknown): string {
   const { name, generateName } = fieldsOf(metadata);
   const words = [kind, name ?? generateName].filter((word) => typeof word === "string" && word !== "");
   return words.length === 0 ? "" : ` (${words.join(" ")})`;
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
 /** `spec.components[2].pool`; of an unknown field only the mapping around it, because the message says its name. */

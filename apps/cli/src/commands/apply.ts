@@ -10,7 +10,7 @@ import { readApplied, readSet } from "../kinds/documents.ts";
 import { askOfSet, documentField } from "../kinds/farm-refusals.ts";
 import { setRecord } from "../kinds/replica-set.ts";
 import { checkOrders, leaseTitle, sendOrders } from "./order-leases.ts";
-import { print, type Format } from "./output.ts";
+import { printRecords, type Format } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 import { followSet } from "./replica-sets.ts";
 
@@ -49,11 +49,7 @@ export async function apply(cli: Cli, files: readonly string[], options: ApplyOp
   const named = new Set(orders.map(({ id }) => id));
   const ordered =
     applied.code === EXIT.ok ? await sendOrders(cli, connected, orders, { ...options, named }) : undefined;
-  if (options.output !== "table")
-    print(cli.io, options.output, {
-      table: () => [],
-      data: () => [...applied.records, ...(ordered?.records ?? [])],
-    });
+  printRecords(cli.io, options.output, [...applied.records, ...(ordered?.records ?? [])]);
   if (ordered?.failure !== undefined) throw ordered.failure;
   return ordered?.code ?? applied.code;
 }
@@ -90,14 +86,6 @@ async function applySets(
 
 function setTitle({ name }: SetDocument): string {
   return `${SET_NOUN} ${name}`;
-}
-
-/** The sets of the files. Throws CommandError for any problem in them. */
-export function readSets(cli: Cli, files: readonly string[]): Promise<Placed<SetDocument>[]> {
-  return readFiles(cli, files, {
-    read: (document) => readSet(cli.kinds, document),
-    titleOf: setTitle,
-  });
 }
 
 /** What the farms would do, and every problem that they would report, with its place. */
@@ -141,9 +129,10 @@ async function followAll(
   return EXIT.ok;
 }
 
-/** The one set of a file. */
+/** The one set of a file. Throws CommandError for any problem in the file. */
 export async function readOneSet(cli: Cli, file: string): Promise<SetDocument> {
-  const [only, ...others] = await readSets(cli, [file]);
+  const read = (document: unknown) => readSet(cli.kinds, document);
+  const [only, ...others] = await readFiles(cli, [file], { read, titleOf: setTitle });
   if (only === undefined || others.length > 0)
     throw new CommandError(EXIT.usage, `${file} has ${others.length + 1} documents; one is needed`);
   return only.value;

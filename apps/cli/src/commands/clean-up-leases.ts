@@ -4,16 +4,15 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { askOfLeases } from "../kinds/lease-refusals.ts";
 import { print, type Format } from "./output.ts";
 
+type CleanupOptions = {
+  readonly engine: string;
+  readonly dryRun: boolean;
+  readonly confirm: number;
+  readonly output: Format;
+};
+
 /** `muster lease cleanup`: ends with 1 where the removal waits for `--confirm`. */
-export async function cleanUpLeases(
-  cli: Cli,
-  {
-    engine,
-    dryRun,
-    confirm,
-    output,
-  }: { readonly engine: string; readonly dryRun: boolean; readonly confirm: number; readonly output: Format },
-): Promise<ExitCode> {
+export async function cleanUpLeases(cli: Cli, { engine, dryRun, confirm, output }: CleanupOptions): Promise<ExitCode> {
   await using connected = await cli.connect();
   const cleanup = await askOfLeases(connected, (leases) => leases.cleanUp(engine, dryRun, confirm));
   print(cli.io, output, {

@@ -3,7 +3,6 @@ import { faultOf } from "@muster/faults";
 import { LeaseService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
-import { explainedFromMessage } from "../adapters/explanation-messages.ts";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import { musterServices } from "../adapters/muster-services.ts";
 import type { Cli, Connected } from "../cli.ts";
@@ -28,14 +27,13 @@ export async function explainLeaseOrOwner(cli: Cli, connected: Connected, id: st
 
 async function askLease({ link }: Connected, id: string): Promise<Explained> {
   const leases = client(link.bus, LeaseService);
-  const { explanation } = await askOfLeases({ link }, () =>
+  const { reason, ...rest } = await askOfLeases({ link }, () =>
     askExplanation(
       { service: "provision-engine", area: LeaseService.area, stop: link.stop },
       (options) => leases.explainLease({ id }, options),
       (options) => leases.getLease({ id }, options),
     ),
   );
-  const { reason, ...rest } = explainedFromMessage(explanation);
   return { ...rest, reason: { ...reason, message: plain(reason.message) } };
 }
 

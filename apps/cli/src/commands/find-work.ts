@@ -5,9 +5,8 @@ import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { isLeaseId, LEASE_NOUN } from "../domain/lease-document.ts";
 import type { Kind } from "../kinds/kind.ts";
-import { describeUnknownTarget, findKind, findTarget, type Target } from "../kinds/kinds.ts";
 import type { Resource } from "../kinds/resource.ts";
-import { findResource, splitTarget, type CommandLine } from "../kinds/resources.ts";
+import { findResource, namedResource, splitTarget, type CommandLine } from "../kinds/resources.ts";
 import { askOf } from "./ask-of.ts";
 
 /** A service that is not installed is asked no longer than this. */
@@ -18,14 +17,13 @@ export function readWorkTarget(
   { kinds, resources }: Pick<CommandLine, "kinds" | "resources">,
   text: string,
   command?: "cancel" | "logs",
-): Target & { readonly name: string } {
+): { readonly kind: Kind; readonly name: string } {
   const { word, name: id } = splitTarget(text);
   const refusal = word !== "" && command ? findResource(resources, word)?.refusals?.[command] : undefined;
   if (refusal !== undefined)
     throw new CommandError(EXIT.usage, refusal.message, { hint: refusal.hint(id === "" ? "ID" : id) });
-  const target = findTarget(kinds, text.includes("/") ? text : `${kinds[0].noun}/${text}`);
-  if (target === undefined) throw new CommandError(EXIT.usage, describeUnknownTarget(kinds, text));
-  return { kind: target.kind, name: target.name ?? text };
+  const { resource: kind, name } = namedResource(kinds, [text]);
+  return { kind, name };
 }
 
 /** The argument by which commands find work: the name alone is enough for the first kind. */
@@ -36,15 +34,18 @@ export function shortTarget(
   return kind === kinds[0].noun ? name : `${kind}/${name}`;
 }
 
-/** The answer to a question about the item that `text` names; `name` is what its service knows it by. A refusal comes with a hint. */
+/** The item that `text` names; `name` is what its service knows it by. */
+type Subject = {
+  readonly resource: Pick<Resource, "ask">;
+  readonly text: string | undefined;
+  readonly name: string | undefined;
+};
+
+/** The answer to a question about the subject. A refusal comes with a hint. */
 export function askAbout<Answer>(
   cli: CommandLine,
   connected: Connected,
-  {
-    resource,
-    text,
-    name,
-  }: { readonly resource: Pick<Resource, "ask">; readonly text: string | undefined; readonly name: string | undefined },
+  { resource, text, name }: Subject,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   const isBareName = text !== undefined && name !== undefined && !text.includes("/");
@@ -72,13 +73,11 @@ export async function kindOfName(cli: CommandLine, { link }: Connected, name: st
         : `${asked.map(({ plural }) => `\`muster get ${plural}\``).join(" and ")} show those that exist`,
     });
   }
-  if (others.length === 0) return findKind(cli.kinds, noun) ?? first;
+  if (others.length === 0) return findResource(cli.kinds, noun) ?? first;
   throw new CommandError(
     EXIT.usage,
     `several have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
-    {
-      hint: "name one with its kind",
-    },
+    { hint: "name one with its kind" },
   );
 }
 
@@ -99,7 +98,7 @@ async function askOfName<Answer>(
     const answers = await Promise.all(others.map((kind) => nounOf(kind, brief, text, { mayBeSilent: true })));
     const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
     if (noun === undefined && !isLeaseId(text)) throw error;
-    const hint = `did you mean ${noun === undefined ? LEASE_NOUN : (findKind(kinds, noun)?.noun ?? noun)}/${text}?`;
+    const hint = `did you mean ${noun === undefined ? LEASE_NOUN : (findResource(kinds, noun)?.noun ?? noun)}/${text}?`;
     throw new CommandError(decideExit(fault).code, describeTrouble(fault), { hint, cause: error });
   }
 }

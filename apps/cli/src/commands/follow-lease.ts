@@ -4,13 +4,13 @@ import { CommandError } from "../command-error.ts";
 import { describeState, whyOf } from "../domain/build-lease-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { describeTimeoutOf } from "../domain/decide-wait.ts";
-import { decideLeaseWait, type Lease, type LeaseGoal } from "../domain/lease.ts";
+import { describeTimeoutOf, type Goal } from "../domain/decide-wait.ts";
+import { decideLeaseCondition, type Lease } from "../domain/lease.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { followWithLines } from "./follow.ts";
 
 type Options = {
-  readonly goal: LeaseGoal;
+  readonly goal: Goal;
   readonly timeoutMs: number | undefined;
   /** The caller prints the first state and the last one. */
   readonly printsEnds?: boolean;
@@ -31,10 +31,10 @@ export async function followLease(
   const { last, end } = await followWithLines(cli, connected, {
     start,
     next: () => leaseCalls(connected.link).get(id),
-    isEnough: (lease) => decideLeaseWait(lease, goal) !== "open",
+    isEnough: (lease) => decideLeaseCondition(lease, goal) !== "open",
     line: (lease) => {
       const why = whyOf(lease);
-      const isEnd = lease === start ? why === "" : decideLeaseWait(lease, goal) !== "open";
+      const isEnd = lease === start ? why === "" : decideLeaseCondition(lease, goal) !== "open";
       if (printsEnds && isEnd) return undefined;
       return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
     },
@@ -47,7 +47,7 @@ export async function followLease(
   });
   if (end === "interrupted") return { last, code: EXIT.interrupted };
   // An engine deletes the record of a lease only after its end.
-  const isMet = (end === "gone" && goal === "ended") || decideLeaseWait(last, goal) === "met";
+  const isMet = (end === "gone" && goal.kind === "delete") || decideLeaseCondition(last, goal) === "met";
   if (isMet) return { last, code: EXIT.ok };
   throw new CommandError(EXIT.failed, describeState(last), { hint: history });
 }

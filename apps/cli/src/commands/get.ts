@@ -1,11 +1,10 @@
 import type { CommandLine } from "../kinds/resources.ts";
-import { CommandError } from "../command-error.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { Resource } from "../kinds/resource.ts";
 import { askOf } from "./ask-of.ts";
 import { kindOfName, readWorkTarget } from "./find-work.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 
 /** `muster get KIND [NAME]` */
 export async function getItems(
@@ -41,13 +40,16 @@ export async function describeItem(
   name: string,
   output: Format,
 ): Promise<ExitCode> {
-  const { describe, noun } = resource;
-  if (describe === undefined) throw new CommandError(EXIT.usage, `a ${noun} has no description`);
   await using connected = await cli.connect();
-  const described = await askOf(connected, resource, name, () => describe(connected, name));
+  const item = await askOf(
+    connected,
+    resource,
+    name,
+    () => resource.getWhole?.(connected, name) ?? resource.get(connected, name),
+  );
   print(cli.io, output, {
-    table: (style) => described.table({ nowMs: cli.now(), style }),
-    data: described.data,
+    table: (style) => resource.describe?.(item, { nowMs: cli.now(), style }) ?? [],
+    data: () => resource.record(item),
   });
   return EXIT.ok;
 }
@@ -58,13 +60,10 @@ export async function cancelWork(cli: CommandLine, target: string, output: Forma
   await using connected = await cli.connect();
   const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
   const work = await kind.calls(connected.link).cancel(name);
-  print(cli.io, output, {
-    table: () => [
-      work.finishedAtMs === undefined
-        ? `${kind.noun} ${name} is being cancelled; \`muster describe ${kind.noun} ${name}\` shows how far it is`
-        : `${kind.noun} ${name} was over already: nothing changed`,
-    ],
-    data: () => buildWorkRecord(work),
-  });
+  const how =
+    work.finishedAtMs === undefined
+      ? `is being cancelled; \`muster describe ${kind.noun} ${name}\` shows how far it is`
+      : "was over already: nothing changed";
+  printLine(cli.io, output, `${kind.noun} ${name} ${how}`, () => buildWorkRecord(work));
   return EXIT.ok;
 }

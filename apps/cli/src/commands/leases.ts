@@ -1,7 +1,7 @@
 import { buildEndBytes, buildRenewalBytes, formatRfc3339, isSealed, nsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
-import type { Placed, ReadDocument } from "../adapters/parse-documents.ts";
+import type { Placed } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { arrangeLeases } from "../domain/arrange-leases.ts";
@@ -13,11 +13,12 @@ import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
 import { listSome } from "../domain/list-some.ts";
 import { plural } from "../domain/plural.ts";
+import type { ReadDocument } from "../domain/read-document.ts";
 import { isProven, verifyLease } from "../domain/verify-lease.ts";
 import { followLease } from "./follow-lease.ts";
 import { buildLeaseList, LEASE } from "../kinds/lease.ts";
 import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 import { openResult } from "./seal-order.ts";
 import { readFiles } from "./read-files.ts";
 
@@ -40,12 +41,8 @@ export async function renewLease(
   const lease = await inTraceOf(found, "muster lease renew", () =>
     askOfLeases(connected, (leases) => leases.renew(renewal)),
   );
-  print(cli.io, output, {
-    table: () => [
-      `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`,
-    ],
-    data: () => buildLeaseRecord(lease),
-  });
+  const line = `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`;
+  printLine(cli.io, output, line, () => buildLeaseRecord(lease));
   return EXIT.ok;
 }
 
@@ -71,14 +68,11 @@ export async function endLease(
     askOfLeases(connected, (leases) => leases.end(request)),
   );
   const { last, code } = wait
-    ? await followLease(cli, connected, asked, { goal: "ended", timeoutMs })
+    ? await followLease(cli, connected, asked, { goal: { kind: "delete" }, timeoutMs })
     : { last: asked, code: EXIT.ok };
   if (code !== EXIT.ok) return code;
-  const isOver = wait || isLeaseOver(last);
-  print(cli.io, output, {
-    table: () => [`${LEASE_NOUN}/${id} ${isOver ? "has ended" : "ends, and what it has is taken down"}`],
-    data: () => buildLeaseRecord(last),
-  });
+  const how = wait || isLeaseOver(last) ? "has ended" : "ends, and what it has is taken down";
+  printLine(cli.io, output, `${LEASE_NOUN}/${id} ${how}`, () => buildLeaseRecord(last));
   return EXIT.ok;
 }
 
@@ -168,18 +162,13 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
   });
 }
 
+type VerifyOptions = { readonly file: string; readonly engineKey: string | undefined; readonly output: Format };
+
 /**
  * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Ends with 0 only where every order is
  * proven.
  */
-export async function verifyLeases(
-  cli: Cli,
-  {
-    file,
-    engineKey,
-    output,
-  }: { readonly file: string; readonly engineKey: string | undefined; readonly output: Format },
-): Promise<ExitCode> {
+export async function verifyLeases(cli: Cli, { file, engineKey, output }: VerifyOptions): Promise<ExitCode> {
   const documents: readonly Placed<readonly SignedLease[]>[] = await readFiles(cli, [file], {
     read: readRecords,
     titleOf: () => undefined,
@@ -200,9 +189,7 @@ export async function verifyLeases(
   throw new CommandError(
     EXIT.failed,
     `nothing is proven of ${plural(unproven.length, "lease")} of ${verified.length}`,
-    {
-      hint: "the data that are signed are gone: add those that you have kept",
-    },
+    { hint: "the data that are signed are gone: add those that you have kept" },
   );
 }
 

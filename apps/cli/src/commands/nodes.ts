@@ -7,18 +7,18 @@ import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { ScaledNode } from "../domain/scaled-node.ts";
 import { NODE } from "../kinds/node.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 
 /** `muster nodes [-p POOL]`: the nodes of the node scaler; with `all` also those that are terminated. */
 export async function listNodes(
   cli: Cli,
-  { pool, all, format }: { readonly pool: string | undefined; readonly all: boolean; readonly format: Format },
+  { pool, all, output }: { readonly pool: string | undefined; readonly all: boolean; readonly output: Format },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const listed = await nodeCalls(connected.link).list(pool);
   const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
   const none = pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`;
-  print(cli.io, format, {
+  print(cli.io, output, {
     table: (style) => (nodes.length === 0 ? [none] : NODE.table(nodes, { nowMs: cli.now(), style })),
     data: () => nodes.map((node) => NODE.record(node)),
   });
@@ -26,10 +26,10 @@ export async function listNodes(
 }
 
 /** `muster nodes dump`: the state of the scaler's loops, and what they remember. */
-export async function dumpNodes(cli: Cli, format: Format): Promise<ExitCode> {
+export async function dumpNodes(cli: Cli, output: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
   const dump = await nodeCalls(connected.link).dump();
-  print(cli.io, format, {
+  print(cli.io, output, {
     table: (style) => buildScalerDump(dump, cli.now(), style),
     data: () => buildRecord(dump),
   });
@@ -40,7 +40,7 @@ export async function dumpNodes(cli: Cli, format: Format): Promise<ExitCode> {
 export async function terminateNode(
   cli: Cli,
   name: string,
-  { sure, format }: { readonly sure: boolean; readonly format: Format },
+  { sure, output }: { readonly sure: boolean; readonly output: Format },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   if (!sure && !(await confirm(cli, await NODE.get(connected, name)))) {
@@ -48,7 +48,7 @@ export async function terminateNode(
     return EXIT.interrupted;
   }
   const node = await nodeCalls(connected.link).terminate(name, cli.caller());
-  print(cli.io, format, { table: () => [describeEnd(node)], data: () => buildRecord(node) });
+  printLine(cli.io, output, describeEnd(node), () => buildRecord(node));
   return EXIT.ok;
 }
 

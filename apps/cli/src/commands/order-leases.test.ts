@@ -115,7 +115,7 @@ it("has an engine check what is about to be ordered, without having it ask other
 
 it("seals the same document of one lease as the same, and leaves what is sealed", () => {
   const document = { type: "zdb", data: '{"size":1,"password":"hush"}' } as const;
-  const by = { id: "1-1", signer: user, engine: { engine: "main", key: engine.userId, nowNs: 0n } };
+  const by = { id: "1-1", signer: user, engine: { engine: "main", key: engine.userId } };
   const data = sealData(document, by);
   expect(sealData(document, by)).toBe(data);
   expect(sealData({ ...document, data }, by)).toBe(data);

@@ -2,7 +2,7 @@ import { faultOf, unlessMissing } from "@muster/faults";
 import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
 import { digest, type Signer } from "@muster/leases/keys";
 import { inSpan } from "@muster/tracing";
-import { leaseCalls, type Ordered } from "../adapters/lease-calls.ts";
+import type { Ordered } from "../adapters/lease-calls.ts";
 import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -17,7 +17,7 @@ import { sealedFields, showResultData } from "../domain/sealed-view.ts";
 import { readLease } from "../kinds/documents.ts";
 import { followLease } from "./follow-lease.ts";
 import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
-import { print, type Format } from "./output.ts";
+import { printRecords, type Format } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 import { askEngine, sealData } from "./seal-order.ts";
 
@@ -58,7 +58,7 @@ export async function orderLeases(cli: Cli, files: readonly string[], options: O
   const { code, records, failure } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
     sendOrders(cli, connected, orders, { ...options, named }),
   );
-  if (options.output !== "table") print(cli.io, options.output, { table: () => [], data: () => records });
+  printRecords(cli.io, options.output, records);
   if (failure !== undefined) throw failure;
   return code;
 }
@@ -175,15 +175,16 @@ export async function checkOrders(
     requireKey(engine, engineKey);
     const order = await orderOf(cli, connected, value, { signer, engine }, placeOf("metadata.name"));
     orders.push(order);
-    try {
-      await leaseCalls(connected.link).checkOrder(order);
-    } catch (error) {
-      const fault = faultOf(error);
-      // askOfLeases explains every other fault.
-      if (fault?.code !== "invalid_request") await askOfLeases(connected, () => Promise.reject(asError(error)));
-      else
-        problems.push({ ...placeOf(leaseField(fault.field)), message: `${leaseField(fault.field)}: ${fault.reason}` });
-    }
+    await askOfLeases(connected, async (leases) => {
+      try {
+        await leases.checkOrder(order);
+      } catch (error) {
+        const fault = faultOf(error);
+        if (fault?.code !== "invalid_request") throw error;
+        const field = leaseField(fault.field);
+        problems.push({ ...placeOf(field), message: `${field}: ${fault.reason}` });
+      }
+    });
   }
   return { orders, problems };
 }
@@ -271,7 +272,7 @@ async function followAll(
 ): Promise<ExitCode> {
   for (const [index, { lease, outcome }] of ordered.entries()) {
     const followed = await followLease(cli, connected, lease, {
-      goal: "active",
+      goal: { kind: "condition", type: "ACTIVE", isTrue: true },
       timeoutMs,
       printsEnds: output === "table",
     });
@@ -282,8 +283,4 @@ async function followAll(
     if (output === "table") cli.io.out([`${LEASE_NOUN}/${order.id} ACTIVE: ${data}`]);
   }
   return EXIT.ok;
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

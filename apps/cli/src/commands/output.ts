@@ -16,6 +16,16 @@ export function print(
   else io.out([toYaml(forms.data())]);
 }
 
+/** Prints a change: one line for people, the record for programs. */
+export function printLine(io: Io, format: Format, line: string, record: () => unknown): void {
+  print(io, format, { table: () => [line], data: record });
+}
+
+/** Prints records for programs. For people each has its line already. */
+export function printRecords(io: Io, format: Format, records: readonly unknown[]): void {
+  if (format !== "table") print(io, format, { table: () => [], data: () => records });
+}
+
 /** Programs and logs keep their lines, and nothing refers to something else. */
 export function toYaml(value: unknown): string {
   return stringify(value, { lineWidth: 0, blockQuote: "literal", aliasDuplicateObjects: false }).trimEnd();

@@ -6,12 +6,12 @@ import {
   type Place,
   type Placed,
   type Problem,
-  type ReadDocument,
 } from "../adapters/parse-documents.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { plural } from "../domain/plural.ts";
+import type { ReadDocument } from "../domain/read-document.ts";
 
 /** Problems of a file that are shown; the first ones usually explain the rest. */
 const MAX_PROBLEMS = 50;

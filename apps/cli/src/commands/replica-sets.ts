@@ -10,20 +10,20 @@ import { phaseOfSet, SET_NOUN, type ReplicaSet } from "../domain/replica-set.ts"
 import { askOfSet } from "../kinds/farm-refusals.ts";
 import { setRecord, setTimedOut } from "../kinds/replica-set.ts";
 import { followWithLines } from "./follow.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 
-type Changed = { readonly name: string; readonly format: Format };
+type Changed = { readonly name: string; readonly output: Format };
 
 /** Requests one change, and prints its outcome. */
 async function changeSet(
   cli: Cli,
-  { name, format }: Changed,
+  { name, output }: Changed,
   change: (farms: FarmCalls) => Promise<ReplicaSet>,
   describe: (set: ReplicaSet) => string,
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const set = await askOfSet(connected, name, change);
-  print(cli.io, format, { table: () => [`${SET_NOUN}/${name} ${describe(set)}`], data: () => setRecord(set) });
+  printLine(cli.io, output, `${SET_NOUN}/${name} ${describe(set)}`, () => setRecord(set));
   return EXIT.ok;
 }
 
@@ -76,7 +76,7 @@ export function holdSet(
 /** `muster audit NAME` */
 export async function auditSet(
   cli: Cli,
-  { name, limit, format }: Changed & { readonly limit: number },
+  { name, limit, output }: Changed & { readonly limit: number },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const audits = await askOfSet(connected, name, (farms) => farms.audit(name, limit));
@@ -84,7 +84,7 @@ export async function auditSet(
     // The audit of a deleted set remains, so a name without one may be misspelt.
     await askOfSet(connected, name, (farms) => farms.get(name));
   }
-  print(cli.io, format, {
+  print(cli.io, output, {
     table: (style) => (audits.length === 0 ? [`${name} has no audit yet`] : buildAuditTable(audits, style)),
     data: () => audits.map(({ details, ...audit }) => ({ ...buildRecord(audit), details })),
   });

@@ -12,7 +12,7 @@ import { readOneSet } from "./apply.ts";
 import { askOfSet } from "../kinds/farm-refusals.ts";
 import { findRoll } from "../kinds/roll.ts";
 import { followItem, followWithLines } from "./follow.ts";
-import { print, type Format } from "./output.ts";
+import { print, printLine, type Format } from "./output.ts";
 
 /** For pods that a roll did not need to be ready: longer than a healthy pod takes. */
 const MAX_SETTLING_MS = 60_000;
@@ -71,17 +71,13 @@ export async function showRollStatus(
   return await followRoll(cli, connected, await findRoll(connected, name), options);
 }
 
+type ChangeRoll = FollowOptions & { readonly change: RollChange; readonly minimum: number | undefined };
+
 /** `muster roll pause`, `resume`, `undo` and `redo`. */
 export async function changeRoll(
   cli: Cli,
   name: string,
-  {
-    change,
-    minimum,
-    follow,
-    timeoutMs,
-    output,
-  }: FollowOptions & { readonly change: RollChange; readonly minimum: number | undefined },
+  { change, minimum, follow, timeoutMs, output }: ChangeRoll,
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   const { id } = await findRoll(connected, name);
@@ -93,7 +89,7 @@ export async function changeRoll(
     UNDO: `goes back: ${describeRoll(roll)}`,
     REDO: `goes forward again: ${describeRoll(roll)}`,
   }[change];
-  print(cli.io, output, { table: () => [`roll/${id} ${said}`], data: () => buildRecord(roll) });
+  printLine(cli.io, output, `roll/${id} ${said}`, () => buildRecord(roll));
   return EXIT.ok;
 }
 
@@ -123,12 +119,8 @@ async function followRoll(
   const rolled = isComplete && ended !== undefined ? await untilRolled(cli, connected, ended, timeoutMs) : undefined;
   const set = rolled?.set ?? ended;
   if (isComplete || output !== "table") {
-    print(cli.io, output, {
-      table: () => [
-        `roll/${last.id} complete: ${last.newSet}${set === undefined ? "" : ` has ${describeCounts(set)}`}`,
-      ],
-      data: () => buildRecord({ ...last, outcome: isComplete ? "complete" : "undone" }),
-    });
+    const line = `roll/${last.id} complete: ${last.newSet}${set === undefined ? "" : ` has ${describeCounts(set)}`}`;
+    printLine(cli.io, output, line, () => buildRecord({ ...last, outcome: isComplete ? "complete" : "undone" }));
   }
   if (rolled?.isReady === false)
     throw new CommandError(

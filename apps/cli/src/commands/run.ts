@@ -1,4 +1,4 @@
-import type { CommandLine } from "../kinds/resources.ts";
+import { findResource, type CommandLine } from "../kinds/resources.ts";
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
 import { faultOf, formatDuration } from "@muster/faults";
@@ -9,11 +9,10 @@ import { plain } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { GENERATED_LENGTH } from "../domain/read-session-document.ts";
+import { GENERATED_LENGTH } from "../domain/read-name.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
-import { findKind } from "../kinds/kinds.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
 import { keepContact } from "./keep-contact.ts";
@@ -174,7 +173,7 @@ async function submit(cli: CommandLine, { link }: Connected, { value: { kind, dr
 }
 
 function callsOf(cli: CommandLine, { link }: Connected, { kind }: Work): WorkCalls {
-  return (findKind(cli.kinds, kind) ?? cli.kinds[0]).calls(link);
+  return (findResource(cli.kinds, kind) ?? cli.kinds[0]).calls(link);
 }
 
 /** `session x`; two kinds may use one name. */

@@ -2,6 +2,7 @@ import { faultOf } from "@muster/faults";
 import { demandScaling } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { isFinished, type Work } from "../domain/work.ts";
+import { isAborted } from "../is-aborted.ts";
 import type { Link } from "../kinds/kind.ts";
 import type { ProgressView } from "./progress-view.ts";
 
@@ -17,11 +18,10 @@ export async function watchScaling(
   works: () => Iterable<Work>,
   signal: AbortSignal,
 ): Promise<void> {
-  const stopped = (): boolean => signal.aborted;
   let pauseMs = POLL_MS;
   for (;;) {
     await cli.pause(pauseMs, signal);
-    if (stopped()) return;
+    if (isAborted(signal)) return;
     const waiting = [...works()].filter((work) => work.waitingBecause !== "" && !isFinished(work));
     let isKnown = waiting.length === 0;
     for (const work of waiting.slice(0, MAX_WORKS)) {

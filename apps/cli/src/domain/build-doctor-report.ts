@@ -10,6 +10,7 @@ import {
 import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import { listSome } from "./list-some.ts";
 import { colourOf } from "./paint.ts";
+import { appOf } from "./describe-trouble.ts";
 import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Pool } from "./reservation.ts";
@@ -86,16 +87,17 @@ const SCALER = "node-scaler";
 /** Only the replica that leads is on the bus. */
 const LEDGER = "reservation-manager";
 
-/** Areas on the bus, with the app that serves each. An app that is needed for one purpose only is optional. */
+const NEEDED = { neededFor: "everything", one: "" };
+/** Areas of the bus. An app that is needed for one purpose only is optional. */
 const SERVICES = [
-  { area: "session", app: "session-controller", neededFor: "everything", one: "" },
-  { area: "reservation", app: LEDGER, neededFor: "everything", one: "" },
-  { area: "watch", app: "watcher", neededFor: "everything", one: "" },
-  { area: "job", app: "job-controller", neededFor: "jobs", one: "job" },
-  { area: "farm", app: "replication-farm", neededFor: "replica sets", one: "replica set" },
-  { area: "provision", app: "provision-engine", neededFor: "leases", one: "lease" },
-  { area: "node", app: SCALER, neededFor: "pools that may grow", one: "pool" },
-] as const;
+  { area: "session", ...NEEDED },
+  { area: "reservation", ...NEEDED },
+  { area: "watch", ...NEEDED },
+  { area: "job", neededFor: "jobs", one: "job" },
+  { area: "farm", neededFor: "replica sets", one: "replica set" },
+  { area: "provision", neededFor: "leases", one: "lease" },
+  { area: "node", neededFor: "pools that may grow", one: "pool" },
+].map((service) => ({ ...service, app: appOf(service.area) }));
 
 /** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
 const MAX_WATCHER_AGE_MS = 150_000;
@@ -190,26 +192,21 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
 function checkKinds(kinds: Observations["kinds"]): Check[] {
   if ("trouble" in kinds) return [];
   const { gone, refused } = kinds.value;
-  return [
-    ...(gone.length === 0
-      ? []
-      : [
-          warning(
-            "kinds of job",
-            `${gone.join(", ")} was installed, and is missing now: such jobs are not run`,
-            "install its CustomResourceDefinition again, or, where it is no longer needed, restart job-controller",
-          ),
-        ]),
-    ...(refused.length === 0
-      ? []
-      : [
-          warning(
-            "kinds of job",
-            `${refused.join(", ")} may not be read by job-controller: such jobs are not run`,
-            "give its service account the rights that its README lists",
-          ),
-        ]),
+  const troubles = [
+    {
+      of: gone,
+      why: "was installed, and is missing now",
+      next: "install its CustomResourceDefinition again, or, where it is no longer needed, restart job-controller",
+    },
+    {
+      of: refused,
+      why: "may not be read by job-controller",
+      next: "give its service account the rights that its README lists",
+    },
   ];
+  return troubles
+    .filter(({ of }) => of.length > 0)
+    .map(({ of, why, next }) => warning("kinds of job", `${of.join(", ")} ${why}: such jobs are not run`, next));
 }
 
 function checkNamespaces(kinds: Observations["kinds"]): Check[] {
@@ -300,10 +297,6 @@ function checkDropped(dropped: Observations["dropped"]): Check {
     `${listSome(texts, MAX_SLOW, ",")}, counted since its start`,
     `what is lost only delays work; give ${apps} more CPU or more replicas, and see that the count stands still`,
   );
-}
-
-function appOf(area: string): string {
-  return SERVICES.find((service) => service.area === area)?.app ?? area;
 }
 
 function checkDeadLetters(count: number | undefined): Check {

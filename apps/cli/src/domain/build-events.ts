@@ -1,7 +1,7 @@
 import { formatElapsed } from "@muster/faults";
 import { buildRecord } from "./build-record.ts";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { colourOf, paint } from "./paint.ts";
+import { buildLine, buildTable, type Cell, type TableStyle } from "./build-table.ts";
+import { colourOf } from "./paint.ts";
 import type { Work, WorkEvent } from "./work.ts";
 
 /** One event, with the work that it belongs to. */
@@ -29,10 +29,7 @@ export function buildEventTable(events: readonly NamedEvent[], style: TableStyle
 
 /** One event as a line that stands alone, for a list that grows. */
 export function buildEventLine(named: NamedEvent, style: TableStyle): string {
-  return cellsOf(named)
-    .map((cell) => (typeof cell === "string" ? plain(cell) : paint(plain(cell.text), cell.colour, style.colours)))
-    .filter((text) => text !== "")
-    .join("  ");
+  return buildLine(cellsOf(named), style);
 }
 
 /** The stable form for `-o json`. */

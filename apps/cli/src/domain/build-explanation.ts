@@ -2,7 +2,7 @@ import { formatElapsed } from "@muster/faults";
 import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
 import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
@@ -99,7 +99,7 @@ export function buildOwnerExplanation(
     `  ${message}`,
     ...scalingLines(scaling, explained.pools, nowMs),
     ...(next === "" ? [] : [`next: ${next}`]),
-    ...(rows.length === 0 ? [] : ["", ...buildTable(["COMPONENT", "POOL", "NODE"], rows, style)]),
+    ...buildSection(["COMPONENT", "POOL", "NODE"], rows, style),
     ...buildReservationPart(explained, nowMs, style),
   ];
 }
@@ -126,7 +126,7 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
   return [
     "",
     ...buildTable(header, rows, style),
-    ...(users.length === 0 ? [] : ["", ...buildTable(["POOL", "USED BY", "MACHINES", "SINCE", "HOW"], users, style)]),
+    ...buildSection(["POOL", "USED BY", "MACHINES", "SINCE", "HOW"], users, style),
     "",
     `queue: ${plural(place.ahead, "request")} ahead${ahead === "" ? "" : ` (${ahead})`}`,
     ...(hold === undefined

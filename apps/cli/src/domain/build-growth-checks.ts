@@ -14,14 +14,11 @@ export function isElastic({ elasticMax }: Pool): boolean {
 /** Troubles of one pool that are shown; `muster nodes dump` has the rest. */
 const MAX_SHOWN = 3;
 
+type Scaler = Pick<ScalerDump, "pools" | "troubles">;
+type SeenPools = { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<Scaler> };
+
 /** Whether each pool that may grow gets nodes. Nothing where no pool may; of a scaler that does not answer only for how long it was not heard. */
-export function buildGrowthChecks(
-  {
-    pools,
-    scaler,
-  }: { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">> },
-  nowMs: number,
-): Check[] {
+export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): Check[] {
   if ("trouble" in pools) return [];
   if ("trouble" in scaler) {
     const silence = describeSilence(pools.value, nowMs);
@@ -33,7 +30,7 @@ export function buildGrowthChecks(
   return pools.value.filter(isElastic).map(({ name }) => checkPool(name, scaler.value, nowMs));
 }
 
-function checkPool(pool: string, { pools, troubles }: Pick<ScalerDump, "pools" | "troubles">, nowMs: number): Check {
+function checkPool(pool: string, { pools, troubles }: Scaler, nowMs: number): Check {
   const check = `nodes of ${pool}`;
   const mine = troubles.filter((trouble) => trouble.pool === pool);
   const blocked = pools.find((one) => one.pool === pool)?.blocked;

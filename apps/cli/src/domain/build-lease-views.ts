@@ -1,18 +1,20 @@
 import { formatElapsed } from "@muster/faults";
 import { formatDurationNs, formatRfc3339, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { buildLine, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { colourOf, paint, type Colour } from "./paint.ts";
+import { colourOf, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
 import type { Verdict } from "./verify-lease.ts";
+
+export type LeaseListView = { readonly style: TableStyle; readonly isOfOneUser: boolean };
 
 /** The column of users is left out where all leases belong to one. */
 export function buildLeaseTable(
   leases: readonly Lease[],
   nowMs: number,
-  { style, isOfOneUser }: { readonly style: TableStyle; readonly isOfOneUser: boolean },
+  { style, isOfOneUser }: LeaseListView,
 ): string[] {
   const ofUser = <Text>(text: Text): Text[] => (isOfOneUser ? [] : [text]);
   const rows = leases.map((lease): Cell[] => [
@@ -117,10 +119,8 @@ export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableSty
 }
 
 /** One of them as a line of its own. */
-export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, { colours }: TableStyle): string {
-  return [formatRfc3339(toMillisecond(atNs)), paint(plain(event), colourOf(event), colours), plain(message)]
-    .filter((text) => text !== "")
-    .join("  ");
+export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, style: TableStyle): string {
+  return buildLine([formatRfc3339(toMillisecond(atNs)), { text: event, colour: colourOf(event) }, message], style);
 }
 
 export function buildVerdictTable(verdicts: readonly (Verdict & { readonly lease: string })[], style: TableStyle) {

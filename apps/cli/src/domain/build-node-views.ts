@@ -1,5 +1,5 @@
 import { formatElapsed } from "@muster/faults";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -41,36 +41,18 @@ export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableSty
     `leader ${orDash(plain(dump.leader))}, term ${dump.term}, ${plural(dump.nodes, "node")}`,
     ...(undecided === "" ? [] : [`nothing is made or ended yet: ${plain(undecided)}`]),
     "",
-    ...buildTable(
-      LOOP_HEADER,
-      loops.map((loop) => loopRow(loop, nowMs)),
-      style,
-    ),
+    ...buildTable(LOOP_HEADER, loops.map(loopRow(nowMs)), style),
     "",
     ...(pools.length === 0
       ? [undecided === "" ? "no pool is scaled" : "how pools are scaled is not decided yet"]
       : buildTable(POOL_HEADER, pools.map(poolRow(nowMs)), style)),
-    ...(unavailable.length === 0
-      ? []
-      : [
-          "",
-          ...buildTable(
-            UNAVAILABLE_HEADER,
-            unavailable.map((kind) => unavailableRow(kind, nowMs)),
-            style,
-          ),
-        ]),
+    ...buildSection(UNAVAILABLE_HEADER, unavailable.map(unavailableRow(nowMs)), style),
     ...(troubles.length === 0 ? [] : ["", ...buildTroubleLines(troubles, nowMs)]),
-    ...(bindings.length === 0
-      ? []
-      : [
-          "",
-          ...buildTable(
-            ["DEMAND", "NODE"],
-            bindings.map(({ demand, node }) => [demand, node]),
-            style,
-          ),
-        ]),
+    ...buildSection(
+      BINDING_HEADER,
+      bindings.map(({ demand, node }) => [demand, node]),
+      style,
+    ),
     ...(bindingsMore === 0 ? [] : [`and ${bindingsMore} more`]),
   ];
 }
@@ -81,10 +63,11 @@ export function buildTroubleLines(troubles: readonly PoolTrouble[], nowMs: numbe
 
 const LOOP_HEADER = ["LOOP", "EVERY", "ROUNDS", "FAILED", "LAST", "TOOK", "MEAN", "ERROR"];
 const POOL_HEADER = ["POOL", "MAX", "STANDBY", "BOOTING", "BLOCKED"];
+const BINDING_HEADER = ["DEMAND", "NODE"];
 const UNAVAILABLE_HEADER = ["UNAVAILABLE", "PROVIDER", "SPOT", "WHERE", "SINCE", "AGAIN IN", "WHY"];
 
-function loopRow(loop: ScalerDump["loops"][number], nowMs: number): Cell[] {
-  return [
+function loopRow(nowMs: number) {
+  return (loop: ScalerDump["loops"][number]): Cell[] => [
     loop.name,
     formatElapsed(loop.intervalMs),
     String(loop.rounds),
@@ -110,8 +93,8 @@ function poolRow(nowMs: number) {
   ];
 }
 
-function unavailableRow(kind: ScalerDump["unavailable"][number], nowMs: number): Cell[] {
-  return [
+function unavailableRow(nowMs: number) {
+  return (kind: ScalerDump["unavailable"][number]): Cell[] => [
     kind.instanceType,
     kind.provider,
     kind.spot ? "yes" : "no",

@@ -5,10 +5,9 @@ import {
   SESSION_DEFAULTS,
   SESSION_LIMITS,
 } from "@muster/session-limits";
-import { GENERATED_LENGTH } from "./read-session-document.ts";
+import { GENERATED_LENGTH } from "./read-name.ts";
+import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
-
-export type Schema = Readonly<Record<string, unknown>>;
 
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
@@ -138,10 +137,6 @@ function component(): Schema {
       template: COMPONENT_TEMPLATE_SCHEMA,
     }),
   };
-}
-
-function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {
-  return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
 }
 
 function label(description: string): Schema {

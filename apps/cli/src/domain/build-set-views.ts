@@ -92,7 +92,7 @@ function describeNodes({ spec, eligibleNodes }: ReplicaSet): string {
   return `${which}; ${eligibleNodes} eligible`;
 }
 
-export function buildReplicaTable(replicas: readonly Replica[], style: TableStyle): string[] {
+function buildReplicaTable(replicas: readonly Replica[], style: TableStyle): string[] {
   if (replicas.length === 0) return ["no replicas"];
   return buildTable(
     REPLICAS,
@@ -125,7 +125,7 @@ export function buildRollTable(rolls: readonly Roll[], nowMs: number, style: Tab
   return buildTable(["NAME", "PHASE", "SETS", "OLD", "NEW", "MINIMUM", "AGE", "WHY"], rows, style);
 }
 
-export function whyRollWaits({ trouble, waitingBecause }: Roll): string {
+function whyRollWaits({ trouble, waitingBecause }: Roll): string {
   return trouble === undefined ? waitingBecause : `${trouble.code}: ${trouble.message}`;
 }
 

@@ -54,6 +54,20 @@ export function buildTable(header: readonly string[], rows: readonly (readonly C
   });
 }
 
+/** Cells as a line that stands alone, for a list that grows. */
+export function buildLine(cells: readonly Cell[], style: TableStyle): string {
+  return cells
+    .map(toCell)
+    .filter(({ text }) => text !== "")
+    .map(({ text, colour }) => paint(text, colour, style.colours))
+    .join(GAP);
+}
+
+/** A table after an empty line; nothing without rows. */
+export function buildSection(header: readonly string[], rows: readonly (readonly Cell[])[], style: TableStyle) {
+  return rows.length === 0 ? [] : ["", ...buildTable(header, rows, style)];
+}
+
 /** Cuts a line that is longer than the terminal, so that it stays one line. */
 export function fit(text: string, width: number): string {
   if (textWidth(text) <= width) return text;

@@ -29,7 +29,7 @@ export type LocalStack = {
   readonly alive: boolean;
 };
 
-export const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
+const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
 
 const START = "start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL";
 

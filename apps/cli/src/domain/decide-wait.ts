@@ -1,5 +1,5 @@
 import { formatDuration } from "@muster/faults";
-import { nearestName } from "@muster/documents";
+import { suggestName } from "./suggest-name.ts";
 import { isFinished, phaseOf, type Work } from "./work.ts";
 
 /** The value of `--for`: a deletion, or a condition of this type that is true or false. */
@@ -21,10 +21,9 @@ export function checkGoal(
   { noun, conditions }: { readonly noun: string; readonly conditions: readonly string[] },
 ): { readonly message: string; readonly hint: string } | undefined {
   if (goal.kind === "delete" || conditions.some((type) => isSame(type, goal.type))) return undefined;
-  const near = nearestName(goal.type, conditions);
   return {
     message: `a ${noun} has no condition "${goal.type}"`,
-    hint: near === undefined ? `it may have ${conditions.join(", ")}` : `did you mean "${near}"?`,
+    hint: suggestName(goal.type, conditions, `it may have ${conditions.join(", ")}`),
   };
 }
 

@@ -1,7 +1,7 @@
 import { describeFault, type Fault } from "@muster/faults";
 
 /** The service of each area of the bus. */
-const SERVICES: ReadonlyMap<string, string> = new Map([
+const APPS: ReadonlyMap<string, string> = new Map([
   ["session", "session-controller"],
   ["job", "job-controller"],
   ["reservation", "reservation-manager"],
@@ -11,9 +11,14 @@ const SERVICES: ReadonlyMap<string, string> = new Map([
   ["provision", "provision-engine"],
 ]);
 
+/** The app that serves an area of the bus. */
+export function appOf(area: string): string {
+  return APPS.get(area) ?? area;
+}
+
 /** A fault in the words of the user: an area of the bus without a server is a service that does not answer. */
 export function describeTrouble(fault: Fault): string {
-  const service = fault.code === "unavailable" ? SERVICES.get(fault.dependency) : undefined;
+  const service = fault.code === "unavailable" ? APPS.get(fault.dependency) : undefined;
   return service === undefined
     ? describeFault(fault)
     : `the ${service} service does not answer: no replica of it is connected${service === "node-scaler" ? " and leads" : ""}`;

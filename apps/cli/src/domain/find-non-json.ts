@@ -1,4 +1,12 @@
-import type { Path } from "@muster/documents";
+import type { Path, ValueReader } from "@muster/documents";
+
+/** The value as JSON text; undefined, and reported, where it holds what JSON does not have. */
+export function readJson(reader: ValueReader, path: Path, value: unknown): string | undefined {
+  const odd = findNonJson(value, path);
+  if (odd === undefined) return JSON.stringify(value);
+  reader.report(odd, "cannot be handed on as JSON; write it as a string");
+  return undefined;
+}
 
 /** Where the value holds what JSON does not have: .nan, .inf, whole numbers that lose digits. */
 export function findNonJson(value: unknown, path: Path): Path | undefined {

@@ -1,22 +1,18 @@
 import type { CheckedSchema } from "@muster/documents";
 import { buildDataSchema, LEASE_DATA, type LeaseType } from "@muster/leases/data";
-import type { Schema } from "./build-session-schema.ts";
+import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
 export const LEASE_KIND = "Lease";
 /** How every text names one. */
 export const LEASE_NOUN = "lease";
-/** `lease`, as the list of them is called, too. */
-export function isLeaseWord(word: string): boolean {
-  return word === LEASE_NOUN || word === `${LEASE_NOUN}s`;
-}
 
 /** In the order in which their data are listed. */
 export const LEASE_TYPES = Object.keys(LEASE_DATA) as readonly LeaseType[];
 
 export const ENGINE_DEFAULT = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
-export const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
+const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
 const LEASE_ID = new RegExp(LEASE_ID_PATTERN);
 /** Whether it may be called so. */
 export function isLeaseId(text: string): boolean {
@@ -78,8 +74,4 @@ export function buildLeaseSchema(): Schema {
     ...form,
     properties: { ...properties, spec: { ...properties?.["spec"], allOf } },
   };
-}
-
-function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): CheckedSchema {
-  return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
 }

@@ -5,8 +5,6 @@ export type EngineIdentity = {
   readonly engine: string;
   /** The public key that it signs with, in base58; secrets are sealed to it. */
   readonly key: string;
-  /** By its clock. */
-  readonly nowNs: bigint;
 };
 
 const OF_ENGINE = "provision-";

@@ -10,7 +10,8 @@ import {
 } from "@muster/leases";
 import type { Lease, LeaseEvent, SignedLease } from "./lease.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
+import { valueReader, type Path, type ValueReader } from "@muster/documents";
+import type { ReadDocument } from "./read-document.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -67,9 +68,7 @@ export function buildLeaseEventRecord({ atNs, ...rest }: LeaseEvent): Record<str
 }
 
 /** The signed parts of a record, and the end of the lease; or every problem of the record. Never throws. */
-export function readLeaseRecord(
-  value: unknown,
-): { readonly ok: true; readonly value: SignedLease } | { readonly ok: false; readonly findings: readonly Finding[] } {
+export function readLeaseRecord(value: unknown): ReadDocument<SignedLease> {
   const reader = valueReader();
   const top = fieldsOf(reader, [], value);
   if (top !== undefined && top["order"] === undefined) {

@@ -156,13 +156,3 @@ const PHASE_ORDER: readonly string[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DE
 function isBehind(phase: string, now: string): boolean {
   return PHASE_ORDER.includes(phase) && PHASE_ORDER.indexOf(phase) < PHASE_ORDER.indexOf(now);
 }
-
-export type LeaseGoal = "active" | "ended";
-
-/** Whether a lease meets the goal of a wait. */
-export function decideLeaseWait({ phase }: Pick<Lease, "phase">, goal: LeaseGoal): WaitVerdict {
-  const isOver = isLeaseOver({ phase });
-  if (goal === "ended") return isOver ? "met" : "open";
-  if (phase === "ACTIVE") return "met";
-  return isOver || phase === "DECOMMISSIONING" ? "never" : "open";
-}

@@ -88,8 +88,8 @@ it("sends the document as it is, under the name that was made for it", () => {
     SCHEMA,
   );
   if (!read.ok) throw new Error("a right document was refused");
-  expect(read.document.name).toEqual({ prefix: "train-" });
-  expect(nameManifest(read.document.manifest, "train-x7k2p")).toEqual(
+  expect(read.value.name).toEqual({ prefix: "train-" });
+  expect(nameManifest(read.value.manifest, "train-x7k2p")).toEqual(
     job(undefined, { metadata: { labels, name: "train-x7k2p" } }),
   );
 });

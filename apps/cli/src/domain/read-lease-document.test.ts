@@ -40,7 +40,7 @@ it("reads what a document says, and data of any form with debug", () => {
 spec: { engine: two, type: debug, duration: 1d12h, data: [1, { a: b }], reference: 12-2 }`;
   expect(readLeaseDocument(parse(text))).toEqual({
     ok: true,
-    document: {
+    value: {
       id: "12-3",
       engine: "two",
       type: "debug",
@@ -51,7 +51,7 @@ spec: { engine: two, type: debug, duration: 1d12h, data: [1, { a: b }], referenc
   });
   expect(readLeaseDocument(parse(`${head}spec: { type: debug, duration: forever }`))).toEqual({
     ok: true,
-    document: {
+    value: {
       id: undefined,
       engine: "main",
       type: "debug",

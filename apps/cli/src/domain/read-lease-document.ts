@@ -1,26 +1,16 @@
-import {
-  checkSchema,
-  describeUnknownField,
-  valueReader,
-  type Finding,
-  type Path,
-  type ValueReader,
-} from "@muster/documents";
+import { checkSchema, describeUnknownField, valueReader, type Path, type ValueReader } from "@muster/documents";
 import { faultOf } from "@muster/faults";
 import { splitId } from "@muster/leases";
 import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
-import { findNonJson } from "./find-non-json.ts";
+import { readJson } from "./find-non-json.ts";
 import { readLeaseDuration } from "./lease-duration.ts";
+import { fieldsOf, type ReadDocument } from "./read-document.ts";
 import { ENGINE_DEFAULT, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
-
-export type ReadLease =
-  | { readonly ok: true; readonly document: LeaseDocument }
-  | { readonly ok: false; readonly findings: readonly Finding[] };
 
 const ENGINE = new RegExp(ENGINE_PATTERN);
 
 /** Reads one document's plain data as a lease, or reports every problem in it. Never throws. The schema for editors checks the form, the rest follows here. */
-export function readLeaseDocument(value: unknown): ReadLease {
+export function readLeaseDocument(value: unknown): ReadDocument<LeaseDocument> {
   const reader = valueReader();
   checkSchema(reader, LEASE_FORM, [], value);
   const { metadata, spec } = fieldsOf(value);
@@ -34,7 +24,7 @@ export function readLeaseDocument(value: unknown): ReadLease {
   const reference = readId(reader, ["spec", "reference"], rest["reference"]);
   const isComplete = type !== undefined && durationNs !== undefined && json !== undefined && typeof engine === "string";
   if (!isComplete || reader.findings.length > 0) return { ok: false, findings: reader.findings };
-  return { ok: true, document: { id, engine, type, durationNs, data: json, reference } };
+  return { ok: true, value: { id, engine, type, durationNs, data: json, reference } };
 }
 
 function readId(reader: ValueReader, path: Path, id: unknown): string | undefined {
@@ -58,20 +48,12 @@ function readDuration(reader: ValueReader, text: string): bigint | undefined {
 /** As JSON. */
 function readData(reader: ValueReader, type: LeaseType, data: unknown): string | undefined {
   const path = ["spec", "data"];
-  const odd = findNonJson(data, path);
-  if (odd !== undefined) {
-    reader.report(odd, "cannot be handed on as JSON; write it as a string");
-    return undefined;
-  }
-  const json = JSON.stringify(data);
+  const json = readJson(reader, path, data);
+  if (json === undefined) return undefined;
   const read = readLeaseData(type, json);
   if (read.ok) return json;
   for (const { path: at, reason, known } of read.problems)
     if (known === undefined) reader.report([...path, ...at], reason);
     else reader.report([...path, ...at], describeUnknownField(String(at.at(-1)), known), "key");
   return undefined;
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }

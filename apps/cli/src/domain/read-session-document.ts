@@ -1,24 +1,18 @@
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { checkComponentTemplate, MAX_POD_NAME_LENGTH, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
-import { findNonJson } from "./find-non-json.ts";
-import { valueReader, type Finding, type Path, type ValueReader } from "@muster/documents";
+import { findNonJson, readJson } from "./find-non-json.ts";
+import { valueReader, type Path, type ValueReader } from "@muster/documents";
+import type { ReadDocument } from "./read-document.ts";
+import { GENERATED_LENGTH, readName, type DocumentName } from "./read-name.ts";
 import {
   API_VERSION,
   COMPONENT_KINDS,
   type ComponentKind,
   type ComponentSpec,
   type SessionDocument,
-  type SessionName,
   type SessionSpec,
 } from "./session-document.ts";
-
-/** Letters that are added to `generateName`. */
-export const GENERATED_LENGTH = 5;
-
-export type Read =
-  | { readonly ok: true; readonly document: SessionDocument }
-  | { readonly ok: false; readonly findings: readonly Finding[] };
 
 const PORT = { min: 1, max: 65_535 };
 const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 };
@@ -42,11 +36,14 @@ const COMPONENT_FIELDS = [
  * Reads one document's plain data as a session, or reports every problem in it. Never throws. `kinds` are the known kinds, for a document of
  * another one.
  */
-export function readSessionDocument(value: unknown, kinds: readonly string[] = ["Session"]): Read {
+export function readSessionDocument(
+  value: unknown,
+  kinds: readonly string[] = ["Session"],
+): ReadDocument<SessionDocument> {
   const reader = valueReader();
   const document = readDocument(reader, value, kinds);
   if (document === undefined || reader.findings.length > 0) return { ok: false, findings: reader.findings };
-  return { ok: true, document };
+  return { ok: true, value: document };
 }
 
 function readDocument(reader: ValueReader, value: unknown, kinds: readonly string[]): SessionDocument | undefined {
@@ -54,12 +51,12 @@ function readDocument(reader: ValueReader, value: unknown, kinds: readonly strin
   if (root === undefined) return undefined;
   if (required(reader, [], root, "apiVersion")) reader.oneOf(["apiVersion"], root["apiVersion"], [API_VERSION]);
   if (required(reader, [], root, "kind")) reader.oneOf(["kind"], root["kind"], kinds);
-  const name = required(reader, [], root, "metadata") ? readName(reader, root["metadata"]) : undefined;
+  const name = required(reader, [], root, "metadata") ? readSessionName(reader, root["metadata"]) : undefined;
   const spec = required(reader, [], root, "spec") ? readSpec(reader, root["spec"], name) : undefined;
   return name === undefined || spec === undefined ? undefined : { name, spec };
 }
 
-function readName(reader: ValueReader, value: unknown): SessionName | undefined {
+function readSessionName(reader: ValueReader, value: unknown): DocumentName | undefined {
   const path = ["metadata"];
   const metadata = reader.mapping(path, value, ["name", "generateName"]);
   if (metadata === undefined) return undefined;
@@ -68,25 +65,12 @@ function readName(reader: ValueReader, value: unknown): SessionName | undefined 
     reader.report([...path, "generateName"], "name and generateName exclude each other", "key");
     return undefined;
   }
-  if (name !== undefined) {
-    const exact = reader.text([...path, "name"], name);
-    if (exact === undefined) return undefined;
-    reportFault(reader, [...path, "name"], checkDnsLabel("name", exact));
-    return { exact };
-  }
-  if (generateName !== undefined) {
-    const prefix = reader.text([...path, "generateName"], generateName);
-    if (prefix === undefined) return undefined;
-    // Whatever letters follow, the whole is a DNS label when it is one with these.
-    const sample = prefix + "x".repeat(GENERATED_LENGTH);
-    reportFault(reader, [...path, "generateName"], checkDnsLabel("generateName with its random letters", sample));
-    return { prefix };
-  }
-  reader.report(path, "lacks name (or generateName, to which random letters are added)");
-  return undefined;
+  return readName(reader, metadata, (field, text) =>
+    checkDnsLabel(field === "name" ? field : "generateName with its random letters", text),
+  );
 }
 
-function readSpec(reader: ValueReader, value: unknown, name: SessionName | undefined): SessionSpec | undefined {
+function readSpec(reader: ValueReader, value: unknown, name: DocumentName | undefined): SessionSpec | undefined {
   const spec = reader.mapping(["spec"], value, SPEC_FIELDS);
   if (spec === undefined) return undefined;
   const optional = <Value>(field: string, read: (path: Path, value: unknown) => Value | undefined) =>
@@ -110,19 +94,14 @@ function readSpec(reader: ValueReader, value: unknown, name: SessionName | undef
 
 function readScenario(reader: ValueReader, value: unknown): string | undefined {
   const path = ["spec", "scenario"];
-  const odd = findNonJson(value, path);
-  if (odd !== undefined) {
-    reader.report(odd, "cannot be handed on as JSON; write it as a string");
-    return undefined;
-  }
-  const json = JSON.stringify(value);
-  const bytes = byteLength(json);
+  const json = readJson(reader, path, value);
+  const bytes = json === undefined ? 0 : byteLength(json);
   if (bytes > SESSION_LIMITS.scenarioBytes)
     reader.report(path, `has ${bytes} bytes as JSON; ${SESSION_LIMITS.scenarioBytes} at most`);
   return json;
 }
 
-function readComponents(reader: ValueReader, value: unknown, session: SessionName | undefined): ComponentSpec[] {
+function readComponents(reader: ValueReader, value: unknown, session: DocumentName | undefined): ComponentSpec[] {
   const path = ["spec", "components"];
   const list = reader.list(path, value);
   if (list === undefined) return [];
@@ -234,7 +213,7 @@ function replicaNames(reader: ValueReader, path: Path, name: string | undefined,
   return Array.from({ length: count }, (_, index) => `${name}-${index}`);
 }
 
-function checkPodName(reader: ValueReader, path: Path, component: string, session: SessionName | undefined): void {
+function checkPodName(reader: ValueReader, path: Path, component: string, session: DocumentName | undefined): void {
   if (session === undefined) return;
   const length = "exact" in session ? session.exact.length : session.prefix.length + GENERATED_LENGTH;
   const total = length + 1 + component.length;

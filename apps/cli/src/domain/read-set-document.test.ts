@@ -37,7 +37,7 @@ it.each(["pinned-replica-set.yaml", "pinned-replica-set-roll.yaml"])("reads exam
 
 it("reads what a document says, and writes it again", () => {
   const read = readSetDocument(parse(VALID));
-  expect(read.ok && buildSetDocument(read.document)).toEqual(parse(VALID));
+  expect(read.ok && buildSetDocument(read.value)).toEqual(parse(VALID));
   expect(isValid(parse(VALID))).toBe(true);
 });
 
@@ -48,7 +48,7 @@ it("takes labels for a selector of all of them, and a daemon set without a numbe
   );
   const read = readSetDocument(parse(text));
   expect(read).toMatchObject({
-    document: { spec: { nodeSelector: "disk=ssd,zone=a", daemon: true, replicas: undefined } },
+    value: { spec: { nodeSelector: "disk=ssd,zone=a", daemon: true, replicas: undefined } },
   });
   expect(isValid(parse(text))).toBe(true);
 });

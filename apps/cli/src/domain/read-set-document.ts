@@ -1,6 +1,7 @@
-import { checkSchema, valueReader, type Finding, type Path } from "@muster/documents";
+import { checkSchema, valueReader, type Path } from "@muster/documents";
 import { faultOf, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue, parseLabelSelector } from "@muster/names";
+import { fieldsOf, type ReadDocument } from "./read-document.ts";
 import {
   buildSetSchema,
   MAX_SET_NAME,
@@ -9,9 +10,6 @@ import {
   type SetSpec,
   type Strategy,
 } from "./set-document.ts";
-
-export type ReadSet =
-  { readonly ok: true; readonly document: SetDocument } | { readonly ok: false; readonly findings: readonly Finding[] };
 
 type Fields = Readonly<Record<string, unknown>>;
 type Labels = Readonly<Record<string, string>>;
@@ -27,7 +25,7 @@ type SetYaml = {
 };
 
 /** Reads one document's plain data as a set, or reports every problem in it. Never throws. The schema for editors checks the form, the rest follows here. */
-export function readSetDocument(value: unknown): ReadSet {
+export function readSetDocument(value: unknown): ReadDocument<SetDocument> {
   const reader = valueReader();
   checkSchema(reader, buildSetSchema(), [], value);
   const wrong = new Set(reader.findings.map(({ path }) => path.join(".")));
@@ -42,7 +40,7 @@ export function readSetDocument(value: unknown): ReadSet {
   checkLabels(report, ["metadata", "labels"], fieldsOf(labels));
   if (typeof spec === "object" && spec !== null && !Array.isArray(spec)) checkSpec(report, fieldsOf(spec));
   if (reader.findings.length > 0) return { ok: false, findings: reader.findings };
-  return { ok: true, document: buildDocument(value as SetYaml) };
+  return { ok: true, value: buildDocument(value as SetYaml) };
 }
 
 function buildDocument({ metadata, spec }: SetYaml): SetDocument {
@@ -117,8 +115,4 @@ function checkLabels(report: Report, path: Path, labels: Fields): void {
 
 function reasonOf(fault: Fault | undefined): string | undefined {
   return fault?.code === "invalid_request" ? fault.reason : undefined;
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null ? (value as Fields) : {};
 }

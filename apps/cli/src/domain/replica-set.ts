@@ -4,24 +4,6 @@ import type { SetSpec } from "./set-document.ts";
 /** How every text names one, and what stands before the slash in `replica-set/NAME`. */
 export const SET_NOUN = "replica-set";
 
-/** By which people name the kind: those of kubectl, too. */
-const SET_WORDS = ["replica-set", "replica-sets", "rs", "pinned-replica-set", "pinned-replica-sets", "prs"];
-const ROLL_WORDS = ["roll", "rolls", "rollout", "rollouts"];
-
-/** Whether the word means replica sets, however its letters and hyphens are written. */
-export function isSetWord(word: string): boolean {
-  return isAmong(SET_WORDS, word);
-}
-
-export function isRollWord(word: string): boolean {
-  return isAmong(ROLL_WORDS, word);
-}
-
-function isAmong(words: readonly string[], word: string): boolean {
-  const bare = (text: string): string => text.toLowerCase().replaceAll("-", "");
-  return words.some((each) => bare(each) === bare(word));
-}
-
 export type Replica = {
   readonly node: string;
   readonly pod: string;

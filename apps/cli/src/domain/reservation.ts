@@ -40,19 +40,11 @@ export type Reservation = {
 /** An owner of machines, and since when. `owner` is `KIND/ID`. */
 export type Holder = { readonly owner: string; readonly machines: number; readonly sinceMs: number };
 
-export type PoolExplanation = {
+export type PoolExplanation = Omit<Pool, "name" | "unusableByReason" | "waiting"> & {
   readonly pool: string;
   readonly requested: number;
-  readonly available: number;
   /** Free, and kept for an older request. */
   readonly kept: number;
-  readonly capacity: number;
-  readonly held: number;
-  /** What the node scaler may make of it at most; 0: it is not scaled. */
-  readonly elasticMax: number;
-  /** When the node scaler last wrote that; undefined: it never did, or the ledger does not report it. */
-  readonly elasticAtMs?: number | undefined;
-  readonly unusable: number;
   readonly unusableNodes: readonly { readonly node: string; readonly reason: string; readonly occupant: string }[];
   readonly unusableMore: number;
   readonly holders: readonly Holder[];

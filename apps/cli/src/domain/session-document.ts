@@ -1,5 +1,6 @@
 import { formatDuration } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
+import type { DocumentName } from "./read-name.ts";
 
 export const API_VERSION = `${API_GROUP}/v1`;
 
@@ -36,11 +37,8 @@ export type SessionSpec = {
   readonly workerPort: number | undefined;
 };
 
-/** `exact` is the session's name; `prefix` gets random letters when the session is submitted. */
-export type SessionName = { readonly exact: string } | { readonly prefix: string };
-
 /** One YAML document of kind Session, complete and correct as far as can be known without the services. */
-export type SessionDocument = { readonly name: SessionName; readonly spec: SessionSpec };
+export type SessionDocument = { readonly name: DocumentName; readonly spec: SessionSpec };
 
 /** The session as plain data in the form of a YAML document; reading that document gives the same session. Replicas appear one by one. */
 export function buildDocument(document: SessionDocument): Record<string, unknown> {

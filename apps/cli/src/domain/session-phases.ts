@@ -1,15 +1,18 @@
 import type { Outcome, WorkCondition, WorkEvent } from "./work.ts";
 
-const OUTCOMES = { DONE: "success", ERROR: "failure", CANCELLED: "cancelled", INTERNAL_ERROR: "failure" } as const;
+const OUTCOMES: ReadonlyMap<string | undefined, Outcome> = new Map([
+  ["DONE", "success"],
+  ["ERROR", "failure"],
+  ["CANCELLED", "cancelled"],
+  ["INTERNAL_ERROR", "failure"],
+]);
 
-export const TERMINAL_PHASES = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
-export const PHASES = ["QUEUE", "ACCEPT", "PROVISION", "RUN", ...TERMINAL_PHASES] as const;
+export const PHASES = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type Phase = (typeof PHASES)[number] | "UNKNOWN";
 
 /** The outcome of a session whose last event has this phase; undefined before its end. */
 export function outcomeOf(phase: Phase | undefined): Outcome | undefined {
-  const terminal = TERMINAL_PHASES.find((each) => each === phase);
-  return terminal === undefined ? undefined : OUTCOMES[terminal];
+  return OUTCOMES.get(phase);
 }
 
 /** Each phase is a condition that stays true once the session has entered it, so that a wait does not miss a short phase. */

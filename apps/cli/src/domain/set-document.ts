@@ -1,4 +1,4 @@
-import type { Schema } from "./build-session-schema.ts";
+import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
 /** The `kind` of the document of a set. Not ReplicaSet, which is a kind of Kubernetes. */
@@ -10,7 +10,7 @@ export type Strategy = (typeof STRATEGIES)[number];
 export const MAX_SET_REPLICAS = 1000;
 /** A pod's name adds a hyphen and a number. */
 export const MAX_SET_NAME = 50;
-export const MAX_SET_LABELS = 64;
+const MAX_SET_LABELS = 64;
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** The desired state of a set. */
@@ -128,10 +128,6 @@ function spec(): Schema {
       },
     }),
   };
-}
-
-function closed(required: readonly string[], properties: Readonly<Record<string, Schema>>): Schema {
-  return { type: "object", additionalProperties: false, ...(required.length > 0 && { required }), properties };
 }
 
 function texts(description: string): Schema {

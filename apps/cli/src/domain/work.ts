@@ -32,8 +32,6 @@ export type Work = {
   readonly traceparent: string;
   /** Why it does not progress, for people; empty when it does. */
   readonly waitingBecause: string;
-  /** The code of the ledger for that before a reservation exists; empty: it gives none. Absent: its kind has no such code. */
-  readonly waitingCode?: string;
 };
 
 export type Outcome = "success" | "failure" | "cancelled";

@@ -1,5 +1,5 @@
 import { nearestName } from "@muster/documents";
-import type { ReadDocument } from "../adapters/parse-documents.ts";
+import type { ReadDocument } from "../domain/read-document.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 import type { SetDocument } from "../domain/set-document.ts";
 import type { Draft, Kind } from "./kind.ts";
@@ -50,7 +50,7 @@ function workRows(kinds: Kinds): readonly [DocumentRow<ReadWork>, ...DocumentRow
     elsewhere: (word) => `a ${word} runs to its end: use \`muster run FILE\``,
     read: (document) => {
       const read = kind.read(document, known);
-      return read.ok ? { ok: true, value: { kind, draft: read.draft } } : read;
+      return read.ok ? { ok: true, value: { kind, draft: read.value } } : read;
     },
   });
   const [first, ...others] = kinds;

@@ -1,29 +1,27 @@
-import { faultOf, type Fault } from "@muster/faults";
+import type { Fault } from "@muster/faults";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { Connected } from "../cli.ts";
-import { CommandError } from "../command-error.ts";
 import { adviseRoll } from "../domain/build-set-views.ts";
 import { decideExit } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { nearestName } from "@muster/documents";
+import { suggestName } from "../domain/suggest-name.ts";
 import type { ReplicaSet, Roll } from "../domain/replica-set.ts";
+import { explainRefusal } from "./explain-refusal.ts";
 
 /** The answer of the farms to a question about this set. A refusal becomes a CommandError in the words of the command, with what to do next. */
-export async function askOfSet<Answer>(
+export function askOfSet<Answer>(
   { link }: Connected,
   name: string,
   question: (farms: FarmCalls) => Promise<Answer>,
 ): Promise<Answer> {
   const farms = farmCalls(link);
-  try {
-    return await question(farms);
-  } catch (error) {
-    const fault = faultOf(error);
-    if (fault === undefined) throw error;
-    const hint = (await hintFor(farms, name, fault).catch(() => undefined)) ?? decideExit(fault).hint;
-    const message = fault.code === "invalid_request" ? reasonOf(fault) : describeTrouble(fault);
-    throw new CommandError(decideExit(fault).code, message, { ...(hint !== undefined && { hint }), cause: error });
-  }
+  return explainRefusal(
+    () => question(farms),
+    async (fault) => ({
+      message: fault.code === "invalid_request" ? reasonOf(fault) : describeTrouble(fault),
+      hint: (await hintFor(farms, name, fault).catch(() => undefined)) ?? decideExit(fault).hint,
+    }),
+  );
 }
 
 /** Fields of messages, as options and documents name them. Of what only says which set is meant the name is left out. */
@@ -62,11 +60,8 @@ export function documentField(field: string): string {
 
 async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<string | undefined> {
   if (fault.code === "not_found") {
-    const near = nearestName(
-      name,
-      (await farms.list()).map((set) => set.name),
-    );
-    return near === undefined ? "`muster get replica-sets` shows those that exist" : `did you mean "${near}"?`;
+    const names = (await farms.list()).map((set) => set.name);
+    return suggestName(name, names, "`muster get replica-sets` shows those that exist");
   }
   if (fault.code === "conflict") return `\`muster get replica-set ${name}\` shows how it is now`;
   if (fault.code === "already_exists" && fault.kind === "replica set")

@@ -5,13 +5,14 @@ import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
-import { explainedFromMessage } from "../adapters/explanation-messages.ts";
+import { pick } from "../adapters/message-fields.ts";
 import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
-import type { Schema } from "../domain/build-session-schema.ts";
+import type { Schema } from "../domain/json-schema.ts";
 import type { Explained } from "../domain/build-explanation.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
 import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
+import { isAborted } from "../is-aborted.ts";
 import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
 // Imported, so that it is in the bundle; editors read it at the root.
 // eslint-disable-next-line @nx/enforce-module-boundaries
@@ -42,10 +43,10 @@ function buildJobKind(word: Word): Kind {
       const apiVersion = own ? `${API_GROUP}/v1` : "kubeflow.org/v1";
       const read = readJobDocument(value, apiVersion, own ? SCHEMA : undefined);
       if (!read.ok) return read;
-      const { name, manifest } = read.document;
+      const { name, manifest } = read.value;
       return {
         ok: true,
-        draft: {
+        value: {
           name,
           document: manifest,
           check: (link, exact) => check(link, exact, manifest),
@@ -75,7 +76,7 @@ async function check(
   const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const { problems, warnings } = await client(bus, JobService).checkJob({ manifestJson }, options);
-  return { problems: problems.map(({ field, reason }) => ({ field, reason })), warnings };
+  return { problems: problems.map((each) => pick(each, "field", "reason")), warnings };
 }
 
 async function submit(
@@ -93,16 +94,13 @@ async function submit(
   };
 }
 
-async function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string): Promise<Explained> {
+function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string): Promise<Explained> {
   const jobs = client(bus, JobService);
-  const ask = <Reply>(question: (key: Key) => Promise<Reply>): Promise<Reply> =>
-    word === OWN ? askAny({ name, namespace }, question) : question({ kind: word, name, namespace });
-  const { explanation } = await askExplanation(
+  return askExplanation(
     { service: "job-controller", area: JobService.area, stop },
-    (options) => ask((key) => jobs.explainJob({ key }, options)),
-    (options) => ask((key) => jobs.getJob({ key }, options)),
+    (options) => askOf(word, { name, namespace }, (key) => jobs.explainJob({ key }, options)),
+    (options) => askOf(word, { name, namespace }, (key) => jobs.getJob({ key }, options)),
   );
-  return explainedFromMessage(explanation);
 }
 
 function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
@@ -112,7 +110,7 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
   };
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const ask = <Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> =>
-    word === OWN ? askAny({ name, namespace }, question) : question({ kind: word, name, namespace });
+    askOf(word, { name, namespace }, question);
   return {
     get: async (name) => jobFromMessage((await ask(name, (key) => jobs.getJob({ key }, options))).job),
     after: async (seen, signal) => {
@@ -167,11 +165,13 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
 
 type Key = { readonly kind: string; readonly name: string; readonly namespace: string };
 
+/** Asks about the job of the kind; with Muster's own word about that of any kind. */
+function askOf<Reply>(word: Word, job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
+  return word === OWN ? askAny(job, question) : question({ kind: word, ...job });
+}
+
 /** The job of this name, whatever its kind; where several kinds have one, Muster's own. */
-async function askAny<Reply>(
-  job: Pick<Key, "name" | "namespace">,
-  question: (key: Key) => Promise<Reply>,
-): Promise<Reply> {
+async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
   try {
     return await question({ kind: "", ...job });
   } catch (ambiguous) {
@@ -195,13 +195,10 @@ async function watch(
   const jobs = client(bus, JobService);
   const question = (afterRevision: string) => (key: Key) =>
     jobs.watchJob({ key, afterRevision, waitMs: LONG_POLL_MS }, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
-  const over = (): boolean => signal.aborted;
   let revision = "";
-  while (!over()) {
+  while (!isAborted(signal)) {
     try {
-      const { job } = await (word === OWN
-        ? askAny(meant, question(revision))
-        : question(revision)({ kind: word, ...meant }));
+      const { job } = await askOf(word, meant, question(revision));
       if (job?.revision === revision) continue;
       revision = job?.revision ?? "";
       changed();

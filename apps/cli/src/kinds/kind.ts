@@ -1,8 +1,9 @@
 import type { Bus } from "@muster/bus";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import type { Explained } from "../domain/build-explanation.ts";
-import type { Schema } from "../domain/build-session-schema.ts";
-import type { Finding } from "@muster/documents";
+import type { Schema } from "../domain/json-schema.ts";
+import type { ReadDocument } from "../domain/read-document.ts";
+import type { DocumentName } from "../domain/read-name.ts";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
 /** All that the commands need to know of one kind of work. Everything that differs between kinds is in its file. */
@@ -17,7 +18,7 @@ export type Kind = {
   /** Undefined where another project publishes it. */
   readonly schema: (() => Schema) | undefined;
   /** Reads a document that names one of `documents`. Never throws. `known` are the names that documents may have, of all kinds. */
-  readonly read: (document: unknown, known: readonly string[]) => ReadDraft;
+  readonly read: (document: unknown, known: readonly string[]) => ReadDocument<Draft>;
   readonly calls: (link: Link) => WorkCalls;
   /** Types of the conditions that its work may have. */
   readonly conditions: readonly string[];
@@ -41,8 +42,7 @@ export type Link = {
 
 /** What a document asks for: complete and right as far as can be known without the services. */
 export type Draft = {
-  /** `exact` is the name; `prefix` gets random letters when it is submitted. */
-  readonly name: { readonly exact: string } | { readonly prefix: string };
+  readonly name: DocumentName;
   /** The document again, with everything that was left out or repeated written in full. */
   readonly document: Readonly<Record<string, unknown>>;
   /** The check of its service, where that knows more than the file shows; creates nothing. Rejects with FaultError when the service does not answer. */
@@ -56,9 +56,6 @@ export type Checked = { readonly problems: readonly FieldProblem[]; readonly war
 
 /** `field` is a path such as `spec.replicaSpecs.worker.dependsOn[0].status`. */
 export type FieldProblem = { readonly field: string; readonly reason: string };
-
-export type ReadDraft =
-  { readonly ok: true; readonly draft: Draft } | { readonly ok: false; readonly findings: readonly Finding[] };
 
 /** Every call rejects with FaultError and nothing else. */
 export type WorkCalls = {

@@ -1,4 +1,4 @@
-import { faultOf, type Fault } from "@muster/faults";
+import type { Fault } from "@muster/faults";
 import { splitId } from "@muster/leases";
 import type { Signer } from "@muster/leases/keys";
 import { leaseCalls, type LeaseCalls } from "../adapters/lease-calls.ts";
@@ -7,6 +7,7 @@ import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import type { Lease } from "../domain/lease.ts";
+import { explainRefusal } from "./explain-refusal.ts";
 
 /** The id as it is. Throws CommandError for a text that cannot be one. */
 export function checkLeaseId(id: string): string {
@@ -22,21 +23,14 @@ export function checkLeaseId(id: string): string {
 }
 
 /** The answer of the engines. A refusal becomes a CommandError in the words of the command, with what to do next. */
-export async function askOfLeases<Answer>(
+export function askOfLeases<Answer>(
   { link }: Pick<Connected, "link">,
   question: (leases: LeaseCalls) => Promise<Answer>,
 ): Promise<Answer> {
-  try {
-    return await question(leaseCalls(link));
-  } catch (error) {
-    const fault = faultOf(error);
-    if (fault === undefined) throw error;
-    const hint = hintFor(fault);
-    throw new CommandError(decideExit(fault).code, messageOf(fault), {
-      ...(hint !== undefined && { hint }),
-      cause: error,
-    });
-  }
+  return explainRefusal(
+    () => question(leaseCalls(link)),
+    (fault) => ({ message: messageOf(fault), hint: hintFor(fault) }),
+  );
 }
 
 function messageOf(fault: Fault): string {
@@ -76,8 +70,6 @@ export async function ownLease(connected: Connected, id: string, signer: Signer)
   throw new CommandError(
     EXIT.refused,
     `lease ${id} is of user ${lease.order.user}, and the key is of ${signer.userId}`,
-    {
-      hint: "--key-file FILE takes another key; `muster lease get --mine` shows the leases of this one",
-    },
+    { hint: "--key-file FILE takes another key; `muster lease get --mine` shows the leases of this one" },
   );
 }

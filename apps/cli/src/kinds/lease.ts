@@ -10,8 +10,8 @@ import {
   buildLeaseHistory,
   buildLeaseTable,
   describeState,
+  type LeaseListView,
 } from "../domain/build-lease-views.ts";
-import type { TableStyle } from "../domain/build-table.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { buildLeaseSchema, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
@@ -28,7 +28,7 @@ import { askOfLeases, checkLeaseId } from "./lease-refusals.ts";
 import type { DocumentRow, EventLog, Resource } from "./resource.ts";
 
 const EVENTS_POLL_MS = 1000;
-export const DEFAULT_EVENTS = 100;
+const DEFAULT_EVENTS = 100;
 
 const EVENTS: EventLog<LeaseEvent> = {
   pollMs: EVENTS_POLL_MS,
@@ -51,10 +51,7 @@ const EVENTS: EventLog<LeaseEvent> = {
 export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
   words: [LEASE_KIND],
   elsewhere: () => "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`",
-  read: (document) => {
-    const read = readLeaseDocument(document);
-    return read.ok ? { ok: true, value: read.document } : read;
-  },
+  read: readLeaseDocument,
 };
 
 /** Signed orders for a workload or machines, for a time, which the provision engines serve. */
@@ -75,10 +72,7 @@ export const LEASE: Resource<Lease> = {
     return buildLeaseList(leases, nowMs, { style, isOfOneUser: false, isWhole: false });
   },
   record: buildLeaseRecord,
-  describe: async ({ link }, id) => {
-    const lease = await leaseCalls(link).get(id);
-    return { table: ({ nowMs }) => buildLeaseDescription(lease, nowMs), data: () => buildLeaseRecord(lease) };
-  },
+  describe: (lease, { nowMs }) => buildLeaseDescription(lease, nowMs),
   waiting: {
     conditions: LEASE_PHASES,
     decide: decideLeaseCondition,
@@ -109,15 +103,11 @@ export const LEASE: Resource<Lease> = {
 export function buildLeaseList(
   leases: readonly Lease[],
   nowMs: number,
-  {
-    style,
-    isOfOneUser,
-    isWhole,
-  }: { readonly style: TableStyle; readonly isOfOneUser: boolean; readonly isWhole: boolean },
+  { isWhole, ...view }: LeaseListView & { readonly isWhole: boolean },
 ): readonly string[] {
   const { shown, left } = arrangeLeases(leases, isWhole ? leases.length : MAX_SHOWN_OVER);
   const more = left === 0 ? [] : [`${left} more that are over: --all shows them`];
-  return [...buildLeaseTable(shown, nowMs, { style, isOfOneUser }), ...more];
+  return [...buildLeaseTable(shown, nowMs, view), ...more];
 }
 
 /** Rejects with CommandError for an id without a history: no such lease ever existed. */

@@ -1,12 +1,10 @@
-import { nearestName } from "@muster/documents";
 import { scalerDump } from "../adapters/node-calls.ts";
 import type { Connected } from "../cli.ts";
-import { CommandError } from "../command-error.ts";
 import { describeSilence } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildPoolTable, type ShownPool } from "../domain/build-views.ts";
-import { EXIT } from "../domain/decide-exit.ts";
 import { listSome } from "../domain/list-some.ts";
+import { requireListed } from "./require-listed.ts";
 import type { Resource } from "./resource.ts";
 
 const MAX_NAMED_POOLS = 20;
@@ -19,14 +17,9 @@ export const POOL: Resource<ShownPool> = {
   list: listPools,
   get: async (connected, name) => {
     const pools = await listPools(connected);
-    const found = pools.find((pool) => pool.name === name);
-    if (found !== undefined) return found;
     const names = pools.map((pool) => pool.name);
-    const near = nearestName(name, names);
     const known = names.length === 0 ? "no pool exists" : `known pools: ${listSome(names, MAX_NAMED_POOLS, ",")}`;
-    throw new CommandError(EXIT.refused, `pool ${name} does not exist`, {
-      hint: near === undefined ? known : `did you mean "${near}"?`,
-    });
+    return requireListed("pool", pools, name, known);
   },
   nameOf: ({ name }) => name,
   table: (pools, { nowMs, style }) => buildPoolTable(pools, nowMs, style),

@@ -2,7 +2,7 @@ import { tooOldToExplain } from "../adapters/ask-explanation.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
 import { CommandError } from "../command-error.ts";
 import { followItem } from "../commands/follow.ts";
-import { print } from "../commands/output.ts";
+import { printLine } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildSetExplanation } from "../domain/build-set-explanation.ts";
 import { buildSetDescription, buildSetTable, describeCounts, withPhase } from "../domain/build-set-views.ts";
@@ -18,10 +18,7 @@ import type { DocumentRow, Resource } from "./resource.ts";
 export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
   words: [SET_KIND],
   elsewhere: () => "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`",
-  read: (document) => {
-    const read = readSetDocument(document);
-    return read.ok ? { ok: true, value: read.document } : read;
-  },
+  read: readSetDocument,
 };
 
 /** Pods kept on chosen nodes, which the replication farms own. A list has those whose records the farms cannot read, too. */
@@ -38,10 +35,7 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
   table: (sets, { nowMs, style }) =>
     buildSetTable(sets.filter(isReadable), sets.filter((set) => !isReadable(set)) as UnreadableSet[], nowMs, style),
   record: (set) => (isReadable(set) ? setRecord(set) : { kind: SET_NOUN, phase: UNREADABLE, ...set }),
-  describe: async ({ link }, name) => {
-    const set = await farmCalls(link).get(name);
-    return { table: ({ style }) => buildSetDescription(set, style), data: () => setRecord(set) };
-  },
+  describe: (set, { style }) => (isReadable(set) ? buildSetDescription(set, style) : [set.because]),
   waiting: {
     conditions: SET_CONDITIONS,
     decide: (set, goal) => (isReadable(set) ? decideSetWait(set, goal) : "open"),
@@ -75,13 +69,12 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     );
     if (set === undefined) {
       const line = `the record of ${SET_NOUN}/${name}, which could not be read, is gone; its pods follow within minutes`;
-      print(cli.io, output, { table: () => [line], data: () => ({ kind: SET_NOUN, name, phase: UNREADABLE }) });
+      printLine(cli.io, output, line, () => ({ kind: SET_NOUN, name, phase: UNREADABLE }));
       return EXIT.ok;
     }
     const pods = set.deletion?.keepPods === true ? ", and its pods stay" : "";
     if (!wait) {
-      const line = `${SET_NOUN}/${name} is being deleted${pods}`;
-      print(cli.io, output, { table: () => [line], data: () => setRecord(set) });
+      printLine(cli.io, output, `${SET_NOUN}/${name} is being deleted${pods}`, () => setRecord(set));
       return EXIT.ok;
     }
     const { last, end } = await followItem(cli, connected, {
@@ -92,7 +85,7 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     });
     if (end === "interrupted") return EXIT.interrupted;
     if (end === "timeout") throw setTimedOut(last, "deletion", timeoutMs);
-    print(cli.io, output, { table: () => [`${SET_NOUN}/${name} deleted${pods}`], data: () => setRecord(last) });
+    printLine(cli.io, output, `${SET_NOUN}/${name} deleted${pods}`, () => setRecord(last));
     return EXIT.ok;
   },
   documents: SET_DOCUMENTS,

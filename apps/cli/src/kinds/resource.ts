@@ -1,6 +1,6 @@
-import type { ReadDocument } from "../adapters/parse-documents.ts";
+import type { ReadDocument } from "../domain/read-document.ts";
 import type { Cli, Connected } from "../cli.ts";
-import type { Schema } from "../domain/build-session-schema.ts";
+import type { Schema } from "../domain/json-schema.ts";
 import type { TableStyle } from "../domain/build-table.ts";
 import type { ExitCode } from "../domain/decide-exit.ts";
 import type { WaitVerdict, Goal } from "../domain/decide-wait.ts";
@@ -43,7 +43,10 @@ export type Resource<Item extends object = object> = {
   record(item: Item): unknown;
   /** Lines for standard error below a list. */
   notes?(items: readonly Item[], nowMs: number): readonly string[];
-  readonly describe?: (connected: Connected, name: string) => Promise<Described>;
+  /** All that is known of one, for people. */
+  describe?(item: Item, view: View): readonly string[];
+  /** Reads one for its description. Absent: `get` reads all of it. */
+  getWhole?(connected: Connected, name: string): Promise<Item>;
   readonly waiting?: Waiting<Item>;
   readonly events?: EventLog;
   /** Why an item is in its phase. Rejects with a fault where its service does not know the name. */
@@ -57,9 +60,6 @@ export type Resource<Item extends object = object> = {
   readonly documents?: DocumentRow;
   readonly schema?: SchemaRow;
 };
-
-/** An item in full. */
-export type Described = { readonly table: (view: View) => readonly string[]; readonly data: () => unknown };
 
 export type Refusal = { readonly message: string; readonly hint: (name: string) => string };
 

@@ -27,10 +27,13 @@ export function resourcesOf([first, ...others]: Kinds): Resources {
   return [workResource(first, first), ...works, REPLICA_SET, ROLL, LEASE, POOL, RESERVATION, NODE];
 }
 
+/** The words of a resource, or of a kind of work. */
+type Worded = Pick<Resource, "noun" | "plural" | "aliases" | "checkName">;
+
 /** By any of its words. */
-export function findResource(resources: readonly Resource[], word: string): Resource | undefined {
-  const exact = resources.find(({ noun, plural }) => noun === word || plural === word);
-  return exact ?? resources.find(({ noun, plural, aliases }) => aliases && isAmong([noun, plural, ...aliases], word));
+export function findResource<Row extends Worded>(rows: readonly Row[], word: string): Row | undefined {
+  const exact = rows.find(({ noun, plural }) => noun === word || plural === word);
+  return exact ?? rows.find(({ noun, plural, aliases }) => aliases && isAmong([noun, plural, ...aliases], word));
 }
 
 function isAmong(words: readonly string[], word: string): boolean {
@@ -44,14 +47,12 @@ export function splitTarget(text: string): { readonly word: string; readonly nam
   return slash < 0 ? { word: "", name: text } : { word: text.slice(0, slash), name: text.slice(slash + 1) };
 }
 
-export type Named = { readonly resource: Resource; readonly name: string };
-
 /** What `NAME`, `KIND/NAME` or `KIND NAME` means. Throws CommandError for a kind that does not exist, and for a name that cannot be one. */
-export function namedResource(
-  resources: Resources,
+export function namedResource<Row extends Worded>(
+  resources: readonly [Row, ...Row[]],
   [first, second]: readonly [first: string, second?: string | undefined],
-  fallback: Resource = resources[0],
-): Named {
+  fallback: Row = resources[0],
+): { readonly resource: Row; readonly name: string } {
   const { word, name } = second === undefined ? splitTarget(first) : { word: first, name: second };
   const resource = word === "" && !first.includes("/") ? fallback : findResource(resources, word);
   if (resource === undefined) throw new CommandError(EXIT.usage, describeUnknownWord(resources, word, name));
@@ -70,7 +71,7 @@ export function nameOfKind(resource: Resource, first: string, second?: string): 
   return resource.checkName?.(name) ?? name;
 }
 
-function describeUnknownWord(resources: readonly Resource[], word: string, name: string): string {
+function describeUnknownWord(resources: readonly Worded[], word: string, name: string): string {
   const nouns = resources.map(({ noun }) => noun);
   const near = nearestName(word, nouns);
   return `"${word}" is no kind; ${near === undefined ? `known are ${nouns.join(", ")}` : `did you mean "${near}/${name}"?`}`;

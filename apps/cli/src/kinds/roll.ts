@@ -1,4 +1,3 @@
-import { nearestName } from "@muster/documents";
 import { unlessMissing } from "@muster/faults";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { Connected } from "../cli.ts";
@@ -8,6 +7,7 @@ import { buildRollLine, buildRollTable } from "../domain/build-set-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { SET_NOUN, type Roll } from "../domain/replica-set.ts";
+import { suggestName } from "../domain/suggest-name.ts";
 import type { Resource } from "./resource.ts";
 
 const NEAR_LENGTH_MIN = 3;
@@ -55,6 +55,5 @@ async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[
   if (wasThere) return `none is open; \`muster audit ${name}\` shows those that are over`;
   const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
   // To two letters every name is near.
-  const near = name.length < NEAR_LENGTH_MIN ? undefined : nearestName(name, names);
-  return near === undefined ? "`muster get rolls` shows those that are open" : `did you mean "${near}"?`;
+  return suggestName(name, name.length < NEAR_LENGTH_MIN ? [] : names, "`muster get rolls` shows those that are open");
 }

@@ -3,7 +3,6 @@ import { unlessMissing } from "@muster/faults";
 import { muster, SessionService, subjects } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { askExplanation } from "../adapters/ask-explanation.ts";
-import { explainedFromMessage } from "../adapters/explanation-messages.ts";
 import { sessionFromMessage, specToMessage } from "../adapters/messages.ts";
 import { buildSessionSchema } from "../domain/build-session-schema.ts";
 import { readSessionDocument } from "../domain/read-session-document.ts";
@@ -23,14 +22,14 @@ export const SESSION: Kind = {
   read: (value, known) => {
     const read = readSessionDocument(value, known);
     if (!read.ok) return read;
-    const { name, spec } = read.document;
+    const { name, spec } = read.value;
     const submit = async (link: Link, request: { requestId: string; name: string }): Promise<Work> => {
       const { bus, stop } = withoutNamespace(link);
       const message = { ...request, spec: specToMessage(spec) };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
       return sessionFromMessage((await client(bus, SessionService).submitSession(message, options)).session);
     };
-    return { ok: true, draft: { name, document: buildDocument(read.document), submit } };
+    return { ok: true, value: { name, document: buildDocument(read.value), submit } };
   },
   calls: sessionCalls,
   conditions: PHASES,
@@ -41,14 +40,13 @@ export const SESSION: Kind = {
     await unlessMissing(client(bus, SessionService).deleteSession(request, options));
   },
   goneBy: (name) => `\`muster delete session/${name}\` deletes it before its spec.ttl is over`,
-  explain: async ({ bus, stop }, name) => {
+  explain: ({ bus, stop }, name) => {
     const sessions = client(bus, SessionService);
-    const { explanation } = await askExplanation(
+    return askExplanation(
       { service: "session-controller", area: SessionService.area, stop },
       (options) => sessions.explainSession({ name }, options),
       (options) => sessions.getSession({ name }, options),
     );
-    return explainedFromMessage(explanation);
   },
 };
 

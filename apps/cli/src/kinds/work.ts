@@ -1,6 +1,6 @@
 import { faultOf, unlessMissing } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
-import { print } from "../commands/output.ts";
+import { printLine } from "../commands/output.ts";
 import {
   buildEventLine,
   buildEventRecord,
@@ -32,10 +32,8 @@ export function workResource(kind: Kind, first: Kind): Resource<Work> {
     nameOf: ({ name }) => name,
     table: (works, { nowMs, style }) => buildWorkTable(works, nowMs, style),
     record: buildWorkRecord,
-    describe: async ({ link }, name) => {
-      const work = await recallWork(kind.calls(link), name);
-      return { table: ({ nowMs, style }) => buildDescription(work, nowMs, style), data: () => buildWorkRecord(work) };
-    },
+    describe: (work, { nowMs, style }) => buildDescription(work, nowMs, style),
+    getWhole: ({ link }, name) => recallWork(kind.calls(link), name),
     waiting: {
       conditions: kind.conditions,
       decide: decideWait,
@@ -72,7 +70,7 @@ export function workResource(kind: Kind, first: Kind): Resource<Work> {
           hint: `\`muster cancel ${target}\` ends it; then delete it`,
         });
       await kind.remove(connected.link, work);
-      print(cli.io, output, { table: () => [`${noun} ${name} is deleted`], data: () => buildWorkRecord(work) });
+      printLine(cli.io, output, `${noun} ${name} is deleted`, () => buildWorkRecord(work));
       return EXIT.ok;
     },
     ...(schema && { schema: { word: noun, build: schema } }),

@@ -1,9 +1,10 @@
 import { nearestName } from "@muster/documents";
-import { Argument, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { Resource } from "../kinds/resource.ts";
 import { findResource, splitTarget } from "../kinds/resources.ts";
+import { argument, type ArgumentRow } from "./command-row.ts";
 
 /** `job`, or as kubectl takes it, too: `job/training`. */
 export type ResourceArgument = {
@@ -23,15 +24,16 @@ export function resourceArgument(
   description: string,
   resources: readonly Resource[],
   words: readonly string[],
-): Argument {
+): ArgumentRow<ResourceArgument> {
   const listed = resources.filter(({ listedBy }) => listedBy === undefined);
-  return new Argument("<resource>", description).choices(words).argParser((text): ResourceArgument => {
+  const parse = (text: string): ResourceArgument => {
     const { word, name } = text.includes("/") ? splitTarget(text) : { word: text, name: undefined };
     const resource = findResource(listed, word);
     if (resource === undefined) throw new InvalidArgumentError(describeUnknownWord(resources, words, word));
     if (name === "") throw new InvalidArgumentError(`The name is missing after "${word}/".`);
     return { word, resource, name: name === undefined ? name : nameOf(resource, name) };
-  });
+  };
+  return argument("<resource>", description, parse, words);
 }
 
 function describeUnknownWord(resources: readonly Resource[], words: readonly string[], word: string): string {

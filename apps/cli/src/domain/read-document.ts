@@ -1,0 +1,10 @@
+import type { Finding } from "@muster/documents";
+
+/** The value of plain data, or every problem in it. */
+export type ReadDocument<Value> =
+  { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly findings: readonly Finding[] };
+
+/** The fields of a mapping; none of anything else. */
+export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}

@@ -1,0 +1,20 @@
+import { faultOf, type Fault } from "@muster/faults";
+import { CommandError } from "../command-error.ts";
+import { decideExit } from "../domain/decide-exit.ts";
+
+export type Explained = { readonly message: string; readonly hint: string | undefined };
+
+/** The answer to a question. A refusal becomes a CommandError in the words of the command, with what to do next. */
+export async function explainRefusal<Answer>(
+  question: () => Promise<Answer>,
+  explain: (fault: Fault) => Explained | Promise<Explained>,
+): Promise<Answer> {
+  try {
+    return await question();
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    const { message, hint } = await explain(fault);
+    throw new CommandError(decideExit(fault).code, message, { hint, cause: error });
+  }
+}

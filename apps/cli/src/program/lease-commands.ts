@@ -1,0 +1,218 @@
+import { InvalidArgumentError } from "commander";
+import { CommandError } from "../command-error.ts";
+import { cleanUpLeases } from "../commands/clean-up-leases.ts";
+import { showEvents } from "../commands/events.ts";
+import { getItems } from "../commands/get.ts";
+import { endLease, listLeases, printSecret, renewLease, verifyLeases } from "../commands/leases.ts";
+import { orderLeases } from "../commands/order-leases.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { LEASE_PHASES } from "../domain/lease.ts";
+import { readLeaseDuration } from "../domain/lease-duration.ts";
+import { LEASE_TYPES } from "../domain/lease-document.ts";
+import { LEASE } from "../kinds/lease.ts";
+import { nameOfKind } from "../kinds/resources.ts";
+import { argument, choice, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
+import { wholeNumber } from "./parse-values.ts";
+import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
+
+const ID = argument("<lease>", "id of the lease, also as lease/ID");
+const TIMEOUT = timeoutOption("end with 1 when that takes longer, such as 5m");
+
+const ORDER = command({
+  name: "order",
+  description: "Sign what YAML files of kind Lease say, and order it.",
+  arguments: [FILES],
+  options: {
+    filenames: FILENAMES,
+    dryRun: option("--dry-run", "show what the engine would do, and what is sealed to it; order nothing"),
+    reference: option(
+      "--reference <id>",
+      "take over what this older lease of yours has, as it is; of one file",
+      leaseIdOf,
+    ),
+    engineKey: ENGINE_KEY,
+    wait: option("--wait", "wait until it is ACTIVE; Ctrl-C leaves the lease as it is"),
+    timeoutMs: TIMEOUT,
+    keyFile: KEY_FILE,
+    output: OUTPUT,
+  },
+  text: `Without metadata.name each order is a new lease, and its id is printed. With it
+the same file may be sent again: a lease that exists stays as it is, and one
+that has failed is retried. With --reference it is always a new lease, where the
+file names the older one. --dry-run ends with 1 where an order would fail
+immediately; it does not know what only the cluster shows, such as a missing
+image.`,
+  examples: [
+    "muster lease order -f examples/leases/debug.yaml",
+    "muster lease order -f lease.yaml --reference 4711-1",
+    "muster lease order -f lease.yaml --wait --timeout 10m",
+    "muster lease order -f lease.yaml -o json | jq -r '.[].id'",
+  ],
+  run: (cli, [files], { filenames, ...options }) =>
+    orderLeases(cli, filesOf("muster lease order", files, filenames), options),
+});
+
+const RENEW = command({
+  name: "renew",
+  description: "Let a lease end later.",
+  arguments: [ID],
+  options: {
+    forNs: required(
+      option("--for <duration>", "so much later than it would end now, such as 2h; or forever", leaseDurationArgument),
+    ),
+    keyFile: KEY_FILE,
+    output: OUTPUT,
+  },
+  examples: ["muster lease renew 1767225600000-7 --for 2h"],
+  run: (cli, [id], options) => renewLease(cli, { id: leaseIdOf(id), ...options }),
+});
+
+const END = command({
+  name: "end",
+  description: "End a lease now; what it has is taken down, and it never comes back.",
+  arguments: [ID],
+  options: {
+    force: option("--force", "also a network or a volume that other leases use: it is taken down after them"),
+    wait: option("--wait", "wait until all of it is taken down"),
+    timeoutMs: TIMEOUT,
+    keyFile: KEY_FILE,
+    output: OUTPUT,
+  },
+  examples: ["muster lease end 1767225600000-7", "muster lease end 1767225600000-7 --wait"],
+  run: (cli, [id], options) => endLease(cli, { id: leaseIdOf(id), ...options }),
+});
+
+const GET = command({
+  name: "get",
+  description: "List leases, the newest first and those that are over last, or show one.",
+  arguments: [argument("[lease]", ID.description)],
+  options: {
+    mine: option("--mine", "only those of your key"),
+    type: choice("--type <type>", "only those of this type", LEASE_TYPES),
+    active: option("--active", "the same as --phase ACTIVE"),
+    phases: withDefault(
+      option(
+        "--phase <phase>",
+        "only those in this phase, in any letters; may be given again, or as A,B",
+        phasesArgument,
+      ),
+      [],
+      "any",
+    ),
+    all: option("--all", "also all that are over, and not only the newest of them"),
+    secret: option("--secret <field>", "print only this of the result of one, opened with your key"),
+    keyFile: KEY_FILE,
+    output: OUTPUT,
+  },
+  examples: [
+    "muster lease get --mine --active",
+    "muster lease get --phase ordered,provisioning",
+    "muster lease get 1767225600000-7",
+    "muster lease get 1767225600000-7 --secret kubeconfig > kubeconfig",
+    "muster lease get --phase ACTIVE -o json | jq '.[].result.data | fromjson'",
+  ],
+  run: (cli, [id], { active, phases, secret, ...options }) => {
+    if (id === undefined && secret !== undefined)
+      throw new CommandError(EXIT.usage, "--secret is of one lease, and none is named", {
+        hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,
+      });
+    if (id === undefined) return listLeases(cli, { phases: active ? [...phases, "ACTIVE"] : phases, ...options });
+    return secret === undefined
+      ? getItems(cli, LEASE, leaseIdOf(id), options.output)
+      : printSecret(cli, leaseIdOf(id), { secret, keyFile: options.keyFile });
+  },
+});
+
+const HISTORY = command({
+  name: "history",
+  description: "List what happened to a lease, the oldest first.",
+  arguments: [ID],
+  options: {
+    limit: LIMIT,
+    follow: option(
+      "-f, --follow",
+      "also print later events; ends with the lease, or with Ctrl-C. With -o json a line for each",
+    ),
+    output: OUTPUT,
+  },
+  examples: ["muster lease history 1767225600000-7", "muster lease history -f 1767225600000-7"],
+  run: (cli, [id], options) => showEvents(cli, `${LEASE.noun}/${leaseIdOf(id)}`, options),
+});
+
+const VERIFY = command({
+  name: "verify",
+  description: "Check who has signed a lease, without any service.",
+  options: {
+    file: required(option("-f, --filename <file>", "the output of `muster lease get -o json`; - is standard input")),
+    engineKey: option(
+      "--engine-key <id>",
+      "what the engine signs results with: the `user` that `muster keys show` says of its key",
+    ),
+    output: OUTPUT,
+  },
+  text: `Ends with 1 where a signature is wrong, or where the data that its user signed
+are gone, so that nothing of the order is proven. Nothing signs the phase and
+the history.`,
+  examples: ["muster lease get 1767225600000-7 -o json | muster lease verify -f -"],
+  run: (cli, _, options) => verifyLeases(cli, options),
+});
+
+const CLEANUP = command({
+  name: "cleanup",
+  description: "Remove what leases that are over have left behind.",
+  options: {
+    engine: withDefault(option("--engine <id>", "of this engine"), "main"),
+    dryRun: option("--dry-run", "only say what would be removed"),
+    confirm: withDefault(
+      option("--confirm <n>", "up to so many may be removed, even if records seem to be lost", wholeNumber(1)),
+      0,
+    ),
+    output: OUTPUT,
+  },
+  text: "An object that is left over is removed when it still is some time later.",
+  examples: ["muster lease cleanup --dry-run", "muster lease cleanup --confirm 120"],
+  run: (cli, _, options) => cleanUpLeases(cli, options),
+});
+
+/** Signed orders for a workload or machines, for a time. */
+export const LEASES: CommandRow = {
+  name: "lease",
+  description: "Order workloads and machines for a time, signed with your key.",
+  examples: [
+    "muster keys new",
+    "muster lease order -f examples/leases/debug.yaml --wait",
+    "muster lease get",
+    "muster lease renew 1767225600000-7 --for 2h",
+    "muster lease end 1767225600000-7",
+  ],
+  commands: [ORDER, RENEW, END, GET, HISTORY, VERIFY, CLEANUP],
+  refused: [
+    ["create", "`muster lease order -f FILE` orders one"],
+    ...["list", "ls", "show", "describe"].map(
+      (word) => [word, "`muster lease get [ID]` lists them, or shows one"] as const,
+    ),
+    ...["delete", "cancel", "stop"].map((word) => [word, "`muster lease end ID` ends one, for good"] as const),
+    ...["extend", "prolong"].map((word) => [word, "`muster lease renew ID --for 2h` lets one end later"] as const),
+    ["explain", "`muster explain lease/ID` says why it is where it is"],
+    ["wait", "`muster wait lease/ID --for=condition=ACTIVE` waits for a phase"],
+  ],
+};
+
+/** The id of a lease, also as lease/ID. */
+function leaseIdOf(text: string): string {
+  return nameOfKind(LEASE, text);
+}
+
+/** Nanoseconds, above zero. */
+function leaseDurationArgument(text: string): bigint {
+  const read = readLeaseDuration(text);
+  if ("trouble" in read) throw new InvalidArgumentError(`It ${read.trouble}.`);
+  return read.ns;
+}
+
+function phasesArgument(text: string, before: readonly string[]): readonly string[] {
+  const phases = text.toUpperCase().split(",");
+  if (phases.some((each) => !LEASE_PHASES.some((known) => known === each)))
+    throw new InvalidArgumentError(`Allowed choices are ${LEASE_PHASES.join(", ")}.`);
+  return [...before, ...phases];
+}

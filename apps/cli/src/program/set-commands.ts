@@ -1,0 +1,156 @@
+import { CommandError } from "../command-error.ts";
+import { apply } from "../commands/apply.ts";
+import { auditSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { MAX_SET_REPLICAS } from "../domain/set-document.ts";
+import { REPLICA_SET } from "../kinds/replica-set.ts";
+import { findResource, namedResource, nameOfKind } from "../kinds/resources.ts";
+import { argument, choice, command, excluding, option, required, withDefault, type CommandRow } from "./command-row.ts";
+import { wholeNumber } from "./parse-values.ts";
+import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
+
+/** The name of a set, also in the forms of kubectl. */
+const SET = argument("<set>", "name of the replica set, also as rs/NAME");
+const NAME = argument("[name]", "the name, where the kind stands before it: rs NAME");
+const DELETE_WAIT_MS = 300_000;
+
+/** Parses a number of replicas. */
+export const replicaCount = wholeNumber(0, MAX_SET_REPLICAS);
+
+function setNameOf([set, name]: readonly [string, string | undefined]): string {
+  return nameOfKind(REPLICA_SET, set, name);
+}
+
+const APPLY = command({
+  name: "apply",
+  description: "Make what YAML files of kind PinnedReplicaSet or Lease say, or make it what they say.",
+  arguments: [FILES],
+  options: {
+    filenames: FILENAMES,
+    replace: option(
+      "--replace",
+      "recreate pods when the template has changed, five at a time; `roll` keeps a minimum ready",
+    ),
+    dryRun: option("--dry-run", "check the files, with the cluster, and do nothing"),
+    engineKey: ENGINE_KEY,
+    wait: option("--wait", "wait until all replicas are ready, and all leases active"),
+    timeoutMs: timeoutOption("end with 1 when that takes longer, such as 5m"),
+    keyFile: KEY_FILE,
+    output: OUTPUT,
+  },
+  text: `Says of each set whether it was created, changed or is unchanged. Leases are
+signed with your key (muster keys); they need a name, and never change: muster
+lease renew and end. Nothing is done unless every file is right. Sessions and
+jobs are run: muster run.`,
+  examples: [
+    "muster apply -f examples/pinned-replica-set.yaml",
+    "muster apply -f web.yaml --wait --timeout 5m",
+    "muster apply -f web.yaml --dry-run",
+    "muster apply -f lease.yaml --wait",
+    "sed s/v1/v2/ web.yaml | muster apply --replace -f -",
+  ],
+  run: (cli, [files], { filenames, ...options }) => apply(cli, filesOf("muster apply", files, filenames), options),
+});
+
+const SCALE = command({
+  name: "scale",
+  description: "Set how many replicas a replica set should have.",
+  arguments: [SET, NAME],
+  options: {
+    replicas: required(option("--replicas <n>", "so many", replicaCount)),
+    expected: option("--current-replicas <n>", "only if it should have so many now", replicaCount),
+    output: OUTPUT,
+  },
+  examples: ["muster scale web --replicas 5", "muster scale rs/web --replicas 5 --current-replicas 3"],
+  run: (cli, named, options) => scaleSet(cli, { name: setNameOf(named), ...options }),
+});
+
+const TRANSFER = command({
+  name: "transfer",
+  description: "Move a replica to another node, or hold a replica set's moves back.",
+  arguments: [SET, NAME],
+  options: {
+    from: option("--from <node>", "leave this node, though it is eligible; the old pod goes once the new one is ready"),
+    to: option("--to <node>", "for this node; without it the farm chooses one"),
+    hold: excluding(option("--hold", "no transfer begins any more"), ["from", "to", "release"]),
+    release: excluding(option("--release", "transfers may begin again"), ["from", "to"]),
+    because: withDefault(option("--because <why>", "why they are held, for others"), "its nodes are under maintenance"),
+    output: OUTPUT,
+  },
+  examples: [
+    "muster transfer web --from node-3",
+    "muster transfer web --from node-3 --to node-7",
+    'muster transfer web --hold --because "node-3 is being repaired"',
+    "muster transfer web --release",
+  ],
+  run: (cli, named, { from, to = "", hold, release, because, output }) => {
+    const changed = { name: setNameOf(named), output };
+    if (hold) return holdSet(cli, { ...changed, hold: { by: cli.caller(), because } });
+    if (release) return holdSet(cli, { ...changed, hold: undefined });
+    if (from !== undefined) return transferSet(cli, { ...changed, from, to });
+    throw new CommandError(EXIT.usage, "one of --from NODE, --hold and --release is needed", {
+      hint: `\`muster describe rs ${changed.name}\` shows the nodes that it is on`,
+    });
+  },
+});
+
+const ENABLING = (
+  [
+    ["enable", true, "Enable a replica set that was disabled."],
+    ["disable", false, "Stop a replica set from creating, replacing or removing pods; those that run stay."],
+  ] as const
+).map(([name, enabled, description]) =>
+  command({
+    name,
+    description,
+    arguments: [SET, NAME],
+    options: { output: OUTPUT },
+    examples: [`muster ${name} web`],
+    run: (cli, named, { output }) => enableSet(cli, { name: setNameOf(named), enabled, output }),
+  }),
+);
+
+const DELETE = command({
+  name: "delete",
+  description:
+    "Delete a replica set, or a session that is over. A set that has replicas goes only with --force or --orphan.",
+  arguments: [argument("<name>", `${SET.description}; session/NAME`), NAME],
+  options: {
+    force: option("--force", "also one that has replicas: its pods are deleted with it"),
+    orphan: option("--orphan", "its pods stay, without an owner"),
+    cascade: choice("--cascade <how>", "as kubectl says it", ["background", "orphan"]).hideHelp(),
+    wait: option("--wait", "wait until it and its pods are gone"),
+    timeoutMs: withDefault(timeoutOption("end with 1 when that takes longer"), DELETE_WAIT_MS, "5m"),
+    output: OUTPUT,
+  },
+  examples: [
+    "muster scale web --replicas 0 && muster delete web --wait",
+    "muster delete web --force",
+    "muster delete rs/web --orphan",
+    "muster delete session/http-benchmark-x7k2p",
+  ],
+  run: (cli, [first, second], { orphan, cascade, ...options }) => {
+    const kind = second === undefined ? findResource(cli.resources, first) : undefined;
+    if (kind !== undefined && kind !== REPLICA_SET)
+      throw new CommandError(EXIT.usage, `the name of the ${kind.noun} is missing`);
+    const { resource, name } = namedResource(cli.resources, [first, second], REPLICA_SET);
+    if (resource.delete === undefined)
+      throw new CommandError(
+        EXIT.usage,
+        `"${resource.noun}" is no ${REPLICA_SET.noun}; did you mean ${REPLICA_SET.noun}/${name}?`,
+      );
+    return resource.delete(cli, name, { ...options, keepPods: orphan || cascade === "orphan" });
+  },
+});
+
+const AUDIT = command({
+  name: "audit",
+  description: "List what was done to a replica set, oldest first: by whom it was changed, and where its pods went.",
+  arguments: [SET, NAME],
+  options: { limit: LIMIT, output: OUTPUT },
+  examples: ["muster audit web", "muster audit web -o json | jq '.[].event'"],
+  run: (cli, named, options) => auditSet(cli, { name: setNameOf(named), ...options }),
+});
+
+/** Create and change replica sets. */
+export const SETS: readonly CommandRow[] = [APPLY, SCALE, TRANSFER, ...ENABLING, DELETE, AUDIT];

@@ -1,0 +1,41 @@
+import { CommandError } from "../command-error.ts";
+import { FORMATS } from "../commands/output.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { argument, choice, option, withDefault, type OptionRow } from "./command-row.ts";
+import { durationArgument, wholeNumber } from "./parse-values.ts";
+
+export const OUTPUT = withDefault(choice("-o, --output <format>", "form of the output", FORMATS), "table");
+
+/** The key of the user; precedes the environment. */
+export const KEY_FILE = option("--key-file <file>", "the private key, instead of MUSTER_KEY and MUSTER_KEY_FILE");
+
+/** Of the engine that orders are for. */
+export const ENGINE_KEY = option(
+  "--engine-key <id>",
+  "seal secrets to this key only; end with 4 when the engine has another one",
+);
+
+export const FILES = argument("[file...]", "YAML files; - is standard input");
+export const FILENAMES = withDefault(
+  option("-f, --filename <file>", "a YAML file; may be given again; - is standard input", (file, before: string[]) => [
+    ...before,
+    file,
+  ]),
+  [],
+  "none",
+);
+
+/** The files of both forms. Throws CommandError where none is named. */
+export function filesOf(command: string, files: readonly string[], filenames: readonly string[]): readonly string[] {
+  const all = [...files, ...filenames];
+  if (all.length > 0) return all;
+  throw new CommandError(EXIT.usage, "no file is named", { hint: `${command} -f FILE; - is standard input` });
+}
+
+/** `--timeout`, above zero. */
+export function timeoutOption(description: string): OptionRow<number | undefined> {
+  return option("--timeout <duration>", description, durationArgument);
+}
+
+/** How many of a list. */
+export const LIMIT = withDefault(option("--limit <n>", "the newest of them", wholeNumber(1, 500)), 100);

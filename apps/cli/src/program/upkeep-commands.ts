@@ -1,0 +1,164 @@
+import { InvalidArgumentError } from "commander";
+import { backup, checkBackup, restore } from "../commands/backup.ts";
+import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
+import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "../commands/dead-letters.ts";
+import { doctor } from "../commands/doctor.ts";
+import { print } from "../commands/output.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { writeSchema } from "../domain/build-session-schema.ts";
+import type { Resource, SchemaRow } from "../kinds/resource.ts";
+import { findResource, type Resources } from "../kinds/resources.ts";
+import { VERSION } from "../version.ts";
+import { argument, command, option, type ArgumentRow, type CommandRow } from "./command-row.ts";
+import { OUTPUT } from "./shared-options.ts";
+
+const DOCTOR = command({
+  name: "doctor",
+  description: "Check everything that work needs, and say what to do about what is missing.",
+  options: { output: OUTPUT },
+  examples: ["muster doctor", "muster doctor -o json"],
+  run: (cli, _, { output }) => doctor(cli, output),
+});
+
+const SHOW_VERSION = command({
+  name: "version",
+  description: "Print the version of this command and of Node.",
+  options: { output: OUTPUT },
+  examples: ["muster version -o json"],
+  run: (cli, _, { output }) => {
+    const versions = { muster: VERSION, node: process.versions.node };
+    print(cli.io, output, {
+      table: () => [`muster ${versions.muster}`, `node ${versions.node}`],
+      data: () => versions,
+    });
+    return Promise.resolve(EXIT.ok);
+  },
+});
+
+const LETTERS = argument("<id...>", "their ids", (text, before: readonly number[] = []) => [
+  ...before,
+  letterArgument(text),
+]);
+
+const DEAD_LETTERS: CommandRow = {
+  name: "dead-letters",
+  description: "Messages that no service could handle, and why; send them again, or drop them.",
+  examples: [
+    "muster dead-letters list",
+    "muster dead-letters show 12",
+    "muster dead-letters replay 12 13",
+    "muster dead-letters drop 14",
+  ],
+  commands: [
+    command({
+      name: "list",
+      description: "List them, oldest first.",
+      options: { area: option("--area <area>", "only those of this area: session"), output: OUTPUT },
+      run: (cli, _, { area, output }) => listDeadLetters(cli, area, output),
+    }),
+    command({
+      name: "show",
+      description: "Show one, with the message itself.",
+      arguments: [argument("<id>", "its id", letterArgument)],
+      options: { output: OUTPUT },
+      run: (cli, [id], { output }) => showDeadLetter(cli, id, output),
+    }),
+    command({
+      name: "replay",
+      description: "Send messages again to where they were first sent, once the cause is fixed.",
+      arguments: [LETTERS],
+      run: (cli, [ids]) => replayDeadLetters(cli, ids),
+    }),
+    command({
+      name: "drop",
+      description: "Drop them for good.",
+      arguments: [LETTERS],
+      run: (cli, [ids]) => dropDeadLetters(cli, ids),
+    }),
+  ],
+};
+
+const BACKUP = command({
+  name: "backup",
+  description: "Copy all that NATS keeps for Muster into a file, while everything runs.",
+  arguments: [argument("<file>", "a file that does not exist; only its owner may read it")],
+  options: {
+    check: option("--check", "copy nothing: say whether this file is a whole backup, without asking NATS"),
+  },
+  text: `The key has to be that of the user \`backup\`. That of a local stack is
+found; elsewhere MUSTER_NATS_NKEY_FILE names it.`,
+  examples: [
+    "muster backup muster-$(date +%F)",
+    "MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)",
+    "muster backup --check muster-2026-01-31",
+  ],
+  run: (cli, [file], { check }) => (check ? checkBackup(cli, file) : backup(cli, file)),
+});
+
+const RESTORE = command({
+  name: "restore",
+  description: "Put a backup into a NATS that has nothing of Muster's, with no service running.",
+  arguments: [argument("<file>", "what `muster backup` wrote")],
+  examples: ["MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31"],
+  run: (cli, [file]) => restore(cli, file),
+});
+
+function schemaCommand(resources: Resources): CommandRow {
+  const [first] = resources;
+  const words = resources.flatMap(({ schema }) => schema?.word ?? []);
+  const kind = argument("[kind]", "the kind of document", (text) => readSchemaWord(resources, text), words);
+  return command({
+    name: "schema",
+    description: "Print the JSON Schema of documents, for editors and checks.",
+    arguments: [kind.default(first.schema, first.noun)],
+    text: `In an editor that knows yaml-language-server, as the first line of a file:
+  # yaml-language-server: $schema=/path/to/session.schema.json`,
+    examples: [
+      "muster schema > session.schema.json",
+      "muster schema job > job.schema.json",
+      "muster schema PinnedReplicaSet",
+      "muster schema lease",
+    ],
+    run: (cli, [{ build }]) => {
+      cli.io.out([writeSchema(build()).trimEnd()]);
+      return Promise.resolve(EXIT.ok);
+    },
+  });
+}
+
+/** By the word of its schema, by its noun, or as `kind` says it in documents. */
+function readSchemaWord(resources: readonly Resource[], text: string): SchemaRow {
+  const rows = resources.flatMap(({ schema }) => schema ?? []);
+  const row = rows.find(({ word }) => word === text.toLowerCase()) ?? findResource(resources, text)?.schema;
+  if (row !== undefined) return row;
+  throw new InvalidArgumentError(`Allowed choices are ${rows.map(({ word }) => word).join(", ")}.`);
+}
+
+const COMPLETION = command({
+  name: "completion",
+  description: "Print the script that completes commands and names in a shell.",
+  arguments: [argument("<shell>", "which shell").choices(SHELLS) as ArgumentRow<Shell>],
+  examples: [
+    "source <(muster completion bash)",
+    'muster completion zsh > "${fpath[1]}/_muster"',
+    "muster completion fish > ~/.config/fish/completions/muster.fish",
+  ],
+  run: (cli, [shell]) => Promise.resolve(completion(cli, shell)),
+});
+
+/** Called by the scripts of `completion`. */
+const COMPLETE = command({
+  name: "__complete",
+  arguments: [argument("[words...]", "")],
+  run: (cli, [words], _, { parent }) => (parent === null ? Promise.resolve(EXIT.ok) : complete(cli, parent, words)),
+});
+
+/** For the operation of Muster itself, and for editors and shells. */
+export function upkeepCommands(resources: Resources): readonly CommandRow[] {
+  return [DOCTOR, SHOW_VERSION, DEAD_LETTERS, BACKUP, RESTORE, schemaCommand(resources), COMPLETION, COMPLETE];
+}
+
+function letterArgument(text: string): number {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError("The id of a letter is a whole number.");
+  return Number(text);
+}

@@ -1,0 +1,239 @@
+import { parseDuration } from "@muster/faults";
+import { InvalidArgumentError } from "commander";
+import { CommandError } from "../command-error.ts";
+import { showEvents } from "../commands/events.ts";
+import { explain } from "../commands/explain.ts";
+import { cancelWork, describeItem, getItems } from "../commands/get.ts";
+import { logs } from "../commands/logs.ts";
+import { run } from "../commands/run.ts";
+import { waitFor } from "../commands/wait.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { readGoal, type Goal } from "../domain/decide-wait.ts";
+import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { LEASE } from "../kinds/lease.ts";
+import { POOL } from "../kinds/pool.ts";
+import { namedResource, type Resources } from "../kinds/resources.ts";
+import { argument, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
+import { nameAfter, resourceArgument, wordsOf } from "./resource-argument.ts";
+import { OUTPUT, timeoutOption } from "./shared-options.ts";
+
+/** A name without a kind. */
+const TARGET = "name of the session; of a job job/NAME, or by its kind: tfjob/NAME";
+/** The default of kubectl wait. */
+const WAIT_MS = 30_000;
+
+const RUN = command({
+  name: "run",
+  description: "Submit the sessions and jobs of YAML files and follow them until they are over.",
+  arguments: [argument("<file...>", "YAML files of one or more sessions or jobs; - is standard input")],
+  options: {
+    detach: option("-d, --detach", "submit only, and do not follow them"),
+    dryRun: option("--dry-run", "check the files and print what would be submitted"),
+    timeoutMs: timeoutOption("leave after this time, such as 10m; the submitted work continues"),
+    output: OUTPUT,
+  },
+  text: `Progress goes to standard error, the result to standard output. Nothing is
+submitted unless every file is right. Replica sets are applied: muster apply.
+Ctrl-C cancels the submitted work and waits for its end; Ctrl-C again leaves
+immediately.
+Documents are of kind Session, Job, or one of Kubeflow's: TFJob, PyTorchJob,
+MPIJob, JAXJob.`,
+  examples: [
+    "muster run examples/http-benchmark.yaml",
+    "muster run -o json examples/http-benchmark.yaml | jq '.[0].result'",
+    "muster run examples/training-job.yaml",
+    "muster run --detach a.yaml b.yaml",
+    "sed s/v1/v2/ bench.yaml | muster run -",
+  ],
+  run: (cli, [files], options) => run(cli, files, options),
+});
+
+function getCommand(resources: Resources): CommandRow {
+  return command({
+    name: "get",
+    description: "List sessions, jobs, replica sets, rolling updates, leases, pools or reservations, or show one.",
+    arguments: [
+      resourceArgument("what to list", resources, wordsOf(resources)),
+      argument(
+        "[name]",
+        "only this one, as in `session NAME` or `session/NAME`; a reservation is named by its owner: session/NAME, or NAME",
+      ),
+    ],
+    options: { output: OUTPUT },
+    text: "`jobs` are those of all kinds.",
+    examples: [
+      "muster get sessions",
+      "muster get jobs",
+      "muster get session http-benchmark-x7k2p -o yaml",
+      "muster get job/training",
+      "muster get rs",
+      "muster get leases",
+      "muster get replica-set web -o yaml",
+      "muster get reservations -o json",
+    ],
+    run: (cli, [first, second], { output }) => getItems(cli, first.resource, nameAfter(first, second), output),
+  });
+}
+
+function describeCommand(resources: Resources): CommandRow {
+  const described = resources.filter(({ describe }) => describe !== undefined);
+  const words = described.flatMap(({ noun, shortName }) => (shortName === undefined ? [noun] : [noun, shortName]));
+  return command({
+    name: "describe",
+    description: "Show all that is known of a session, job, replica set or lease.",
+    arguments: [
+      resourceArgument("what to describe", described, words),
+      argument("[name]", "its name, unless it is `job/NAME`"),
+    ],
+    options: { output: OUTPUT },
+    examples: [
+      "muster describe session http-benchmark-x7k2p",
+      "muster describe job training",
+      "muster describe job/training",
+      "muster describe rs web",
+    ],
+    run: (cli, [first, second], { output }) => {
+      const name = nameAfter(first, second);
+      if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${first.word} is missing`);
+      return describeItem(cli, first.resource, name, output);
+    },
+  });
+}
+
+const LISTS = [POOL, LEASE].map((resource) =>
+  command({
+    name: resource.plural,
+    description:
+      resource === POOL
+        ? "List the pools and their machines; the same as `get pools`."
+        : "List the leases; the same as `get leases`.",
+    options: { output: OUTPUT },
+    examples: [`muster ${resource.plural}`],
+    run: (cli, _, { output }) => getItems(cli, resource, undefined, output),
+  }),
+);
+
+const CANCEL = command({
+  name: "cancel",
+  description: "End a session or job. One that is over already stays as it is.",
+  arguments: [argument("<name>", "its name; with its kind, as in job/NAME, where several have it")],
+  options: { output: OUTPUT },
+  examples: ["muster cancel http-benchmark-x7k2p", "muster cancel job/training"],
+  run: (cli, [name], { output }) => cancelWork(cli, name, output),
+});
+
+const LOGS = command({
+  name: "logs",
+  description: "Print what the components of a session or job wrote, while it runs and after it is over.",
+  arguments: [
+    argument("<name>", TARGET),
+    argument(
+      "[component]",
+      "only this component; of one with replicas all of them; without it all, each line after its component's name",
+    ),
+  ],
+  options: {
+    follow: option("-f, --follow", "continue until the components have ended"),
+    container: option("-c, --container <name>", "of another container than the main one, such as an init container"),
+  },
+  examples: [
+    "muster logs http-benchmark-x7k2p driver",
+    "muster logs http-benchmark-x7k2p server",
+    "muster logs -f http-benchmark-x7k2p",
+    "muster logs job/training worker-0",
+    "muster logs job/training worker-0 -c prepare",
+  ],
+  run: (cli, [name, component], options) => logs(cli, name, component, options),
+});
+
+const EXPLAIN = command({
+  name: "explain",
+  description: "Show why an item is in its phase: a stable word, numbers, and who or what it waits for.",
+  arguments: [argument("<name>", `${TARGET}; replica-set/NAME; lease/ID; or another owner of machines`)],
+  options: { output: OUTPUT },
+  examples: [
+    "muster explain http-benchmark-x7k2p",
+    "muster explain http-benchmark-x7k2p -o json",
+    "muster explain job/training",
+    "muster explain replica-set/web",
+    "muster explain lease/4711-1",
+  ],
+  run: (cli, [name], { output }) => explain(cli, name, output),
+});
+
+const EVENTS = command({
+  name: "events",
+  description: "List what happened to sessions, jobs or a lease, oldest first.",
+  arguments: [argument("[name]", `${TARGET}; lease/ID; jobs: of all jobs; without it of all sessions`)],
+  options: {
+    follow: option(
+      "-f, --follow",
+      "also print later events; ends with the work, or with Ctrl-C. With -o json a line for each event",
+    ),
+    output: OUTPUT,
+  },
+  examples: [
+    "muster events",
+    "muster events -f http-benchmark-x7k2p",
+    "muster events job/training",
+    "muster events -f -o json | jq .phase",
+  ],
+  run: (cli, [name], options) => showEvents(cli, name, options),
+});
+
+const WAIT = command({
+  name: "wait",
+  description: "Wait until a session, job, replica set, roll or lease has a condition, or is gone; as kubectl wait.",
+  arguments: [argument("<name>", `${TARGET}; replica-set/NAME, roll/NAME, lease/ID`)],
+  options: {
+    goal: required(option("--for <condition>", "condition=TYPE, condition=TYPE=false, or delete", goalArgument)),
+    timeoutMs: withDefault(
+      option("--timeout <duration>", "how long, such as 5m; 0s only checks", waitArgument),
+      WAIT_MS,
+      "30s",
+    ),
+    output: OUTPUT,
+  },
+  text: `Ends with 0 once the condition is met. Ends with 1 when it can no longer be met,
+as when a job has failed that was to succeed, or when the time is over; prints
+the state then, and the reason. With -o json the last state is printed.
+
+Of a job a condition is one of its status, such as Running, Succeeded, Failed.
+Of a session it is a state, such as RUN, DONE, ERROR, true from when the
+session came to it. Of a replica set it is ${SET_CONDITIONS.slice(0, 3).join(", ")},
+${SET_CONDITIONS.slice(3).join(", ")}; of a roll ${ROLL_CONDITIONS.join(", ")}.
+Of a lease it is its phase; delete: all of it is taken down. One that crashed
+ends like any other, with 0: standard error states that it crashed.
+Capital and small letters are the same.`,
+  examples: [
+    "muster wait job/training --for=condition=Succeeded --timeout 1h",
+    "muster wait http-benchmark-x7k2p --for=condition=DONE -o json",
+    "muster wait job/training --for=condition=Running=false",
+    "muster wait tfjob/mnist --for=delete",
+    "muster wait replica-set/web --for=condition=Ready --timeout 5m",
+    "muster wait lease/4711-1 --for=condition=ACTIVE",
+  ],
+  run: (cli, [text], options) => {
+    const { resource, name } = namedResource(cli.resources, [text]);
+    const { waiting, noun } = resource;
+    if (waiting === undefined) throw new CommandError(EXIT.usage, `a ${noun} has no condition to wait for`);
+    return waitFor(cli, { ...resource, waiting }, name, options);
+  },
+});
+
+function goalArgument(text: string): Goal {
+  const goal = readGoal(text);
+  if (goal === undefined) throw new InvalidArgumentError("It is condition=TYPE, condition=TYPE=false, or delete.");
+  return goal;
+}
+
+function waitArgument(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidArgumentError("A duration with its unit is needed, such as 5m.");
+  return ms;
+}
+
+/** Submit sessions and jobs, and show the state of everything. */
+export function workCommands(resources: Resources): readonly CommandRow[] {
+  return [RUN, getCommand(resources), describeCommand(resources), ...LISTS, CANCEL, LOGS, EXPLAIN, EVENTS, WAIT];
+}
