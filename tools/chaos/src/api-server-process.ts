@@ -12,7 +12,7 @@ export type ApiServerProcess = AsyncDisposable & {
   readonly kubeconfig: string;
   /** Credentials of nodes; undefined where they use client certificates of the server's authority. */
   readonly kubelet: Kubelet | undefined;
-  /** Sends SIGKILL, and restarts the server after `awayMs` on its stored state; undefined where that is impossible. */
+  /** Sends SIGKILL, and restarts the server after `awayMs` on its stored state; a kill during that follows it. Undefined where that is impossible. */
   readonly kill: ((awayMs: number) => Promise<void>) | undefined;
 };
 
@@ -42,17 +42,20 @@ async function startEmbedded(directory: string): Promise<ApiServerProcess> {
     });
   let child = start(0);
   let stopped = false;
+  let restarted: Promise<void> = Promise.resolve();
   const { kubeconfig, port } = await child.line(readStarted);
+  const killOnce = async (awayMs: number): Promise<void> => {
+    await child.kill();
+    await sleep(awayMs);
+    if (stopped) return;
+    child = start(port);
+    await child.line(readStarted);
+  };
   return {
     kubeconfig,
     kubelet: readKubelet(await readFile(accessFile, "utf8")),
-    kill: async (awayMs) => {
-      await child.kill();
-      await sleep(awayMs);
-      if (stopped) return;
-      child = start(port);
-      await child.line(readStarted);
-    },
+    // One after another: two servers cannot have one state.
+    kill: (awayMs) => (restarted = restarted.then(() => killOnce(awayMs))),
     [Symbol.asyncDispose]: async () => {
       stopped = true;
       await child.stop();
