@@ -6,7 +6,7 @@ import type { ScaledNode } from "./domain/node.ts";
 const TRACER = "@muster/node-scaler";
 
 /** Context of the trace of one node, derived from its name: every process adds to the same trace. */
-export function contextOfNode(name: string): Context {
+function contextOfNode(name: string): Context {
   const digest = createHash("sha256").update(name).digest("hex");
   const ids = { traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) };
   return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });

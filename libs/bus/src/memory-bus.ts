@@ -40,7 +40,7 @@ export class MemoryWorld {
   }
 }
 
-export type MemoryOptions = {
+type MemoryOptions = {
   /** A world of its own when absent. */
   readonly world?: MemoryWorld;
   /** The user of this bus, as the inbox of a connection names it. */

@@ -1,7 +1,7 @@
 import { backoffMs } from "@muster/backoff";
 
 /** Returns the pause of a key that failed, in milliseconds. Each call counts as one more failure of that key. */
-export type RateLimiter = {
+type RateLimiter = {
   delayMs(key: string): number;
   /** Failures of the key since it was last forgotten. */
   failures(key: string): number;

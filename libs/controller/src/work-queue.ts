@@ -35,7 +35,7 @@ export type WorkQueue = {
   shutDown(options?: { readonly drain?: boolean }): Promise<void>;
 };
 
-export type WorkQueueStats = {
+type WorkQueueStats = {
   /** Calls that put a key into the queue; additions of a key that is there already are not counted. */
   readonly adds: number;
   readonly dones: number;
@@ -47,7 +47,7 @@ export type WorkQueueStats = {
   readonly waitedMs: number;
 };
 
-export type WorkQueueOptions = {
+type WorkQueueOptions = {
   readonly limits?: Partial<RateLimits>;
   /** `now` may follow the wall clock: a key is due when the clock shows its time, and the alarm decides how soon a changed clock is noticed. */
   readonly clock?: Clock;

@@ -39,7 +39,7 @@ import { podsLeft } from "./sweep.ts";
 import { waitForOwnerChange } from "./wait-for-owner-change.ts";
 import type { World } from "./world.ts";
 
-export type AnswerDeps = {
+type AnswerDeps = {
   /** The other services that an explanation calls. */
   readonly asking: Pick<ExplainCalls, "reservations" | "nodes">;
   readonly elsewhere: Pick<Elsewhere, "unserved" | "isRefused" | "isCut">;

@@ -52,7 +52,7 @@ export type Observation = ObservedJob & {
 type SeenEnd = { readonly pod: PodFact; readonly isGone: boolean };
 
 /** A pod without a readable index. */
-export type Ignored = { readonly pod: V1Pod; readonly because: string };
+type Ignored = { readonly pod: V1Pod; readonly because: string };
 
 const KEYS = { labels, annotations };
 

@@ -21,7 +21,7 @@ export type OpenCluster = AsyncDisposable &
     staleness(): string | undefined;
   };
 
-export type ClusterOptions = {
+type ClusterOptions = {
   readonly kube: KubeConfig;
   readonly calls: KubeCalls;
   readonly connection: NatsBus["connection"];

@@ -11,7 +11,7 @@ import { makeRemovedPods } from "./removed-pods.ts";
 
 type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs">;
 
-export type Sources = {
+type Sources = {
   readonly pods: Followed<WatchedPod | undefined>;
   readonly nodes: Followed<WatchedNode>;
   readonly podSide: Pick<Publication<PodState>, "published" | "get">;
@@ -27,7 +27,7 @@ export type Sources = {
 };
 
 /** Makes snapshots of everything, or of what was touched since the last one. */
-export type Observer = {
+type Observer = {
   /** Calls the listener after each change, also after one by another replica. */
   onChange(listener: () => void): void;
   /** Puts a key whose write failed into the next snapshot. */
