@@ -155,7 +155,7 @@ export default tseslint.config(
       "no-console": "error",
       eqeqeq: "error",
       "max-lines": ["error", { max: 400, skipBlankLines: true, skipComments: true }],
-      "max-lines-per-function": ["error", { max: 80, skipBlankLines: true, skipComments: true }],
+      "max-lines-per-function": ["error", { max: 70, skipBlankLines: true, skipComments: true }],
       "max-params": ["error", 5],
       "max-depth": ["error", 4],
       "no-restricted-syntax": ["error", ...everywhere, exit],

@@ -8,7 +8,7 @@ export type Run = {
   readonly isOver: boolean;
 };
 
-export type LogRange = { readonly offset: number; readonly limitBytes: number };
+type LogRange = { readonly offset: number; readonly limitBytes: number };
 
 /** The dependencies of reading the log of one member. */
 export type LogDeps = {
@@ -29,7 +29,7 @@ export type LogDeps = {
   readonly refuseAbsent: () => never;
 };
 
-export type Followed = { readonly bytes: Uint8Array; readonly isOver: boolean };
+type Followed = { readonly bytes: Uint8Array; readonly isOver: boolean };
 
 export type LogRequest = {
   readonly offset: number;
@@ -41,7 +41,7 @@ export type LogRequest = {
   readonly run: string;
 };
 
-export type LogPart = {
+type LogPart = {
   readonly bytes: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;

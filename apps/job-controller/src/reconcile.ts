@@ -33,7 +33,7 @@ export type PassDeps<Seen extends ObservedJob> = Pick<Passes<Seen, JobPlan>, "ob
   readonly wakeAfter: (key: string, ms: number) => void;
 };
 
-export type PassPolicy = JobPolicy & {
+type PassPolicy = JobPolicy & {
   readonly statusEveryMs: number;
   /** Nothing is postponed once the workers have been busy for this time. */
   readonly maxPostponeMs: number;

@@ -32,7 +32,7 @@ export type Config = {
 };
 
 /** The inputs of the configuration beside the environment. */
-export type ConfigSources = {
+type ConfigSources = {
   /** The text of a file; throws when it cannot be read. */
   readonly readText: (path: string) => string;
   readonly kinds: ProviderKinds;

@@ -17,7 +17,7 @@ export type LoopReport = {
 
 export type Loop = { readonly report: LoopReport; readonly round: () => Promise<void> };
 
-export type LoopDeps = {
+type LoopDeps = {
   readonly lead: Lead;
   /** Milliseconds since 1970, for the reports. */
   readonly now: () => number;

@@ -1,15 +1,14 @@
 import { createHash } from "node:crypto";
-import { context, ROOT_CONTEXT, trace, TraceFlags, type Attributes, type Context, type Span } from "@opentelemetry/api";
-import { inSpan } from "@muster/tracing";
+import { context, ROOT_CONTEXT, trace, type Attributes, type Context, type Span } from "@opentelemetry/api";
+import { contextOfIds, inSpan, recordSpan } from "@muster/tracing";
 import type { ScaledNode } from "./domain/node.ts";
 
 const TRACER = "@muster/node-scaler";
 
 /** Context of the trace of one node, derived from its name: every process adds to the same trace. */
-export function contextOfNode(name: string): Context {
+function contextOfNode(name: string): Context {
   const digest = createHash("sha256").update(name).digest("hex");
-  const ids = { traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) };
-  return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });
+  return contextOfIds({ traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) });
 }
 
 /** Runs what is done to a node under a span of the node's trace, linked to the round that decided it. */
@@ -47,12 +46,8 @@ export function traceBoot({ name, spec, status }: ScaledNode, readyAtMs: number)
     "muster.instance_type": spec.instanceType,
     "muster.demand": status.boundTo ?? "",
   };
-  // As dates: numbers before the beginning of the process would be taken for times within it.
-  const startTime = new Date(status.createdAtMs);
-  trace
-    .getTracer(TRACER)
-    .startSpan("from order to ready", { startTime, attributes }, contextOfNode(name))
-    .end(new Date(readyAtMs));
+  const times = { startMs: status.createdAtMs, endMs: readyAtMs };
+  recordSpan(TRACER, "from order to ready", { ...times, parent: contextOfNode(name), attributes });
 }
 
 function linksTo(other: Context): { readonly context: ReturnType<Span["spanContext"]> }[] {

@@ -6,7 +6,7 @@ import type { PoolPolicy } from "./domain/pool.ts";
 import { parseDuration, parseQuantity } from "./domain/parse-quantity.ts";
 
 /** What a kind of provider says about the settings in its block; the block's `kind` is among them. */
-export type SettingsCheck = Pick<z.ZodType, "safeParse">;
+type SettingsCheck = Pick<z.ZodType, "safeParse">;
 
 /** By the name of the kind; `files` are those of its settings that name a file which has to be there at the start. */
 export type ProviderKinds = Readonly<

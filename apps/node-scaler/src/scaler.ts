@@ -92,7 +92,7 @@ export type TakenStep =
   | { readonly kind: "start" | "mark"; readonly node: string; readonly because: string };
 
 /** What a leader remembers. All of it may be lost: the next leader finds it out again, or waits a little longer. */
-export type Memory = {
+type Memory = {
   readonly leadingSinceMs: number;
   unavailable: readonly Unavailability[];
   /** By what was asked for. */

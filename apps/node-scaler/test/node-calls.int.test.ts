@@ -7,7 +7,7 @@ import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { nodeCalls } from "../src/adapters/cluster.ts";
+import { nodeCalls } from "../src/adapters/node-calls.ts";
 
 const assets = kubeAssets();
 const NODES = { apiVersion: "v1", plural: "nodes" };
@@ -36,7 +36,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
   beforeAll(async () => {
     if (skip) return;
     calls = stack.use(kubeCalls(loadKube(await start(stack))));
-    nodes = nodeCalls({ calls, timeoutMs: 10_000 });
+    nodes = nodeCalls(calls, 10_000);
   });
   afterAll(() => stack.disposeAsync());
 

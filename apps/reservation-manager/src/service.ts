@@ -38,7 +38,7 @@ import type { Reservation } from "./domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
 /** What the ledger's keeper needs from outside. */
-export type LedgerDeps = {
+type LedgerDeps = {
   readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
   /** The live nodes that are known. */
   readonly nodes: () => readonly NodeFacts[];

@@ -24,7 +24,6 @@ it("shows what the ledger has, by its answers, events and lists, also when anoth
   ledger.onChange((group) => changed.add(group));
   await using first = startManager(server);
   expect(ledger.isKnown()).toBe(false);
-  expect(ledger.ageMs()).toBe(Number.POSITIVE_INFINITY);
   await persist(() => ledger.refresh(signal));
   expect(ledger.isKnown()).toBe(true);
   const held = await persist(() => ledger.reserve("first", needs("a")));

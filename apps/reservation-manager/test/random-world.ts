@@ -13,7 +13,7 @@ import {
   type PoolScaling,
 } from "../src/domain/ledger/machines.ts";
 import { settleGrants } from "../src/domain/decisions/plan-settlement.ts";
-import { isSameOwner, type Owner } from "@muster/names";
+import type { Owner } from "@muster/names";
 import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
@@ -123,9 +123,11 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
 }
 
 function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly late?: boolean }): ReleaseRequest {
-  const reservations = run.events.flatMap((event) =>
-    event.kind === "requested" && isSameOwner(event.reservation.owner, owner) ? [event.reservation.sequence] : [],
-  );
+  const reservations = run.events.flatMap((event) => {
+    if (event.kind !== "requested") return [];
+    const { owner: holder, sequence } = event.reservation;
+    return holder.kind === owner.kind && holder.id === owner.id ? [sequence] : [];
+  });
   return { owner, reservationId: idOf(reservations.at(late === true ? -2 : -1) ?? 0) };
 }
 

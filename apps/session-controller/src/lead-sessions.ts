@@ -8,7 +8,7 @@ import type { SessionDeps } from "./session-deps.ts";
 import { sweepForever, type SweepDeps } from "./sweep.ts";
 
 /** The dependencies of one leadership. */
-export type Own = "wake" | "token" | "standDown";
+type Own = "wake" | "token" | "standDown";
 
 /** The external dependencies of one leadership. */
 export type LeadDeps = {
@@ -18,7 +18,7 @@ export type LeadDeps = {
   readonly leading: (led: Led | undefined) => void;
 };
 
-export type LeadPolicy = SessionsPolicy & {
+type LeadPolicy = SessionsPolicy & {
   readonly workers: number;
   readonly sweep: SweepPolicy & { readonly everyMs: number };
 };

@@ -46,7 +46,7 @@ export type RequestDeps = {
 type LogName = { readonly session: string; readonly pod: string; readonly container: string };
 type LogRange = { readonly offset: number; readonly limitBytes: number };
 
-export type LogPart = {
+type LogPart = {
   readonly bytes: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;
@@ -70,7 +70,7 @@ export type SubmitLimits = {
   readonly maxStoredBytes: number;
 };
 
-export type SubmitPolicy = { readonly defaults: SessionDefaults; readonly limits: SubmitLimits };
+type SubmitPolicy = { readonly defaults: SessionDefaults; readonly limits: SubmitLimits };
 
 /** Retry time after a refusal because of too many sessions. */
 const FULL_RETRY_MS = 10_000;
@@ -225,7 +225,7 @@ function announceAll(deps: RequestDeps, record: SessionRecord): Promise<void> {
   return deps.announce(record, 0);
 }
 
-export type LogRequest = {
+type LogRequest = {
   readonly name: string;
   readonly component: string;
   readonly container: string;

@@ -11,7 +11,7 @@ import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
 
 /** The sessions of the leading process. Their state is in their records; everything kept here can be rebuilt. */
-export type Sessions = {
+type Sessions = {
   /** One pass over the session of this name: observes, plans, acts and writes until it has to wait. */
   readonly reconcile: Reconcile;
   /** The ledger may have granted the session's machines: its next pass asks. */

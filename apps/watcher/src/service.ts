@@ -6,7 +6,7 @@ import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
 
 /** How much a pass observes. */
-export type Scope = "all" | "changed";
+type Scope = "all" | "changed";
 
 export type WatcherDeps = {
   /** A snapshot of everything, or of what changed since the last one; or why none can be made. */
@@ -29,7 +29,7 @@ export type WatcherDeps = {
  */
 export type WriteOutcome = "written" | "lost" | "failed" | "refused";
 
-export type PassResult = {
+type PassResult = {
   /** Why no snapshot could be made. */
   readonly blind?: string;
   readonly written: number;

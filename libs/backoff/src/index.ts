@@ -6,6 +6,5 @@ export { pauseBy, systemClock } from "./clock.ts";
 export type { Clock } from "./clock.ts";
 export { forEachSome } from "./for-each-some.ts";
 export { retryOnConflict } from "./retry-on-conflict.ts";
-export type { Attempt, RetryOnConflictOptions } from "./retry-on-conflict.ts";
 export { takeTurns } from "./take-turns.ts";
 export type { Turns } from "./take-turns.ts";

@@ -5,7 +5,7 @@ import { RequestRates, type Refusal, type RequestRate } from "./request-rates.ts
 import { replyOfFault, replyOfRefusal } from "./wire-headers.ts";
 
 /** Retry hint of an endpoint at its limit of concurrency. */
-export const BUSY_RETRY_MS = 100;
+const BUSY_RETRY_MS = 100;
 
 /** The answers of one endpoint, and what they cost; the numbers only grow. */
 export type Answering = {
@@ -15,10 +15,10 @@ export type Answering = {
 };
 
 /** Why a request is refused unread. */
-export type RefusalReason = "rate" | "busy";
+type RefusalReason = "rate" | "busy";
 
 /** The refusal of a user above the rate, or undefined: shared by all endpoints of a service. */
-export type Admit = (user: string | undefined) => Refusal | undefined;
+type Admit = (user: string | undefined) => Refusal | undefined;
 
 /** Limits the requests of every user. Without a rate all are admitted. `now`: monotonic milliseconds. */
 export function admission(rate: RequestRate | undefined, now: () => number = () => performance.now()): Admit {

@@ -3,7 +3,7 @@ import { metrics, type Counter } from "@opentelemetry/api";
 /** State of a durable consumer at a scrape; every replica that takes part says the same of it. */
 export type ConsumerState = { readonly waiting: number; readonly unacknowledged: number; readonly redelivered: number };
 
-export type BusMetrics = {
+type BusMetrics = {
   /** Signals that a listener was too slow for. */
   readonly dropped: (subject: string, count: number) => void;
   /** A request that was refused unread. Users are bounded by `MAX_USERS`. */

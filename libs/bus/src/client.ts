@@ -26,7 +26,7 @@ export type CallOptions = {
  * also after the service has answered unavailable, while the replica that received it is silent, and after the connection was lost with it under way.
  * `never`: only while no replica exists to receive it, and after the service has refused it unread.
  */
-export type Repeat = "safely" | "never";
+type Repeat = "safely" | "never";
 
 /** A service as its callers see it: one function a method, typed by the generated code. Each rejects with FaultError and nothing else. */
 export type Client<Service extends ServiceDescriptor> = {

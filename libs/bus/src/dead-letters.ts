@@ -27,7 +27,7 @@ export type DeadLetter = {
   readonly headers: Headers;
 };
 
-export type DeadLetterSummary = {
+type DeadLetterSummary = {
   readonly letters: number;
   readonly bytes: number;
   /** Beyond this size, and after this time, the oldest letters vanish. */
@@ -35,7 +35,7 @@ export type DeadLetterSummary = {
   readonly maxAgeMs: number;
 };
 
-export type DeadLetters = {
+type DeadLetters = {
   summary(): Promise<DeadLetterSummary>;
   /** Oldest first, from the one after `after` (an id; 0: the first), at most `limit` (default 100). */
   list(options?: { readonly area?: string; readonly after?: number; readonly limit?: number }): Promise<DeadLetter[]>;

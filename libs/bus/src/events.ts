@@ -8,7 +8,7 @@ import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { header } from "./wire-headers.ts";
 
 /** One event in flight. */
-export type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
+type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
   /** Dead-letters it with the reason before it ends it; or the reason alone, where its content must not be readable. */
   giveUp(reason: string, keep?: "message" | "reason"): void;
 };

@@ -10,7 +10,7 @@ export type PageLimits<Message> = {
   readonly encode: (message: Message) => Uint8Array;
 };
 
-export type Page<Item, Message> = {
+type Page<Item, Message> = {
   readonly messages: readonly Message[];
   /** The last item that the page covers; undefined when it covers none. */
   readonly last: Item | undefined;

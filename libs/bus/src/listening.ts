@@ -4,7 +4,7 @@ import { WorkInFlight } from "./work-in-flight.ts";
 /** Signals that may wait for one listener when it does not say. */
 const DEFAULT_MAX_PENDING = 1000;
 
-export type Listening = {
+type Listening = {
   /** Hands the message to the handler, now or when those before it are done. */
   readonly take: (message: Message) => void;
   /** Resolves when nothing waits and nothing is being handled. */

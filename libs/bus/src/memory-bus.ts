@@ -40,7 +40,7 @@ export class MemoryWorld {
   }
 }
 
-export type MemoryOptions = {
+type MemoryOptions = {
   /** A world of its own when absent. */
   readonly world?: MemoryWorld;
   /** The user of this bus, as the inbox of a connection names it. */
@@ -94,13 +94,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     },
     signal: (subject, payload, headers = NO_HEADERS) => {
       if (closed) return;
-      checkSize(subject, payload, headers, MAX_PAYLOAD_BYTES);
-      const message = { subject, payload: payload.slice(), headers };
-      for (const { pattern, handler } of world.listeners)
-        if (matchesSubject(pattern, subject))
-          queueMicrotask(() => {
-            handler(message);
-          });
+      deliverSignal(world, { subject, payload, headers });
     },
     listen: async (subject, handler, listenOptions = {}) => {
       open(`listening to ${subject}`);
@@ -164,6 +158,17 @@ function streamsOf(world: MemoryWorld, open: (operation: string) => void): Strea
       return world.streams.get(name)?.state();
     },
   };
+}
+
+/** Never within the caller's own turn: a sender does not run the handlers of its listeners. */
+function deliverSignal(world: MemoryWorld, { subject, payload, headers }: Message): void {
+  checkSize(subject, payload, headers, MAX_PAYLOAD_BYTES);
+  const message = { subject, payload: payload.slice(), headers };
+  for (const { pattern, handler } of world.listeners)
+    if (matchesSubject(pattern, subject))
+      queueMicrotask(() => {
+        handler(message);
+      });
 }
 
 function request(

@@ -147,7 +147,7 @@ type Member = {
 };
 
 /** A durable consumer: remembers its position and what is in flight, across its participants. */
-export class MemoryConsumer {
+class MemoryConsumer {
   options: ConsumeOptions | undefined;
   readonly #stream: MemoryStream;
   readonly #timers: Timers;

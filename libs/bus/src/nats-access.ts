@@ -13,7 +13,7 @@ export type NatsAccess = {
 };
 
 /** Files in PEM form. With any of them nothing is sent before the connection is encrypted. */
-export type NatsTls = {
+type NatsTls = {
   /** Who signs the servers' certificates; absent: those that Node trusts. */
   readonly caFile?: string | undefined;
   /** What we show ourselves, where the servers want to see it. */
@@ -21,7 +21,7 @@ export type NatsTls = {
 };
 
 /** What `readEnv` of `@muster/service` gives. */
-export type VariableReader = {
+type VariableReader = {
   readonly optional: (name: string) => string | undefined;
   readonly url: (name: string, fallback: string) => string;
 };

@@ -24,7 +24,7 @@ import { natsStreams } from "./nats-streams.ts";
 /** For one request about streams and consumers; it is repeated. */
 const MANAGER_TIMEOUT_MS = 2000;
 
-export type NatsOptions = NatsAccess & {
+type NatsOptions = NatsAccess & {
   /** Shown in the server's connection list: the service's name. */
   readonly name: string;
   /** Answers arrive below it: the one subject that a user of its own may listen to for them. Default `_INBOX`. */

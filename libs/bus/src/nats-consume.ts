@@ -25,7 +25,7 @@ const ACK_ATTEMPT_MS = 2000;
 /** An acknowledgement that the server has not confirmed by then is a failure of the handler. */
 const ACK_PATIENCE_MS = 10_000;
 
-export type Consuming = {
+type Consuming = {
   readonly link: NatsLink;
   readonly manager: JetStreamManager;
   readonly options: ConsumeOptions;

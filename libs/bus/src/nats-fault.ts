@@ -21,7 +21,7 @@ export const JS_ERROR = {
   wrongLastSequenceUnknown: 10164,
 } as const;
 
-export type NatsContext = {
+type NatsContext = {
   /** What was asked for: `publishing to muster.evt...`. */
   readonly operation: string;
   /** How long it was waited for; named in deadline_exceeded. */

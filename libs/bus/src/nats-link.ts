@@ -38,7 +38,7 @@ export type BusStatus =
   | "certificate_refused"
   | "abandoned";
 
-export type LinkOptions = NatsAccess & {
+type LinkOptions = NatsAccess & {
   readonly name: string;
   /** Answers arrive below it; default `_INBOX`, which a user of its own may not listen to. */
   readonly inboxPrefix?: string;

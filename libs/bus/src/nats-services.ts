@@ -38,7 +38,7 @@ export type DroppedSignals = {
   readonly dropped: number;
 };
 
-export type ServingOptions = { readonly drainMs: number; readonly rate: RequestRate | undefined };
+type ServingOptions = { readonly drainMs: number; readonly rate: RequestRate | undefined };
 
 /** Answers requests as a NATS service, so that `nats micro` shows it. Resolved when the server knows the subscriptions. */
 export async function respondOnNats(

@@ -20,7 +20,7 @@ import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 
 const ATTEMPT_MS = 2000;
 
-export type NatsStreams = {
+type NatsStreams = {
   readonly ensure: (stream: StreamConfig) => Promise<void>;
   readonly publish: (subject: string, payload: Uint8Array, options: PublishOptions) => Promise<Published>;
   readonly read: (stream: string, subject: string, from: number) => Promise<StoredMessage | undefined>;

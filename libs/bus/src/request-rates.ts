@@ -1,7 +1,7 @@
 /** How many requests one user may make of one service, in one process of it: `perSecond` after a burst of `burst`. */
 export type RequestRate = { readonly perSecond: number; readonly burst: number };
 
-export type RateDecision =
+type RateDecision =
   | { readonly kind: "take"; readonly fullAtMs: number }
   /** `retryAfterMs`: then there is room for one. */
   | { readonly kind: "refuse"; readonly retryAfterMs: number };

@@ -13,15 +13,15 @@ export type Trail<Item> = {
   page(key: string, query: TrailQuery, signal: AbortSignal): Promise<TrailPage<Item>>;
 };
 
-export type TrailQuery = { readonly limit: number; readonly before: number | undefined };
+type TrailQuery = { readonly limit: number; readonly before: number | undefined };
 
-export type TrailPage<Item> = {
+type TrailPage<Item> = {
   readonly items: readonly Item[];
   /** Where the next page ends; undefined: there are no older ones. */
   readonly before: number | undefined;
 };
 
-export type TrailOptions<Type extends AnyMessageType, Item> = {
+type TrailOptions<Type extends AnyMessageType, Item> = {
   readonly type: Type;
   readonly subjectOf: (key: string) => string;
   readonly keyOf: (item: Item) => string;

@@ -4,10 +4,10 @@ import { describe, expect, it } from "vitest";
 import { runController, type ControllerOptions, type Reconcile } from "./controller.ts";
 import { workQueue } from "./work-queue.ts";
 
-/** A controller on a clock that the test owns. */
+/** A controller on a clock that the test owns, whose pauses are the longest. */
 function controlled(reconcile: Reconcile, more: Partial<ControllerOptions> = {}) {
   const clock = virtualClock();
-  const queue = workQueue({ clock });
+  const queue = workQueue({ clock, random: () => 1 - Number.EPSILON });
   const stop = new AbortController();
   const errors: string[] = [];
   const ended = runController({

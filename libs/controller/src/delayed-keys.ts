@@ -1,7 +1,7 @@
 import type { Clock } from "@muster/backoff";
 
 /** Keys that are due at some time. */
-export type DelayedKeys = {
+type DelayedKeys = {
   readonly size: number;
   /** The earlier of two times for one key wins. */
   put(key: string, atMs: number): void;

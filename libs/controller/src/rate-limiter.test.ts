@@ -3,8 +3,11 @@ import { expect, it } from "vitest";
 import { fixedClock } from "@muster/testkit";
 import { DEFAULT_RATE_LIMITS, rateLimiter } from "./rate-limiter.ts";
 
+/** Draws the longest pause. */
+const longest = (): number => 1 - Number.EPSILON;
+
 it("doubles the pause of a key from 5 ms to 1000 s, and starts again at 5 ms once it is forgotten", () => {
-  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, burst: 1000 }, () => 0);
+  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, burst: 1000 }, () => 0, longest);
   const pauses = Array.from({ length: 2000 }, () => limiter.delayMs("a"));
   expect(pauses.slice(0, 4)).toEqual([5, 10, 20, 40]);
   expect(pauses.slice(17, 20)).toEqual([655_360, 1_000_000, 1_000_000]);
@@ -15,8 +18,39 @@ it("doubles the pause of a key from 5 ms to 1000 s, and starts again at 5 ms onc
   expect(limiter.failures("a")).toBe(0);
 });
 
+it("spreads keys that failed together over the upper half of their pause", () => {
+  const draws = [0, 0.25, 0.5, longest()].values();
+  const limiter = rateLimiter(
+    { ...DEFAULT_RATE_LIMITS, firstMs: 1000 },
+    () => 0,
+    () => draws.next().value ?? 0,
+  );
+  expect(["a", "b", "c", "d"].map((key) => limiter.delayMs(key))).toEqual([500, 625, 750, 1000]);
+});
+
+it("pauses a key for 50 % to 100 % of its exponential pause, whatever is drawn", () => {
+  const fraction = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+  fc.assert(
+    fc.property(fc.array(fraction, { minLength: 1, maxLength: 40 }), (fractions) => {
+      const draws = fractions.values();
+      const limits = { ...DEFAULT_RATE_LIMITS, firstMs: 10, maxMs: 5000 };
+      const limiter = rateLimiter(
+        limits,
+        () => 0,
+        () => draws.next().value ?? 0,
+      );
+      for (const failures of fractions.keys()) {
+        const fullMs = Math.min(10 * 2 ** failures, 5000);
+        const delayMs = limiter.delayMs("a");
+        expect(delayMs).toBeGreaterThanOrEqual(fullMs / 2);
+        expect(delayMs).toBeLessThanOrEqual(fullMs);
+      }
+    }),
+  );
+});
+
 it("lets a hundred keys pass immediately, then ten a second", () => {
-  const limiter = rateLimiter(DEFAULT_RATE_LIMITS, () => 0);
+  const limiter = rateLimiter(DEFAULT_RATE_LIMITS, () => 0, longest);
   const pauses = Array.from({ length: 103 }, (_, at) => limiter.delayMs(`key-${at}`));
   expect(pauses.slice(0, 100).every((ms) => ms === 5)).toBe(true);
   expect(pauses.slice(100).map(Math.round)).toEqual([100, 200, 300]);

@@ -1,5 +1,7 @@
+import { backoffMs } from "@muster/backoff";
+
 /** Returns the pause of a key that failed, in milliseconds. Each call counts as one more failure of that key. */
-export type RateLimiter = {
+type RateLimiter = {
   delayMs(key: string): number;
   /** Failures of the key since it was last forgotten. */
   failures(key: string): number;
@@ -7,7 +9,7 @@ export type RateLimiter = {
 };
 
 export type RateLimits = {
-  /** The pause after the first failure of a key; doubles with each further one. */
+  /** The longest pause after the first failure of a key; doubles with each further one, up to `maxMs`. */
   readonly firstMs: number;
   readonly maxMs: number;
   /** All keys together: this many retries a second, after a burst of `burst`. */
@@ -15,14 +17,15 @@ export type RateLimits = {
   readonly burst: number;
 };
 
-/** client-go's: 5 ms x 2^n up to 1000 s a key, 10 a second after a burst of 100 for all. */
+/** client-go's: 5 ms x 2^n up to 1000 s a key, 10 a second after a burst of 100 for all. The jitter is not client-go's. */
 export const DEFAULT_RATE_LIMITS: RateLimits = { firstMs: 5, maxMs: 1_000_000, perSecond: 10, burst: 100 };
 
 /**
- * The longer one of an exponential pause per key and a token bucket shared by all. Remembers one number for each key that failed and was not forgotten:
- * the caller forgets a key that succeeded or is gone. Throws a plain Error for limits that are no positive numbers.
+ * The longer one of an exponential pause per key and a token bucket shared by all. The pause is spread over its upper half, so that keys that failed together
+ * are not retried together. Remembers one number for each key that failed and was not forgotten: the caller forgets a key that succeeded or is gone. `random`
+ * returns numbers from 0 to less than 1. Throws a plain Error for limits that are no positive numbers.
  */
-export function rateLimiter(limits: RateLimits, now: () => number): RateLimiter {
+export function rateLimiter(limits: RateLimits, now: () => number, random: () => number = Math.random): RateLimiter {
   for (const [name, value] of Object.entries(limits)) {
     if (!(value > 0)) throw new Error(`the rate limit ${name} is ${value}, more than 0 is needed`);
   }
@@ -30,9 +33,9 @@ export function rateLimiter(limits: RateLimits, now: () => number): RateLimiter 
   const bucket = tokenBucket(limits, now);
   return {
     delayMs: (key) => {
-      const before = failures.get(key) ?? 0;
-      failures.set(key, before + 1);
-      return Math.max(Math.min(limits.firstMs * 2 ** before, limits.maxMs), bucket.takeMs());
+      const count = (failures.get(key) ?? 0) + 1;
+      failures.set(key, count);
+      return Math.max(backoffMs(count, limits, random), bucket.takeMs());
     },
     failures: (key) => failures.get(key) ?? 0,
     forget: (key) => failures.delete(key),

@@ -108,7 +108,7 @@ function model() {
 
 /** A queue and its model side by side; after each command both are compared. */
 function pair(clock: VirtualClock) {
-  const queue = workQueue({ clock, limits });
+  const queue = workQueue({ clock, limits, random: () => 1 - Number.EPSILON });
   const wanted = model();
   const has: (string | undefined)[] = Array.from({ length: WORKERS }, () => undefined);
   const waits: (AbortController | undefined)[] = Array.from({ length: WORKERS }, () => undefined);
@@ -242,6 +242,17 @@ describe("with delays", () => {
     queue.done("a");
     clock.advance(100);
     expect(queue.length).toBe(0);
+  });
+
+  it("gives keys that failed together out at different times", async () => {
+    const clock = virtualClock();
+    const draws = [0.5, 0].values();
+    const queue = workQueue({ clock, limits: { firstMs: 1000 }, random: () => draws.next().value ?? 0 });
+    for (const key of ["a", "b"]) queue.addRateLimited(key);
+    clock.advance(500);
+    expect(await take(queue, queue.length)).toEqual(["b"]);
+    clock.advance(250);
+    expect(await take(queue, queue.length)).toEqual(["a"]);
   });
 
   it("gives keys out in the order of their times and holds one alarm for all", async () => {

@@ -35,7 +35,7 @@ export type WorkQueue = {
   shutDown(options?: { readonly drain?: boolean }): Promise<void>;
 };
 
-export type WorkQueueStats = {
+type WorkQueueStats = {
   /** Calls that put a key into the queue; additions of a key that is there already are not counted. */
   readonly adds: number;
   readonly dones: number;
@@ -47,18 +47,20 @@ export type WorkQueueStats = {
   readonly waitedMs: number;
 };
 
-export type WorkQueueOptions = {
+type WorkQueueOptions = {
   readonly limits?: Partial<RateLimits>;
   /** `now` may follow the wall clock: a key is due when the clock shows its time, and the alarm decides how soon a changed clock is noticed. */
   readonly clock?: Clock;
+  /** Spreads the pauses of keys that failed; numbers from 0 to less than 1, default Math.random. */
+  readonly random?: () => number;
 };
 
 /** After so many keys of high priority in a row one of low priority is given out, so that it is not starved. */
 const HIGH_IN_A_ROW = 8;
 
 /** A rate-limited queue that never gives one key to two workers. Throws a plain Error for limits that are no positive numbers. */
-export function workQueue({ limits, clock = systemClock }: WorkQueueOptions = {}): WorkQueue {
-  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now);
+export function workQueue({ limits, clock = systemClock, random }: WorkQueueOptions = {}): WorkQueue {
+  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
   const turns = keyTurns(clock.now);
   const idle = idleWorkers();
   const count = { adds: 0, dones: 0, retries: 0 };

@@ -4,5 +4,5 @@ export { FaultError, faultOf, isFaultError, throwFault } from "./fault-error.ts"
 export { unlessFault, unlessMissing } from "./unless-fault.ts";
 export { formatDuration } from "./format-duration.ts";
 export { formatElapsed } from "./format-elapsed.ts";
-export { MAX_DURATION_MS, parseDuration } from "./parse-duration.ts";
+export { parseDuration } from "./parse-duration.ts";
 export { assertNever } from "./assert-never.ts";

@@ -1,9 +1,9 @@
 export { keepFacts } from "./keep-facts.ts";
 export { podHealth } from "./pod-health.ts";
-export type { Health, HealthPolicy, PodVerdict } from "./pod-health.ts";
-export type { ContainerStatusFacts, PodFacts } from "./pod-facts.ts";
+export type { Health } from "./pod-health.ts";
+export type { PodFacts } from "./pod-facts.ts";
 export { isMarkFresh, MARK_FRESH_MS } from "./is-mark-fresh.ts";
 export { decideForce } from "./decide-force.ts";
 export type { ForcePolicy, ForceReason, NodeSeen } from "./decide-force.ts";
 export { decideLost, describeLost, isUsable } from "./decide-lost.ts";
-export type { LostReason, NodeFact } from "./decide-lost.ts";
+export type { LostReason } from "./decide-lost.ts";

@@ -1,5 +1,5 @@
 /** Time as client-node types it and as JSON carries it. */
-export type KubeTime = Date | string;
+type KubeTime = Date | string;
 
 /** The part of a pod by which it is judged, in the API's own form: a pod of client-node is one. */
 export type PodFacts = {

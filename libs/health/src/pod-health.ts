@@ -8,7 +8,7 @@ import {
 
 export type Health = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
 
-export type HealthPolicy = {
+type HealthPolicy = {
   /** How long trouble with images, configuration or scheduling may last before it counts as the end. */
   readonly startGraceMs: number;
   readonly nowMs: number;

@@ -15,14 +15,14 @@ import { kubeFault } from "./kube-fault.ts";
 import type { KubeObject } from "./list-watch.ts";
 
 /** Writes events that `kubectl describe` and `kubectl events` show. Disposing writes the events that still wait, for a limited time. */
-export type EventRecorder = AsyncDisposable & {
+type EventRecorder = AsyncDisposable & {
   /** Never waits and never fails: an event is worth less than the work that it describes. Ignored after disposal. */
   record(target: EventTarget, event: RecordedEvent): void;
   /** Numbers since the start. */
   stats(): EventStats;
 };
 
-export type EventStats = {
+type EventStats = {
   readonly written: number;
   /** Counted in their event, but not written: the object has exceeded its rate limit. */
   readonly rateLimited: number;

@@ -21,7 +21,7 @@ export type FollowedLog = {
 };
 
 /** `isOver`: nothing follows these bytes, because the container has ended. */
-export type FollowedPart = { readonly bytes: Uint8Array; readonly isOver: boolean };
+type FollowedPart = { readonly bytes: Uint8Array; readonly isOver: boolean };
 
 export type FollowLimits = {
   /** Concurrently open streams. */
@@ -31,7 +31,7 @@ export type FollowLimits = {
 };
 
 /** Opens the whole log as a stream that ends with the container; throws FaultError. */
-export type OpenLogStream = (log: FollowedLog, signal: AbortSignal) => AsyncIterable<Uint8Array>;
+type OpenLogStream = (log: FollowedLog, signal: AbortSignal) => AsyncIterable<Uint8Array>;
 
 /** An open stream that no call reads at the moment, and its key. */
 type Idle = { readonly key: string; readonly reader: LogReader; readonly timer: NodeJS.Timeout };

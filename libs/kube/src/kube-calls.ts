@@ -22,15 +22,15 @@ export type CallOptions = {
   readonly query?: Query;
 };
 
-export type CreateOptions = CallOptions & {
+type CreateOptions = CallOptions & {
   /** The caller needs only the creation: the server's answer is not read, and the call resolves with the object that was sent. */
   readonly isAnswerUnread?: boolean;
 };
 
 /** `apply` is server-side apply and needs the query `fieldManager`. */
-export type PatchKind = "merge" | "json" | "strategic" | "apply";
+type PatchKind = "merge" | "json" | "strategic" | "apply";
 
-export type DeleteOptions = CallOptions & {
+type DeleteOptions = CallOptions & {
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
   /** A conflict when the name now belongs to another object. */

@@ -23,7 +23,7 @@ export type HttpRequest = {
 };
 
 /** Connections to one API server, kept open and shared. */
-export type KubeConnections = AsyncDisposable & {
+type KubeConnections = AsyncDisposable & {
   /** Resolves with the body of an answer from 200 to 299. Rejects with KubeError for other answers, a TimeoutError, the signal's reason, or a network error. */
   send(request: HttpRequest, timeoutMs: number, signal?: AbortSignal): Promise<string>;
 };

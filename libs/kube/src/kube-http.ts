@@ -48,7 +48,7 @@ export async function openGet(
 const AGENT_KEPT_MS = 5 * 60_000;
 
 /** Agents that keep connections open and share them, one per configuration. */
-export type SharedAgents = { of(config: KubeConfig, fresh: HttpsAgent): HttpsAgent };
+type SharedAgents = { of(config: KubeConfig, fresh: HttpsAgent): HttpsAgent };
 
 export function sharedAgents(nowMs: () => number = () => performance.now()): SharedAgents {
   const kept = new WeakMap<KubeConfig, { readonly agent: HttpsAgent; readonly madeAtMs: number }>();

@@ -3,7 +3,7 @@ import { watchCredential } from "./credential.ts";
 import { loadKube } from "./load-kube.ts";
 
 /** The context of a starting service; that of `@muster/service` fits. */
-export type KubeContext = {
+type KubeContext = {
   readonly logger: { info(fields: object, message: string): void; error(fields: object, message: string): void };
   alsoCheck(name: string, check: () => string | undefined): void;
 };

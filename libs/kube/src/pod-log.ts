@@ -4,7 +4,7 @@ import { kubeFault } from "./kube-fault.ts";
 import { openGet, sharedAgents, type Query } from "./kube-http.ts";
 
 /** The log of one container. */
-export type PodLog = { readonly namespace: string; readonly pod: string; readonly container: string };
+type PodLog = { readonly namespace: string; readonly pod: string; readonly container: string };
 
 /** Offsets count bytes from the first one that the container has written. */
 export type LogRange = { readonly offset: number; readonly limitBytes: number };

@@ -1,5 +1,5 @@
 /** A map that forgets the least recently used entry once it has `maxEntries`. */
-export type RecentMap<Value> = {
+type RecentMap<Value> = {
   get(key: string): Value | undefined;
   /** The stored value; otherwise stores and returns that of `make`. */
   getOr(key: string, make: () => Value): Value;

@@ -5,7 +5,7 @@ type Unsigned<Signed> = Omit<Signed, "signature" | "signatureFormat">;
 type Field = string | number | bigint;
 
 /** Wire numbers of result states. */
-export const STATE_NUMBER = { error: 0, ok: 1, deleted: 2 } as const satisfies Record<ResultState, number>;
+const STATE_NUMBER = { error: 0, ok: 1, deleted: 2 } as const satisfies Record<ResultState, number>;
 
 /** The bytes that a user signs in an order. */
 export function buildOrderBytes(order: Unsigned<Order>): Uint8Array {

@@ -1,6 +1,5 @@
 export { KUBERNETES_SIZES, kubernetesSize } from "./kubernetes-sizes.ts";
-export type { KubernetesSize } from "./kubernetes-sizes.ts";
 export { buildDataSchema, LEASE_DATA } from "./lease-data.ts";
 export type { LeaseData, LeaseType } from "./lease-data.ts";
 export { MAX_DATA_BYTES, readData } from "./read-data.ts";
-export type { DataProblem, ReadData } from "./read-data.ts";
+export type { DataProblem } from "./read-data.ts";

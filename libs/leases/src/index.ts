@@ -8,7 +8,6 @@ export {
 export { isLeaseId, splitId } from "./lease-ids.ts";
 export {
   MAX_DURATION_NS,
-  durationOf,
   endOf,
   formatDurationNs,
   formatRfc3339,
@@ -20,16 +19,7 @@ export {
   timestampOf,
   waitMsUntil,
 } from "./nanoseconds.ts";
-export type { SecondsAndNanos } from "./nanoseconds.ts";
 export type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
-export {
-  findUnsealed,
-  isSealed,
-  mapSecrets,
-  MAX_SEALED_CHARACTERS,
-  SEALED_PREFIX,
-  MAX_SECRET_CHARACTERS,
-} from "./secret-fields.ts";
-export type { SealedPlace } from "./secret-fields.ts";
+export { findUnsealed, isSealed, mapSecrets, SEALED_PREFIX } from "./secret-fields.ts";
 export { streamCounts } from "./stream-counts.ts";
-export { publicKeyOf, userIdOf } from "./user-id.ts";
+export { publicKeyOf } from "./user-id.ts";

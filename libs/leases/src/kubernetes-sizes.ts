@@ -1,5 +1,5 @@
 /** Resources of a slice of the cluster. */
-export type KubernetesSize = {
+type KubernetesSize = {
   readonly processors: number;
   readonly memoryGib: number;
   readonly ssdGib: number;

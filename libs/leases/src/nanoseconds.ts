@@ -5,7 +5,7 @@ const NS_PER_S = 1_000_000_000n;
 export const MAX_DURATION_NS = 2n ** 63n - 1n;
 
 /** A Timestamp or Duration of protobuf. */
-export type SecondsAndNanos = { readonly seconds: number; readonly nanos: number };
+type SecondsAndNanos = { readonly seconds: number; readonly nanos: number };
 
 export function nsFrom({ seconds, nanos }: SecondsAndNanos): bigint {
   return BigInt(seconds) * NS_PER_S + BigInt(nanos);

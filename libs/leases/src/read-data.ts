@@ -9,7 +9,7 @@ export type DataProblem = {
   readonly known?: readonly string[];
 };
 
-export type ReadData<Data> =
+type ReadData<Data> =
   | { readonly ok: true; readonly data: Data }
   /** At least one. */
   | { readonly ok: false; readonly problems: readonly DataProblem[] };

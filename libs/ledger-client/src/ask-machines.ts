@@ -76,7 +76,7 @@ export async function askMachines(
 }
 
 /** Where a thing is: its phase, and since when. */
-export type Explained = {
+type Explained = {
   readonly kind: string;
   readonly name: string;
   readonly phase: string;

@@ -16,7 +16,7 @@ export type SeenMachines = {
   readonly pools: readonly SeenPool[];
 };
 
-export type SeenPool = {
+type SeenPool = {
   readonly pool: string;
   readonly unusable: number;
   /** What the node scaler may make of it at most; 0: it is not scaled. */

@@ -1,10 +1,9 @@
 export { askMachines, explainCalls, explanationMessage, NOTHING_ASKED } from "./ask-machines.ts";
-export type { AskedMachines, ExplainCalls, Explained } from "./ask-machines.ts";
+export type { AskedMachines, ExplainCalls } from "./ask-machines.ts";
 export { openLedgerClient } from "./ledger-client.ts";
-export type { LedgerClient, LedgerClientOptions } from "./ledger-client.ts";
-export type { SeenReservation } from "./ledger-cache.ts";
+export type { LedgerClient } from "./ledger-client.ts";
 export { listenReservations, listReservations, releaseReservation } from "./ledger-calls.ts";
-export type { ReservationCalls, ReservationListener, ReservationPage } from "./ledger-calls.ts";
-export type { Need, Reservation, WaitReason } from "./reservation.ts";
+export type { ReservationCalls } from "./ledger-calls.ts";
+export type { Reservation } from "./reservation.ts";
 export { sweepOwners } from "./sweep-owners.ts";
-export type { Swept, SweepOptions } from "./sweep-owners.ts";
+export type { SweepOptions } from "./sweep-owners.ts";

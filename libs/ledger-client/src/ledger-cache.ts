@@ -38,37 +38,18 @@ export type LedgerCacheOptions = {
 /** Reservations, and owners, whose end is remembered; events are late by moments, and lists by seconds. */
 const MAX_ENDED = 10_000;
 
-export function ledgerCache({ groupOf, changed, nowMs }: LedgerCacheOptions): LedgerCache {
-  const groups = new Map<string, Map<string, SeenReservation>>();
-  const ended = new Set<string>();
-  /** By owner, the sequence of its latest reservation that is over. */
-  const endedUpTo = new Map<string, number>();
+export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
+  const { get, all, store, ...read } = groupReservations(options);
+  const ended = rememberEnds();
   /** A complete list has shown every reservation below this sequence that was not over. */
   let shownBelow = 0;
   let completed = 0;
-
-  const get = (ownerId: string) => groups.get(groupOf(ownerId))?.get(ownerId);
-  const all = () => [...groups.values()].flatMap((members) => [...members.values()]);
-
-  function store(ownerId: string, next: Reservation | undefined): void {
-    const known = get(ownerId);
-    if (isSame(known, next)) return;
-    const group = groupOf(ownerId);
-    const members = groups.get(group) ?? new Map<string, SeenReservation>();
-    const seenAtMs = known?.id === next?.id ? known?.seenAtMs : undefined;
-    if (next === undefined) members.delete(ownerId);
-    else members.set(ownerId, { ...next, seenAtMs: seenAtMs ?? nowMs() });
-    if (members.size === 0) groups.delete(group);
-    else groups.set(group, members);
-    changed(group);
-  }
 
   /** `floor`: every reservation with a lower sequence that is not known is over. */
   function take(shown: Reservation, floor: number): void {
     const { ownerId, id, sequence } = shown;
     const known = get(ownerId);
-    const endedSequence = endedUpTo.get(ownerId) ?? 0;
-    if (ended.has(keyOf(shown)) || (sequence > 0 && sequence <= endedSequence)) return;
+    if (ended.has(shown)) return;
     if (known?.id === id) {
       // A granted reservation does not wait again.
       if (known.state === "granted" && shown.state === "waiting") return;
@@ -76,15 +57,12 @@ export function ledgerCache({ groupOf, changed, nowMs }: LedgerCacheOptions): Le
     store(ownerId, shown);
   }
 
-  function forgetEnds(): void {
-    shownBelow = 0;
-    ended.clear();
-    endedUpTo.clear();
-  }
-
   function finishList(listed: readonly Reservation[], nextSequence: number, begun: Begun): void {
     const isRecreated = nextSequence > 0 && nextSequence < begun.shownBelow;
-    if (isRecreated) forgetEnds();
+    if (isRecreated) {
+      shownBelow = 0;
+      ended.clear();
+    }
     const isNumbered = nextSequence > 0 && !isRecreated;
     const isListedLater = (known: Reservation): boolean =>
       isNumbered ? known.sequence < nextSequence : begun.known.get(known.ownerId)?.id === known.id;
@@ -92,7 +70,7 @@ export function ledgerCache({ groupOf, changed, nowMs }: LedgerCacheOptions): Le
     for (const known of all())
       if (shown.get(known.ownerId)?.id !== known.id && isListedLater(known)) store(known.ownerId, undefined);
     // From here on the list proves what these proved.
-    if (isNumbered) for (const [owner, sequence] of endedUpTo) if (sequence < nextSequence) endedUpTo.delete(owner);
+    if (isNumbered) ended.dropSequencesBelow(nextSequence);
     const floor = completed > begun.completed ? shownBelow : 0;
     for (const each of shown.values()) {
       const known = get(each.ownerId);
@@ -105,15 +83,11 @@ export function ledgerCache({ groupOf, changed, nowMs }: LedgerCacheOptions): Le
 
   return {
     get,
-    inGroup: (group) => [...(groups.get(group)?.values() ?? [])].sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1)),
-    groups: () => new Set(groups.keys()),
+    ...read,
     put: (shown) => take(shown, shownBelow),
     end: (over) => {
       const { ownerId, id, sequence } = over;
-      ended.add(keyOf(over));
-      dropOldest(ended);
-      if (sequence > 0) endedUpTo.set(ownerId, Math.max(sequence, endedUpTo.get(ownerId) ?? 0));
-      dropOldest(endedUpTo);
+      ended.add(over);
       const known = get(ownerId);
       if (known !== undefined && (known.id === id || known.sequence < sequence)) store(ownerId, undefined);
     },
@@ -137,6 +111,57 @@ type Begun = {
   readonly shownBelow: number;
   readonly known: ReadonlyMap<string, Reservation>;
 };
+
+/** The current reservation of each owner, by group. */
+function groupReservations({ groupOf, changed, nowMs }: LedgerCacheOptions) {
+  const groups = new Map<string, Map<string, SeenReservation>>();
+  const get = (ownerId: string): SeenReservation | undefined => groups.get(groupOf(ownerId))?.get(ownerId);
+  return {
+    get,
+    all: (): SeenReservation[] => [...groups.values()].flatMap((members) => [...members.values()]),
+    inGroup: (group: string): SeenReservation[] =>
+      [...(groups.get(group)?.values() ?? [])].sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1)),
+    groups: (): ReadonlySet<string> => new Set(groups.keys()),
+    /** Undefined: the owner has none. */
+    store: (ownerId: string, next: Reservation | undefined): void => {
+      const known = get(ownerId);
+      if (isSame(known, next)) return;
+      const group = groupOf(ownerId);
+      const members = groups.get(group) ?? new Map<string, SeenReservation>();
+      const seenAtMs = known?.id === next?.id ? known?.seenAtMs : undefined;
+      if (next === undefined) members.delete(ownerId);
+      else members.set(ownerId, { ...next, seenAtMs: seenAtMs ?? nowMs() });
+      if (members.size === 0) groups.delete(group);
+      else groups.set(group, members);
+      changed(group);
+    },
+  };
+}
+
+/** Remembers which reservations are over; an end covers every earlier reservation of its owner. */
+function rememberEnds() {
+  const keys = new Set<string>();
+  /** By owner, the sequence of its latest reservation that is over. */
+  const upTo = new Map<string, number>();
+  return {
+    has: (key: ReservationKey): boolean =>
+      keys.has(keyOf(key)) || (key.sequence > 0 && key.sequence <= (upTo.get(key.ownerId) ?? 0)),
+    add: (over: ReservationKey): void => {
+      const { ownerId, sequence } = over;
+      keys.add(keyOf(over));
+      dropOldest(keys);
+      if (sequence > 0) upTo.set(ownerId, Math.max(sequence, upTo.get(ownerId) ?? 0));
+      dropOldest(upTo);
+    },
+    dropSequencesBelow: (below: number): void => {
+      for (const [owner, sequence] of upTo) if (sequence < below) upTo.delete(owner);
+    },
+    clear: (): void => {
+      keys.clear();
+      upTo.clear();
+    },
+  };
+}
 
 /** With the owner: a ledger that was recreated numbers from the beginning. */
 function keyOf({ ownerId, id }: ReservationKey): string {

@@ -9,7 +9,7 @@ export type ReservationCalls = Client<typeof ReservationService>;
 const PAGE = 500;
 
 /** One page of a list; `nextSequence` is that of the list's first page. */
-export type ReservationPage = { readonly reservations: readonly Reservation[]; readonly nextSequence: number };
+type ReservationPage = { readonly reservations: readonly Reservation[]; readonly nextSequence: number };
 
 /** Every reservation of the owner kind, page by page. `options` are those of each call. */
 export async function* listReservations(
@@ -40,7 +40,7 @@ export async function releaseReservation(
   await calls.unreserve({ requestId: randomUUID(), owner, reservationId }, options);
 }
 
-export type ReservationListener = {
+type ReservationListener = {
   granted(reservation: Reservation): void;
   /** Omitted: the caller does not subscribe to releases. */
   released?(reservation: Reservation): void;
@@ -73,7 +73,7 @@ export async function listenReservations(
 type EventType = typeof muster.reservation.v1.ReservationGranted | typeof muster.reservation.v1.ReservationReleased;
 
 /** Undefined: the event is about another owner kind, or is unreadable. */
-export function readEvent(type: EventType, payload: Uint8Array, ownerKind: string): Reservation | undefined {
+function readEvent(type: EventType, payload: Uint8Array, ownerKind: string): Reservation | undefined {
   try {
     return readReservation(type.decode(payload).reservation, ownerKind);
   } catch {

@@ -13,8 +13,6 @@ export type LedgerClient = AsyncDisposable & {
   /** In the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /** Since the newest complete list began; Infinity before the first one. */
-  ageMs(): number;
   /**
    * Requests machines, or a place in the queue. The same request again is the same reservation. Returns what the owner has, which is another reservation
    * where it was requested with other needs. Rejects with FaultError.
@@ -32,7 +30,7 @@ export type LedgerClient = AsyncDisposable & {
   onChange(listener: (group: string | undefined) => void): () => void;
 };
 
-export type LedgerClientOptions = Pick<LedgerCacheOptions, "groupOf"> & {
+type LedgerClientOptions = Pick<LedgerCacheOptions, "groupOf"> & {
   readonly bus: Pick<Bus, "listen">;
   readonly calls: ReservationCalls;
   readonly ownerKind: string;
@@ -56,7 +54,6 @@ export async function openLedgerClient({
   const listening = await listenReservations(bus, ownerKind, { granted: cache.put, released: cache.end });
   let term = 0;
   let isKnown = false;
-  let listedAtMs = Number.NEGATIVE_INFINITY;
 
   const ask: LedgerClient["ask"] = async (ownerId) => {
     const known = cache.get(ownerId);
@@ -73,7 +70,6 @@ export async function openLedgerClient({
     get: cache.get,
     inGroup: cache.inGroup,
     groups: cache.groups,
-    ageMs: () => elapsedMs() - listedAtMs,
     reserve: async (ownerId, needs, priority = 0) => {
       const request = { requestId: randomUUID(), owner: { kind: ownerKind, id: ownerId }, needs: [...needs], priority };
       try {
@@ -93,9 +89,8 @@ export async function openLedgerClient({
     },
     ask,
     refresh: async (signal) => {
-      const [begunTerm, begunAtMs] = [term, elapsedMs()];
+      const begunTerm = term;
       await list(cache, listReservations(calls, ownerKind, { signal }));
-      listedAtMs = Math.max(listedAtMs, begunAtMs);
       if (begunTerm !== term || isKnown) return;
       isKnown = true;
       notify(undefined);

@@ -20,7 +20,7 @@ export type SweepStep<Item> = {
   readonly because: string;
 };
 
-export type SweepMemory = {
+type SweepMemory = {
   /** By uid, since when it has looked left over at every sweep. */
   readonly leftSince: ReadonlyMap<string, number>;
   readonly nowMs: number;
@@ -65,7 +65,7 @@ export type BrakePolicy = {
   readonly mostPercent: number;
 };
 
-export type BrakeSnapshot = {
+type BrakeSnapshot = {
   readonly left: number;
   /** Of `left`, how many are older than the store of their owners. */
   readonly olderThanStore: number;

@@ -4,7 +4,7 @@ import { enums, type muster } from "@muster/proto";
 export type Need = { readonly component: string; readonly pool: string };
 
 /** Why a reservation waits, without the numbers that change while it does. `code` is empty where the ledger states none. */
-export type WaitReason = { readonly code: string; readonly pool: string; readonly requested: number };
+type WaitReason = { readonly code: string; readonly pool: string; readonly requested: number };
 
 /** A reservation as the ledger shows it. */
 export type Reservation = {

@@ -30,7 +30,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly isDryRun?: boolean;
 };
 
-export type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
+type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
 
 /** Each may be checked once more before it goes. */
 const REMOVALS_AT_ONCE = 8;

@@ -1,8 +1,8 @@
 export { matchesLabels, parseLabelSelector } from "./label-selector.ts";
-export type { LabelSelector, Requirement, SelectorRules } from "./label-selector.ts";
+export type { LabelSelector, Requirement } from "./label-selector.ts";
 export { API_GROUP } from "./api-group.ts";
 export { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelKey, checkLabelValue } from "./names.ts";
 export { otherInstallation } from "./other-installation.ts";
 export { isReservedEnvName } from "./reserved-env.ts";
-export { isSameOwner, mayOccupy, PART_OWNER_CHARACTERS, PART_SEPARATOR } from "./owners.ts";
+export { mayOccupy, PART_OWNER_CHARACTERS, PART_SEPARATOR } from "./owners.ts";
 export type { Owner } from "./owners.ts";

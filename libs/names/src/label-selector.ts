@@ -6,7 +6,7 @@ export type Requirement =
 export type LabelSelector = readonly Requirement[];
 
 /** The errors of a malformed selector: each function returns what is wrong with a key or a value, and `refuse` throws. */
-export type SelectorRules = {
+type SelectorRules = {
   readonly checkKey: (key: string) => string | undefined;
   readonly checkValue: (value: string) => string | undefined;
   readonly refuse: (because: string) => never;

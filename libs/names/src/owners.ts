@@ -15,7 +15,7 @@ export function mayOccupy(owner: Owner, holder: Owner): boolean {
   return isSameOwner(owner, holder) || isPartOf(holder, owner);
 }
 
-export function isSameOwner(one: Owner, other: Owner): boolean {
+function isSameOwner(one: Owner, other: Owner): boolean {
   return one.kind === other.kind && one.id === other.id;
 }
 

@@ -19,7 +19,7 @@ export type FindOptions = {
   readonly patience?: Patience;
 };
 
-export type FoundNatsServer = {
+type FoundNatsServer = {
   readonly path: string;
   readonly version: string;
   /** Where it was found or how it was fetched. */

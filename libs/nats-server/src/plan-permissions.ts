@@ -2,7 +2,7 @@ import { buckets, subjects } from "@muster/proto";
 import { requestsOf, rights, type NatsUserName, type Rights } from "./rights.ts";
 
 /** Subjects, with wildcards, that a user may publish to and subscribe to; all others are refused. */
-export type Permissions = { readonly publish: readonly string[]; readonly subscribe: readonly string[] };
+type Permissions = { readonly publish: readonly string[]; readonly subscribe: readonly string[] };
 
 const ANY_INBOX = "_INBOX.>";
 const SERVICE_VERBS = ["PING", "INFO", "STATS"];

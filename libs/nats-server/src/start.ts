@@ -34,7 +34,7 @@ export type NatsServerOptions = {
   readonly onExit?: (code: number | null, signal: string | null) => void;
 };
 
-export type NatsClusterOptions = {
+type NatsClusterOptions = {
   /** The same for all servers of the cluster. */
   readonly name: string;
   /** Unique in the cluster, and the same after a restart. */

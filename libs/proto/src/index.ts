@@ -1,11 +1,4 @@
-export type {
-  AnyMessageType,
-  MessageOf,
-  MessageType,
-  MethodDescriptor,
-  PropertiesOf,
-  ServiceDescriptor,
-} from "./descriptor.ts";
+export type { AnyMessageType, MessageOf, MethodDescriptor, PropertiesOf, ServiceDescriptor } from "./descriptor.ts";
 export { capitalizeNames, lowercaseNames } from "./enum-table.ts";
 export type { EnumTable } from "./enum-table.ts";
 export { annotations, labels, schedulingGates, taints } from "./labels.ts";

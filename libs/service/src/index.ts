@@ -3,6 +3,5 @@ export type { EnvReader } from "./env.ts";
 export type { Logger } from "./logger.ts";
 export { runService } from "./run-service.ts";
 export type { ReadyCheck } from "./status-server.ts";
-export type { ServiceContext, ServiceDefinition } from "./run-service.ts";
+export type { ServiceContext } from "./run-service.ts";
 export { reportForeignObjects } from "./report-foreign-objects.ts";
-export { VERSION } from "./version.ts";

@@ -11,7 +11,7 @@ export type Logger = {
 };
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
+type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Field names that must not reach a log, in the line itself and two objects deep: a fault carries its cause, and both what they were made with. */
 const SECRETS = ["token", "password", "authorization", "seed", "nkey", "privateKey", "secret", "kubeconfig"].flatMap(

@@ -33,7 +33,7 @@ export type ServiceContext<Config> = {
   alsoCheck(name: string, check: ReadyCheck): void;
 };
 
-export type ServiceDefinition<Config> = {
+type ServiceDefinition<Config> = {
   readonly name: string;
   readonly readConfig: (env: Readonly<Record<string, string | undefined>>) => Config;
   /**

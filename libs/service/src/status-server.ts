@@ -6,7 +6,7 @@ import { throwFault } from "@muster/faults";
 /** What is missing for readiness, by the name of the check; undefined: nothing. A note is only shown. */
 export type ReadyCheck = () => string | { readonly note: string } | undefined;
 
-export type StatusServer = AsyncDisposable & { readonly address: string };
+type StatusServer = AsyncDisposable & { readonly address: string };
 
 /** Serves /livez, /readyz (with ?verbose, every check by name) and /metrics until disposed. */
 export async function startStatusServer(options: {

@@ -29,7 +29,7 @@ export const MAX_POD_NAME_LENGTH = 63;
 const ENTRY_BYTES = 8;
 
 /** The texts of a component that count. */
-export type SizedComponent = {
+type SizedComponent = {
   readonly image: string;
   readonly workingDir?: string | undefined;
   readonly command: readonly string[];

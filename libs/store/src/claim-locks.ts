@@ -13,7 +13,7 @@ export type SessionLock = {
 };
 
 /** The locks of one session. */
-export type Claims = {
+type Claims = {
   /** See `Session`. */
   lock(key: string): Promise<SessionLock | undefined>;
   unlock(lock: SessionLock): Promise<void>;
@@ -21,7 +21,7 @@ export type Claims = {
   unlockAll(): Promise<void>;
 };
 
-export type ClaimContext = {
+type ClaimContext = {
   readonly bucket: Bucket<unknown>;
   readonly observer: ClaimsObserver;
   readonly session: string;

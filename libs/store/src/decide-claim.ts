@@ -35,7 +35,7 @@ export type ObservedClaims = {
   readonly locks: ReadonlyMap<string, ObservedClaim>;
 };
 
-export type ExpiryDecision =
+type ExpiryDecision =
   | { readonly kind: "expire"; readonly revision: number; readonly because: "silent" }
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "alive" };
 
@@ -50,7 +50,7 @@ export function decideExpiry(session: ObservedSession, nowMs: number): ExpiryDec
   return { kind: "wait", forMs, because: "alive" };
 }
 
-export type ClaimDecision =
+type ClaimDecision =
   | { readonly kind: "create"; readonly because: "absent" }
   | { readonly kind: "take"; readonly revision: number; readonly because: "ours" | "unreadable" }
   /** Taken only if the bucket confirms that the session is gone: the watch may report a lock before the session that was just made and renewed. */

@@ -17,7 +17,7 @@ export type ObservedLock = {
   readonly seenAtMs: number;
 };
 
-export type LockDecision =
+type LockDecision =
   | { readonly kind: "create"; readonly because: "absent" }
   | { readonly kind: "take"; readonly revision: number; readonly because: "given-up" | "ours" | "silent" }
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "held" };

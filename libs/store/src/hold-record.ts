@@ -19,7 +19,7 @@ export type HeldRecord = {
   readonly onTaken: (lose: () => void, revision: () => number) => () => void;
 };
 
-export type HoldContext = {
+type HoldContext = {
   readonly record: HeldRecord;
   /** Called when it is lost, except while it is being released. */
   readonly onLost: () => void;

@@ -24,7 +24,7 @@ export type Leadership = {
   readonly isHeld: () => boolean;
 };
 
-export type LeadOptions = {
+type LeadOptions = {
   readonly lock: string;
   /** Who we are, unique per process. */
   readonly holder: string;

@@ -1,5 +1,5 @@
 /** Listeners to changes without content: each reads the new state itself. */
-export type Listeners = {
+type Listeners = {
   notify(): void;
   /** Returns the function that stops. */
   onChange(listener: () => void): () => void;

@@ -64,7 +64,7 @@ export type LogConfig<State, Event> = {
   readonly onProblem?: (problem: Error) => void;
 };
 
-export type LogWriterParts<State, Event> = {
+type LogWriterParts<State, Event> = {
   readonly config: LogConfig<State, Event>;
   readonly stream: LogStream;
   readonly snapshots: Snapshots<State>;

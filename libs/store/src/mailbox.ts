@@ -1,5 +1,5 @@
 /** A queue from callbacks to one loop. Unbounded: its producer must have flow control. */
-export type Mailbox<Item> = {
+type Mailbox<Item> = {
   put(item: Item): void;
   /** After what is in it, taking rejects with this error. */
   fail(error: unknown): void;

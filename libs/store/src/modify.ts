@@ -6,7 +6,7 @@ export type Modification<Input> =
   { readonly kind: "put"; readonly value: Input } | { readonly kind: "delete" } | { readonly kind: "unchanged" };
 
 /** What `modify` did, and the entry that the bucket holds since; undefined: no such key. When unchanged on `known`, the entry is `known` itself. */
-export type Modified<Value, Input> =
+type Modified<Value, Input> =
   | { readonly kind: "put"; readonly entry: Entry<Input> }
   | { readonly kind: "delete"; readonly entry: undefined }
   | { readonly kind: "unchanged"; readonly entry: Entry<Value> | undefined };

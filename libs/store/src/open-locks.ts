@@ -5,7 +5,7 @@ import { openBucket, type Bucket } from "./bucket.ts";
 import type { Codec } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
 
-export type LocksConfig<Value> = {
+type LocksConfig<Value> = {
   readonly name: string;
   readonly codec: Codec<Value>;
   /** Size of the whole bucket in bytes. */

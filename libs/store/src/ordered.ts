@@ -20,7 +20,7 @@ export type StreamMessage = {
   readonly sequence: number;
 };
 
-export type OrderedOptions = {
+type OrderedOptions = {
   readonly stream: string;
   readonly subject: string;
   /** The last message of each subject and what follows, or everything from this sequence on. */
@@ -35,7 +35,7 @@ export type OrderedOptions = {
 };
 
 /** The server speaks at least this often. */
-export const HEARTBEAT_MS = 2000;
+const HEARTBEAT_MS = 2000;
 /** A server that is silent for this long is taken for gone. */
 export const SILENCE_MS = 3 * HEARTBEAT_MS;
 /** A consumer whose reader has died goes away by itself after this. */

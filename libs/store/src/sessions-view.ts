@@ -1,13 +1,13 @@
 import type { About, ObservedClaims } from "./decide-claim.ts";
 
-export type LiveSession = {
+type LiveSession = {
   readonly id: string;
   readonly holder: string;
   /** undefined: the session's record is unreadable. */
   readonly about: About | undefined;
 };
 
-export type SeenLock = {
+type SeenLock = {
   readonly key: string;
   /** The last session that took it; undefined when its record is unreadable. */
   readonly session: string | undefined;

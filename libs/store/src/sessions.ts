@@ -42,9 +42,9 @@ export type Session = {
   onChange(listener: () => void): () => void;
 };
 
-export type SessionState = "waiting" | "live" | "lost";
+type SessionState = "waiting" | "live" | "lost";
 
-export type SessionsOptions = {
+type SessionsOptions = {
   /** Name of the bucket that these sessions and their locks have for themselves. */
   readonly bucket: string;
   /** Who we are, for people. */

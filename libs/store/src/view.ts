@@ -42,10 +42,7 @@ export type Watchable<Value> = { readonly watch: (options: WatchOptions) => Asyn
  */
 export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
   const { filter, onProblem, onEnd = endLoudly, now = () => performance.now() } = options;
-  const byKey = new Map<string, Entry<Value>>();
-  const listeners = new Set<(key: string) => void>();
-  let sorted: readonly Entry<Value>[] | undefined;
-  let revision = 0;
+  const { take, close, ...read } = makeCopy<Value>();
   let interrupted = true;
   let heard = false;
   let currentAtMs = now();
@@ -67,14 +64,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
         interrupted = false;
         currentAtMs = now();
         caughtUp.resolve(undefined);
-        continue;
-      }
-      sorted = undefined;
-      const key = change.kind === "put" ? change.entry.key : change.key;
-      revision = change.kind === "put" ? change.entry.revision : change.revision;
-      if (change.kind === "put") byKey.set(key, change.entry);
-      else byKey.delete(key);
-      for (const listener of [...listeners]) callListener(() => listener(key));
+      } else take(change);
     }
   };
   const stopping = (): boolean => stop.signal.aborted || options.signal?.aborted === true;
@@ -91,6 +81,42 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
     if (!stopping()) onEnd(ended);
   });
   return {
+    ...read,
+    ageMs: () => {
+      const silentMs = now() - currentAtMs;
+      // A process that was itself stopped for a while has not heard of the silence yet.
+      return interrupted || (heard && silentMs > SILENCE_MS) ? silentMs : 0;
+    },
+    [Symbol.asyncDispose]: async () => {
+      close();
+      stop.abort();
+      await following;
+    },
+  };
+}
+
+type Copy<Value> = Pick<View<Value>, "get" | "entries" | "revision" | "onChange"> & {
+  take(change: Exclude<Change<Value>, { kind: "synced" }>): void;
+  /** Forgets the listeners. */
+  close(): void;
+};
+
+/** The entries of a bucket in memory. */
+function makeCopy<Value>(): Copy<Value> {
+  const byKey = new Map<string, Entry<Value>>();
+  const listeners = new Set<(key: string) => void>();
+  let sorted: readonly Entry<Value>[] | undefined;
+  let revision = 0;
+  return {
+    take: (change) => {
+      sorted = undefined;
+      const key = change.kind === "put" ? change.entry.key : change.key;
+      revision = change.kind === "put" ? change.entry.revision : change.revision;
+      if (change.kind === "put") byKey.set(key, change.entry);
+      else byKey.delete(key);
+      for (const listener of [...listeners]) callListener(() => listener(key));
+    },
+    close: () => listeners.clear(),
     get: (key) => byKey.get(key),
     entries: () => (sorted ??= [...byKey.values()].sort(compareKeys)),
     revision: () => revision,
@@ -99,16 +125,6 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
       return () => {
         listeners.delete(listener);
       };
-    },
-    ageMs: () => {
-      const silentMs = now() - currentAtMs;
-      // A process that was itself stopped for a while has not heard of the silence yet.
-      return interrupted || (heard && silentMs > SILENCE_MS) ? silentMs : 0;
-    },
-    [Symbol.asyncDispose]: async () => {
-      listeners.clear();
-      stop.abort();
-      await following;
     },
   };
 }

@@ -13,7 +13,7 @@ export type Change<Value> =
   /** Everything that existed when the watch began has been reported. */
   | { readonly kind: "synced" };
 
-export type WatchTarget<Value> = {
+type WatchTarget<Value> = {
   readonly name: string;
   readonly stream: string;
   readonly prefix: string;

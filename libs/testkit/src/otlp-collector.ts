@@ -10,6 +10,9 @@ export type ReceivedSpan = {
   /** Empty for the root of a trace. */
   readonly parentSpanId: string;
   readonly failed: boolean;
+  /** Milliseconds since 1970. */
+  readonly startMs: number;
+  readonly endMs: number;
   /** Ids of the traces that it is linked to. */
   readonly links: readonly string[];
   readonly attributes: Readonly<Record<string, unknown>>;
@@ -34,6 +37,8 @@ type Traces = {
         traceId: string;
         spanId: string;
         parentSpanId?: string;
+        startTimeUnixNano: string;
+        endTimeUnixNano: string;
         status?: { code?: number };
         links?: { traceId: string }[];
         attributes?: Attribute[];
@@ -87,6 +92,8 @@ function spansOf({ resourceSpans = [] }: Traces): ReceivedSpan[] {
         spanId: span.spanId,
         parentSpanId: span.parentSpanId ?? "",
         failed: span.status?.code === STATUS_ERROR,
+        startMs: Number(span.startTimeUnixNano) / 1e6,
+        endMs: Number(span.endTimeUnixNano) / 1e6,
         links: (span.links ?? []).map(({ traceId }) => traceId),
         attributes: valuesOf(span.attributes),
       })),

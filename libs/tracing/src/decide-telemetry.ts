@@ -1,4 +1,4 @@
-export type TelemetryPlan = {
+type TelemetryPlan = {
   /** The SDK for Node, or without it spans that are not recorded and metrics that are only scraped. */
   readonly by: "sdk" | "hand";
   /** Spans are recorded and exported. */

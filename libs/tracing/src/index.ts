@@ -1,5 +1,5 @@
-export { contextOfTraceparent, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
-export { inSpan } from "./span.ts";
+export { contextOfIds, contextOfTraceparent, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
+export { inSpan, recordSpan } from "./span.ts";
 export { startTracing } from "./start-tracing.ts";
 export { startTelemetry } from "./telemetry.ts";
 export type { Telemetry } from "./telemetry.ts";

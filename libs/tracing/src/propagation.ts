@@ -1,4 +1,4 @@
-import { context, propagation, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
+import { context, propagation, ROOT_CONTEXT, trace, TraceFlags, type Context } from "@opentelemetry/api";
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
 
 /** For contexts that are stored, and handed to pods: the same words whatever OTEL_PROPAGATORS says of messages. */
@@ -22,6 +22,11 @@ export function traceparentOf(from: Context = context.active()): string {
 /** The context that a W3C traceparent names; the root context when it is empty or none. */
 export function contextOfTraceparent(traceparent: string): Context {
   return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
+}
+
+/** The context of a span that no process has recorded, such as one whose ids are derived from a name: every process adds to the same trace. */
+export function contextOfIds(ids: { readonly traceId: string; readonly spanId: string }): Context {
+  return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });
 }
 
 const setter = {

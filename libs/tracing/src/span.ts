@@ -33,3 +33,19 @@ export async function inSpan<Result>(
     span.end();
   }
 }
+
+/** Records a span that is over. `startMs` and `endMs` are milliseconds since 1970, also of before this process. */
+export function recordSpan(
+  tracer: string,
+  name: string,
+  {
+    startMs,
+    endMs,
+    parent,
+    attributes,
+  }: { readonly startMs: number; readonly endMs: number; readonly parent: Context; readonly attributes: Attributes },
+): void {
+  // As dates: numbers before the beginning of the process would be taken for times within it.
+  const span = trace.getTracer(tracer).startSpan(name, { startTime: new Date(startMs), attributes }, parent);
+  span.end(new Date(endMs));
+}

@@ -1,8 +1,8 @@
 import { metrics, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import { otlpCollector, scrape, type OtlpCollector } from "@muster/testkit";
 import { afterEach, expect, it, vi } from "vitest";
-import { contextOfTraceparent, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
-import { inSpan } from "./span.ts";
+import { contextOfIds, contextOfTraceparent, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
+import { inSpan, recordSpan } from "./span.ts";
 import { startTelemetry, type Telemetry } from "./telemetry.ts";
 
 afterEach(() => {
@@ -30,6 +30,21 @@ it("exports the spans of a process as one tree and marks the failed one", async 
   expect(inner?.parentSpanId).toBe(outer?.spanId);
   expect(inner?.traceId).toBe(outer?.traceId);
   expect(inner).toMatchObject({ failed: true, service: "tested" });
+});
+
+it("records a span that was over before the process began, with its times, in the trace of the ids", async () => {
+  await using received = await otlpCollector();
+  const telemetry = await started(received.variables);
+  const parent = contextOfIds({ traceId: "0a".repeat(16), spanId: "0b".repeat(8) });
+  recordSpan("test", "boot", { startMs: 1000, endMs: 61_000, parent, attributes: { "muster.node": "n" } });
+  await telemetry[Symbol.asyncDispose]();
+  expect(named(received, "boot")).toMatchObject({
+    traceId: "0a".repeat(16),
+    parentSpanId: "0b".repeat(8),
+    startMs: 1000,
+    endMs: 61_000,
+    attributes: { "muster.node": "n" },
+  });
 });
 
 it.each([

@@ -2,7 +2,7 @@ import { isMarkFresh } from "@muster/health";
 import { bucketKeys } from "@muster/proto";
 import type { View } from "@muster/store";
 
-export type MarkOptions = {
+type MarkOptions = {
   /** A mark that is older proves nothing. */
   readonly freshMs: number;
   /** Never set, unlike the wall clock. */

@@ -16,7 +16,7 @@ export type Nodes = {
   ageMs(): number;
 };
 
-export type NodesOptions = {
+type NodesOptions = {
   readonly lostAfterMs: number;
   readonly onProblem: (error: unknown, retryInMs: number) => void;
 };

@@ -9,7 +9,7 @@ import { makeSubscriber, type PodNews } from "./subscriber.ts";
 import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
 
 /** The pods of many owners, each owner's reported to one subscriber. One connection and one copy of the states serve all of them. */
-export type PodSubscriptions = AsyncDisposable & {
+type PodSubscriptions = AsyncDisposable & {
   /**
    * The current state of every pod of the owner, then each change, in order per pod; the same again, after an item that says so, when the reader was too slow
    * or the connection was gone. An owner without pods has an empty current state. Ends at the signal, when unsubscribed (waiting changes come first), when
@@ -21,7 +21,7 @@ export type PodSubscriptions = AsyncDisposable & {
   unsubscribe(owner: Owner): void;
 };
 
-export type PodSubscriptionsOptions = {
+type PodSubscriptionsOptions = {
   /** Changes that wait for one slow reader; default 32. */
   readonly eventBufferSize?: number;
   /** Only owners of this kind; default all. */

@@ -1,7 +1,7 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 
 /** The last state of every pod, by owner. */
-export type PodsByOwner = {
+type PodsByOwner = {
   of(owner: string): readonly PodWatchEvent[];
   put(key: string, event: PodWatchEvent): void;
   /** Returns the removed state. */

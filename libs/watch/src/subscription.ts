@@ -13,7 +13,7 @@ export type Subscription = {
   end(): void;
 };
 
-export type SubscriptionOptions = {
+type SubscriptionOptions = {
   readonly subscriber: Subscriber;
   readonly following: Following;
   readonly pods: () => readonly PodWatchEvent[];

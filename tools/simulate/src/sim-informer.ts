@@ -40,52 +40,30 @@ export function simInformer<Kind extends KubeKind, Kept>(
   let version: number | undefined;
   let listedAtMs = -Infinity;
   let receivedAtMs = -Infinity;
-  /** Counts lists; changes of watches before the last list are dropped. */
-  let session = 0;
-  let backlog: (() => void)[] = [];
-  /** Changes that arrived before the list. */
-  let early: (() => void)[] = [];
-  let listing = true;
-
-  const arrive = (work: () => void): void => {
-    const own = session;
-    backlog.push(work);
-    network.deliver(process, () => {
-      if (own !== session) return;
-      receivedAtMs = time.nowMs;
-      const next = backlog.shift();
-      if (next === undefined) return;
-      if (listing) early.push(next);
-      else next();
-    });
-  };
+  const arrivals = makeArrivals(network, process, () => (receivedAtMs = time.nowMs));
   const keep = (object: KubeChange["after"]): Kept => project(object as Kind extends "pods" ? V1Pod : V1Node);
   const watch = (change: KubeChange): void => {
     if (change.kind !== kind) return;
-    arrive(() => {
+    arrivals.add(() => {
       version = change.version;
       put(change.name, change.after === undefined ? undefined : keep(change.after));
     });
   };
   const list = async (): Promise<void> => {
     const sentAtMs = time.nowMs;
-    const own = (session += 1);
-    backlog = [];
-    early = [];
-    listing = true;
+    const session = arrivals.restart();
     try {
       const listed = await network.call("api-server", `list ${kind}`, () => {
         // The watch starts at the version of the list; its changes arrive after the list.
-        if (own === session) cluster.listeners.add(watch);
+        if (arrivals.isCurrent(session)) cluster.listeners.add(watch);
         return { objects: [...cluster[kind]] as [string, KubeChange["after"]][], at: cluster.version };
       });
-      if (own !== session) return;
+      if (!arrivals.isCurrent(session)) return;
       listedAtMs = sentAtMs;
       version = Math.max(version ?? 0, listed.at);
       replace(new Map(listed.objects.map(([key, object]) => [key, keep(object)])));
       receivedAtMs = time.nowMs;
-      listing = false;
-      for (const work of early.splice(0)) work();
+      arrivals.begin();
     } catch {
       setTimeout(() => void list(), RELIST_AFTER_MS);
     }
@@ -94,7 +72,8 @@ export function simInformer<Kind extends KubeKind, Kept>(
   void list();
   setInterval(() => {
     const at = cluster.version;
-    if (version !== undefined && cluster.listeners.has(watch)) arrive(() => (version = Math.max(version ?? 0, at)));
+    if (version !== undefined && cluster.listeners.has(watch))
+      arrivals.add(() => (version = Math.max(version ?? 0, at)));
   }, BOOKMARK_EVERY_MS);
   return {
     ...read,
@@ -103,8 +82,45 @@ export function simInformer<Kind extends KubeKind, Kept>(
     ageMs: () => time.nowMs - receivedAtMs,
     interrupt: () => {
       cluster.listeners.delete(watch);
-      session += 1;
+      arrivals.restart();
       time.as(process, () => setTimeout(() => void list(), RELIST_AFTER_MS));
+    },
+  };
+}
+
+/** Changes of one watch arrive in order, each after a lag. They take effect after the list that the watch started from. */
+function makeArrivals(network: Network, process: Process, received: () => void) {
+  /** Counts lists; changes of watches before the last list are dropped. */
+  let session = 0;
+  let backlog: (() => void)[] = [];
+  /** Changes that arrived before the list. */
+  let early: (() => void)[] = [];
+  let listing = true;
+  return {
+    add: (work: () => void): void => {
+      const own = session;
+      backlog.push(work);
+      network.deliver(process, () => {
+        if (own !== session) return;
+        received();
+        const next = backlog.shift();
+        if (next === undefined) return;
+        if (listing) early.push(next);
+        else next();
+      });
+    },
+    /** Drops the changes of the current watch. Returns the session of the next one. */
+    restart: (): number => {
+      backlog = [];
+      early = [];
+      listing = true;
+      return (session += 1);
+    },
+    isCurrent: (own: number): boolean => own === session,
+    /** The list is complete: its watch takes effect. */
+    begin: (): void => {
+      listing = false;
+      for (const work of early.splice(0)) work();
     },
   };
 }

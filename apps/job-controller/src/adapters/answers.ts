@@ -39,7 +39,7 @@ import { podsLeft } from "./sweep.ts";
 import { waitForOwnerChange } from "./wait-for-owner-change.ts";
 import type { World } from "./world.ts";
 
-export type AnswerDeps = {
+type AnswerDeps = {
   /** The other services that an explanation calls. */
   readonly asking: Pick<ExplainCalls, "reservations" | "nodes">;
   readonly elsewhere: Pick<Elsewhere, "unserved" | "isRefused" | "isCut">;
@@ -140,48 +140,15 @@ export function answers(
 }
 
 function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<View> {
-  const { config, calls, world, machines, runtimes } = deps;
+  const { config, calls, machines, runtimes } = deps;
   const { namespace } = config.kube;
-  const see = (job: JobRow): Found<View> => {
-    const ownerId = ownerIdOf(job.metadata);
-    const pods = world.pods.byIndex("owner", ownerId).map(podFact);
-    let built: muster.job.v1.Job.$Properties | undefined;
-    return {
-      key: { kind: job.kind.kind, name: job.metadata.name },
-      revision: revisionOf(job, pods),
-      members: job.shape.types.reduce((sum, { replicas }) => sum + replicas, 0),
-      view: {
-        job,
-        message: () => {
-          const surroundings = { pods, units: machines.unitsOf(ownerId), pauses: config.policy, nowMs: Date.now() };
-          built ??= jobMessage(job, surroundings);
-          return built;
-        },
-      },
-    };
-  };
-  const readLive = (kind: Kind, name: string, signal?: AbortSignal): Promise<JobRow | undefined> =>
-    readAtServer(deps, kind, name, signal);
+  const see = (job: JobRow): Found<View> => viewJob(deps, job);
   return {
     kinds: KINDS,
     defaults: config.defaults,
     namespace,
     now: Date.now,
-    find: async ({ kind, name }, signal) => {
-      const readAll = async (kinds: readonly Kind[]): Promise<Found<View>[]> => {
-        const rows = await Promise.all(kinds.map((each) => readLive(each, name, signal)));
-        return rows.flatMap((row) => (row === undefined ? [] : [see(row)]));
-      };
-      // A kind that the client names may have been installed a moment ago.
-      if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
-      const likely = runtimes().filter(({ job }) => job(`${namespace}/${name}`) !== undefined);
-      const found = await readAll(likely.map((runtime) => runtime.kind));
-      // The API server may have jobs of kinds that are unknown here.
-      if (found.length > 0) return found;
-      const refused = new Set(deps.kindsRefused());
-      const known = runtimes().map(({ kind: each }) => each);
-      return readAll([...known, ...deps.kindsUnknown()].filter((each) => !refused.has(each)));
-    },
+    find: async (key, signal) => (await findAtServer(deps, key, signal)).map(see),
     unread: () => unreadOf(deps),
     keys: () =>
       runtimes().flatMap(({ kind, jobs }) =>
@@ -198,7 +165,7 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
       const resource = signed(manifest, requestId, namespace);
       const created = await createJob(calls, { kind, resource, place: resourceOf(kind, namespace) });
       if (created !== undefined) return see(readJob(created, kind, config.defaults));
-      const there = await readLive(kind, manifest.metadata.name);
+      const there = await readAtServer(deps, kind, manifest.metadata.name);
       if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
       return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
     },
@@ -218,11 +185,49 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
   };
 }
 
+/** Pods and units come from the caches. */
+function viewJob({ config, world, machines }: AnswerDeps, job: JobRow): Found<View> {
+  const ownerId = ownerIdOf(job.metadata);
+  const pods = world.pods.byIndex("owner", ownerId).map(podFact);
+  let built: muster.job.v1.Job.$Properties | undefined;
+  return {
+    key: { kind: job.kind.kind, name: job.metadata.name },
+    revision: revisionOf(job, pods),
+    members: job.shape.types.reduce((sum, { replicas }) => sum + replicas, 0),
+    view: {
+      job,
+      message: () => {
+        const surroundings = { pods, units: machines.unitsOf(ownerId), pauses: config.policy, nowMs: Date.now() };
+        built ??= jobMessage(job, surroundings);
+        return built;
+      },
+    },
+  };
+}
+
+/** Reads the jobs of this name: those of the named kind, or of every kind that may have one. */
+async function findAtServer(deps: AnswerDeps, { kind, name }: JobKey, signal: AbortSignal): Promise<JobRow[]> {
+  const { config, runtimes } = deps;
+  const readAll = async (kinds: readonly Kind[]): Promise<JobRow[]> => {
+    const rows = await Promise.all(kinds.map((each) => readAtServer(deps, each, name, signal)));
+    return rows.filter((row) => row !== undefined);
+  };
+  // A kind that the client names may have been installed a moment ago.
+  if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
+  const likely = runtimes().filter(({ job }) => job(`${config.kube.namespace}/${name}`) !== undefined);
+  const found = await readAll(likely.map((runtime) => runtime.kind));
+  // The API server may have jobs of kinds that are unknown here.
+  if (found.length > 0) return found;
+  const refused = new Set(deps.kindsRefused());
+  const known = runtimes().map(({ kind: each }) => each);
+  return readAll([...known, ...deps.kindsUnknown()].filter((each) => !refused.has(each)));
+}
+
 async function readAtServer(
   { calls, config }: AnswerDeps,
   kind: Kind,
   name: string,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<JobRow | undefined> {
   const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
   const place = resourceOf(kind, config.kube.namespace);
@@ -236,7 +241,7 @@ async function waitForChange(
   {
     job,
     ms,
-    emptyWakes: emptyWakes,
+    emptyWakes,
     signal,
   }: { readonly job: JobRow; readonly ms: number; readonly emptyWakes: number; readonly signal: AbortSignal },
 ): Promise<void> {

@@ -4,7 +4,7 @@ import type { CompanionObject } from "../domain/kind.ts";
 import type { Snapshot } from "../domain/snapshot.ts";
 import type { JobRow } from "./read-job.ts";
 
-export type CompanionsSeen = Pick<Snapshot, "companionsMissing" | "companionsRefused">;
+type CompanionsSeen = Pick<Snapshot, "companionsMissing" | "companionsRefused">;
 
 export const NOTHING_MISSING: CompanionsSeen = { companionsMissing: [], companionsRefused: undefined };
 /** The rights that only some kinds need are granted separately. */

@@ -57,8 +57,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const installation = await installationOf(bus.connection);
   await using undo = new AsyncDisposableStack();
-  const { maxInFlight: maxInFlight, timeoutMs, namespace } = config.kube;
-  const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight: maxInFlight }));
+  const { maxInFlight, timeoutMs, namespace } = config.kube;
+  const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight }));
   const world = undo.use(openWorld(kube, context));
   const runtimes = new Map<string, KindRuntime>();
   const gone = new Set<string>();
@@ -71,12 +71,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   undo.defer(async () => {
     await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
   });
-  const nodes = undo.use(
-    await openNodes(bus.connection, {
-      lostAfterMs: config.nodeLostMs,
-      onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following nodes is interrupted"),
-    }),
-  );
+  const nodes = undo.use(await followNodes(context, bus));
   const machines = await openLedger(undo, bus, runtimes);
   const { recordEvent, reportUnserved } = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
@@ -89,10 +84,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     report: reportUnserved,
   });
   const answering = answers({ asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere, ...known });
-  world.pods.onChange(({ before, after }) => {
-    const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
-    if (owner !== undefined) answering.changed(owner);
-  });
+  notifyOwners(world, answering.changed);
   const kinds = followKinds({
     context,
     kube,
@@ -142,6 +134,21 @@ function describeAge(
   const read = runtimes().filter(({ kind }) => !refused.has(kind));
   const ageMs = Math.max(world.ageMs(), ...read.map(({ jobs }) => jobs.ageMs()));
   return ageMs > STALE_MS ? `the API server last answered ${Math.round(ageMs)} ms ago` : undefined;
+}
+
+function followNodes({ config, logger }: ServiceContext<Config>, bus: NatsBus): ReturnType<typeof openNodes> {
+  return openNodes(bus.connection, {
+    lostAfterMs: config.nodeLostMs,
+    onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following nodes is interrupted"),
+  });
+}
+
+/** Each change of a pod is a change of its owner. */
+function notifyOwners({ pods }: Pick<World, "pods">, changed: (ownerId: string) => void): void {
+  pods.onChange(({ before, after }) => {
+    const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
+    if (owner !== undefined) changed(owner);
+  });
 }
 
 /** The reservations of jobs; changes wake the jobs that they belong to. */

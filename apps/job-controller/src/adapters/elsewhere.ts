@@ -17,7 +17,7 @@ export type Elsewhere = {
   isCut(): boolean;
 };
 
-export type ElsewhereDeps = {
+type ElsewhereDeps = {
   readonly calls: Pick<KubeCalls, "list">;
   readonly namespace: string;
   readonly runtimes: () => readonly Pick<KindRuntime, "kind" | "resource">[];

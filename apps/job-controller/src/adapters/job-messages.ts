@@ -11,7 +11,7 @@ import type { JobRow } from "./read-job.ts";
 type JobMessage = muster.job.v1.Job.$Properties;
 
 /** The state of a job beside its resource. */
-export type JobSurroundings = {
+type JobSurroundings = {
   readonly pods: readonly PodFact[];
   readonly units: readonly UnitSeen[];
   readonly pauses: RestartPauses;

@@ -34,7 +34,7 @@ export type KindRuntime = AsyncDisposable & {
   readonly ended: AbortSignal;
 };
 
-export type KindDeps = Pick<
+type KindDeps = Pick<
   KindControllerDeps,
   "calls" | "pods" | "services" | "expectations" | "recordEvent" | "syncPeriodMs"
 > & {

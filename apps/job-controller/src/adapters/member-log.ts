@@ -12,7 +12,7 @@ export type MemberLogs = Disposable & {
   of(member: Member, signals: Pick<LogDeps, "isFinished" | "changed">): LogDeps;
 };
 
-export type Member = {
+type Member = {
   readonly job: JobRow;
   readonly component: string;
   /** Empty: the main container. */

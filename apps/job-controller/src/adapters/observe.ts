@@ -52,7 +52,7 @@ export type Observation = ObservedJob & {
 type SeenEnd = { readonly pod: PodFact; readonly isGone: boolean };
 
 /** A pod without a readable index. */
-export type Ignored = { readonly pod: V1Pod; readonly because: string };
+type Ignored = { readonly pod: V1Pod; readonly because: string };
 
 const KEYS = { labels, annotations };
 
@@ -85,15 +85,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const types = "problems" in spec ? [] : spec.replicas.map(({ type }) => type);
   const snapshot: Snapshot = {
     nowMs,
-    job: {
-      namespace: metadata.namespace,
-      name: metadata.name,
-      uid: metadata.uid,
-      generation: metadata.generation ?? 0,
-      createdMs: new Date(metadata.creationTimestamp ?? nowMs).getTime(),
-      deleting: metadata.deletionTimestamp !== undefined,
-      cancelled: job.cancelled,
-    },
+    job: jobFact(job, nowMs),
     spec,
     status,
     replicas,
@@ -129,6 +121,18 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     errors: [...pods.errors, ...services.errors],
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
+  };
+}
+
+function jobFact({ metadata, cancelled }: JobRow, nowMs: number): Snapshot["job"] {
+  return {
+    namespace: metadata.namespace,
+    name: metadata.name,
+    uid: metadata.uid,
+    generation: metadata.generation ?? 0,
+    createdMs: new Date(metadata.creationTimestamp ?? nowMs).getTime(),
+    deleting: metadata.deletionTimestamp !== undefined,
+    cancelled,
   };
 }
 

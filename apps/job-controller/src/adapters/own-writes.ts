@@ -1,7 +1,7 @@
 import { versionOf, type JobRow } from "./read-job.ts";
 
 /** Rows that this process has written and its cache may not show yet. */
-export type OwnWrites = {
+type OwnWrites = {
   /** The newer one of the cached row and our own. */
   newest(key: string, cached: JobRow | undefined): JobRow | undefined;
   record(key: string, row: JobRow): void;

@@ -22,7 +22,7 @@ import { inStep, spanOfPass } from "./trace.ts";
 import type { World } from "./world.ts";
 import { writeStatus } from "./write-status.ts";
 
-export type PassWorld = {
+type PassWorld = {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly groups: PodGroups;

@@ -3,10 +3,10 @@ import { KINDS } from "../domain/kinds.ts";
 import { controllerOf } from "../domain/ownership.ts";
 
 /** As many as pods may end between two passes over their jobs. */
-export const MAX_ENDS = 50_000;
+const MAX_ENDS = 50_000;
 
 /** A pod that ended before its deletion was requested, as it was then. */
-export type PodEnd = { readonly pod: V1Pod; readonly isGone: boolean };
+type PodEnd = { readonly pod: V1Pod; readonly isGone: boolean };
 
 type Change = { readonly before: V1Pod | undefined; readonly after: V1Pod | undefined };
 

@@ -22,7 +22,7 @@ export type PodGroups = AsyncDisposable & {
   ): GroupsSeen;
 };
 
-export type PodGroupsDeps = {
+type PodGroupsDeps = {
   readonly kube: KubeConfig;
   readonly calls: Pick<KubeCalls, "list">;
   readonly namespace: string;
@@ -75,7 +75,7 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
 }
 
 /** The kind that belongs to a scheduler of this name; if that is not served, any other: schedulers can be renamed. */
-export function choosePodGroupKind(served: readonly PodGroupKind[], scheduler: string): PodGroupKind | undefined {
+function choosePodGroupKind(served: readonly PodGroupKind[], scheduler: string): PodGroupKind | undefined {
   const own = scheduler === VOLCANO ? POD_GROUP_KINDS.volcano : POD_GROUP_KINDS.schedulerPlugins;
   return served.find(({ apiVersion }) => apiVersion === own.apiVersion) ?? served[0];
 }

@@ -13,7 +13,7 @@ import { jobMetrics } from "./metrics.ts";
 import type { Observation } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
 
-export type PassReports = Pick<PassDeps<Observation>, "planned" | "failed"> & {
+type PassReports = Pick<PassDeps<Observation>, "planned" | "failed"> & {
   /** Call it when `status` has replaced the status of the row. */
   readonly reportStatus: (job: JobRow, status: JobStatus) => void;
 };

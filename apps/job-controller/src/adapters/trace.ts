@@ -1,6 +1,6 @@
 import type { PassSpan } from "@muster/controller";
-import { ROOT_CONTEXT, trace, TraceFlags, type Context } from "@opentelemetry/api";
-import { contextOfTraceparent, inSpan } from "@muster/tracing";
+import { ROOT_CONTEXT, type Context } from "@opentelemetry/api";
+import { contextOfIds, contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobRow } from "./read-job.ts";
 
@@ -14,8 +14,7 @@ export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" 
   if (traceparent !== "") return contextOfTraceparent(traceparent);
   const traceId = metadata.uid.replaceAll("-", "");
   if (!/^[0-9a-f]{32}$/.test(traceId) || /^0+$/.test(traceId)) return ROOT_CONTEXT;
-  const spanId = traceId.slice(16);
-  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true });
+  return contextOfIds({ traceId, spanId: traceId.slice(16) });
 }
 
 /** The span of one round of a pass, in the job's trace. */

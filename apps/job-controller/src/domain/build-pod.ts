@@ -5,7 +5,7 @@ import { componentLabel, type JobToBuild, type MemberPolicy, ownerLabels } from 
 import { ownerReference } from "./ownership.ts";
 import { isObject } from "./read-fields.ts";
 
-export type PodToBuild = JobToBuild & {
+type PodToBuild = JobToBuild & {
   readonly member: Member;
   /** The granted machine. */
   readonly node: string;

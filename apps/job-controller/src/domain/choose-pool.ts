@@ -6,7 +6,7 @@ import type { Notes } from "./read-fields.ts";
 /** On a job: the pool of every replica type that does not name one itself. */
 export const POOL_ANNOTATION = `${API_GROUP}/pool`;
 
-export type PoolSources = {
+type PoolSources = {
   /** Path of the replica type. */
   readonly path: string;
   /** Its own `pool`; kinds of other projects have no such field. */

@@ -5,7 +5,7 @@ export type ClaimVerdict =
   | { readonly kind: "release"; readonly because: "no-longer-selected" }
   | { readonly kind: "ignore"; readonly because: IgnoreReason };
 
-export type IgnoreReason =
+type IgnoreReason =
   | "controlled-by-another"
   /** It is deleted with the job, whatever its labels are. */
   | "no-longer-selected-by-a-job-that-is-deleted"
@@ -13,9 +13,9 @@ export type IgnoreReason =
   | "orphan-that-is-deleted"
   | "orphan-not-selected";
 
-export type Claimant = { readonly uid: string; readonly isDeleting: boolean };
+type Claimant = { readonly uid: string; readonly isDeleting: boolean };
 
-export type ClaimCandidate = {
+type ClaimCandidate = {
   /** Uid in the managing owner reference; undefined for an orphan. */
   readonly controllerUid: string | undefined;
   /** Whether the job's selector has the member's labels. */

@@ -4,7 +4,7 @@ import type { UncountedReason } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
 /** The consequence of a failed pod for itself or its job. `counts`: against backoffLimit. */
-export type FailureVerdict =
+type FailureVerdict =
   | { readonly action: "fail-job"; readonly reason: FailReason; readonly message: string }
   | { readonly action: "restart-pod"; readonly counts: false; readonly because: IgnoredReason }
   | {

@@ -1,5 +1,5 @@
 /** The ledger's reason for a wait, in the form of its replies. */
-export type LedgerReason = {
+type LedgerReason = {
   readonly code: string;
   readonly pool: string;
   readonly requested: number;

@@ -24,7 +24,7 @@ const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Neve
 /** Valid values of managedBy. A job that names the training operator is left to it; a job without a value is ours. */
 const MANAGERS = ["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue", OUR_NAME];
 
-export type ReplicaType = {
+type ReplicaType = {
   /** As manifests and statuses spell it; all our names have it in lower case. */
   readonly name: string;
   readonly replicasDefault: number;
@@ -33,7 +33,7 @@ export type ReplicaType = {
 };
 
 /** How one of Kubeflow's kinds differs from the others. */
-export type Framework = {
+type Framework = {
   readonly kind: string;
   readonly plural: string;
   readonly replicaSpecs: string;
@@ -49,7 +49,7 @@ export type Framework = {
   readonly companions: Kind["companions"];
 };
 
-export type Finish = {
+type Finish = {
   readonly drafts: readonly ReplicaDraft[];
   readonly success: readonly SuccessRule[];
   readonly settings: Readonly<Record<string, string>>;

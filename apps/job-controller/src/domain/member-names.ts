@@ -2,7 +2,7 @@ import type { JobIdentity } from "./kind.ts";
 import type { Member } from "./job.ts";
 
 /** The limit of DNS labels: names of pods are host names. */
-export const MAX_NAME_LENGTH = 63;
+const MAX_NAME_LENGTH = 63;
 /** The most machines in one reservation; a gang is one reservation. */
 export const MAX_MEMBERS = 1000;
 

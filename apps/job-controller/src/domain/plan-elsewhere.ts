@@ -10,7 +10,7 @@ export type JobElsewhere = {
 /** Jobs without a controller at the last scan, by uid, with the time of the last event about each. Such a job has no condition and names no other manager. */
 export type ElsewhereMemory = ReadonlyMap<string, { readonly reportedAtMs: number | undefined }>;
 
-export type ElsewherePlan = {
+type ElsewherePlan = {
   /** Without a controller in two scans in a row: no controller serves them. */
   readonly unserved: readonly JobElsewhere[];
   /** The jobs for which an event is due. */

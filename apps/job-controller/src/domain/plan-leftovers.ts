@@ -3,7 +3,7 @@ import { ownerIdOfUnit } from "./build-units.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
 /** The units of the ledger, and the jobs that exist. */
-export type Leftovers = {
+type Leftovers = {
   /** Everything that jobs hold or wait for. */
   readonly units: readonly UnitSeen[];
   /** Owner ids. */

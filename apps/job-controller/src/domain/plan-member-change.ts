@@ -31,11 +31,11 @@ export type MemberStep =
     };
 
 /** The replicas of one type of one job. */
-export type ReplicaSetId = { readonly jobUid: string; readonly replicaType: string };
+type ReplicaSetId = { readonly jobUid: string; readonly replicaType: string };
 
-export type WakeReason = "its-member" | "was-its-member" | "its-labels" | "had-its-labels";
-export type SeenReason = "is-there" | "came-and-went";
-export type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
+type WakeReason = "its-member" | "was-its-member" | "its-labels" | "had-its-labels";
+type SeenReason = "is-there" | "came-and-went";
+type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
 
 /** The job of this name in the cache. */
 export type JobOf = (namespace: string, name: string) => JobObject | undefined;

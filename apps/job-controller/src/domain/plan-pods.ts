@@ -11,7 +11,7 @@ import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { memberName } from "./member-names.ts";
 import { mayRun } from "./summarise-replicas.ts";
 
-export type PodPlan = {
+type PodPlan = {
   readonly steps: readonly JobStep[];
   /** The times at which failed pods may be recreated. */
   readonly dueMs: readonly number[];

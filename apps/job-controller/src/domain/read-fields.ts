@@ -3,7 +3,7 @@ import type { Problem } from "./kind.ts";
 /** Collects problems and warnings while a manifest is read, so that all are reported together. */
 export type Notes = { readonly problems: Problem[]; readonly warnings: Problem[] };
 
-export type Range = { readonly min: number; readonly max: number };
+type Range = { readonly min: number; readonly max: number };
 
 export const INT32: Range = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 export const NOT_NEGATIVE: Range = { min: 0, max: INT32.max };

@@ -7,7 +7,7 @@ export const OUR_NAME = `${API_GROUP}/job-controller`;
 
 export const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
 
-export type RunPolicy = Pick<
+type RunPolicy = Pick<
   JobSpec,
   | "suspend"
   | "managedBy"

@@ -11,8 +11,8 @@ export type Slices<M> = {
   readonly ignored: readonly { readonly member: M; readonly because: IgnoredReason }[];
 };
 
-export type SurplusReason = "duplicate" | "out-of-range";
-export type IgnoredReason = "index-missing" | "index-not-a-number" | "index-negative";
+type SurplusReason = "duplicate" | "out-of-range";
+type IgnoredReason = "index-missing" | "index-not-a-number" | "index-negative";
 
 /** The pods whose type label is exactly this; labels have types in lower case. Keeps the order. */
 export function filterPods<M extends MemberObject>(

@@ -60,7 +60,7 @@ export type ReplicaSeen = {
 };
 
 /** Why the ledger lets a request wait, or refuses it: a stable code, and a text with numbers for people. */
-export type WaitReason = { readonly code: string; readonly text: string };
+type WaitReason = { readonly code: string; readonly text: string };
 
 /** One unit in the ledger; `unknown` while the ledger does not answer. `nodes` has the node of each component. */
 export type UnitSeen =

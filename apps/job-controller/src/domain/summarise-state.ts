@@ -4,7 +4,7 @@ import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-s
 export type JobState = "Queued" | "Starting" | "Running" | "Restarting" | "Suspended" | "Succeeded" | "Failed";
 
 /** The state of a job in one word, its reason, and two numbers: for tables. */
-export type StateSummary = {
+type StateSummary = {
   readonly state: JobState;
   readonly message: string;
   readonly completions: string;

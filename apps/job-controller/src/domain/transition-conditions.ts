@@ -1,6 +1,6 @@
 import { isFinished, type Condition, type ConditionType, type JobStatus } from "./job-status.ts";
 
-export type ConditionChange = {
+type ConditionChange = {
   readonly type: ConditionType;
   readonly status: "True" | "False";
   readonly reason: string;

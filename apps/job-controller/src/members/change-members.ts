@@ -17,7 +17,7 @@ export type ChangeReport = {
 /** An API server gives up a request after this (`--request-timeout`): a creation that is missing by then does not happen, and its name makes a retry safe. */
 const UNKNOWN_CREATION_MS = 60_000;
 
-export type Accounting = { readonly expectations: Expectations; readonly key: string };
+type Accounting = { readonly expectations: Expectations; readonly key: string };
 
 /**
  * Creates members in a slow start. All are expected before the first request; the expectations of refused, untried and already existing members are removed,

@@ -4,7 +4,7 @@ export const EXPECTATION_MS = 5 * 60_000;
 const FORGET_EVERY_MS = 10_000;
 
 /** Changes that were requested and not yet observed: creations by name, deletions by uid. */
-export type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?: Iterable<string> };
+type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?: Iterable<string> };
 
 /**
  * The changes that a controller has requested and its cache does not show yet. While a key has outstanding changes, the cache is behind our own writes, and a

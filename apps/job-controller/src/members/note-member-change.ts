@@ -3,7 +3,7 @@ import type { MemberObject } from "../domain/ownership.ts";
 import { planMemberChange, type JobOf, type MemberChange, type OwningKind } from "../domain/plan-member-change.ts";
 import type { Expectations } from "./expectations.ts";
 
-export type ChangeDeps = {
+type ChangeDeps = {
   readonly kind: OwningKind;
   readonly jobOf: JobOf;
   readonly expectations: Pick<Expectations, "creationObserved" | "deletionObserved">;

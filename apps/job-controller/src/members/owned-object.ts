@@ -15,7 +15,7 @@ export type OwnedObjectDeps = {
 };
 
 /** One object that a job has under its own name. */
-export type OwnedObject<Object extends KubeObject> = Ownership & {
+type OwnedObject<Object extends KubeObject> = Ownership & {
   /** In events: `SuccessfulCreatePdb`. */
   readonly title: string;
   readonly resource: KubeResource;

@@ -13,7 +13,7 @@ import { steadyClock, type Clock } from "./clock.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
 import { guardProvider, type ProviderOfLeader } from "./guard-provider.ts";
 import { imageCache } from "./image-cache.ts";
-import { askDemands, askMachines } from "./ledger.ts";
+import { askDemands, askMachines, type LedgerOptions } from "./ledger.ts";
 import { nodeCodec } from "./messages.ts";
 import { startMetrics, type ScalerMetrics } from "./metrics.ts";
 import { openPoolsWriter } from "./pools-writer.ts";
@@ -49,7 +49,7 @@ export async function openDeps(
   await using undo = new AsyncDisposableStack();
   const calls = undo.use(kubeCalls(kube));
   const { connection } = bus;
-  const { bucket, view, unreadable } = await openStored(context, undo, connection);
+  const stored = await openStored(context, undo, connection);
   const cluster = undo.use(
     await openCluster({
       kube,
@@ -65,57 +65,71 @@ export async function openDeps(
   );
   const guards = await openProviders(context, undo, { calls, clock });
   const pools = await openPoolsWriter(connection, clock.wallNow);
-  const ledger = { ledger: client(bus, ReservationService), timeoutMs };
   const policies = new Map(config.file.pools.map((policy) => [policy.name, policy]));
+  const ledger = { ledger: client(bus, ReservationService), timeoutMs, policies };
   const metrics = undo.use(startMetrics(() => deps.led?.list()));
+  const shared = { cluster, metrics, clock, stored, guards, pools, policies, ledger };
   const opened = undo.move();
   const deps: Deps = {
     cluster,
     metrics,
     clock,
     led: undefined,
-    staleness: () => (view.ageMs() > 0 ? "the view of the records is not current" : cluster.staleness()),
-    forLeader: ({ token, isHeld, signal }) => {
-      const report = makeReporter(context, metrics);
-      const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));
-      const images = imageCache({
-        ttlMs: config.imageTtlMs,
-        now: clock.now,
-        ask: async (name, properties) => (await providers.get(name)?.findImage(properties, signal)) ?? "",
-        onStale: (provider, error) => report.failed("pool", `finding a newer image of ${provider}`, error),
-      });
-      return {
-        name: config.name,
-        now: clock.now,
-        wallNow: clock.wallNow,
-        term: token,
-        isHeld,
-        signal,
-        seed: () => randomBytes(8).toString("hex"),
-        records: makeRecords({ bucket, view, unreadable, now: clock.now, isHeld }),
-        policies,
-        poolLabel,
-        providers,
-        cluster,
-        machines: () => askMachines({ ...ledger, policies }, signal),
-        demands: async () => [
-          ...(await askDemands({ ...ledger, policies }, signal)),
-          ...packPods(cluster.pendingPods(), policies),
-        ],
-        bootImage: (pool) => images.find(pool.provider, pool.bootImage),
-        announcePools: () => pools.announce(policies.values()),
-        publishPools: whileHeld(isHeld, pools.publish),
-        limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
-        unavailableMs: config.unavailableMs,
-        patienceMs: MAX_WAIT_MS,
-        // A list may take a whole time limit to arrive, and is used for another one.
-        listFreshMs: 2 * config.providerTimeoutMs,
-        report,
-      };
-    },
+    staleness: () => (stored.view.ageMs() > 0 ? "the view of the records is not current" : cluster.staleness()),
+    forLeader: (leadership) => depsOfLeader(context, shared, leadership),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
   return deps;
+}
+
+/** What all leaderships of a replica share. */
+type Shared = Pick<Deps, "cluster" | "metrics" | "clock"> & {
+  readonly stored: Stored;
+  readonly guards: ReadonlyMap<string, ProviderOfLeader>;
+  readonly pools: Awaited<ReturnType<typeof openPoolsWriter>>;
+  readonly policies: ScalerDeps["policies"];
+  readonly ledger: LedgerOptions;
+};
+
+function depsOfLeader(
+  context: ServiceContext<Config>,
+  { cluster, metrics, clock, stored, guards, pools, policies, ledger }: Shared,
+  { token, isHeld, signal }: Leadership,
+): ScalerDeps {
+  const { config } = context;
+  const report = makeReporter(context, metrics);
+  const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));
+  const images = imageCache({
+    ttlMs: config.imageTtlMs,
+    now: clock.now,
+    ask: async (name, properties) => (await providers.get(name)?.findImage(properties, signal)) ?? "",
+    onStale: (provider, error) => report.failed("pool", `finding a newer image of ${provider}`, error),
+  });
+  return {
+    name: config.name,
+    now: clock.now,
+    wallNow: clock.wallNow,
+    term: token,
+    isHeld,
+    signal,
+    seed: () => randomBytes(8).toString("hex"),
+    records: makeRecords({ ...stored, now: clock.now, isHeld }),
+    policies,
+    poolLabel: config.poolLabel,
+    providers,
+    cluster,
+    machines: () => askMachines(ledger, signal),
+    demands: async () => [...(await askDemands(ledger, signal)), ...packPods(cluster.pendingPods(), policies)],
+    bootImage: (pool) => images.find(pool.provider, pool.bootImage),
+    announcePools: () => pools.announce(policies.values()),
+    publishPools: whileHeld(isHeld, pools.publish),
+    limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
+    unavailableMs: config.unavailableMs,
+    patienceMs: MAX_WAIT_MS,
+    // A list may take a whole time limit to arrive, and is used for another one.
+    listFreshMs: 2 * config.providerTimeoutMs,
+    report,
+  };
 }
 
 /** A leader that was frozen writes nothing after its lead. */
@@ -126,12 +140,14 @@ function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promis
   };
 }
 
+type Stored = Pick<RecordsDeps, "bucket" | "unreadable"> & { readonly view: View<ScaledNode> };
+
 /** The records as they are stored. */
 async function openStored(
   context: ServiceContext<Config>,
   undo: AsyncDisposableStack,
   connection: NatsBus["connection"],
-): Promise<Pick<RecordsDeps, "bucket" | "unreadable"> & { readonly view: View<ScaledNode> }> {
+): Promise<Stored> {
   const unreadable = new Set<string>();
   const bucket = await openBucket<ScaledNode, ScaledNode>(connection, {
     name: buckets.scaledNodes,

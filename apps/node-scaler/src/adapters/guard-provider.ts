@@ -3,7 +3,7 @@ import { faultOf, throwFault } from "@muster/faults";
 import { checkHeld } from "./check-held.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 
-export type ProviderLimits = {
+type ProviderLimits = {
   /** For one call, the wait for its turn not counted. */
   readonly timeoutMs: number;
   readonly maxCallsInFlight: number;

@@ -1,9 +1,9 @@
-export type ImageCache = {
+type ImageCache = {
   /** The image that has these properties. Rejects as the provider does, unless it has found one before. */
   find(provider: string, properties: Readonly<Record<string, string>>): Promise<string>;
 };
 
-export type ImageCacheDeps = {
+type ImageCacheDeps = {
   readonly ttlMs: number;
   readonly now: () => number;
   readonly ask: (provider: string, properties: Readonly<Record<string, string>>) => Promise<string>;

@@ -1,6 +1,6 @@
 import type { PoolPolicy } from "./pool.ts";
 
-export type Kind = { readonly instanceType: string; readonly spot: boolean };
+type Kind = { readonly instanceType: string; readonly spot: boolean };
 
 /** Every kind of node that may be asked of a pool's provider, for work or to stand by, each once. */
 export function buildKinds({

@@ -10,7 +10,7 @@ export type NodeChange = {
   readonly status?: Partial<Omit<NodeStatus, "phase" | "phaseSinceMs" | "createdAtMs" | "term">>;
 };
 
-export type ChangeVerdict =
+type ChangeVerdict =
   | { readonly kind: "write"; readonly node: ScaledNode }
   | { readonly kind: "nothing"; readonly because: "gone" | "phase-moved-on" | "ordered-otherwise" | "no-difference" }
   | { readonly kind: "refuse"; readonly fault: Fault };

@@ -8,7 +8,7 @@ export type BootAnswer =
   | Shortage
   | { readonly kind: "failed"; readonly message: string; readonly retryAfterMs: number };
 
-export type BootOutcome =
+type BootOutcome =
   | (NodeChange & { readonly kind: "change"; readonly because: "started" | "failed" })
   /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
   | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
@@ -37,7 +37,7 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
 }
 
 /** What was asked for; undefined zone: wherever there is room. */
-export type BootKind = Asked & { readonly zone: string | undefined };
+type BootKind = Asked & { readonly zone: string | undefined };
 
 /** Consecutive failures of one kind, their beginning, and the time of the next attempt. */
 export type BootBackoff = {

@@ -4,7 +4,7 @@ import type { Pool } from "./fit.ts";
 import type { Shortages } from "./unavailability.ts";
 
 /** What a demand, or a standby entry, asks of the provider. */
-export type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
+type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
 
 export type BootVerdict =
   | { readonly kind: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }

@@ -21,7 +21,7 @@ export type Wait = {
   readonly pools: readonly string[];
 };
 
-export type WaitFacts = { readonly bootsPerRound: number; readonly nowMs: number };
+type WaitFacts = { readonly bootsPerRound: number; readonly nowMs: number };
 
 /** Undefined: all of the group's nodes are ready. `booted` is how many of its boots are made in this round. */
 export function describeWait(plan: GroupPlan, booted: number, facts: WaitFacts): Wait | undefined {

@@ -5,7 +5,7 @@ import type { Wait, WaitCode } from "./describe-waits.ts";
 import type { Owner } from "@muster/names";
 import type { ScaledNode } from "./node.ts";
 
-export type DemandExplanation = {
+type DemandExplanation = {
   readonly known: boolean;
   readonly code: WaitCode | undefined;
   readonly message: string;

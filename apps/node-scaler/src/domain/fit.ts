@@ -13,7 +13,7 @@ export type FreeMachine = {
 } & Shared;
 
 /** The pods, for people, that run on what the ledger could grant; absent: none. */
-export type Shared = { readonly sharedWith?: string };
+type Shared = { readonly sharedWith?: string };
 
 /** A node as one round sees it. One that is shared is never surplus. */
 export type ComputedNode = ScaledNode & Shared;

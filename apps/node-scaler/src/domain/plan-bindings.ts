@@ -11,7 +11,7 @@ export type Group = { readonly name: string; readonly demands: readonly [Demand,
 export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
 
 /** Why a demand can get no node now. */
-export type Lack = {
+type Lack = {
   readonly code: "POOL_MAX" | "UNAVAILABLE";
   readonly demand: Demand;
   readonly because: string;
@@ -26,7 +26,7 @@ export type GroupPlan = {
   readonly lacks: readonly Lack[];
 };
 
-export type BindingWorld = {
+type BindingWorld = {
   /** In the order in which they are served. */
   readonly groups: readonly Group[];
   /** Usable ones, in the order of `compareNodes`. */
@@ -36,7 +36,7 @@ export type BindingWorld = {
   readonly conditions: BootConditions;
 };
 
-export type BindingPlan = {
+type BindingPlan = {
   /** In the order of the groups. */
   readonly plans: readonly GroupPlan[];
   /** What is left for others. */

@@ -14,7 +14,7 @@ export type ClaimsSnapshot = {
   readonly pods: PodsByNode;
 };
 
-export type ClaimReason =
+type ClaimReason =
   | "granted"
   | "granted-anew"
   | "occupied"

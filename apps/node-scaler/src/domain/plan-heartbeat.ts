@@ -29,13 +29,13 @@ export type HeartbeatSnapshot = {
   readonly booting: ReadonlySet<string>;
 };
 
-export type HeartbeatReason =
+type HeartbeatReason =
   "instance-seen" | "joined" | "ready" | "not-ready" | "not-offered" | "ready-again" | "clock-went-back" | "to-end";
 
 export type HeartbeatStep = NodeChange & { readonly kind: "change"; readonly because: HeartbeatReason };
 
 /** Of a pool that is no longer configured. */
-export const DRAIN_MS = 120_000;
+const DRAIN_MS = 120_000;
 
 const CORDONED_BY_OTHERS = "another client has cordoned it: it is kept, and not granted, until it is uncordoned";
 

@@ -36,7 +36,7 @@ export type ReapSnapshot = {
   readonly booting: ReadonlySet<string>;
 };
 
-export type WaitReason =
+type WaitReason =
   | "boot-under-way"
   | "watcher-silent"
   | "ledger-silent"
@@ -97,7 +97,7 @@ export type ReapStep =
   | { readonly kind: "wait"; readonly node: string; readonly because: WaitReason };
 
 /** A record is kept this long after the end of its node, for people. */
-export const TERMINATED_KEPT_MS = 30_000;
+const TERMINATED_KEPT_MS = 30_000;
 
 /**
  * Plans how nodes end. A node is cordoned; once the ledger has seen that and no owner holds the node, it is drained, or stopped without a drain when it is

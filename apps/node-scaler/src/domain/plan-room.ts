@@ -4,7 +4,7 @@ import type { ScaledNode } from "./node.ts";
 import { planGroup, type GroupPlan, type Round } from "./plan-bindings.ts";
 import { sparesOf, type StopStep } from "./plan-surplus.ts";
 
-export type RoomWorld = {
+type RoomWorld = {
   /** As it is once each group has got what it gets; what is promised to groups here is taken from it. */
   readonly round: Round;
   readonly plans: readonly GroupPlan[];
@@ -16,7 +16,7 @@ export type RoomWorld = {
   readonly stopped: ReadonlySet<string>;
 };
 
-export type RoomPlan = {
+type RoomPlan = {
   readonly stop: readonly StopStep[];
   /** How many nodes may be made of each pool for standby. */
   readonly headroom: ReadonlyMap<string, number>;

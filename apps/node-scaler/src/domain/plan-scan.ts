@@ -62,7 +62,7 @@ export type ScanStep =
 
 type WaitReason = "orphan-held" | "ledger-silent" | "watcher-silent" | "cordon-not-seen";
 
-export type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: ReadonlySet<string> };
+type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: ReadonlySet<string> };
 
 const WITH_INSTANCE: ReadonlySet<Phase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
 

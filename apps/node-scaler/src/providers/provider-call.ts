@@ -1,7 +1,7 @@
 import { throwFault, type Fault } from "@muster/faults";
 
 /** One call of a provider. */
-export type ProviderCall = {
+type ProviderCall = {
   /** For errors: `starting elastic-1`. */
   readonly doing: string;
   /** Of the whole call, however many requests it takes. */

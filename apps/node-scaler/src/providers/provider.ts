@@ -19,7 +19,7 @@ export type Boot = {
   readonly taints: readonly StartupTaint[];
 };
 
-export type StartupTaint = { readonly key: string; readonly effect: "NoSchedule" };
+type StartupTaint = { readonly key: string; readonly effect: "NoSchedule" };
 
 /** What came of it. Anything else that goes wrong is thrown as a fault: the request may have taken effect. */
 export type Started =

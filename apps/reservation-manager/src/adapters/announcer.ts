@@ -6,11 +6,11 @@ import type { News } from "../service.ts";
 import { toWireReservation } from "./messages.ts";
 
 /** Publishes what is on disk, in the background. */
-export type Announcer = AsyncDisposable & {
+type Announcer = AsyncDisposable & {
   announce(news: News, caller: Context | undefined): void;
 };
 
-export type AnnouncerDeps = {
+type AnnouncerDeps = {
   readonly pause: (signal: AbortSignal) => Promise<void>;
   /** How often the connection was lost so far. */
   readonly losses: () => number;

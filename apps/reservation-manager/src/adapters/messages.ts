@@ -163,7 +163,7 @@ function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): Lim
 }
 
 type WireNeed = muster.reservation.v1.Need;
-export type ReadNeeds = (needs: readonly WireNeed[]) => readonly Need[];
+type ReadNeeds = (needs: readonly WireNeed[]) => readonly Need[];
 
 /** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
 const MAX_SHARED_LISTS = 10_000;

@@ -1,7 +1,7 @@
 import { metrics } from "@opentelemetry/api";
 import type { DecisionOutcome } from "../decision-spans.ts";
 
-export type LedgerCounts = { readonly waiting: number; readonly heldByPool: ReadonlyMap<string, number> };
+type LedgerCounts = { readonly waiting: number; readonly heldByPool: ReadonlyMap<string, number> };
 
 export type LedgerMetrics = Disposable & {
   /** Counts one decision. */

@@ -55,7 +55,7 @@ import { occupancyOf, type Occupant } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
 import { podsFreshOf } from "./pods-fresh.ts";
 import { kubePods } from "./pods.ts";
-import { spanOfPass, tellPhase } from "./trace.ts";
+import { spanOfPass, recordPhase } from "./trace.ts";
 
 /** All dependencies of the service, by part. Disposing stops following the buckets. */
 export type Deps = AsyncDisposable &
@@ -278,7 +278,7 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     announce: async (record, from, newFrom) => {
       await announce(bus, record, from);
       // After a take-over all events are published again, and only those of this executor are counted.
-      tellPhases(world.metrics, record, Math.max(from, newFrom));
+      recordPhases(world.metrics, record, Math.max(from, newFrom));
     },
     left: (session, end) => context.logger.info({ session, end }, "session left"),
     span: spanOfPass,
@@ -374,11 +374,11 @@ async function announce(bus: NatsBus, record: SessionRecord, from: number): Prom
   }
 }
 
-function tellPhases(metrics: SessionMetrics, record: SessionRecord, from: number): void {
+function recordPhases(metrics: SessionMetrics, record: SessionRecord, from: number): void {
   for (const { kind, atMs } of record.events.slice(from)) {
-    if (kind === "ACCEPT") tellPhase(record, "queue", "QUEUE", atMs);
+    if (kind === "ACCEPT") recordPhase(record, "queue", "QUEUE", atMs);
     if (kind !== record.verdict?.kind) continue;
-    tellPhase(record, "run", "RUN", atMs);
+    recordPhase(record, "run", "RUN", atMs);
     metrics.finished(record);
   }
 }

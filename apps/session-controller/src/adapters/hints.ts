@@ -7,7 +7,7 @@ import type { Led } from "../sessions.ts";
 import { grantedSession } from "./messages.ts";
 
 /** Receivers of hints. A lost hint is made up for by the resync or the sweep. */
-export type HintDeps = {
+type HintDeps = {
   readonly followers: Followers;
   /** Rings when a pod is seen whose session is over. */
   readonly leftover: Bell;

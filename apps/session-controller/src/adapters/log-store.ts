@@ -5,7 +5,7 @@ import type { LogRange } from "@muster/kube";
 import { openBucket, protoCodec, type Bucket } from "@muster/store";
 import type { LogTail } from "./pod-logs.ts";
 
-export type KeptRange = {
+type KeptRange = {
   readonly bytes: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;
@@ -14,7 +14,7 @@ export type KeptRange = {
 };
 
 /** Identifies a log. */
-export type LogName = { readonly session: string; readonly pod: string; readonly container: string };
+type LogName = { readonly session: string; readonly pod: string; readonly container: string };
 
 /** Logs of sessions that are over. Rejects with FaultError. */
 export type LogStore = {
@@ -26,7 +26,7 @@ export type LogStore = {
 };
 
 /** Size of all pieces but the last, so that an offset determines its piece. */
-export const CHUNK_BYTES = 256 * 1024;
+const CHUNK_BYTES = 256 * 1024;
 
 const { LogChunk } = muster.session.v1;
 

@@ -23,7 +23,7 @@ export type PodLogs = {
   readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
 };
 
-export type EndRange = { readonly lines: number; readonly limitBytes: number };
+type EndRange = { readonly lines: number; readonly limitBytes: number };
 
 export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
   const open = (pod: string, container: string, query: Parameters<typeof openPodLog>[2], signal: AbortSignal) =>

@@ -15,7 +15,7 @@ import type { PodSeen } from "../domain/summarise-components.ts";
 export type Created =
   { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | Obstacle;
 
-export type DeleteOptions = {
+type DeleteOptions = {
   /** Without waiting for its node. */
   readonly force: boolean;
   readonly resourceVersion?: string;
@@ -227,7 +227,7 @@ function leftText({ status }: V1Pod): string {
 }
 
 /** Only a container that has started has a log. */
-export function startedContainers(pod: V1Pod): string[] {
+function startedContainers(pod: V1Pod): string[] {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   return [...initContainerStatuses, ...containerStatuses]
     .filter(({ state, lastState }) => (state?.running ?? state?.terminated ?? lastState?.terminated) !== undefined)

@@ -1,6 +1,6 @@
 import type { PassSpan } from "@muster/controller";
-import { trace, type Attributes, type Context } from "@opentelemetry/api";
-import { contextOfTraceparent, inSpan } from "@muster/tracing";
+import type { Attributes, Context } from "@opentelemetry/api";
+import { contextOfTraceparent, inSpan, recordSpan } from "@muster/tracing";
 import type { ActStep } from "../domain/plan-session.ts";
 import { eventOf, type EventKind, type SessionRecord } from "../domain/session.ts";
 
@@ -28,11 +28,11 @@ export function inStep<Result>(record: SessionRecord, step: ActStep, work: () =>
 }
 
 /** Records a phase as one span from its first to its last event. Built from the record, so that it is complete even after a change of executor. */
-export function tellPhase(record: SessionRecord, name: "queue" | "run", from: EventKind, endMs: number): void {
+export function recordPhase(record: SessionRecord, name: "queue" | "run", from: EventKind, endMs: number): void {
   const start = eventOf(record, from);
   if (start === undefined) return;
   const attributes = { "muster.session": record.name };
-  trace.getTracer(TRACER).startSpan(name, { startTime: start.atMs, attributes }, contextOf(record)).end(endMs);
+  recordSpan(TRACER, name, { startMs: start.atMs, endMs, parent: contextOf(record), attributes });
 }
 
 function nameOf(step: ActStep): string {

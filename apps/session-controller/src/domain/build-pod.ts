@@ -2,7 +2,7 @@ import { MAIN_CONTAINER, type ComponentTemplate, type TemplateContainer } from "
 import { podName, type Component, type ComponentKind } from "./session.ts";
 
 /** Names by which services recognise each other's pods, from the contracts. */
-export type PodKeys = {
+type PodKeys = {
   readonly labels: Readonly<
     Record<
       "ownerKind" | "owner" | "ownerUid" | "component" | "componentKind" | "exclusive" | "managedBy" | "installation",

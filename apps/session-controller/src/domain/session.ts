@@ -1,6 +1,6 @@
 export type ComponentKind = "driver" | "server" | "client";
 
-export type EnvVar = { readonly name: string; readonly value: string };
+type EnvVar = { readonly name: string; readonly value: string };
 
 /** One role of a session: one pod on one machine of its pool. */
 export type Component = {
@@ -186,7 +186,7 @@ export function eventOf(record: SessionRecord, kind: EventKind): SessionEvent | 
   return record.events.find((event) => event.kind === kind);
 }
 
-export type NewSession = {
+type NewSession = {
   readonly name: string;
   readonly uid: string;
   readonly requestId: string;

@@ -17,8 +17,7 @@ export type SessionDefaults = {
   readonly workerPort: number;
 };
 
-export type Validated =
-  { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
+type Validated = { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
 
 /** Refuses everything that is wrong without regard to the cluster, naming the field and the value; otherwise returns the spec with its defaults. */
 export function validateSession(name: string, draft: SessionDraft, defaults: SessionDefaults): Validated {

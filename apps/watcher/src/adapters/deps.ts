@@ -19,21 +19,21 @@ import { publication, type Publication } from "./publication.ts";
 import { inPassSpan, watcherMetrics } from "./telemetry.ts";
 
 /** How fresh this replica's view is. */
-export type WatcherStatus = {
+type WatcherStatus = {
   readonly ageMs: number;
   readonly synced: boolean;
   readonly pods: number;
   readonly nodes: number;
 };
 
-export type OpenWatcher = AsyncDisposable & {
+type OpenWatcher = AsyncDisposable & {
   readonly deps: WatcherDeps;
   status(): WatcherStatus;
   /** What is missing before what is published can be relied on; undefined when nothing is. */
   notReady(): string | undefined;
 };
 
-export type WatcherWorld = {
+type WatcherWorld = {
   readonly kube: KubeConfig;
   readonly bus: Pick<NatsBus, "connection">;
   readonly logger: Logger;

@@ -8,7 +8,7 @@ const { PodState: PodMessage, NodeState: NodeMessage, NodesComplete: MarkMessage
 
 export const podCodec = domainCodec(protoCodec(PodMessage), podToWire, podFromWire);
 export const nodeCodec = domainCodec(protoCodec(NodeMessage), (state) => state, nodeFromWire);
-export const markCodec: Codec<NodesMark> = domainCodec(
+const markCodec: Codec<NodesMark> = domainCodec(
   protoCodec(MarkMessage),
   ({ atMs }) => ({ atMs }),
   ({ atMs }) => ({ atMs }),
@@ -29,11 +29,11 @@ export function isNode(record: NodeRecord): record is NodeState {
   return "name" in record;
 }
 
-export function podToWire(state: PodState): muster.watch.v1.PodState.$Properties {
+function podToWire(state: PodState): muster.watch.v1.PodState.$Properties {
   return { ...state, health: enums.Health.numbers[state.health] };
 }
 
-export function podFromWire(message: muster.watch.v1.PodState): PodState {
+function podFromWire(message: muster.watch.v1.PodState): PodState {
   const { component, namespace, pod, uid, resourceVersion, podIp, node, reason, message: text } = message;
   const { deleted, deleting, exitCode, observedAtMs } = message;
   return {
@@ -55,7 +55,7 @@ export function podFromWire(message: muster.watch.v1.PodState): PodState {
   };
 }
 
-export function nodeFromWire(message: muster.watch.v1.NodeState): NodeState {
+function nodeFromWire(message: muster.watch.v1.NodeState): NodeState {
   const { name, uid, resourceVersion, labels, occupantsVersion, deleted, observedAtMs } = message;
   return {
     name,

@@ -11,7 +11,7 @@ import { makeRemovedPods } from "./removed-pods.ts";
 
 type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs">;
 
-export type Sources = {
+type Sources = {
   readonly pods: Followed<WatchedPod | undefined>;
   readonly nodes: Followed<WatchedNode>;
   readonly podSide: Pick<Publication<PodState>, "published" | "get">;
@@ -27,7 +27,7 @@ export type Sources = {
 };
 
 /** Makes snapshots of everything, or of what was touched since the last one. */
-export type Observer = {
+type Observer = {
   /** Calls the listener after each change, also after one by another replica. */
   onChange(listener: () => void): void;
   /** Puts a key whose write failed into the next snapshot. */
@@ -40,7 +40,7 @@ export type Observer = {
  * only a newer view shows, such as an object that another replica has published and that is gone, waits for the next full snapshot.
  */
 export function makeObserver(sources: Sources): Observer {
-  const { pods, nodes, podSide, nodeSide, markSide, podView, nodeView } = sources;
+  const { pods, nodes, podSide, nodeSide, podView, nodeView } = sources;
   const index = makePodIndex();
   const removed = makeRemovedPods(sources);
   const endsUnder = (key: string): readonly RemovedPod[] => removed.unpublished(key, podSide.get(key)?.state);
@@ -88,14 +88,6 @@ export function makeObserver(sources: Sources): Observer {
     };
   };
 
-  const marked = (): WatcherSnapshot["marked"] => {
-    const mark = markSide.published().at(0);
-    return {
-      mark: mark && { atMs: mark.state.atMs, revision: mark.revision },
-      bucketCurrent: nodeView.ageMs() === 0,
-    };
-  };
-
   return {
     onChange: (listener) => {
       listeners.push(listener);
@@ -112,7 +104,7 @@ export function makeObserver(sources: Sources): Observer {
         nodes: { seen: seenNodes, sight: sightOf(nodes, nowMs) },
         goneNodes: goneNodes(seenPods, sources),
         ...rest,
-        marked: scope === "all" ? marked() : undefined,
+        marked: scope === "all" ? publishedMark(sources) : undefined,
       };
     },
   };
@@ -135,6 +127,14 @@ function goneNodes(seen: readonly WatchedPod[], { nodes, nodeSide }: Sources): R
     if (published?.deleted === true) gone.set(node, published.observedAtMs);
   }
   return gone;
+}
+
+function publishedMark({ markSide, nodeView }: Sources): WatcherSnapshot["marked"] {
+  const mark = markSide.published().at(0);
+  return {
+    mark: mark && { atMs: mark.state.atMs, revision: mark.revision },
+    bucketCurrent: nodeView.ageMs() === 0,
+  };
 }
 
 /** What was touched, and everything that it needs beside it. */

@@ -5,7 +5,7 @@ import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../doma
 const REMOVED_LIMIT = 10_000;
 
 /** The last facts of removed pods: the API server no longer has them, and the published state may lack how they ended. */
-export type RemovedPods = {
+type RemovedPods = {
   /** One pod came (no `before`), went (no `after`) or changed. */
   change(before: WatchedPod | undefined, after: WatchedPod | undefined): void;
   /** Those under the key whose end is not published yet; the others are forgotten. */

@@ -11,7 +11,7 @@ export type MarkStep = {
   readonly because: "absent" | "old";
 };
 
-export type MarkPlan = {
+type MarkPlan = {
   readonly step: MarkStep | undefined;
   /** When there may be something to do even if nothing happens. */
   readonly nextMs: number;

@@ -16,7 +16,7 @@ export type Desired<State> = { readonly key: string; readonly state: State; read
 export type Published<State> = { readonly key: string; readonly state: State; readonly revision: number };
 
 /** The last observation of an object that is gone and whose end may still have to be published. */
-export type Removed<State> = { readonly key: string; readonly state: State };
+type Removed<State> = { readonly key: string; readonly state: State };
 
 /** How far an informer has seen. */
 export type Sight = {
@@ -35,7 +35,7 @@ export type PublishSnapshot<State> = {
   readonly published: readonly Published<State>[];
 };
 
-export type PublishPolicy = {
+type PublishPolicy = {
   /** How long the state of a removed object is kept for late readers. */
   readonly keepDeletedMs: number;
 };

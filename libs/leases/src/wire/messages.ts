@@ -5,11 +5,11 @@ import type { EndRequest, Order, Renewal } from "../order.ts";
 const wire = muster.provision.v1;
 const { SIGNATURE_FORMAT_LEGACY, SIGNATURE_FORMAT_UNSPECIFIED } = wire.SignatureFormat;
 
-export type WireOrder = PropertiesOf<typeof wire.Order>;
-export type WireRenewal = PropertiesOf<typeof wire.Renewal>;
-export type WireEnd = PropertiesOf<typeof wire.EndRequest>;
+type WireOrder = PropertiesOf<typeof wire.Order>;
+type WireRenewal = PropertiesOf<typeof wire.Renewal>;
+type WireEnd = PropertiesOf<typeof wire.EndRequest>;
 /** A decoded Timestamp or Duration; undefined if it is missing. */
-export type WireTime = { readonly seconds: number; readonly nanos: number } | undefined;
+type WireTime = { readonly seconds: number; readonly nanos: number } | undefined;
 
 export function toWireOrder({ createdNs, durationNs, data, reference, signatureFormat, ...rest }: Order): WireOrder {
   return {

@@ -22,7 +22,7 @@ import { openJournal } from "./journal.ts";
 import { namespaces } from "./kinds/core.ts";
 import type { KubeletAccess } from "./kubelet-request.ts";
 import { refuseByQuota, startQuotaController } from "./quota-controller.ts";
-import { registry as makeRegistry, type RegistryDeps } from "./registry.ts";
+import { registry as makeRegistry, type Registry, type RegistryDeps } from "./registry.ts";
 import { type Catalogue, catalogue } from "./resources.ts";
 import { type RestDeps, serveTarget } from "./rest.ts";
 import { unauthorized } from "./status.ts";
@@ -109,19 +109,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     refuseByQuota({ store, kinds: served.kept }, namespace, { resource, object });
   const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random, refuse });
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
-  for (const name of FIRST_NAMESPACES) {
-    const isThere = registry.find({ resource: namespaces, namespace: "", name }) !== undefined;
-    if (!isThere) registry.create(namespaces, "", { metadata: { name } }, false);
-  }
-  started.use(
-    startCollector({ store, registry, catalogue: served, nowMs, policy: { eventTtlMs: EVENT_TTL_MS }, onDefect }),
-  );
-  started.use(startDefinitions({ store, registry, nowMs, onDefect }));
-  started.use(startDisruptionController({ store, registry, nowMs, onDefect }));
-  started.use(startQuotaController({ store, registry, kinds: served.kept, onDefect }));
-  started.use(startClaimProtection({ store, registry, onDefect }));
-  started.use(startWorkloadController({ store, registry, nowMs, onDefect }));
-
+  createFirstNamespaces(registry);
+  started.use(startControllers(served, { store, registry, nowMs, onDefect }));
   const tokens = accountTokens({ key: secrets.token, find: registry.find, nowMs });
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet, tokens };
   const guard: Guard = { token, book: roleBook(store), onDefect, catalogue: served };
@@ -159,6 +148,27 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     expireHistory: store.expireHistory,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+function createFirstNamespaces(registry: Registry): void {
+  for (const name of FIRST_NAMESPACES) {
+    const exists = registry.find({ resource: namespaces, namespace: "", name }) !== undefined;
+    if (!exists) registry.create(namespaces, "", { metadata: { name } }, false);
+  }
+}
+
+type ControllerDeps = Pick<RestDeps, "store" | "registry" | "nowMs"> & Pick<Guard, "onDefect">;
+
+/** What kube-controller-manager runs in a cluster. */
+function startControllers(served: Catalogue, deps: ControllerDeps): DisposableStack {
+  const started = new DisposableStack();
+  started.use(startCollector({ ...deps, catalogue: served, policy: { eventTtlMs: EVENT_TTL_MS } }));
+  started.use(startDefinitions(deps));
+  started.use(startDisruptionController(deps));
+  started.use(startQuotaController({ ...deps, kinds: served.kept }));
+  started.use(startClaimProtection(deps));
+  started.use(startWorkloadController(deps));
+  return started;
 }
 
 type Guard = {

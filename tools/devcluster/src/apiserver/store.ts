@@ -50,50 +50,21 @@ export type StoreOptions = {
 
 /** Begins with what the journal has. */
 export function objectStore({ historyLimit, journal }: StoreOptions): ObjectStore {
-  const buckets = new Map<string, Bucket>();
+  const { open, write, forget, everything } = memoryBuckets(historyLimit);
   const listeners = new Set<(bucket: string, change: Change) => void>();
   let revision = 1;
-  let forgotten = 0;
-
-  const open = (name: string): Bucket => {
-    const known = buckets.get(name);
-    if (known !== undefined) return known;
-    const bucket: Bucket = { objects: new Map(), sortedKeys: undefined, changes: [], start: forgotten };
-    buckets.set(name, bucket);
-    return bucket;
-  };
   const changesAfter = (name: string, after: number): readonly Change[] | undefined => {
     const { changes, start } = open(name);
     return after < start ? undefined : changes.slice(firstAfter(changes, after));
   };
   const entries = (name: string): readonly Entry[] => sortedEntries(open(name));
 
-  const apply = (name: string, key: string, after: JsonObject | undefined): Change => {
-    const bucket = open(name);
-    const before = bucket.objects.get(key);
-    if (after === undefined) bucket.objects.delete(key);
-    else bucket.objects.set(key, after);
-    if ((before === undefined) !== (after === undefined)) bucket.sortedKeys = undefined;
-    const change: Change = { revision, key, before, after };
-    bucket.changes.push(change);
-    trim(bucket, historyLimit);
-    return change;
-  };
-  const forget = (): void => {
-    forgotten = revision;
-    for (const bucket of buckets.values()) {
-      bucket.changes = [];
-      bucket.start = revision;
-    }
-  };
-  const everything = (): Iterable<Kept> => allOf(buckets);
-
   for (const record of journal?.replay() ?? []) {
     if (record.do === "keep") open(record.bucket).objects.set(record.key, record.object);
     else {
       revision = record.revision;
-      if (record.do === "write") apply(record.bucket, record.key, record.object);
-      else forget();
+      if (record.do === "write") write(record.bucket, { revision, key: record.key, after: record.object });
+      else forget(revision);
     }
   }
 
@@ -110,7 +81,7 @@ export function objectStore({ historyLimit, journal }: StoreOptions): ObjectStor
       const after = object === undefined ? undefined : put(object, ["metadata", "resourceVersion"], String(next));
       journal?.append({ do: "write", revision: next, bucket: name, key, object: after });
       revision = next;
-      const change = apply(name, key, after);
+      const change = write(name, { revision, key, after });
       journal?.compactWhenLarge(revision, everything);
       for (const listener of listeners) listener(name, change);
       return change;
@@ -125,8 +96,44 @@ export function objectStore({ historyLimit, journal }: StoreOptions): ObjectStor
     expireHistory: () => {
       journal?.append({ do: "forget", revision: revision + 1 });
       revision += 1;
-      forget();
+      forget(revision);
     },
+  };
+}
+
+/** The objects of each bucket and their history. */
+function memoryBuckets(historyLimit: number) {
+  const buckets = new Map<string, Bucket>();
+  let forgotten = 0;
+  const open = (name: string): Bucket => {
+    const known = buckets.get(name);
+    if (known !== undefined) return known;
+    const bucket: Bucket = { objects: new Map(), sortedKeys: undefined, changes: [], start: forgotten };
+    buckets.set(name, bucket);
+    return bucket;
+  };
+  return {
+    open,
+    write: (name: string, { revision, key, after }: Omit<Change, "before">): Change => {
+      const bucket = open(name);
+      const before = bucket.objects.get(key);
+      if (after === undefined) bucket.objects.delete(key);
+      else bucket.objects.set(key, after);
+      if ((before === undefined) !== (after === undefined)) bucket.sortedKeys = undefined;
+      const change: Change = { revision, key, before, after };
+      bucket.changes.push(change);
+      trim(bucket, historyLimit);
+      return change;
+    },
+    /** Drops the history up to this revision, which is the latest. */
+    forget: (revision: number): void => {
+      forgotten = revision;
+      for (const bucket of buckets.values()) {
+        bucket.changes = [];
+        bucket.start = revision;
+      }
+    },
+    everything: (): Iterable<Kept> => allOf(buckets),
   };
 }
 

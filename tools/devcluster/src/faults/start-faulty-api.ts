@@ -8,7 +8,13 @@ import { makeAuthority, signLoopbackServer } from "../apiserver/certificates.ts"
 import { writeKubeconfig } from "../apiserver/write-kubeconfig.ts";
 import type { ControlAddress } from "../send-command.ts";
 import { decideFault, type RuleState } from "./decide-fault.ts";
-import { checkRule, type FaultCommand, type FaultCounters, RULES_MAX } from "./fault-commands.ts";
+import {
+  checkRule,
+  type FaultCommand,
+  type FaultCounters,
+  type FaultRuleRequest,
+  RULES_MAX,
+} from "./fault-commands.ts";
 import { type FaultControls, faultControls, serveFaultControls } from "./fault-controls.ts";
 import { faultyListener } from "./faulty-listener.ts";
 import { openWatches } from "./open-watches.ts";
@@ -123,22 +129,9 @@ function faultState(): {
   };
   const perform = (command: LocalCommand): void => {
     switch (command.do) {
-      case "inject": {
-        command.rules.forEach(checkRule);
-        const added = command.rules.map((rule) => {
-          named += 1;
-          return { rule: { ...rule, id: rule.id ?? `rule-${named}` }, matched: 0, injected: 0 };
-        });
-        const next = [...rules, ...added];
-        if (next.length > RULES_MAX) {
-          throwFault({ code: "limit_exceeded", what: "number of fault rules", limit: RULES_MAX, retryAfterMs: 0 });
-        }
-        const ids = new Set(next.map(({ rule }) => rule.id));
-        if (ids.size < next.length)
-          throwFault({ code: "invalid_request", field: "id", reason: "a rule has it already" });
-        rules = next;
+      case "inject":
+        rules = addRules(rules, command.rules, () => `rule-${(named += 1)}`);
         return;
-      }
       case "remove":
         rules = rules.filter(({ rule }) => command.ids !== undefined && !command.ids.includes(rule.id));
         return;
@@ -176,6 +169,27 @@ function faultState(): {
       counts.upstreamErrors += 1;
     },
   };
+}
+
+/** Throws for an invalid rule, for too many rules, and for an id that a rule has. */
+function addRules(
+  rules: readonly RuleState[],
+  added: readonly FaultRuleRequest[],
+  nameNext: () => string,
+): RuleState[] {
+  added.forEach(checkRule);
+  const next = [
+    ...rules,
+    ...added.map((rule) => {
+      const name = nameNext();
+      return { rule: { ...rule, id: rule.id ?? name }, matched: 0, injected: 0 };
+    }),
+  ];
+  if (next.length > RULES_MAX)
+    throwFault({ code: "limit_exceeded", what: "number of fault rules", limit: RULES_MAX, retryAfterMs: 0 });
+  const ids = new Set(next.map(({ rule }) => rule.id));
+  if (ids.size < next.length) throwFault({ code: "invalid_request", field: "id", reason: "a rule has it already" });
+  return next;
 }
 
 /** Tokens are looked up by their digest, so that the time of a look-up says nothing of them. */

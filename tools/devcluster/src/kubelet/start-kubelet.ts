@@ -1,7 +1,7 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
-import { informer, kubeCalls, listWatch } from "@muster/kube";
+import { informer, kubeCalls, listWatch, type KubeCalls } from "@muster/kube";
 import type { NodeFacts, NodeTaint } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
@@ -12,7 +12,7 @@ import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
 import { nodeApi } from "./node-api.ts";
 import { podApi } from "./pod-api.ts";
 import { claimPodAddresses } from "./pod-addresses.ts";
-import { PodWorker } from "./pod-worker.ts";
+import { PodWorker, type PodWorkerDeps } from "./pod-worker.ts";
 import { processRuntime } from "./process-runtime.ts";
 import { killLeftovers } from "./process-tree.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
@@ -96,24 +96,10 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   );
   const workersByName = (key: string): PodWorker | undefined => workers.get(pods.get(key)?.metadata?.uid ?? "");
   const ensureWorker = (pod: V1Pod): void => {
-    const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+    const uid = pod.metadata?.uid ?? "";
     if (workers.has(uid)) return;
-    const { config, ...ownApi } = podApi(calls, { name, namespace, uid });
-    const worker = new PodWorker(pod, {
-      ...ownApi,
-      runtime: processRuntime(pod, { now, config, nodeDirectory: directory, path: options.path }),
-      now,
-      pod: () => {
-        const cached = pods.get(`${namespace}/${name}`);
-        return cached?.metadata?.uid === uid ? cached : undefined;
-      },
-      addresses,
-      isImageMissing: isMissingImage,
-      record: newsRecorder(calls, { name, namespace, uid }, { nodeName, now, onError, stopped }),
-      onError,
-      onDone: () => workers.delete(uid),
-    });
-    workers.set(uid, worker);
+    const onDone = (): void => void workers.delete(uid);
+    workers.set(uid, makeWorker(pod, options, { calls, addresses, stopped, cached: pods.get, onDone }));
   };
   pods.onChange(({ before, after }) => {
     if (after !== undefined) ensureWorker(after);
@@ -141,6 +127,34 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+type WorkerDeps = Pick<PodWorkerDeps, "addresses" | "onDone"> & {
+  readonly calls: KubeCalls;
+  readonly stopped: AbortSignal;
+  readonly cached: (key: string) => V1Pod | undefined;
+};
+
+/** Runs the containers of one pod as processes. */
+function makeWorker(pod: V1Pod, options: KubeletOptions, deps: WorkerDeps): PodWorker {
+  const { nodeName, directory, onError = () => undefined, now = Date.now } = options;
+  const { calls, addresses, stopped, cached, onDone } = deps;
+  const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
+  const { config, ...ownApi } = podApi(calls, { name, namespace, uid });
+  return new PodWorker(pod, {
+    ...ownApi,
+    runtime: processRuntime(pod, { now, config, nodeDirectory: directory, path: options.path }),
+    now,
+    pod: () => {
+      const current = cached(`${namespace}/${name}`);
+      return current?.metadata?.uid === uid ? current : undefined;
+    },
+    addresses,
+    isImageMissing: isMissingImage,
+    record: newsRecorder(calls, { name, namespace, uid }, { nodeName, now, onError, stopped }),
+    onError,
+    onDone,
+  });
 }
 
 function factsOf({ nodeName, labels = {}, taints, capacity }: KubeletOptions, port: number): NodeFacts {

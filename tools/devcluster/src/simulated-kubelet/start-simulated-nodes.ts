@@ -106,20 +106,9 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
   started.defer(() => Promise.all([...nodes.values()].map((node) => node.kill())).then(() => undefined));
   await pods.synced;
   const system = readSystem();
-  const make = (
-    name: string,
-    index: number,
-    { labels = {}, taints, capacity }: Omit<SimulatedPool, "nodes">,
-  ): SimulatedNode => {
-    const own = { labels, ...(taints === undefined ? {} : { taints }), capacity: { ...DEFAULT_CAPACITY, ...capacity } };
-    const facts: NodeFacts = { name, ...own, port: server.port, system };
-    const node = new SimulatedNode(facts, index, {
-      calls,
-      now,
-      pod: (key) => pods.get(key),
-      onError,
-      stopped,
-    });
+  const make: MakeNode = (name, index, machine) => {
+    const facts = factsOf(name, machine, { port: server.port, system });
+    const node = new SimulatedNode(facts, index, { calls, now, pod: (key) => pods.get(key), onError, stopped });
     nodes.set(name, node);
     return node;
   };
@@ -150,6 +139,18 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
     ...comingAndGoing(nodes, beats, make),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+type Machine = Omit<SimulatedPool, "nodes">;
+type MakeNode = (name: string, index: number, machine: Machine) => SimulatedNode;
+
+function factsOf(
+  name: string,
+  { labels = {}, taints, capacity }: Machine,
+  server: Pick<NodeFacts, "port" | "system">,
+): NodeFacts {
+  const ownTaints = taints === undefined ? {} : { taints };
+  return { name, labels, ...ownTaints, capacity: { ...DEFAULT_CAPACITY, ...capacity }, ...server };
 }
 
 function controls(
@@ -188,7 +189,7 @@ function controls(
 function comingAndGoing(
   nodes: Map<string, SimulatedNode>,
   beats: NodeBeats,
-  make: (name: string, index: number, machine: Omit<SimulatedPool, "nodes">) => SimulatedNode,
+  make: MakeNode,
 ): Pick<SimulatedNodes, "add" | "retire" | "lose"> {
   const used = new Map([...nodes.keys()].map((name, index) => [name, index]));
   const forget = async (name: string, node: SimulatedNode): Promise<void> => {

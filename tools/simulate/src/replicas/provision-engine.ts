@@ -82,12 +82,6 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     foresee: () => Promise.resolve(""),
   };
   await using grants = await openGrants(bus);
-  const workloads = [
-    DEBUG_WORKLOAD,
-    machineWorkload(client(bus, ReservationService), randomUUID),
-    simWorkload(world, "network"),
-    simWorkload(world, "container"),
-  ].map((each) => watched.watch(process.name, each));
   const ops = watched.tamper({
     engine: ENGINE.order.engine,
     digest,
@@ -96,7 +90,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     history,
     feedback: feedbackOver(bus, ENGINE.order.engine),
     holdings,
-    workloads: new Map(workloads.map((each) => [each.type, each])),
+    workloads: workloadsOf(world, replica, watched.watch),
     secrets: orderSecrets(ENGINE_SIGNER, { unsealed: false }),
     crashes: NO_PODS,
     grants,
@@ -130,6 +124,16 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
       logger.warn({ err: error }, "leases cannot be served now");
     }
   });
+}
+
+function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorkload): ReadonlyMap<string, Workload> {
+  const workloads = [
+    DEBUG_WORKLOAD,
+    machineWorkload(client(bus, ReservationService), randomUUID),
+    simWorkload(world, "network"),
+    simWorkload(world, "container"),
+  ];
+  return new Map(workloads.map((each) => [each.type, watch(process.name, each)]));
 }
 
 function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] {

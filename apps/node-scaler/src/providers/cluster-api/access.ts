@@ -10,7 +10,7 @@ import {
 import { type Machine, nameOf } from "./plan-machines.ts";
 
 /** A MachineDeployment as it was read, and what the scaler holds of it. */
-export type Held = { readonly object: MachineDeployment; readonly holdings: Holdings };
+type Held = { readonly object: MachineDeployment; readonly holdings: Holdings };
 
 const API = "cluster.x-k8s.io/v1beta2";
 const DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name";

@@ -2,9 +2,9 @@ import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
 
 /** On a MachineDeployment: the machine of each node, as JSON: name of the node -> name of the machine, or null until it has one. */
-export const NODES_ANNOTATION = "muster.dev/nodes";
+const NODES_ANNOTATION = "muster.dev/nodes";
 /** On a MachineDeployment: whose it is. */
-export const CONTROLLER_ANNOTATION = "muster.dev/controller";
+const CONTROLLER_ANNOTATION = "muster.dev/controller";
 /** On a Machine: it goes first when its MachineDeployment shrinks. */
 export const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
 

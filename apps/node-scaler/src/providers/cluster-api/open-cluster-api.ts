@@ -10,7 +10,7 @@ import { MAX_NODES, withoutNode } from "./holdings.ts";
 import { idOf, planMachines } from "./plan-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
 
-export type ClusterApiDeps = {
+type ClusterApiDeps = {
   readonly name: string;
   readonly settings: ClusterApiSettings;
   /** To the management cluster. */

@@ -10,7 +10,7 @@ export type Machine = KubeObject & {
   };
 };
 
-export type MachinesPlan = {
+type MachinesPlan = {
   /** With machines for nodes that had none. The same object when there is nothing to give. */
   readonly holdings: Holdings;
   readonly instances: readonly Instance[];

@@ -7,7 +7,7 @@ import type { Ec2Settings } from "./settings.ts";
 
 /** Tag that distinguishes the instances of one scaler from those of others in the account. */
 export const CONTROLLER_TAG = "muster.dev/controller";
-export const POOL_TAG = "muster.dev/pool";
+const POOL_TAG = "muster.dev/pool";
 
 export type Image = { readonly id: string; readonly rootDevice: string | undefined };
 

@@ -1,5 +1,5 @@
 /** What a refused launch means for the attempts that follow it. */
-export type LaunchVerdict =
+type LaunchVerdict =
   /** Another subnet may have room. */
   | { readonly kind: "other-subnet" }
   /** Another zone may have room. */

@@ -10,7 +10,7 @@ import type { FullZones } from "./full-zones.ts";
 import type { Ec2Settings } from "./settings.ts";
 import type { SubnetCache } from "./subnet-cache.ts";
 
-export type LaunchDeps = {
+type LaunchDeps = {
   readonly client: EC2Client;
   readonly settings: Ec2Settings;
   readonly subnets: SubnetCache;

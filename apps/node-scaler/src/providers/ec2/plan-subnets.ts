@@ -7,7 +7,7 @@ export type Subnet = {
   readonly isPublic: boolean;
 };
 
-export type SubnetRequest = {
+type SubnetRequest = {
   /** Undefined: any. */
   readonly zone: string | undefined;
   readonly privateIpOnly: boolean;

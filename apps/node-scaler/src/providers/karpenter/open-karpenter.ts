@@ -13,7 +13,7 @@ import {
 } from "./node-claim.ts";
 import type { KarpenterSettings } from "./settings.ts";
 
-export type KarpenterDeps = {
+type KarpenterDeps = {
   readonly name: string;
   readonly settings: KarpenterSettings;
   readonly calls: KubeCalls;

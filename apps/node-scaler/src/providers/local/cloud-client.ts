@@ -2,7 +2,7 @@ import { faultOf, throwFault } from "@muster/faults";
 import type { z } from "zod";
 import { shapes } from "./machine-shapes.ts";
 
-export type CloudAddress = {
+type CloudAddress = {
   /** The provider's block in the file of pools, for errors. */
   readonly name: string;
   readonly url: string;
@@ -11,7 +11,7 @@ export type CloudAddress = {
   readonly timeoutMs: number;
 };
 
-export type CloudRequest = {
+type CloudRequest = {
   /** For errors: `starting elastic-1`. */
   readonly doing: string;
   readonly method: "GET" | "POST" | "DELETE";

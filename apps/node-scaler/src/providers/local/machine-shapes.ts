@@ -13,7 +13,7 @@ const machine = z.object({
 });
 
 /** What the cloud says about a machine; what else it says is not looked at. */
-export type Machine = z.infer<typeof machine>;
+type Machine = z.infer<typeof machine>;
 
 /** The bodies that the cloud answers with. */
 export const shapes = {

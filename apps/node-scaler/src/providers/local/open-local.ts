@@ -6,7 +6,7 @@ import { callCloud, type CloudRefusal } from "./cloud-client.ts";
 import { buildInstance, shapes } from "./machine-shapes.ts";
 import type { LocalSettings } from "./settings.ts";
 
-export type LocalDeps = {
+type LocalDeps = {
   readonly name: string;
   readonly settings: LocalSettings;
   /** Of one call of the provider. */

@@ -13,7 +13,7 @@ export type HoldPolicy = {
 export type Hold = { readonly place: Place; readonly needs: readonly PoolNeed[] };
 
 /** What a grant depends on besides the place in the queue. */
-export type Demand = Pick<WaitingClass, "ownerKind" | "needs">;
+type Demand = Pick<WaitingClass, "ownerKind" | "needs">;
 
 /**
  * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the nodes is not

@@ -10,7 +10,7 @@ export type PageRequest = {
 };
 
 /** `next` is set while more follow. */
-export type Page = { readonly reservations: readonly Reservation[]; readonly next: string | undefined };
+type Page = { readonly reservations: readonly Reservation[]; readonly next: string | undefined };
 
 /** One page of the ledger in the order of owners, so that a reservation made or ended between two pages neither hides nor repeats another one. */
 export function buildPage(ledger: Ledger, { kind, after, limit }: PageRequest): Page {

@@ -13,12 +13,12 @@ export type GrantStep = {
 };
 
 /** `ahead`: requests of higher priority or age that do not fit and were overtaken. */
-export type GrantReason =
+type GrantReason =
   | { readonly code: "FIRST_IN_ORDER"; readonly ahead: 0 }
   | { readonly code: "FITS_BEFORE_OTHERS"; readonly ahead: number };
 
 /** `complete`: no waiting request would fit after the steps. Otherwise the plan was cut at the bound, and the next one continues. */
-export type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
+type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
 
 export type GrantPolicy = HoldPolicy & {
   /** Limit of machines that one plan grants, so that one write fits an entry of the log. A single reservation may need more. */

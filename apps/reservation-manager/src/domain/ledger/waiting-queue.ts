@@ -26,7 +26,7 @@ export type Shape = {
 type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 
 /** Shapes that need machines of the same pools, by how many they need of each: what needs more of the first pool comes later. */
-export type PoolGroup = {
+type PoolGroup = {
   readonly pools: readonly string[];
   readonly shapes: SortedMap<readonly number[], Shape>;
   /** By owner kind: a scan in queue order for some pools and kinds visits no others. */

@@ -1,0 +1,95 @@
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { describeFault, FaultError } from "@muster/faults";
+import { kubeFault, statusMessage, type KubeCalls } from "@muster/kube";
+import { annotations, taints } from "@muster/proto";
+import type { Cluster } from "../scaler.ts";
+import { keepPod } from "./read-pod.ts";
+
+const NODES = { apiVersion: "v1", plural: "nodes" };
+const PODS = { apiVersion: "v1", plural: "pods" };
+
+type NodeCalls = Pick<Cluster, "removeStartupTaint" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode">;
+
+/** Each call is idempotent: a done change and a missing object are no failures. */
+export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
+  const options = { timeoutMs };
+  return {
+    removeStartupTaint: async (name) => {
+      const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
+      const found = node?.spec?.taints ?? [];
+      const kept = found.filter(({ key }) => key !== taints.startup);
+      if (node === undefined || kept.length === found.length) return;
+      // The whole list is replaced: the resource version keeps a taint that another client adds meanwhile.
+      const body = { metadata: { resourceVersion: node.metadata?.resourceVersion }, spec: { taints: kept } };
+      await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
+    },
+    cordon: async (name, because) => {
+      const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
+      // A cordon of another client stays.
+      if (node === undefined || node.spec?.unschedulable === true) return;
+      const body = { metadata: { annotations: { [annotations.cordoned]: because } }, spec: { unschedulable: true } };
+      await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
+    },
+    uncordon: async (name) => {
+      const node = await unlessGone(calls.get<V1Node>(NODES, name, options));
+      if (node?.metadata?.annotations?.[annotations.cordoned] === undefined) return;
+      const body = { metadata: { annotations: { [annotations.cordoned]: null } }, spec: { unschedulable: null } };
+      await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
+    },
+    evict: (pod) => evict(calls, pod, options),
+    podsOn: async (name) => {
+      const query = { fieldSelector: `spec.nodeName=${name}` };
+      const { items } = await calls.list<V1Pod>(PODS, { ...options, query });
+      return items.flatMap((pod) => keepPod(pod, "").on?.pod ?? []);
+    },
+    deleteNode: async ({ name, uid }) => {
+      try {
+        await unlessGone(calls.delete(NODES, name, { ...options, preconditions: { uid } }));
+      } catch (error) {
+        // Another node has the name by now.
+        if (kubeFault(error)?.code !== "conflict") throw error;
+      }
+    },
+  };
+}
+
+/** Why the pod stays for now; undefined: it goes, or is gone. */
+async function evict(
+  calls: KubeCalls,
+  { namespace, name, uid }: Parameters<Cluster["evict"]>[0],
+  options: { readonly timeoutMs: number },
+): Promise<string | undefined> {
+  const eviction = {
+    apiVersion: "policy/v1",
+    kind: "Eviction",
+    metadata: { name, namespace },
+    deleteOptions: { preconditions: { uid } },
+  };
+  const pods = { ...PODS, namespace };
+  // A kube-apiserver whose precondition does not hold tries for as long as the call may take. Listing needs no right beyond that of following pods.
+  const query = { fieldSelector: `metadata.name=${name}` };
+  const { items } = await calls.list<V1Pod>(pods, { ...options, query });
+  if (items[0]?.metadata?.uid !== uid) return undefined;
+  try {
+    await unlessGone(calls.create(pods, eviction, { ...options, subresource: "eviction" }));
+    return undefined;
+  } catch (error) {
+    const fault = kubeFault(error);
+    // A conflict: it is another pod by now, which the next round meets. Unavailable: a disruption budget, or a server that is busy.
+    if (fault?.code === "conflict") return undefined;
+    if (fault?.code === "unavailable") return statusMessage(error) ?? describeFault(fault);
+    throw error;
+  }
+}
+
+/** Undefined when the object is missing. */
+async function unlessGone<Result>(call: Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    const fault = kubeFault(error);
+    if (fault === undefined) throw error;
+    if (fault.code === "not_found") return undefined;
+    throw new FaultError(fault, { cause: error });
+  }
+}
