@@ -27,7 +27,7 @@ const recordsWrongUids: Tamper = (deps) => ({
     const acted = await deps.act(record, step);
     return step.kind === "create-pod"
       ? {
-          got: "outcome",
+          kind: "outcome",
           outcome: {
             kind: "pod-created",
             component: step.component.name,
