@@ -147,7 +147,8 @@ describe("the node scaler, with the ledger and the watcher", () => {
     const { leader } = await world.nodes.dumpNodes({});
     second.freeze();
     const reservation = await world.reserve("beside-frozen", 2);
-    expect(await world.muster("nodes")).toMatch(/NAME/);
+    // The first answer may come before the new leader orders a node.
+    await until("the nodes are listed", async () => /NAME/.test(await world.muster("nodes")), { timeoutMs: 60_000 });
     expect(await world.untilGranted("beside-frozen")).toHaveLength(2);
     expect((await world.nodes.dumpNodes({})).leader).not.toBe(leader);
     second.resume();
