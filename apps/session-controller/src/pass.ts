@@ -69,7 +69,7 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   // After the list: a pod that disappears has ended first, if a watcher saw it.
   const pods = podsFresh ? published() : withoutUnlisted(published(), livePods);
   const trouble = run.trouble?.text;
-  const heldMs = deps.monotonicMs() - run.oursAtMs;
+  const heldMs = deps.monotonicMs() - run.takenAtMs;
   const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, nodesLost, nodesBack };
   return { ...known, replacements, trouble };
 }

@@ -39,6 +39,8 @@ export type Run = Held & {
   /** Rounds in a row in which something failed. */
   failures: number;
   announced: number;
+  /** On the monotonic clock: when this executor took the session over. */
+  readonly takenAtMs: number;
   /** Events that the record had when this executor took the session over. */
   readonly inherited: number;
 };
@@ -68,6 +70,7 @@ export function newRun(held: Held): Run {
     defect: undefined,
     failures: 0,
     announced: 0,
+    takenAtMs: oursAtMs,
     inherited: record.events.length,
   };
 }

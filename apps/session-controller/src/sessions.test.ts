@@ -85,6 +85,23 @@ describe("a session", () => {
     expect(world.record()).toMatchObject({ attempts: 0, verdict: { kind: "DONE" } });
   });
 
+  it("forgets the executors that a session has ended once one has run it for ten seconds, whatever fails meanwhile", async () => {
+    const world = fakeWorld();
+    world.write({ ...world.record(), attempts: 3 });
+    world.state.failing.add("reserve");
+    const stop = new AbortController();
+    const deps = world.deps("controller-a");
+    const act: SessionDeps["act"] = (record, step) => {
+      world.state.monotonicMs += 3000;
+      return deps.act(record, step);
+    };
+    const running = runSession(world, { ...deps, act }, POLICY, stop.signal);
+    await until("it has survived", () => world.record().attempts === 0);
+    expect(world.calls).toContain("reserve");
+    stop.abort();
+    await running;
+  });
+
   it("counts no executor that is stopped, however many are", async () => {
     const world = fakeWorld();
     world.state.failing.add("reserve");
