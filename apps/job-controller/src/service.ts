@@ -83,7 +83,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   const running = new Map<KindRuntime, Promise<void>>();
   const failed = Promise.withResolvers<never>();
   const cut = new AbortController();
-  const abort = AbortSignal.any([lossOf(leadership), cut.signal]);
+  const abort = AbortSignal.any([leadership.lost, cut.signal]);
   const { isHeld } = leadership;
   const begin = (): void => {
     for (const runtime of deps.runtimes()) {
@@ -120,17 +120,6 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
     await Promise.allSettled(running.values());
   }
   await Promise.all(running.values());
-}
-
-/** Aborted when the lead is lost, but not when this process stops: passes in flight finish then. */
-function lossOf({ signal, isHeld }: Leadership): AbortSignal {
-  const lost = new AbortController();
-  const check = (): void => {
-    if (!isHeld()) lost.abort(signal.reason);
-  };
-  if (signal.aborted) check();
-  signal.addEventListener("abort", check);
-  return lost.signal;
 }
 
 function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRuntime, lead: Lead): Promise<void> {

@@ -47,6 +47,8 @@ export type ScalerDeps = {
   /** Whether this process leads at this moment: asked before each effect that no revision fences. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
+  /** For the order of an instance and what undoes it: they are finished when this process stops. */
+  readonly orderSignal: AbortSignal;
   /** Different each time. */
   readonly seed: () => string;
   readonly records: Records;

@@ -13,6 +13,7 @@ import { poolRound } from "./rounds/pool-round.ts";
 import { reaperRound } from "./rounds/reaper-round.ts";
 import { scanRound } from "./rounds/scan-round.ts";
 import { finishWork, makeScaler } from "./scaler.ts";
+import { openStopGrace } from "./stop-grace.ts";
 
 /** Follows the world for ever, and scales whenever this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -44,7 +45,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 /** One leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
 async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, instance } = context;
-  const scaler = makeScaler(deps.forLeader(leadership));
+  using grace = openStopGrace(leadership);
+  const scaler = makeScaler({ ...deps.forLeader(leadership), orderSignal: grace.signal });
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
   const loops: readonly Loop[] = [
     { report: emptyReport("pool", poolMs), round: () => poolRound(scaler) },

@@ -44,6 +44,8 @@ export type ElasticWorld = AsyncDisposable & {
   muster(...words: readonly string[]): Promise<string>;
   /** Makes machines that are ordered from now on boot for so long, or as they do where it is undefined. */
   slowBoots(ms: number | undefined): Promise<void>;
+  /** Delays the answers to orders of machines by so long, or no longer where it is undefined. */
+  slowOrders(ms: number | undefined): Promise<void>;
   /** Names of machines that the cloud has. */
   machines(): readonly string[];
   kubeNodes(): Promise<readonly string[]>;
@@ -166,6 +168,10 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
     slowBoots: async (ms) => {
       if (ms === undefined) await cloud.remove();
       else await cloud.inject({ id: "slow", match: {}, fault: { do: "boot-delay", from: ms, to: ms } });
+    },
+    slowOrders: async (ms) => {
+      if (ms === undefined) await cloud.remove();
+      else await cloud.inject({ id: "late", match: { calls: ["create"] }, fault: { do: "delay", ms } });
     },
     machines: () => cloud.list().flatMap(({ nodeName, state }) => (state === "gone" ? [] : nodeName)),
     kubeNodes: async () => {

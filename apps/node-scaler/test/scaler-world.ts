@@ -225,6 +225,7 @@ export class ScalerWorld {
       term: life.term,
       isHeld: () => life.effectsLeft > 0,
       signal: new AbortController().signal,
+      orderSignal: new AbortController().signal,
       seed: () => `${life.term}-${this.#rounds}`,
       records,
       policies: this.policies,

@@ -7,6 +7,7 @@ import { elasticWorld, MAX, type ElasticWorld, type Replica } from "./elastic-wo
 let world: ElasticWorld;
 let first: Replica;
 let second: Replica;
+let third: Replica;
 
 beforeAll(async () => {
   world = await elasticWorld({ idle: "2s", drainTimeout: "5s" });
@@ -143,7 +144,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
   }, 180_000);
 
   it("continues in another replica while the leader is frozen, which starts nothing when it continues", async () => {
-    await world.startScaler();
+    third = await world.startScaler();
     const { leader } = await world.nodes.dumpNodes({});
     second.freeze();
     const reservation = await world.reserve("beside-frozen", 2);
@@ -162,6 +163,21 @@ describe("the node scaler, with the ledger and the watcher", () => {
     });
     expect(world.machines()).toHaveLength(2);
     await world.release("beside-frozen", reservation);
+    await untilNothingIsLeft();
+  }, 180_000);
+
+  it("finishes the order of a machine when it is asked to stop, and the next leader continues with the node", async () => {
+    await world.slowOrders(1500);
+    const reservation = await world.reserve("during-stop", 1);
+    const node = await until("a node is ordered", async () =>
+      (await liveNodes()).find(({ boundTo }) => boundTo !== ""),
+    );
+    await world.startScaler();
+    await third.stop();
+    await world.slowOrders(undefined);
+    await world.untilGranted("during-stop");
+    expect((await liveNodes()).map(({ name }) => name)).toEqual([node.name]);
+    await world.release("during-stop", reservation);
     await untilNothingIsLeft();
   }, 180_000);
 });

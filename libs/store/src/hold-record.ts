@@ -30,6 +30,8 @@ type HoldContext = {
 export type Held = {
   /** Aborted as soon as it may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
+  /** Aborted only when it may be lost: work that finishes an effect after the caller has stopped listens to this one. */
+  readonly lost: AbortSignal;
   /** Whether it is ours at this moment, by our monotonic clock; aborts the signal when it is not. */
   readonly isHeld: () => boolean;
 };
@@ -88,7 +90,9 @@ export async function holdRecord(
   const startedAtMs = now();
   try {
     // A frozen process may hear of its own write after the record has expired: work that only listens for the abort would never end.
-    if (isHeld() && !signal.aborted) await work({ signal: AbortSignal.any([lost.signal, signal]), isHeld });
+    if (isHeld() && !signal.aborted) {
+      await work({ signal: AbortSignal.any([lost.signal, signal]), lost: lost.signal, isHeld });
+    }
   } catch (error) {
     if (!(lost.signal.aborted || signal.aborted) || !isUnwinding(error)) throw error;
   } finally {

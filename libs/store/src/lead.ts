@@ -15,8 +15,10 @@ import { countLock } from "./telemetry.ts";
 export type Leadership = {
   /** Fencing token: larger for each later leader of the same lock. */
   readonly token: number;
-  /** Aborted as soon as the lead may be lost: the lock could not be renewed in time, or another process took it. */
+  /** Aborted as soon as the lead may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
+  /** Aborted only when the lead may be lost: the lock could not be renewed in time, or another process took it. */
+  readonly lost: AbortSignal;
   /**
    * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before
    * the timer that aborts the signal: ask before each effect that is not fenced by the token.

@@ -190,7 +190,7 @@ async function runSession(
 ): Promise<void> {
   while (!held.signal.aborted && !isSeen(observer, id)) await observer.changed(held.signal);
   let working = true;
-  const mine: Held = { signal: held.signal, isHeld: () => working && held.isHeld() };
+  const mine: Held = { signal: held.signal, lost: held.lost, isHeld: () => working && held.isHeld() };
   const claims = openClaims({ bucket, observer, session: id, holder: options.holder, held: mine });
   const stops = new Set<() => void>();
   let view: { readonly changes: number; readonly seen: SessionsView } | undefined;

@@ -91,7 +91,7 @@ async function hold(
     return !lost.signal.aborted;
   };
   try {
-    await work({ token, signal: lost.signal, isHeld });
+    await work({ token, signal: lost.signal, lost: lost.signal, isHeld });
   } finally {
     clearInterval(renewal);
     clearInterval(check);

@@ -26,7 +26,7 @@ export type Deps = AsyncDisposable & {
   readonly metrics: ScalerMetrics;
   readonly clock: Clock;
   /** What a leadership needs; its records begin with what is stored. */
-  readonly forLeader: (leadership: Leadership) => ScalerDeps;
+  readonly forLeader: (leadership: Leadership) => Omit<ScalerDeps, "orderSignal">;
   /** What is not as fresh as it should be; undefined when all is. */
   readonly staleness: () => string | undefined;
   /** Records of the leadership of this replica; undefined: it does not lead. */
@@ -95,7 +95,7 @@ function depsOfLeader(
   context: ServiceContext<Config>,
   { cluster, metrics, clock, stored, guards, pools, policies, ledger }: Shared,
   { token, isHeld, signal }: Leadership,
-): ScalerDeps {
+): Omit<ScalerDeps, "orderSignal"> {
   const { config } = context;
   const report = makeReporter(context, metrics);
   const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));

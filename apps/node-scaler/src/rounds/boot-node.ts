@@ -30,7 +30,7 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
 async function ask(scaler: Scaler, provider: NodeProvider, boot: Boot): Promise<BootAnswer> {
   if (!scaler.isHeld()) return { kind: "failed", message: "this replica leads no more", retryAfterMs: 0 };
   try {
-    return await provider.start(boot, scaler.signal);
+    return await provider.start(boot, scaler.orderSignal);
   } catch (error) {
     scaler.report.failed("pool", `booting ${boot.nodeName}`, error);
     return { kind: "failed", ...describeFailure(error) };
@@ -61,7 +61,7 @@ async function takeAnswer(
   const written = await records.changeNode(outcome);
   // Its record is gone or has ended meanwhile: without this stop only a scan would find the instance.
   if (written === undefined && answer.kind === "started" && scaler.isHeld())
-    await provider.stop({ instanceId: answer.instanceId, nodeName: node.name }, scaler.signal);
+    await provider.stop({ instanceId: answer.instanceId, nodeName: node.name }, scaler.orderSignal);
   return outcome.because;
 }
 
