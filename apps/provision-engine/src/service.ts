@@ -1,3 +1,4 @@
+import { runParts } from "@muster/controller";
 import { client, connectService, serve, type Client, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { loadServiceKube } from "@muster/kube";
@@ -98,16 +99,11 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
 }
 
 /** A failure of one part ends all of them. */
-async function workAs({ engine, polled, cleaner }: Deps, lead: Lead): Promise<void> {
-  const stop = new AbortController();
-  const signal = AbortSignal.any([lead.signal, stop.signal]);
-  const own = { ...lead, signal };
-  const stopAll = (error: unknown): never => {
-    stop.abort();
-    throw error;
-  };
-  const work = [runEngine(engine, own), cleaner.run(signal)];
-  if (polled !== undefined) work.push(takePolled(polled.take, polled.source, signal), pushStats(polled.stats, signal));
-  const ends = await Promise.allSettled(work.map((each) => each.catch(stopAll)));
-  for (const end of ends) if (end.status === "rejected") throw end.reason;
+function workAs({ engine, polled, cleaner }: Deps, lead: Lead): Promise<void> {
+  const parts = [(own: Lead) => runEngine(engine, own), ({ signal }: Lead) => cleaner.run(signal)];
+  if (polled !== undefined) {
+    parts.push(({ signal }) => takePolled(polled.take, polled.source, signal));
+    parts.push(({ signal }) => pushStats(polled.stats, signal));
+  }
+  return runParts(lead, parts);
 }

@@ -1,4 +1,4 @@
-import { runController, workQueue } from "@muster/controller";
+import { runController, runParts, workQueue } from "@muster/controller";
 import type { Logger } from "@muster/service";
 import type { Leadership } from "@muster/store";
 import { needsPass, type SessionDigest, type SweepPolicy } from "./domain/plan-sweep.ts";
@@ -59,19 +59,20 @@ export async function leadSessions(
   const isLeft = (digest: SessionDigest): boolean =>
     !sessions.has(digest.name) && (needsPass(digest) || (digest.finishedAtMs === 0 && digest.queuedUntilMs <= now()));
   try {
-    await Promise.all([
-      runController({
-        name: "session",
-        queue,
-        reconcile: sessions.reconcile,
-        workers: policy.workers,
-        resync: { keys: () => digests().flatMap((digest) => (isLeft(digest) ? [digest.name] : [])) },
-        lead,
-        stop,
-        onError: (error, session, failures) =>
-          logger.warn({ session, failures, err: error }, "a pass failed; it is retried"),
-      }),
-      sweepForever({ ...sessionDeps, ...deps.sweep }, policy.sweep, lead.signal),
+    await runParts(lead, [
+      (own) =>
+        runController({
+          name: "session",
+          queue,
+          reconcile: sessions.reconcile,
+          workers: policy.workers,
+          resync: { keys: () => digests().flatMap((digest) => (isLeft(digest) ? [digest.name] : [])) },
+          lead: own,
+          stop,
+          onError: (error, session, failures) =>
+            logger.warn({ session, failures, err: error }, "a pass failed; it is retried"),
+        }),
+      ({ signal }) => sweepForever({ ...sessionDeps, ...deps.sweep }, policy.sweep, signal),
     ]);
   } finally {
     deps.leading(undefined);

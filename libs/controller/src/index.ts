@@ -3,5 +3,6 @@ export type { Lead, Reconcile, Reconciled } from "./controller.ts";
 export { tokenBucket } from "./rate-limiter.ts";
 export { reconciler } from "./reconciler.ts";
 export type { Observed, Passes, PassSpan, PlannedStep, Round } from "./reconciler.ts";
+export { runParts } from "./run-parts.ts";
 export { workQueue } from "./work-queue.ts";
 export type { WorkQueue } from "./work-queue.ts";

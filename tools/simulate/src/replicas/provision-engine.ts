@@ -1,3 +1,4 @@
+import { runParts } from "@muster/controller";
 import { randomUUID } from "node:crypto";
 import { client, serve } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
@@ -146,16 +147,8 @@ function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] 
 }
 
 /** Runs the engine and the cleaner; a failure of one stops both. */
-async function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise<void> {
-  const stop = new AbortController();
-  const signal = AbortSignal.any([leadership.signal, stop.signal]);
-  const stopAll = (error: unknown): never => {
-    stop.abort();
-    throw error;
-  };
-  const work = [runEngine(ops, { ...leadership, signal }), cleaner.run(signal)];
-  const ends = await Promise.allSettled(work.map((each) => each.catch(stopAll)));
-  for (const end of ends) if (end.status === "rejected") throw end.reason;
+function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise<void> {
+  return runParts(leadership, [(own) => runEngine(ops, own), ({ signal }) => cleaner.run(signal)]);
 }
 
 function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): Cleaner {

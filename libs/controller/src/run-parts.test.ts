@@ -1,0 +1,34 @@
+import { pause } from "@muster/backoff";
+import { expect, it } from "vitest";
+import { runParts } from "./run-parts.ts";
+
+const NEVER_MS = 1_000_000;
+
+it("ends the lead of every part when one fails, and rejects with the first failure after all have ended", async () => {
+  const lead = { signal: new AbortController().signal, isHeld: () => true };
+  const ended: string[] = [];
+  const running = runParts(lead, [
+    async ({ signal, isHeld }) => {
+      await pause(NEVER_MS, signal);
+      ended.push(`slow, held: ${String(isHeld())}`);
+      throw new Error("a consequence");
+    },
+    async () => {
+      await Promise.resolve();
+      throw new Error("the cause");
+    },
+  ]);
+  await expect(running).rejects.toThrow("the cause");
+  expect(ended).toEqual(["slow, held: false"]);
+  expect(lead.isHeld()).toBe(true);
+});
+
+it("ends with the lead, and resolves when all parts have returned", async () => {
+  const lost = new AbortController();
+  const running = runParts({ signal: lost.signal, isHeld: () => !lost.signal.aborted }, [
+    ({ signal }) => pause(NEVER_MS, signal),
+    () => Promise.resolve(),
+  ]);
+  lost.abort();
+  await expect(running).resolves.toBeUndefined();
+});

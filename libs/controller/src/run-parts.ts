@@ -1,0 +1,28 @@
+import type { Lead } from "./controller.ts";
+
+/**
+ * Runs the parts of one lead together: the first that fails ends the lead of all. Resolves when every part has returned, and rejects with the first failure
+ * once the others have ended, so that the caller may release the lock then.
+ */
+export async function runParts<Own extends Lead>(
+  lead: Own,
+  parts: readonly ((lead: Own) => Promise<void>)[],
+): Promise<void> {
+  const over = new AbortController();
+  const own: Own = {
+    ...lead,
+    signal: AbortSignal.any([lead.signal, over.signal]),
+    isHeld: () => lead.isHeld() && !over.signal.aborted,
+  };
+  const failures: unknown[] = [];
+  const run = async (part: (lead: Own) => Promise<void>): Promise<void> => {
+    try {
+      await part(own);
+    } catch (error) {
+      failures.push(error);
+      over.abort(error);
+    }
+  };
+  await Promise.all(parts.map(run));
+  if (failures.length > 0) throw failures[0];
+}
