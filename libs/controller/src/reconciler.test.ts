@@ -39,9 +39,9 @@ it("plans nothing where nothing is seen", async () => {
   expect(world.rounds).toEqual([]);
 });
 
-it("leaves its worker to others when there is always something to do", async () => {
+it("leaves its worker to others and pauses when there is always something to do", async () => {
   const { world, reconcile } = growing(0, { plan: () => ({ steps: [GROW] }) });
-  expect(await reconcile("a", never)).toEqual({ requeueAfterMs: 0 });
+  expect(await reconcile("a", never)).toEqual({ requeueAfterMs: 100 });
   expect(world.rounds).toHaveLength(16);
 });
 

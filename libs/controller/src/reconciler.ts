@@ -30,8 +30,9 @@ export type Round = {
   readonly signal: AbortSignal;
 };
 
-/** A pass that keeps changing something leaves its worker to other keys after this many rounds. */
+/** A pass that keeps changing something leaves its worker to other keys after this many rounds, and pauses: its plan may never converge. */
 const ROUNDS_MAX = 16;
+const ROUNDS_PAUSE_MS = 100;
 /** Steps of a plan that its span lists. */
 const STEPS_LISTED_MAX = 50;
 
@@ -50,7 +51,7 @@ export function reconciler<Seen, Plan extends { readonly steps: readonly Planned
       const acted = await (span === undefined ? act() : inRound(passes.tracer, span, plan.steps, act));
       if (acted !== "again") return acted;
     }
-    return { requeueAfterMs: 0 };
+    return { requeueAfterMs: ROUNDS_PAUSE_MS };
   };
 }
 
