@@ -23,12 +23,14 @@ type Cleaning = {
   readonly mode?: CleanupMode;
   readonly objects?: readonly FoundObject[];
   readonly graceMs?: number;
+  /** Lists that fail before one succeeds. */
+  readonly failures?: number;
 };
 
 /** A cluster, records and a clock that only the test moves; a cleaner that leads until it is stopped. */
 function cleaning(
   sources: number,
-  { mode = "off", objects = [left("1-1"), left("1-2"), left("1-3")], graceMs = 1000 }: Cleaning = {},
+  { mode = "off", objects = [left("1-1"), left("1-2"), left("1-3")], graceMs = 1000, failures = 0 }: Cleaning = {},
 ) {
   const removed: string[] = [];
   const records = new Map<string, Stored | "unreadable">();
@@ -38,7 +40,13 @@ function cleaning(
   let most = 0;
   let asked: (id: string) => void = () => undefined;
   const leftovers: Leftovers = {
-    find: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), unlisted: [] }),
+    find: () => {
+      if (failures > 0) {
+        failures -= 1;
+        return Promise.reject(new Error("cannot be listed"));
+      }
+      return Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), unlisted: [] });
+    },
     inUse: () => Promise.resolve(new Set<string>()),
     remove: async ({ uid }) => {
       underWay += 1;
@@ -234,6 +242,16 @@ it("removes nothing more once it has lost the lead, even on request, and rejects
   await expect(waiting).rejects.toMatchObject({ fault });
   expect(world.removed).toEqual([]);
   expect(reads).toBeGreaterThan(3);
+  await running;
+});
+
+it("sweeps again soon after a sweep that failed, and after the grace period of the first that did not", async () => {
+  const world = cleaning(0, { mode: "dry-run", graceMs: 600_000, failures: 1 });
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await until("the first has failed", () => world.cleaner.schedule().nextMs === 1000);
+  await until("the second has not", () => world.cleaner.schedule().nextMs === 600_000);
+  stop.abort();
   await running;
 });
 

@@ -169,11 +169,17 @@ async function sweepPeriodically(
   onSchedule: (atMs: number | undefined) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let sweeps = 0; mode !== "off" && !signal.aborted; sweeps += 1) {
+  for (let sweeps = 0; mode !== "off" && !signal.aborted;) {
     onSchedule(undefined);
     const options = { isDryRun: mode === "dry-run", confirmed: 0, releasesMachines: true };
-    await sweep(options, signal).catch((error: unknown) => signal.aborted || report.failed(error));
-    const pauseMs = sweeps % 2 === 0 ? graceMs : everyMs;
+    let pauseMs = Math.min(graceMs, everyMs);
+    try {
+      await sweep(options, signal);
+      sweeps += 1;
+      pauseMs = sweeps % 2 === 1 ? graceMs : everyMs;
+    } catch (error) {
+      if (!signal.aborted) report.failed(error);
+    }
     onSchedule(nowMs() + pauseMs);
     await pause(pauseMs, signal);
   }
