@@ -154,6 +154,10 @@ export default tseslint.config(
       "@typescript-eslint/unbound-method": "off",
       "no-console": "error",
       eqeqeq: "error",
+      "max-len": [
+        "error",
+        { code: 160, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true, ignoreUrls: true },
+      ],
       "max-lines": ["error", { max: 400, skipBlankLines: true, skipComments: true }],
       "max-lines-per-function": ["error", { max: 70, skipBlankLines: true, skipComments: true }],
       "max-params": ["error", 5],

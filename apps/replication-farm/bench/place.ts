@@ -38,17 +38,7 @@ export async function measurePlacement(): Promise<void> {
     }),
   );
   await pods.synced;
-  for (const app of ["watcher", "replication-farm"]) {
-    const env = { MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, MUSTER_KUBECONFIG: kubeconfig };
-    const child = spawn(process.execPath, [...profiling(app), `${APPS}${app}/src/main.ts`], {
-      env: { PATH: process.env["PATH"], MUSTER_LOG_LEVEL: "error", ...env },
-      stdio: ["ignore", "inherit", "inherit"],
-    });
-    stack.defer(async () => {
-      child.kill("SIGTERM");
-      await once(child, "exit");
-    });
-  }
+  startServices(stack, { nats, kubeconfig });
   const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "bench" }));
   const farms = client(bus, FarmService);
   await until("a farm answers", () => farms.listReplicaSets({}, { timeoutMs: 2000 }).then(() => true), LONG);
@@ -76,14 +66,7 @@ export async function measurePlacement(): Promise<void> {
     await Promise.all(names.map((pod) => calls.delete(POD_RESOURCE, pod, { gracePeriodSeconds: 0 })));
     await gone();
   }
-  const ratios = bareMs.map((ms, round) => ms / (farmMs[round] ?? NaN));
-  console.log(
-    `place: ${PODS} pods on ${PODS} simulated nodes of ${which.title}, ${AT_ONCE} requests in flight; medians of ${ROUNDS} rounds in turns`,
-  );
-  console.log(`  a bare loop of the client  ${(median(bareMs) / 1000).toFixed(1)} s`);
-  console.log(
-    `  one set                    ${(median(farmMs) / 1000).toFixed(1)} s, ratio ${median(ratios).toFixed(2)}`,
-  );
+  report(which.title, farmMs, bareMs);
 
   async function healthy(name: string): Promise<number> {
     return (await farms.getReplicaSet({ name }, { timeoutMs: 30_000 })).set?.healthy ?? 0;
@@ -102,6 +85,37 @@ export async function measurePlacement(): Promise<void> {
       }),
     );
   }
+}
+
+function startServices(
+  stack: AsyncDisposableStack,
+  {
+    nats,
+    kubeconfig,
+  }: { readonly nats: { readonly url: string; readonly token: string }; readonly kubeconfig: string },
+): void {
+  for (const app of ["watcher", "replication-farm"]) {
+    const env = { MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, MUSTER_KUBECONFIG: kubeconfig };
+    const child = spawn(process.execPath, [...profiling(app), `${APPS}${app}/src/main.ts`], {
+      env: { PATH: process.env["PATH"], MUSTER_LOG_LEVEL: "error", ...env },
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    stack.defer(async () => {
+      child.kill("SIGTERM");
+      await once(child, "exit");
+    });
+  }
+}
+
+function report(server: string, farmMs: readonly number[], bareMs: readonly number[]): void {
+  const ratios = bareMs.map((ms, round) => ms / (farmMs[round] ?? NaN));
+  console.log(
+    `place: ${PODS} pods on ${PODS} simulated nodes of ${server}, ${AT_ONCE} requests in flight; medians of ${ROUNDS} rounds in turns`,
+  );
+  console.log(`  a bare loop of the client  ${(median(bareMs) / 1000).toFixed(1)} s`);
+  console.log(
+    `  one set                    ${(median(farmMs) / 1000).toFixed(1)} s, ratio ${median(ratios).toFixed(2)}`,
+  );
 }
 
 /** BENCH_PROFILE names a directory: the farm writes there what it spent its time with. */

@@ -21,5 +21,4 @@ export {
 } from "./nanoseconds.ts";
 export type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
 export { findUnsealed, isSealed, mapSecrets, SEALED_PREFIX } from "./secret-fields.ts";
-export { streamCounts } from "./stream-counts.ts";
 export { publicKeyOf } from "./user-id.ts";

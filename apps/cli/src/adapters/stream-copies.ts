@@ -44,34 +44,7 @@ type Answer<Fields> = { readonly error?: { readonly description?: string; readon
 /** Every request goes over `bus`, the connection to `from`. */
 export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal): StreamCopies {
   const { connection } = bus;
-  const ask = async <Fields>(
-    subject: string,
-    body: object | Uint8Array,
-    timeout = ANSWER_MS,
-  ): Promise<Answer<Fields>> => {
-    if (stop.aborted) throw new CommandError(EXIT.interrupted, "interrupted");
-    const payload = body instanceof Uint8Array ? body : JSON.stringify(body);
-    try {
-      const reply = await connection.request(subject, payload, { timeout });
-      // The form of the answers is fixed by NATS (io.nats.jetstream.api.v1); a piece is acknowledged by an empty one.
-      return reply.data.length === 0 ? ({} as Answer<Fields>) : reply.json<Answer<Fields>>();
-    } catch (cause) {
-      throw unanswered(subject, from, cause);
-    }
-  };
-  /** Retried while the subject has no subscriber. */
-  const send = async (to: string, piece: Uint8Array): Promise<Answer<object>> => {
-    const end = performance.now() + MAX_UNHEARD_MS;
-    for (;;) {
-      try {
-        return await ask<object>(to, piece);
-      } catch (error) {
-        const isUnheard = error instanceof CommandError && isNoResponders(error.cause);
-        if (!isUnheard || performance.now() > end) throw error;
-      }
-      await sleep(RETRY_MS);
-    }
-  };
+  const { ask, send } = requestsOf(bus, from, stop);
   return {
     inspect: async (stream) => {
       const { error, ...head } = await ask<StreamHead>(`$JS.API.STREAM.INFO.${stream}`, {}, INSPECT_TIMEOUT_MS);
@@ -123,6 +96,38 @@ export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal):
     },
     [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
   };
+}
+
+/** `send` retries while the subject has no subscriber. Both reject with CommandError. */
+function requestsOf({ connection }: Pick<NatsBus, "connection">, from: Connection, stop: AbortSignal) {
+  const ask = async <Fields>(
+    subject: string,
+    body: object | Uint8Array,
+    timeout = ANSWER_MS,
+  ): Promise<Answer<Fields>> => {
+    if (stop.aborted) throw new CommandError(EXIT.interrupted, "interrupted");
+    const payload = body instanceof Uint8Array ? body : JSON.stringify(body);
+    try {
+      const reply = await connection.request(subject, payload, { timeout });
+      // The form of the answers is fixed by NATS (io.nats.jetstream.api.v1); a piece is acknowledged by an empty one.
+      return reply.data.length === 0 ? ({} as Answer<Fields>) : reply.json<Answer<Fields>>();
+    } catch (cause) {
+      throw unanswered(subject, from, cause);
+    }
+  };
+  const send = async (to: string, piece: Uint8Array): Promise<Answer<object>> => {
+    const end = performance.now() + MAX_UNHEARD_MS;
+    for (;;) {
+      try {
+        return await ask<object>(to, piece);
+      } catch (error) {
+        const isUnheard = error instanceof CommandError && isNoResponders(error.cause);
+        if (!isUnheard || performance.now() > end) throw error;
+      }
+      await sleep(RETRY_MS);
+    }
+  };
+  return { ask, send };
 }
 
 function idleTimer(onIdle: () => void): { readonly touch: () => void; readonly end: () => void } {
