@@ -49,8 +49,10 @@ const MIN_FAILED_WAKE_MS = 1000;
 
 type PassPlan = JobPlan & {
   readonly write: WriteTime;
-  /** Only urgent steps run now. */
+  /** The steps are only the urgent ones. */
   readonly isPostponed: boolean;
+  /** Some steps were left for a later round. */
+  readonly leavesSteps: boolean;
 };
 
 /**
@@ -70,7 +72,9 @@ export function makeReconcile<Seen extends ObservedJob>(deps: PassDeps<Seen>, po
 function planPass({ snapshot, sinceWriteMs, busyForMs = Infinity }: ObservedJob, policy: PassPolicy): PassPlan {
   const plan = planJob(snapshot, policy);
   const write = decideWrite(snapshot.status, plan.status, sinceWriteMs, policy.statusEveryMs);
-  return { ...plan, write, isPostponed: busyForMs < policy.maxPostponeMs && hasJustBegun(snapshot) };
+  const isPostponed = busyForMs < policy.maxPostponeMs && hasJustBegun(snapshot);
+  const steps = isPostponed ? plan.steps.filter(isUrgent) : plan.steps;
+  return { ...plan, steps, write, isPostponed, leavesSteps: steps.length < plan.steps.length };
 }
 
 function isIdle({ steps, write }: PassPlan): boolean {
@@ -90,7 +94,7 @@ async function carryOut<Seen extends ObservedJob>(
   // What is written later never contains counts and completed indexes.
   deps.recorded(seen, status);
   const failures = await actAll(deps, { seen, plan, round });
-  const onlyPrepares = steps.length > 0 && steps.every(isPreparation);
+  const onlyPrepares = steps.length > 0 && !plan.leavesSteps && steps.every(isPreparation);
   if (failures.length === 0 && onlyPrepares && round.number < MAX_PREPARING_ROUNDS && write !== "first") return "again";
   if (failures.length === 0 && isPostponed) return { requeueAfterMs: POSTPONE_MS };
   // The status reports the observed state, whichever steps have failed.
@@ -141,7 +145,7 @@ async function actAll<Seen extends ObservedJob>(
   { seen, plan, round: { signal } }: PlannedRound<Seen>,
 ): Promise<readonly Failure[]> {
   const failures: Failure[] = [];
-  const steps = plan.isPostponed ? plan.steps.filter(isUrgent) : plan.steps;
+  const { steps } = plan;
   const act = (step: JobStep): Promise<void> => deps.act(seen, step, signal);
   const failed = (step: JobStep, error: unknown): void => {
     if (!signal.aborted) deps.failed(seen, step, error);
