@@ -156,6 +156,8 @@ it(
     expect(await done(`apply -f ${file} --dry-run`)).toMatch(/cache created[^]*cache-2 created[^]*agent created/);
     const wrong = await fileWith("wrong", (examples[0] ?? "").replace("name: main", "name: Main"));
     await fails(`apply -f ${wrong}`, 2, /wrong\.yaml:\d+:\d+: spec\.template\S*: /);
+    const misspelt = await fileWith("misspelt", (examples[0] ?? "").replace("command:", "comand:"));
+    await fails(`apply -f ${misspelt}`, 2, /misspelt\.yaml:\d+:\d+: .*comand/);
   },
   TIMEOUT_MS,
 );

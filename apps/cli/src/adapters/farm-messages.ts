@@ -49,7 +49,7 @@ export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()): Re
     },
     held: held && pick(held, "by", "because", "atMs"),
     transferFailures: record.transferFailures,
-    transferNotBeforeAtMs: record.transferNotBeforeMs,
+    transferNotBeforeAtMs: record.transferNotBeforeMs === 0 ? undefined : record.transferNotBeforeMs,
     roll: record.roll,
     deletion: deletion && pick(deletion, "keepPods", "atMs"),
     trouble: trouble && pick(trouble, ...TROUBLE),

@@ -46,7 +46,7 @@ export type ReplicaSet = {
   readonly held: { readonly by: string; readonly because: string; readonly atMs: number } | undefined;
   /** Transfers that failed since one succeeded, and when the next may begin. */
   readonly transferFailures: number;
-  readonly transferNotBeforeAtMs: number;
+  readonly transferNotBeforeAtMs: number | undefined;
   /** Id of its rolling update; empty: none. */
   readonly roll: string;
   readonly deletion: { readonly keepPods: boolean; readonly atMs: number } | undefined;

@@ -56,9 +56,8 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     },
     check: async (manifest) => {
       // The API server validates the manifest first. A taken name is no fault of the manifest: the place gets another name.
-      await throwingFaults(
-        unlessFault(calls.create(resource, asPod(manifest), { query: { dryRun: "All" } }), "already_exists"),
-      );
+      const query = { dryRun: "All", fieldValidation: "Strict" };
+      await throwingFaults(unlessFault(calls.create(resource, asPod(manifest), { query }), "already_exists"));
     },
     confirm: async (pod, uid) => {
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };

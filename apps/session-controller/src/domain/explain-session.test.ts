@@ -39,11 +39,12 @@ it("names a cancellation and a clean-up before what the ledger answers", () => {
   expect(explainSession(record({ events, waitingBecause: "" }), "", WAITS).code).toBe("RUNNING");
 });
 
-it("shows how a session ended, and where its logs are", () => {
+it("shows how a session ended, and where its logs are if it ever had a pod", () => {
   const end = eventOf("ERROR", { reason: "COMPONENT_FAILED", description: "server exited with 3" });
-  expect(explainSession(record({ events: [end], finishedAtMs: START_MS }), "", undefined)).toEqual({
-    code: "FINISHED",
-    message: "it is over, ERROR: COMPONENT_FAILED server exited with 3",
-    next: "muster logs bench",
-  });
+  const ended = record({ events: [end], finishedAtMs: START_MS });
+  const reason = { code: "FINISHED", message: "it is over, ERROR: COMPONENT_FAILED server exited with 3" };
+  const next = "muster describe session bench";
+  expect(explainSession(ended, "", undefined)).toEqual({ ...reason, next });
+  const components = ended.components.map((status) => ({ ...status, podUid: "u" }));
+  expect(explainSession({ ...ended, components }, "", undefined)).toEqual({ ...reason, next: "muster logs bench" });
 });

@@ -37,7 +37,10 @@ function explainEnd(record: SessionRecord): Reason {
   if (phase === "DONE") return because("FINISHED", "it is over: the driver ended with 0");
   const { reason = "", description = "" } = record.events.at(-1) ?? {};
   const why = `${reason} ${description}`.trim();
-  return { code: "FINISHED", message: `it is over, ${phase}: ${why}`, next: `muster logs ${record.name}` };
+  const next = record.components.some(({ podUid }) => podUid !== "")
+    ? `muster logs ${record.name}`
+    : `muster describe session ${record.name}`;
+  return { code: "FINISHED", message: `it is over, ${phase}: ${why}`, next };
 }
 
 function explainQueue(code: string, waits: string): Reason {
