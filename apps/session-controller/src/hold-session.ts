@@ -61,8 +61,8 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
 const HAND_BACKS_MAX = 30;
 
 /**
- * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives, and its
- * successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor counts as ended. Never rejects.
+ * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives,
+ * and its successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor counts as ended. Never rejects.
  */
 export async function handBack(
   deps: SessionDeps,

@@ -98,7 +98,10 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
   };
 }
 
-/** Waits HAND_BACK_MS at most. What fails is retried while the process lives, and ends HAND_BACK_MS after the process is stopped, so that no write keeps it alive. */
+/**
+ * Waits HAND_BACK_MS at most. What fails is retried while the process lives, and ends HAND_BACK_MS after the process is stopped, so that no write keeps it
+ * alive.
+ */
 async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: AbortSignal): Promise<void> {
   const over = new AbortController();
   const endSoon = (): void => void pause(HAND_BACK_MS, over.signal).then(() => over.abort());

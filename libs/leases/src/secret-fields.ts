@@ -54,8 +54,8 @@ export function mapSecrets(
 }
 
 /**
- * Path of the first plain secret; undefined if all are sealed. Empty: the data itself, because it is not JSON and its secrets cannot be found. Such data must not be
- * stored either.
+ * Path of the first plain secret; undefined if all are sealed. Empty: the data itself, because it is not JSON and its secrets cannot be found. Such data
+ * must not be stored either.
  */
 export function findUnsealed(
   kind: SealedPlace["kind"],

@@ -14,8 +14,8 @@ const PORTS = { grpc: 4317, http: 4318, query: 16686, admin: 14269 };
 process.env["TESTCONTAINERS_RYUK_DISABLED"] ??= "true";
 
 /**
- * The `jaeger` of PATH (all-in-one), or one in a container; or why neither exists. With CI=true one must exist: then it throws, unless MUSTER_TESTS_WITHOUT=compose leaves
- * containers out on purpose.
+ * The `jaeger` of PATH (all-in-one), or one in a container; or why neither exists. With CI=true one must exist: then it throws, unless
+ * MUSTER_TESTS_WITHOUT=compose leaves containers out on purpose.
  */
 export async function someJaeger(): Promise<Jaeger | string> {
   const program = await startProgram();

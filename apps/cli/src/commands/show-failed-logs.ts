@@ -21,8 +21,8 @@ export type Followed = {
 const UNREADY = ["NOT_READY", "UNKNOWN"];
 
 /**
- * Shows the first and the last line of an error, and the last lines, of each component that failed, so that the reason is beside the failure. Where none failed, the
- * components that never became ready are the reason.
+ * Shows the first and the last line of an error, and the last lines, of each component that failed, so that the reason is beside the failure. Where none
+ * failed, the components that never became ready are the reason.
  */
 export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
   for (const { work, calls, target } of followed) {

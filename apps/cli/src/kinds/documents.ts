@@ -58,8 +58,8 @@ function workRows(kinds: Kinds): readonly [DocumentRow<ReadWork>, ...DocumentRow
 }
 
 /**
- * Reads a document by its `kind`. One without a kind is read as the first accepted kind, so that every problem in it is reported; of another kind only that is reported.
- * `further`: kinds that the command reads as well.
+ * Reads a document by its `kind`. One without a kind is read as the first accepted kind, so that every problem in it is reported; of another kind only that
+ * is reported. `further`: kinds that the command reads as well.
  */
 function readAs<Value>(
   document: unknown,

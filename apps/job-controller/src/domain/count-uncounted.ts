@@ -7,8 +7,8 @@ import { mayRun } from "./summarise-replicas.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**
- * Counts each pod that is recreated without counting against backoffLimit, once, by its uid: however often it is seen, and whichever replica leads. The count of a
- * member ends when it completes, or has run for `calmAfterMs`. `status` already has the completed indexes of this pass.
+ * Counts each pod that is recreated without counting against backoffLimit, once, by its uid: however often it is seen, and whichever replica leads. The
+ * count of a member ends when it completes, or has run for `calmAfterMs`. `status` already has the completed indexes of this pass.
  */
 export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStatus {
   const replicas = status.replicas.map((progress): ReplicaStatus => {

@@ -172,14 +172,16 @@ async function sweepPeriodically(
   for (let sweeps = 0; mode !== "off" && !signal.aborted;) {
     onSchedule(undefined);
     const options = { isDryRun: mode === "dry-run", confirmed: 0, releasesMachines: true };
-    let pauseMs = Math.min(graceMs, everyMs);
-    try {
-      await sweep(options, signal);
-      sweeps += 1;
-      pauseMs = sweeps % 2 === 1 ? graceMs : everyMs;
-    } catch (error) {
-      if (!signal.aborted) report.failed(error);
-    }
+    const isSwept = await sweep(options, signal).then(
+      () => true,
+      (error: unknown) => {
+        if (!signal.aborted) report.failed(error);
+        return false;
+      },
+    );
+    if (isSwept) sweeps += 1;
+    const usualMs = sweeps % 2 === 1 ? graceMs : everyMs;
+    const pauseMs = isSwept ? usualMs : Math.min(graceMs, everyMs);
     onSchedule(nowMs() + pauseMs);
     await pause(pauseMs, signal);
   }

@@ -17,7 +17,10 @@ export type ClaimProtectionDeps = {
 const PODS = bucketOf(pods);
 const CLAIMS = bucketOf(volumeClaims);
 
-/** Removes the finalizer of claims that are being deleted, once no pod on a node names them; a pod that has ended still counts. Leases of type kubernetes need it. */
+/**
+ * Removes the finalizer of claims that are being deleted, once no pod on a node names them; a pod that has ended still counts. Leases of type kubernetes
+ * need it.
+ */
 export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
   const { store } = deps;
   let scheduled: NodeJS.Immediate | undefined;

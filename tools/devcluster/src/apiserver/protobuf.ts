@@ -4,7 +4,10 @@ import { definitionOf, generated } from "./definitions.ts";
 import { isList, isObject, type Json, type JsonObject, mapEntries, textAt } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 
-/** Kept because `kubectl create` and `kubectl create token` send protobuf. What every object in it begins with; a message `Unknown` follows, with the kind and the bytes of the object. */
+/**
+ * Kept because `kubectl create` and `kubectl create token` send protobuf. What every object in it begins with; a message `Unknown` follows, with the kind
+ * and the bytes of the object.
+ */
 const MAGIC = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
 
 type Field = { readonly name: string; readonly type: string; readonly flags: readonly string[] };
