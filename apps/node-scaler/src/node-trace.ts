@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { context, ROOT_CONTEXT, trace, type Attributes, type Context, type Span } from "@opentelemetry/api";
+import { inPass, type PlannedStep } from "@muster/controller";
 import { contextOfIds, inSpan, recordSpan } from "@muster/tracing";
 import type { ScaledNode } from "./domain/node.ts";
 
@@ -27,9 +28,19 @@ export function inNodeSpan<Result>(
   );
 }
 
-/** A round that changes something. */
-export function inRoundSpan(attributes: Attributes, work: () => Promise<void>): Promise<void> {
-  return inSpan(TRACER, "pool round", { parent: ROOT_CONTEXT, attributes }, work);
+/** Steps that change nothing. */
+const QUIET = new Set(["wait", "look-for-pods"]);
+
+/** Takes the steps of a round under a span that lists them; a round that changes nothing has none. */
+export function inRoundSpan<Result>(
+  loop: string,
+  steps: readonly PlannedStep[],
+  work: () => Promise<Result>,
+  attributes: Attributes = {},
+): Promise<Result> {
+  const taken = steps.filter(({ kind }) => !QUIET.has(kind));
+  if (taken.length === 0) return work();
+  return inPass(TRACER, { name: `${loop} round`, parent: ROOT_CONTEXT, attributes }, taken, work);
 }
 
 /** One step of such a round, linked to the trace of its node. */

@@ -45,6 +45,10 @@ it("records only rounds that change something, with the nodes that they order an
     [2, 0],
     [0, 2],
   ]);
+  for (const name of ["pool round", "heartbeat round", "reaper round"]) {
+    expect(named(name).length, name).toBeGreaterThan(0);
+    for (const { attributes } of named(name)) expect(attributes["muster.plan.steps"], name).toBeGreaterThan(0);
+  }
   const lives = named("boot node").map(({ traceId }) => traceId);
   for (const [index, name] of ["order node", "mark node"].entries()) {
     const steps = named(name);

@@ -48,14 +48,15 @@ export function reconciler<Seen, Plan extends { readonly steps: readonly Planned
       const plan = passes.plan(seen);
       const act = (): Promise<Reconciled | "again"> => passes.act(seen, plan, { key, number, signal });
       const span = passes.span(seen, plan);
-      const acted = await (span === undefined ? act() : inRound(passes.tracer, span, plan.steps, act));
+      const acted = await (span === undefined ? act() : inPass(passes.tracer, span, plan.steps, act));
       if (acted !== "again") return acted;
     }
     return { requeueAfterMs: ROUNDS_PAUSE_MS };
   };
 }
 
-function inRound<Result>(
+/** Runs work under the span of a pass, which lists the planned steps. */
+export function inPass<Result>(
   tracer: string,
   { name, parent, attributes }: PassSpan,
   steps: readonly PlannedStep[],

@@ -5,7 +5,7 @@ import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
 import { planStartupTaints } from "../domain/plan-startup-taints.ts";
 import { listInstances } from "../instance-lists.ts";
-import { traceBoot } from "../node-trace.ts";
+import { inRoundSpan, traceBoot } from "../node-trace.ts";
 import { askMachines, type Scaler } from "../scaler.ts";
 
 const MAX_WRITES_IN_FLIGHT = 32;
@@ -27,12 +27,12 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
     machines,
     booting: new Set(memory.booting.keys()),
   });
-  noteBoots(scaler, await take(scaler, steps), watched);
+  noteBoots(scaler, await inRoundSpan("heartbeat", steps, () => take(scaler, steps)), watched);
   await removeStartupTaints(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
   const claims = planClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() });
-  noteBoots(scaler, await take(scaler, claims), nodes);
+  noteBoots(scaler, await inRoundSpan("heartbeat", claims, () => take(scaler, claims)), nodes);
   memory.hasObserved ||= cluster.nodes().known;
 }
 
@@ -59,15 +59,18 @@ function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<str
 
 /** Nodes found ready in this round, or left tainted by an earlier one, become usable. */
 async function removeStartupTaints({ records, cluster, isHeld, report }: Scaler): Promise<void> {
-  await forEachSome(
-    planStartupTaints(records.list(), cluster.nodes()),
-    MAX_WRITES_IN_FLIGHT,
-    async (step) => {
-      if (!isHeld()) return;
-      report.planned("heartbeat", step);
-      await cluster.removeStartupTaint(step.kubeNode);
-    },
-    ({ kubeNode }, error) => report.failed("heartbeat", `removing the startup taint of ${kubeNode}`, error),
+  const steps = planStartupTaints(records.list(), cluster.nodes());
+  await inRoundSpan("heartbeat", steps, () =>
+    forEachSome(
+      steps,
+      MAX_WRITES_IN_FLIGHT,
+      async (step) => {
+        if (!isHeld()) return;
+        report.planned("heartbeat", step);
+        await cluster.removeStartupTaint(step.kubeNode);
+      },
+      ({ kubeNode }, error) => report.failed("heartbeat", `removing the startup taint of ${kubeNode}`, error),
+    ),
   );
 }
 

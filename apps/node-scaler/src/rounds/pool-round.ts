@@ -59,12 +59,16 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   memory.plan = plan;
   await scaler.publishPools(plan.poolScaling);
   await writeUpdates(scaler, plan, nodes, use);
-  if (plan.start.length + plan.stop.length === 0) return;
-  const attributes = { "muster.starts": plan.start.length, "muster.stops": plan.stop.length };
-  await inRoundSpan(attributes, async () => {
+  const steps = [
+    ...plan.start.map(({ because }) => ({ kind: "start", because })),
+    ...plan.stop.map(({ because }) => ({ kind: "stop", because: because.code })),
+  ];
+  const work = async (): Promise<void> => {
     await start(scaler, plan.start, nowMs);
     await markStops(scaler, plan, nodes, nowMs);
-  });
+  };
+  const attributes = { "muster.starts": plan.start.length, "muster.stops": plan.stop.length };
+  await inRoundSpan("pool", steps, work, attributes);
 }
 
 /** On its way to Available, which is the heartbeat's to say. */

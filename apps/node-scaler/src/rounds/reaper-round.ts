@@ -2,7 +2,7 @@ import { forEachSome, within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
 import type { ScaledNode } from "../domain/node.ts";
 import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
-import { inNodeSpan } from "../node-trace.ts";
+import { inNodeSpan, inRoundSpan } from "../node-trace.ts";
 import { listInstances } from "../instance-lists.ts";
 import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
@@ -34,19 +34,21 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
   });
   await noteMissingProviders(scaler, ending);
   const byNode = [...Map.groupBy(steps, ({ node }) => node)];
-  await forEachSome(
-    byNode,
-    MAX_NODES_IN_FLIGHT,
-    async ([node, ofNode]) => {
-      const ending = takeAll(scaler, ofNode)
-        .catch((error: unknown) => scaler.report.failed("reaper", `ending ${node}`, error))
-        .finally(() => memory.ending.delete(node));
-      memory.ending.set(node, ending);
-      // A provider that takes its time is waited for by this node, and by no other.
-      await within(scaler.patienceMs, ending);
-    },
-    ([node], error) => scaler.report.failed("reaper", `ending ${node}`, error),
-  );
+  const takeSteps = (): Promise<unknown> =>
+    forEachSome(
+      byNode,
+      MAX_NODES_IN_FLIGHT,
+      async ([node, ofNode]) => {
+        const ending = takeAll(scaler, ofNode)
+          .catch((error: unknown) => scaler.report.failed("reaper", `ending ${node}`, error))
+          .finally(() => memory.ending.delete(node));
+        memory.ending.set(node, ending);
+        // A provider that takes its time is waited for by this node, and by no other.
+        await within(scaler.patienceMs, ending);
+      },
+      ([node], error) => scaler.report.failed("reaper", `ending ${node}`, error),
+    );
+  await inRoundSpan("reaper", steps, takeSteps);
 }
 
 /** Without its provider such a node never ends: the record says why. */

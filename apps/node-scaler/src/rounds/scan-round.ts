@@ -3,6 +3,7 @@ import { assertNever } from "@muster/faults";
 import { planScan, type ScanStep } from "../domain/plan-scan.ts";
 import type { Instances } from "../domain/sightings.ts";
 import { listInstances } from "../instance-lists.ts";
+import { inRoundSpan } from "../node-trace.ts";
 import { askMachines, type Scaler } from "../scaler.ts";
 
 const MAX_STEPS_IN_FLIGHT = 8;
@@ -35,19 +36,21 @@ export async function scanRound(scaler: Scaler): Promise<void> {
   memory.suspects = suspects;
   const failed = ({ kind: doing, because }: ScanStep, error: unknown): void =>
     scaler.report.failed("scan", `${doing} because of ${because}`, error);
-  await forEachSome(
-    steps,
-    MAX_STEPS_IN_FLIGHT,
-    async (step) => {
-      scaler.report.planned("scan", step);
-      const taking = take(scaler, step)
-        .catch((error: unknown) => failed(step, error))
-        .finally(() => memory.scanning.delete(taking));
-      memory.scanning.add(taking);
-      await within(scaler.patienceMs, taking);
-    },
-    failed,
-  );
+  const takeSteps = (): Promise<unknown> =>
+    forEachSome(
+      steps,
+      MAX_STEPS_IN_FLIGHT,
+      async (step) => {
+        scaler.report.planned("scan", step);
+        const taking = take(scaler, step)
+          .catch((error: unknown) => failed(step, error))
+          .finally(() => memory.scanning.delete(taking));
+        memory.scanning.add(taking);
+        await within(scaler.patienceMs, taking);
+      },
+      failed,
+    );
+  await inRoundSpan("scan", steps, takeSteps);
 }
 
 /** A finding has to be confirmed by two lists: a provider without a new list since the latest scan is silent in this one. */
