@@ -127,15 +127,18 @@ for (const server of API_SERVERS) {
       const { session } = await world.sessions.getSession({ name: "traffic" });
       const traceId = session?.traceparent.split("-")[1] ?? "none";
       const names = await until("the release has arrived", () => {
-        const inTrace = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
+        const spans = collector.spans.filter((span) => span.traceId === traceId);
+        const inTrace = spans.map(({ name, attributes }) =>
+          `${name} ${String(attributes["muster.component"] ?? "")}`.trim(),
+        );
         return inTrace.includes("release") && inTrace.includes("run") && inTrace;
       });
       for (const name of [
         "queue",
         "reserve",
-        "start server-0",
-        "start client-0",
-        "start driver",
+        "create pod server-0",
+        "create pod client-0",
+        "create pod driver",
         "run",
         "collect logs",
         "delete pods",

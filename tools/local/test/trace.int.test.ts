@@ -46,10 +46,10 @@ it("traces a session from `muster run` to the last deleted pod as one trace over
   );
   expect(named("decide reservation").length).toBeGreaterThan(0);
   expect(
-    named("start ")
-      .map(({ name }) => name)
+    named("create pod")
+      .map(({ attributes }) => attributes["muster.component"])
       .sort(),
-  ).toEqual(["start client-0", "start client-1", "start driver", "start server-0", "start server-1"]);
+  ).toEqual(["client-0", "client-1", "driver", "server-0", "server-1"]);
   expect(named("collect logs").length).toBeGreaterThan(0);
 
   await until("every span has its parent", () => orphansOf(inTrace(), root).length === 0);

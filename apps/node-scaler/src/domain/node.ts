@@ -3,14 +3,17 @@ import type { Owner } from "@muster/names";
 export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning" | "Terminating" | "Terminated";
 
 /**
- * Why a node ends, and the functions that set it.
- * - IDLE: `planSurplus` (`plan-surplus.ts`); to make room in a full pool `planRoom` (`plan-room.ts`)
- * - POOL_REMOVED: `stopRemoved` (`compute.ts`)
- * - UNHEALTHY: `planHealth`; BOOT_TIMEOUT: `planCreated`; SPOT_NOTICE: `planLoss`; RESTARTED: `planCreating` (`plan-heartbeat.ts`)
- * - BOOT_FAILED: `planLoss`, `planCreating` (`plan-heartbeat.ts`)
- * - VANISHED: `findVanished` (`plan-scan.ts`)
- * - RETURNED: `planCleaning` (`plan-claims.ts`)
- * - REQUESTED: `terminateNode` (`adapters/handlers.ts`); also a word that this version does not know
+ * Why a node ends, when, and the function that decides it.
+ * - IDLE: no demand for the idle time of its pool, `planSurplus` (`plan-surplus.ts`); or a full pool needs its place, `planRoom` (`plan-room.ts`)
+ * - POOL_REMOVED: its pool is not in the file of pools any more, `stopRemoved` (`compute.ts`)
+ * - UNHEALTHY: its Kubernetes node was not ready, gone or not offered by the ledger for healthyTimeout, `planHealth` (`plan-heartbeat.ts`)
+ * - SPOT_NOTICE: the provider reclaims the instance, `planLoss` (`plan-heartbeat.ts`)
+ * - BOOT_TIMEOUT: the instance exists, and no ready node within bootTimeout, `planCreated` (`plan-heartbeat.ts`)
+ * - BOOT_FAILED: the provider refused, or reports an instance that cannot become a node, `planLoss` and `planCreating` (`plan-heartbeat.ts`)
+ * - RESTARTED: the leader that ordered it was replaced before the answer, `planCreating` (`plan-heartbeat.ts`)
+ * - VANISHED: two lists of the provider lack the instance, and its node is not ready, `findVanished` (`plan-scan.ts`)
+ * - RETURNED: its owner released it, and the pool has `reuse: false`, `planCleaning` (`plan-claims.ts`)
+ * - REQUESTED: an operator ended it, `terminateNode` (`adapters/handlers.ts`); also a word that this version does not know
  */
 export type TerminationCode =
   | "IDLE"

@@ -38,7 +38,7 @@ export function recordPhase(record: SessionRecord, name: "queue" | "run", from: 
 function nameOf(step: ActStep): string {
   switch (step.kind) {
     case "create-pod":
-      return `start ${step.component.name}`;
+      return "create pod";
     case "collect-logs":
       return "collect logs";
     case "delete-pod":
