@@ -196,7 +196,26 @@ export default tseslint.config(
   {
     files: ["apps/*/src/adapters/**/*.ts"],
     ignores: ["**/*.test.ts"],
-    rules: { "no-restricted-imports": ["error", { patterns: [testkit, outward("main")] }] },
+    rules: { "no-restricted-imports": ["error", { patterns: [testkit, outward("main", "service")] }] },
+  },
+  {
+    // Only what starts a service opens its adapters; its other files take them as arguments.
+    files: ["apps/*/src/*.ts"],
+    ignores: ["**/*.test.ts", "apps/*/src/main.ts", "apps/*/src/service.ts", "apps/cli/**"],
+    rules: {
+      "@typescript-eslint/no-restricted-imports": [
+        "error",
+        {
+          patterns: [
+            {
+              group: ["./adapters/*"],
+              message: "Take adapters as arguments; import only their types.",
+              allowTypeImports: true,
+            },
+          ],
+        },
+      ],
+    },
   },
   {
     // The command line has no ports: its commands call the adapters.

@@ -4,7 +4,7 @@ import { WatchService } from "@muster/proto";
 import { runService } from "@muster/service";
 import { openWatcher } from "./adapters/deps.ts";
 import { readConfig, type Config } from "./config.ts";
-import { keepPublished } from "./service.ts";
+import { keepPublished } from "./keep-published.ts";
 
 await runService<Config>({
   name: "watcher",

@@ -6,7 +6,7 @@ import { openPodSubscriptions, type PodNews, type PodWatchEvent } from "@muster/
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openWatcher } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
-import { keepPublished } from "../src/service.ts";
+import { keepPublished } from "../src/keep-published.ts";
 import { fakeApiServer, type FakeApiServer } from "./fake-api-server.ts";
 import { silent } from "./world.ts";
 

@@ -13,7 +13,7 @@ import { nodeCodec, podCodec } from "../src/adapters/messages.ts";
 import { readConfig, type Config } from "../src/config.ts";
 import type { NodeState } from "../src/domain/node-state.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
-import { keepPublished } from "../src/service.ts";
+import { keepPublished } from "../src/keep-published.ts";
 import { startWatcherProcess } from "./watcher-process.ts";
 import { actors, configBehind, proxyTo, silent } from "./world.ts";
 

@@ -53,6 +53,18 @@ it.each([
     rule: "no-restricted-imports",
   },
   {
+    title: "a file of a service that opens an adapter by itself",
+    file: "apps/watcher/src/planted-o.ts",
+    text: 'import { openWatcher } from "./adapters/deps.ts";\nvoid openWatcher;\n',
+    rule: "@typescript-eslint/no-restricted-imports",
+  },
+  {
+    title: "an adapter that imports what starts the service",
+    file: "apps/node-scaler/src/adapters/planted-p.ts",
+    text: 'import { run } from "../service.ts";\nvoid run;\n',
+    rule: "no-restricted-imports",
+  },
+  {
     title: "the ledger that imports a decision",
     file: "apps/reservation-manager/src/domain/ledger/planted-i.ts",
     text: 'import { planGrants } from "../decisions/plan-grants.ts";\nvoid planGrants;\n',

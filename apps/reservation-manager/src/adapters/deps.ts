@@ -9,7 +9,7 @@ import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { PoolScaling } from "../domain/ledger/machines.ts";
 import { idOf } from "../domain/ledger/reservation.ts";
 import { evolveOnce } from "../domain/ledger/world.ts";
-import { LedgerKeeper } from "../service.ts";
+import { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
 import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";

@@ -1,7 +1,7 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { ownerKey, type Reservation } from "../domain/ledger/reservation.ts";
-import type { LedgerKeeper } from "../service.ts";
+import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeHandlers } from "./handlers.ts";
 
 /** Gangs of 1,000 members with long names. */

@@ -1,7 +1,7 @@
 import { fillPage, type Handlers } from "@muster/bus";
 import { muster, type ReservationService } from "@muster/proto";
 import { ownerKey } from "../domain/ledger/reservation.ts";
-import type { LedgerKeeper } from "../service.ts";
+import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { toWireMachines } from "./machine-messages.ts";
 import { toNeed, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";

@@ -12,7 +12,7 @@ import {
 } from "../domain/ledger/machines.ts";
 import type { Owner } from "@muster/names";
 import { idOf, type Machine, type Need, type Reservation } from "../domain/ledger/reservation.ts";
-import type { PoolReport, ReservationReport } from "../service.ts";
+import type { PoolReport, ReservationReport } from "../ledger-keeper.ts";
 
 const wire = muster.reservation.v1;
 const { WAITING, GRANTED } = enums.ReservationState.numbers;

@@ -3,7 +3,7 @@ import type { View } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { Config } from "../config.ts";
 import type { NodeFacts } from "../domain/ledger/machines.ts";
-import type { LedgerKeeper } from "../service.ts";
+import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toNodeFacts, type NodeEntry } from "./messages.ts";
 
 /** The nodes as the watcher publishes them. */

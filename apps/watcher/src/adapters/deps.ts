@@ -10,7 +10,7 @@ import type { NodeState, WatchedNode } from "../domain/node-state.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
 import type { PodState, WatchedPod } from "../domain/pod-state.ts";
-import type { WatcherDeps, WriteOutcome } from "../service.ts";
+import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
 import { watchedNode, watchedPod } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";

@@ -1,7 +1,7 @@
 import { assertNever, faultOf, isRetryable } from "@muster/faults";
 import type { Bucket, Entry, View } from "@muster/store";
 import type { Published, PublishStep } from "../domain/plan-publish.ts";
-import type { WriteOutcome } from "../service.ts";
+import type { WriteOutcome } from "../keep-published.ts";
 
 /** What is published in one bucket, our own last writes included, and the way to change it. */
 export type Publication<State> = {

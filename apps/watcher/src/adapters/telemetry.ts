@@ -1,7 +1,7 @@
 import { metrics, SpanKind, type Span } from "@opentelemetry/api";
 import { inSpan } from "@muster/tracing";
 import type { PassPlan } from "../domain/plan-pass.ts";
-import type { WriteOutcome } from "../service.ts";
+import type { WriteOutcome } from "../keep-published.ts";
 
 const NAME = "muster-watcher";
 /** A span holds no more events; the counts are attributes. */

@@ -7,7 +7,7 @@ import { readConfig } from "@muster/reservation-manager/config";
 import { makeHandlers } from "@muster/reservation-manager/handlers";
 import { nodeCodec } from "@muster/reservation-manager/messages";
 import { nodeView, type NodeView } from "@muster/reservation-manager/node-view";
-import { LedgerKeeper } from "@muster/reservation-manager/service";
+import { LedgerKeeper } from "@muster/reservation-manager/ledger-keeper";
 import type { Leadership } from "@muster/store";
 import { openSimLog } from "../sim-log.ts";
 import { simLead } from "../sim-lead.ts";

@@ -8,7 +8,7 @@ import { nodesPublication } from "@muster/watcher/nodes-publication";
 import { makeObserver } from "@muster/watcher/observer";
 import type { PublishStep } from "@muster/watcher/plan-publish";
 import { publication, type Publication } from "@muster/watcher/publication";
-import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/service";
+import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/keep-published";
 import { simInformer } from "../sim-informer.ts";
 import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";

@@ -4,7 +4,7 @@ import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
 import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
 import type { NodeFacts } from "./domain/ledger/machines.ts";
 import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
-import { LedgerKeeper } from "./service.ts";
+import { LedgerKeeper } from "./ledger-keeper.ts";
 
 function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<ReservationPolicy> = {}) {
   const nodes = new Map(live.map((node) => [node.name, node]));

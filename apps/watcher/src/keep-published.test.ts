@@ -7,7 +7,7 @@ import { nodesPublication } from "./adapters/nodes-publication.ts";
 import { publication } from "./adapters/publication.ts";
 import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
-import { keepPublished, pass, type WatcherDeps } from "./service.ts";
+import { keepPublished, pass, type WatcherDeps } from "./keep-published.ts";
 import { fakeBucket } from "../test/fake-bucket.ts";
 
 const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
