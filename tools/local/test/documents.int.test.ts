@@ -52,7 +52,7 @@ const pages = globSync(DOCUMENTS, { cwd: ROOT, exclude: NOT_GUIDES })
   })
   .filter(({ commands }) => commands.length > 0);
 
-/** A file that a page tells its reader to write: with `cat`, or as the document of that name. */
+/** A file that a page asks its reader to write: with `cat`, or as the document of that name. */
 function writtenBy(text: string, file: string): string | undefined {
   const [, written] = new RegExp(`cat > ${file} <<'END'\\n([^]*?)\\nEND\\n`).exec(text) ?? [];
   if (written !== undefined) return written;
