@@ -99,7 +99,7 @@ export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
       ["owner", `job/${message.ownerId}`],
       ...message.replicas.map((each): [string, string] => [
         each.type,
-        `${plural(each.replicas, "replica")}: ${each.active} active, ${each.ready} ready, ${each.succeeded} succeeded, ${each.failed} failed, ${plural(each.restarts, "failure")} so far`,
+        `${plural(each.replicas, "replica")}: ${each.active} active, ${each.ready} ready, ${each.succeeded} succeeded, ${each.failed} failed, ${plural(each.restarts, "restart")}`,
       ]),
     ],
     events: buildJobPhases({ state, createdAtMs, startedAtMs: message.startedAtMs, conditions }),

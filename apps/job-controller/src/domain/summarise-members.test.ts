@@ -35,6 +35,14 @@ it("shows every member in the order of the spec, also those without a pod", () =
   ]);
 });
 
+it("shows a member without a pod as stopped once the job is over", () => {
+  const shown = summariseMembers(spec(), { ...STATUS, completionMs: 5 }, [], []);
+  expect(shown.map(({ component, state }) => [component, state])).toEqual([
+    ["worker-0", "STOPPED"],
+    ["worker-1", "COMPLETED"],
+  ]);
+});
+
 it("believes the pod about its node before the ledger", () => {
   const [first] = members([pod("worker-0", { node: "elsewhere" })]);
   expect(first?.node).toBe("elsewhere");

@@ -12,8 +12,8 @@ export type MemberSummary = {
   readonly node: string;
   /** Empty when it has no pod. */
   readonly pod: string;
-  /** PENDING: it has no pod yet. COMPLETED: it succeeded, and its pod is gone. Otherwise the phase of its pod. */
-  readonly state: "PENDING" | "COMPLETED" | Uppercase<PodFact["phase"]>;
+  /** PENDING: it has no pod yet. COMPLETED: it succeeded, and its pod is gone. STOPPED: the job is over, and its pod is gone. Otherwise its pod's phase. */
+  readonly state: "PENDING" | "COMPLETED" | "STOPPED" | Uppercase<PodFact["phase"]>;
   readonly message: string;
 };
 
@@ -46,7 +46,8 @@ export function summariseMembers(
           message: describe(pod, mainContainer),
         };
       }
-      const state = completed.includes(index) ? "COMPLETED" : "PENDING";
+      const missing = status.completionMs === undefined ? "PENDING" : "STOPPED";
+      const state = completed.includes(index) ? "COMPLETED" : missing;
       return { component, pool, node, pod: "", state, message: "" };
     });
   });
