@@ -50,6 +50,8 @@ export function adviseWait({
   if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
   if (code === "CONCURRENCY_LIMIT")
     return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
+  if (code === "POOL_UNKNOWN") return "name a pool that exists: `muster pools` lists them";
+  if (code === "POOL_CAPACITY") return "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity";
   const broken = pools.find(({ unusable }) => unusable > 0);
   if (broken === undefined) return "";
   return `mend the ${broken.unusable} unusable node${broken.unusable === 1 ? "" : "s"} of pool ${broken.pool}`;

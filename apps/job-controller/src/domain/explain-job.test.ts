@@ -104,6 +104,14 @@ it.each<[title: string, job: JobSeen, machines: typeof WAITING | undefined, code
   expect(explainJob(each, machines)).toMatchObject({ code, message });
 });
 
+it.each([
+  ["POOL_UNKNOWN", "name a pool that exists: `muster pools` lists them"],
+  ["POOL_CAPACITY", "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity"],
+])("advises what to do about a job that was refused with %s", (code, next) => {
+  const refused = job("Queued", { waitingBecause: "why" }, condition("MachinesReserved", code, "", "False"));
+  expect(explainJob(refused, undefined)).toEqual({ code, message: "why", next });
+});
+
 it("names the log of a member that failed", () => {
   const members = [{ component: "worker-1", state: "FAILED" }];
   expect(explainJob(job("Failed", { members }, condition("Failed", "X", "")), undefined).next).toBe(

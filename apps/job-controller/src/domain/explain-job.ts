@@ -1,4 +1,4 @@
-import { because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
+import { adviseWait, because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
 import { conditionOf, isTrue, type Condition, type JobStatus } from "./job-status.ts";
 import type { JobState } from "./summarise-state.ts";
 
@@ -77,10 +77,9 @@ function explainEnd({ kind, name, status, members }: JobSeen): Reason {
 function explainQueue(status: JobStatus, waits: string): Reason {
   // The ledger keeps no refused request: the condition has its reason.
   const refusal = conditionOf(status, "MachinesReserved")?.reason ?? "";
-  return because(
-    refusal === "" ? "NOT_TAKEN_YET" : refusal,
-    waits === "" ? "the job-controller has not requested its machines yet" : waits,
-  );
+  const code = refusal === "" ? "NOT_TAKEN_YET" : refusal;
+  const message = waits === "" ? "the job-controller has not requested its machines yet" : waits;
+  return { code, message, next: adviseWait({ code, pools: [] }) };
 }
 
 function explainMembers({ kind, name, state, members, waitingBecause }: JobSeen, machines: SeenMachines | undefined) {
