@@ -128,8 +128,8 @@ for (const server of API_SERVERS) {
       const traceId = session?.traceparent.split("-")[1] ?? "none";
       const names = await until("the release has arrived", () => {
         const spans = collector.spans.filter((span) => span.traceId === traceId);
-        const inTrace = spans.map(({ name, attributes }) =>
-          `${name} ${String(attributes["muster.component"] ?? "")}`.trim(),
+        const inTrace = spans.map(({ name, attributes: { "muster.component": component } }) =>
+          typeof component === "string" ? `${name} ${component}` : name,
         );
         return inTrace.includes("release") && inTrace.includes("run") && inTrace;
       });
