@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Child, startChild } from "@muster/local/child";
 import { kubeApiServer } from "@muster/testkit";
+import { oneAtATime } from "./one-at-a-time.ts";
 
 export type ApiServerKind = "embedded" | "real";
 
@@ -41,23 +42,21 @@ async function startEmbedded(directory: string): Promise<ApiServerProcess> {
       logFile: join(directory, "api-server.log"),
     });
   let child = start(0);
-  let stopped = false;
-  let restarted: Promise<void> = Promise.resolve();
+  // Two servers cannot have one state.
+  const outages = oneAtATime();
   const { kubeconfig, port } = await child.line(readStarted);
   const killOnce = async (awayMs: number): Promise<void> => {
     await child.kill();
     await sleep(awayMs);
-    if (stopped) return;
     child = start(port);
     await child.line(readStarted);
   };
   return {
     kubeconfig,
     kubelet: readKubelet(await readFile(accessFile, "utf8")),
-    // One after another: two servers cannot have one state.
-    kill: (awayMs) => (restarted = restarted.then(() => killOnce(awayMs))),
+    kill: (awayMs) => outages.run(() => killOnce(awayMs)),
     [Symbol.asyncDispose]: async () => {
-      stopped = true;
+      await outages.stop();
       await child.stop();
     },
   };

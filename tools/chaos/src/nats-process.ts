@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
+import { oneAtATime } from "./one-at-a-time.ts";
 
 /** A nats-server that can be killed and restarts on the same port with its stored state. */
 export type NatsProcess = AsyncDisposable & {
@@ -21,32 +22,24 @@ export async function startNatsProcess(options: {
   const token = randomBytes(24).toString("hex");
   const start = (port: number): Promise<NatsServer> => startNatsServer({ binary, directory, port, token });
   let server = await start(0);
-  let stopped = false;
-  // One outage at a time: the second waits for the end of the first.
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = (work: () => Promise<void>): Promise<void> => {
-    const done = last.then(() => (stopped ? undefined : work()));
-    last = done.catch(() => undefined);
-    return done;
-  };
+  const outages = oneAtATime();
   return {
     url: server.url,
     token,
     kill: (awayMs) =>
-      inTurn(async () => {
+      outages.run(async () => {
         await server.kill();
         await sleep(awayMs);
         server = await start(server.port);
       }),
     freeze: (forMs) =>
-      inTurn(async () => {
+      outages.run(async () => {
         process.kill(server.pid, "SIGSTOP");
         await sleep(forMs);
         process.kill(server.pid, "SIGCONT");
       }),
     [Symbol.asyncDispose]: async () => {
-      stopped = true;
-      await last;
+      await outages.stop();
       await server[Symbol.asyncDispose]();
     },
   };
