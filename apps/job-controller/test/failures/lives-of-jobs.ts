@@ -1,7 +1,11 @@
+import type { V1Pod } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { collect, PODS, type FailureWorld } from "./failure-world.ts";
 import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+
+/** A pod with it is ready only once the test says so, however slow the machine is. */
+const READINESS_GATE = "muster.dev/test-gate";
 
 /** What people do to jobs, and what jobs say about their own end. */
 export function livesOfJobs(world: () => FailureWorld): void {
@@ -128,15 +132,21 @@ export function livesOfJobs(world: () => FailureWorld): void {
   });
 
   it("starts a type only when the one that it depends on is ready", async () => {
-    const { create, untilCondition, untilPod, pod, untilPasses } = world();
+    const { create, calls, untilCondition, untilPod, pod, untilPasses } = world();
+    const readinessGates = [{ conditionType: READINESS_GATE }];
+    const containers = [{ name: "main", image: "none", command: ["simulate"] }];
     const specs = {
-      server: replicaType(["--ready-ms=3000", "--run-ms=6000"]),
+      server: { replicas: 1, pool: "plenty", template: { spec: { containers, readinessGates } } },
       client: replicaType(["--run-ms=50"], { dependsOn: [{ type: "server", status: "Ready" }] }),
     };
-    await create(simulatedJob("in-order", specs));
-    await untilPod("in-order-server-0", ({ status }) => status?.phase === "Running");
-    await untilPasses(1);
+    const successPolicy = { rules: [{ allOf: [{ type: "client" }] }] };
+    await create(simulatedJob("in-order", specs, { successPolicy }));
+    const server = await untilPod("in-order-server-0", (each) => conditionOf(each, "ContainersReady") === "True");
+    await untilPasses(2);
     expect(await pod("in-order-client-0")).toBeUndefined();
+    const conditions = [...(server.status?.conditions ?? []), { type: READINESS_GATE, status: "True" }];
+    const opened = { kind: "merge", body: { status: { conditions } } } as const;
+    await calls.patch(PODS, "in-order-server-0", opened, { subresource: "status" });
     await untilCondition("in-order", "Succeeded");
   });
 
@@ -216,4 +226,8 @@ function withCollector(
   world: FailureWorld,
 ): FailureWorld & { collectAgain: (job: Parameters<typeof collect>[1]) => Promise<void> } {
   return { ...world, collectAgain: (job) => collect(world, job) };
+}
+
+function conditionOf(pod: V1Pod, type: string): string | undefined {
+  return pod.status?.conditions?.find((condition) => condition.type === type)?.status;
 }
