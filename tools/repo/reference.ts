@@ -2,6 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { format, resolveConfig } from "prettier";
+import { documentsPage } from "./reference/documents-page.ts";
 import { environmentPage } from "./reference/environment-page.ts";
 
 const FOLDER = join(import.meta.dirname, "../../docs/reference");
@@ -9,6 +10,7 @@ const FOLDER = join(import.meta.dirname, "../../docs/reference");
 /** The generated pages, by file name. */
 const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
   "environment.md": environmentPage,
+  "documents.md": documentsPage,
 };
 
 export const GENERATED_PAGES = Object.keys(PAGES);
