@@ -164,7 +164,7 @@ function innerRows(field: Schema, path: string): string[][] {
 
 function typeOf(field: Schema): string {
   const { type, format, pattern, items, additionalProperties: values, minItems, maxItems, oneOf } = field;
-  if (field.const !== undefined) return `\`${String(field.const)}\``;
+  if (field.const !== undefined) return `\`${JSON.stringify(field.const).replaceAll('"', "")}\``;
   if (field.enum !== undefined) return field.enum.map((word) => `\`${String(word)}\``).join(", ");
   if (format === "duration" || format === "quantity" || pattern?.includes("|ms|") || pattern?.includes("(ms|"))
     return format === "quantity" ? "quantity" : "duration";

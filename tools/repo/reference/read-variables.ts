@@ -21,7 +21,7 @@ const NAME = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 const READER = /^read[A-Z]?\w*$/;
 
 /**
- * Lists the variables that the file reads: `read.integer("NAME", ...)`, a function that is handed the reader and a name, or `env["NAME"]`. The doc comment above
+ * Lists the variables that the file reads: `read.integer("NAME", ...)`, a function that gets the reader and a name, or `env["NAME"]`. The doc comment above
  * the line is the meaning; its tag `@default` replaces the fallback of the code. Throws where a variable has no meaning.
  */
 export function readVariables(path: string): Variable[] {

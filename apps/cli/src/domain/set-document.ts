@@ -121,30 +121,34 @@ function spec(): Schema {
         description:
           "A pod counts in a rollout, and completes a transfer, after it has been ready for this many seconds.",
       },
-      template: {
-        description: "A pod template, as in Deployments.",
-        ...closed(["spec"], {
-          metadata: closed([], {
-            labels: texts("Labels of each pod."),
-            annotations: texts("Annotations of each pod."),
-          }),
-          spec: {
-            type: "object",
-            required: ["containers"],
-            properties: {
-              containers: {
-                type: "array",
-                minItems: 1,
-                items: {
-                  type: "object",
-                  required: ["name", "image"],
-                  properties: { name: { type: "string" }, image: { type: "string" } },
-                },
-              },
-              restartPolicy: { const: "Always" },
+      template: template(),
+    }),
+  };
+}
+
+function template(): Schema {
+  return {
+    description: "A pod template, as in Deployments.",
+    ...closed(["spec"], {
+      metadata: closed([], {
+        labels: texts("Labels of each pod."),
+        annotations: texts("Annotations of each pod."),
+      }),
+      spec: {
+        type: "object",
+        required: ["containers"],
+        properties: {
+          containers: {
+            type: "array",
+            minItems: 1,
+            items: {
+              type: "object",
+              required: ["name", "image"],
+              properties: { name: { type: "string" }, image: { type: "string" } },
             },
           },
-        }),
+          restartPolicy: { const: "Always" },
+        },
       },
     }),
   };
