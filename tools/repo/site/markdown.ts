@@ -4,6 +4,8 @@ import { Marked, type RendererObject, type Token } from "marked";
 import { type Document, plainText, resolveLink, type SourceFile } from "./read-pages.ts";
 import type { Section } from "./search.ts";
 
+const MIN_BROKEN_CHARS = 20;
+
 /** The URL of the page of a file, relative to the root of the site. */
 export function urlOf(path: string): string {
   if (!path.endsWith(".md")) return `${path}.html`;
@@ -78,9 +80,10 @@ function rendererOf(root: string, page: Document): RendererObject {
   };
 }
 
-/** Lets long names of metrics, variables and files continue on the next line of a cell. */
+/** Lets long names, as of metrics, variables and files, continue on the next line of a cell. */
 function allowBreaks(html: string): string {
-  return html.replaceAll(/<code>[^<]*<\/code>/g, (code) => code.replaceAll(/(?<=\w)[._/:=,-](?=\w)/g, "$&<wbr>"));
+  const long = new RegExp(`<code>[^<]{${MIN_BROKEN_CHARS},}</code>`, "g");
+  return html.replaceAll(long, (code) => code.replaceAll(/(?<=\w)[._/:=,-](?=\w)/g, "$&<wbr>"));
 }
 
 function renderCode(text: string, language: string): string {
