@@ -61,6 +61,16 @@ describe("the embedded API server", () => {
     }
   });
 
+  it("keeps idle connections longer than the pause between two heartbeats of a node", async () => {
+    await using started = await start();
+    const { port, token, ca } = started.server;
+    const socket = connectTls({ port, host: "127.0.0.1", ca });
+    socket.write(`GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    const [head] = (await once(socket, "data")) as [Buffer];
+    socket.destroy();
+    expect(head.toString()).toContain("Keep-Alive: timeout=90");
+  });
+
   it("ends with watches open and leaves nothing listening", async () => {
     const started = await start();
     await using watch = await started.client.watch(`${MAPS}?watch=true`);

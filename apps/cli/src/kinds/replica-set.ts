@@ -88,6 +88,17 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     printLine(cli.io, output, `${SET_NOUN}/${name} deleted${pods}`, () => setRecord(last));
     return EXIT.ok;
   },
+  refusals: {
+    cancel: {
+      message: `a ${SET_NOUN} is never over, and so not cancelled`,
+      hint: (name) => `\`muster delete ${SET_NOUN}/${name}\` deletes it with its pods`,
+    },
+    logs: {
+      message: `what the pods of a ${SET_NOUN} write is not kept by Muster`,
+      hint: (name) =>
+        `\`muster describe ${SET_NOUN}/${name}\` names them: kubectl logs POD, with --previous for the run before`,
+    },
+  },
   documents: SET_DOCUMENTS,
   schema: { word: "pinned-replica-set", build: buildSetSchema },
 };

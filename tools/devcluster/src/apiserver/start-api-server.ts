@@ -74,6 +74,9 @@ export type ApiServer = AsyncDisposable & {
   expireHistory(): void;
 };
 
+/** As in kube-apiserver. With Node's five seconds, every heartbeat of every node would begin with a TLS handshake. */
+const IDLE_CONNECTION_MS = 90_000;
+
 const HISTORY_LIMIT = 1000;
 const EVENT_TTL_MS = 3_600_000;
 const FIRST_NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -117,6 +120,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
     serve(deps, guard, { request, response }).catch(onDefect);
   });
+  server.keepAliveTimeout = IDLE_CONNECTION_MS;
   const tunnels = new Set<Socket>();
   server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
     tunnels.add(socket);
