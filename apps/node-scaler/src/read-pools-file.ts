@@ -1,9 +1,9 @@
-import { FaultError, type Fault } from "@muster/faults";
+import { FaultError, parseDuration, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
+import { amountOf } from "@muster/resources";
 import { parseDocument } from "yaml";
 import { z } from "zod";
 import type { PoolPolicy } from "./domain/pool.ts";
-import { parseDuration, parseQuantity } from "./domain/parse-quantity.ts";
 
 /** What a kind of provider says about the settings in its block; the block's `kind` is among them. */
 type SettingsCheck = Pick<z.ZodType, "safeParse">;
@@ -77,12 +77,12 @@ const duration = (maxMs: number = DAY_MS) =>
     return z.NEVER;
   });
 
-/** A number above 0 with a unit of Kubernetes'; `min` is what a number that lacks its unit falls short of. */
-const quantity = (example: string, min = 0) =>
+/** A quantity above 0, as the amount of the resource; `min` is what a number that lacks its unit falls short of. */
+const quantity = (resource: "cpu" | "memory" | "storage", example: string, min = 0) =>
   z.unknown().transform((written, context) => {
     const isText = typeof written === "string" || typeof written === "number";
-    const number = isText ? parseQuantity(written) : undefined;
-    if (number !== undefined && number > 0 && number >= min) return number;
+    const amount = isText ? amountOf(resource, String(written)) : undefined;
+    if (amount !== undefined && amount > 0 && amount >= min) return amount;
     context.addIssue({ code: "custom", message: `a quantity above 0 such as ${example} is needed` });
     return z.NEVER;
   });
@@ -94,13 +94,13 @@ const spotPolicy = z.enum(["Never", "Always", "Preferred"]);
 const instanceType = z
   .strictObject({
     name: text,
-    cpu: quantity("4 or 500m").optional(),
-    memory: quantity("16Gi", MIB).optional(),
+    cpu: quantity("cpu", "4 or 500m").optional(),
+    memory: quantity("memory", "16Gi", MIB).optional(),
     gpus: count(1000).default(0),
   })
   .transform(({ name, cpu, memory, gpus }) => ({
     name,
-    cpuMilli: cpu === undefined ? undefined : Math.round(cpu * 1000),
+    cpuMilli: cpu,
     memoryBytes: memory,
     gpus,
   }));
@@ -121,7 +121,7 @@ const pool = z
     healthyTimeout: duration().default(90_000),
     drainTimeout: duration().default(120_000),
     zones: z.array(text).min(1).optional(),
-    volume: quantity("20Gi", GIB).optional(),
+    volume: quantity("storage", "20Gi", GIB).optional(),
     privateIpOnly: z.boolean().default(false),
     bootImage: z.record(text, z.string()).default({}),
     labels: z.record(checked(checkLabelKey), checked(checkLabelValue)).default({}),
