@@ -185,7 +185,7 @@ function engineReports({ config, logger }: ServiceContext<Config>, metrics: Leas
     planned: (snapshot, plan, nowNs) => {
       // Serialised only if the line is logged.
       const decision = { toJSON: () => writeDecision({ nowNs, policy, snapshot }, plan) };
-      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because, decision }, "planned");
+      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because.code, decision }, "planned");
     },
     failed: (id, what, error) => {
       metrics.failed(what);
