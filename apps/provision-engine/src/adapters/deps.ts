@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { client, type NatsBus } from "@muster/bus";
+import { faultOf } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import { explainCalls } from "@muster/ledger-client";
@@ -213,7 +214,9 @@ function cleanerOf(
 ): Cleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
-    logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
+    if (faultOf(error) === undefined)
+      logger.error({ err: error, kind }, "internal error of clean-up, which is retried");
+    else logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
   };
   const unlisted = (kind: string, error: unknown): void => failed(error, kind);
   const inLedger = openLedgerLeftovers(client(bus, ReservationService), unlisted);
