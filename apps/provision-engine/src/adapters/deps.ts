@@ -3,7 +3,7 @@ import { client, type NatsBus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
-import { explainCalls } from "@muster/ledger-client";
+import { explainCalls, logNotRemoved } from "@muster/ledger-client";
 import { buckets, ReservationService, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
@@ -241,6 +241,7 @@ function cleanerOf(
           metrics.heldUp(brake?.left ?? 0);
           if (brake !== undefined) logger.error(brake, "clean-up removes nothing until an operator confirms it");
         },
+        notRemoved: logNotRemoved(logger, "lease"),
         leftAlone: reportForeignObjects(logger, { what: "lease", own: cluster?.installation ?? "" }),
         failed,
       },

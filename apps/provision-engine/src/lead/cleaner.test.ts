@@ -78,6 +78,7 @@ function cleaning(
         step: () => undefined,
         brake: () => undefined,
         leftAlone: () => undefined,
+        notRemoved: () => undefined,
         failed: (error) => failed.push(error),
       },
     },

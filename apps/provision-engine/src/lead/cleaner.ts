@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { forEachSome, pause } from "@muster/backoff";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
-import { sweepOwners } from "@muster/ledger-client";
+import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
 import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { Records } from "../holdings/records.ts";
 import {
@@ -50,6 +50,7 @@ type CleanerDeps = {
     brake(brake: Brake | undefined): void;
     /** Called after each sweep with the installation of each object that another installation has created. */
     leftAlone(installations: readonly string[]): void;
+    notRemoved: NonNullable<NonNullable<SweepOptions<FoundObject>["report"]>["notRemoved"]>;
     /** A periodic sweep that failed; it is retried. An error that is no fault is a defect. */
     failed(error: unknown): void;
   };
