@@ -1,6 +1,6 @@
 import { pause, takeTurns } from "@muster/backoff";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
-import { sweepOwners } from "@muster/ledger-client";
+import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import {
   attribute,
   planRecords,
@@ -126,7 +126,7 @@ async function sweepObjects(
       await reporting(deps, "sweep step failed", () => remove(deps, step.object));
       return step;
     },
-    report: { leftAlone: deps.tellLeftAlone },
+    report: { leftAlone: deps.tellLeftAlone, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
   });
 }
 

@@ -5,5 +5,5 @@ export type { LedgerClient } from "./ledger-client.ts";
 export { listenReservations, listReservations, releaseReservation } from "./ledger-calls.ts";
 export type { ReservationCalls } from "./ledger-calls.ts";
 export type { Reservation } from "./reservation.ts";
-export { sweepOwners } from "./sweep-owners.ts";
-export type { SweepOptions } from "./sweep-owners.ts";
+export { logNotRemoved, sweepOwners } from "./sweep-owners.ts";
+export type { SweepFailure, SweepOptions } from "./sweep-owners.ts";

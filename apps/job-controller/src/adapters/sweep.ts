@@ -1,7 +1,8 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { listPages, type KubeCalls } from "@muster/kube";
-import { sweepOwners } from "@muster/ledger-client";
+import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
+import type { Logger } from "@muster/service";
 import type { Nodes } from "@muster/watch";
 import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
 import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
@@ -17,6 +18,7 @@ import type { JobResource } from "./read-job.ts";
 import type { World } from "./world.ts";
 
 export type SweepDeps = {
+  readonly logger: Pick<Logger, "warn">;
   readonly calls: Pick<KubeCalls, "list" | "delete">;
   readonly namespace: string;
   readonly machines: Pick<Machines, "ownerIds" | "unitsOf" | "release">;
@@ -59,6 +61,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
       await machines.release(step.object.unit.id);
       return step;
     },
+    report: { notRemoved: logNotRemoved(deps.logger, "job") },
   });
   return seen.left;
 }

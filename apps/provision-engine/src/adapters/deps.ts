@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { client, type NatsBus } from "@muster/bus";
+import { faultOf } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
-import { explainCalls } from "@muster/ledger-client";
+import { explainCalls, logNotRemoved } from "@muster/ledger-client";
 import { buckets, ReservationService, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
@@ -185,7 +186,7 @@ function engineReports({ config, logger }: ServiceContext<Config>, metrics: Leas
     planned: (snapshot, plan, nowNs) => {
       // Serialised only if the line is logged.
       const decision = { toJSON: () => writeDecision({ nowNs, policy, snapshot }, plan) };
-      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because, decision }, "planned");
+      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because.code, decision }, "planned");
     },
     failed: (id, what, error) => {
       metrics.failed(what);
@@ -213,7 +214,9 @@ function cleanerOf(
 ): Cleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
-    logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
+    if (faultOf(error) === undefined)
+      logger.error({ err: error, kind }, "internal error of clean-up, which is retried");
+    else logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
   };
   const unlisted = (kind: string, error: unknown): void => failed(error, kind);
   const inLedger = openLedgerLeftovers(client(bus, ReservationService), unlisted);
@@ -238,6 +241,7 @@ function cleanerOf(
           metrics.heldUp(brake?.left ?? 0);
           if (brake !== undefined) logger.error(brake, "clean-up removes nothing until an operator confirms it");
         },
+        notRemoved: logNotRemoved(logger, "lease"),
         leftAlone: reportForeignObjects(logger, { what: "lease", own: cluster?.installation ?? "" }),
         failed,
       },
