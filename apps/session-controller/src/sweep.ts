@@ -26,9 +26,9 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   readonly digests: () => readonly SessionDigest[];
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
   /** Releases exactly this reservation; a missing one, or another one of that name, is no error. */
-  readonly release: (session: string, reservationId: string) => Promise<void>;
+  readonly release: (session: string, reservationId: string) => Promise<unknown>;
   /** The same for a machine in place of a lost one. */
-  readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<void>;
+  readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<unknown>;
   /** Sets the ledger's limit of sessions with machines, unless it is set already. */
   readonly limitSessions: () => Promise<void>;
   /** Takes the installation of each pod of others that the sweep has met. */

@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { listPages, type KubeCalls } from "@muster/kube";
+import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
@@ -10,7 +10,6 @@ import { planForced } from "../domain/plan-pods.ts";
 import type { PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
 import { removeByForce } from "./act.ts";
-import { isRightMissing } from "../members/find-resource.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { podFact } from "./read-pod.ts";
@@ -128,7 +127,7 @@ async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<str
         for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
     } catch (error) {
       // Nothing new was reserved for a kind that the controller may not read: the cache has all of it.
-      if (!isRightMissing(error)) throw error;
+      if (!isForbidden(error)) throw error;
     }
   }
   return ids;

@@ -273,6 +273,5 @@ export function machineState(reservation: Reservation): Exclude<MachineState, { 
   const pool = needs[0]?.pool ?? "";
   if (reservation.state === "granted")
     return { kind: "granted", reservation: id, pool, node: reservation.machines[0]?.node ?? "" };
-  const { code } = reservation.because;
-  return { kind: "waiting", reservation: id, pool, because: code === "" ? "WAITING" : code };
+  return { kind: "waiting", reservation: id, pool, because: reservation.because?.code || "WAITING" };
 }
