@@ -1,5 +1,4 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -41,11 +40,8 @@ it.each([
   expect(readConfig({ COLUMNS }, DEFAULTS).columns).toBe(columns);
 });
 
-it("reads exactly the variables of the README", () => {
-  const asked = new Set<string>();
-  const env = new Proxy<Record<string, string>>({}, { get: (_target, name) => (asked.add(String(name)), undefined) });
+it("reads exactly the documented variables", () => {
+  const { env, names } = recordingEnv();
   readConfig(env, DEFAULTS);
-  const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
-  const documented = [...readme.matchAll(/^\| `([A-Z_]+)` +\|/gm)].map(([, name]) => name);
-  expect(new Set(documented)).toEqual(asked);
+  expect(names).toEqual(new Set(documentedVariables("muster").keys()));
 });

@@ -28,17 +28,41 @@ export function readConfig(
   env: Variables,
   defaults: { readonly localFiles: readonly string[]; readonly keyFile: string },
 ): Config {
+  /**
+   * File in which the local stack states its address.
+   *
+   * @default .muster/local.json in the repository, then .muster-compose/local.json
+   */
   const localFile = text(env["MUSTER_LOCAL_FILE"]);
   return {
+    /**
+     * The NATS server; `--nats-url` overrides it.
+     *
+     * @default the local stack, else nats://127.0.0.1:4222
+     */
     natsUrl: text(env["MUSTER_NATS_URL"]),
     natsVariables: Object.fromEntries(NATS_VARIABLES.map((name) => [name, text(env[name])])),
     localFiles: localFile === undefined ? defaults.localFiles : [localFile],
+    /** Private key that signs orders of leases, in hexadecimal. Precedes the file; `--key-file` precedes both. */
     key: text(env["MUSTER_KEY"]),
+    /**
+     * File of that key, readable only by its owner.
+     *
+     * @default ~/.config/muster/key
+     */
     keyFile: text(env["MUSTER_KEY_FILE"]) ?? defaults.keyFile,
-    // As https://no-color.org says: present and not empty means no colours.
-    colours: text(env["NO_COLOR"]) === undefined && env["TERM"] !== "dumb",
+    colours: hasColours(env),
+    /** Columns of the terminal that tables fit into. Without it, its own. Nothing is cut if standard output is no terminal. */
     columns: /^[1-9]\d{0,4}$/.test(env["COLUMNS"] ?? "") ? Number(env["COLUMNS"]) : undefined,
   };
+}
+
+function hasColours(env: Variables): boolean {
+  /** Not empty: no colours (https://no-color.org). */
+  const isRefused = text(env["NO_COLOR"]) !== undefined;
+  /** `dumb`: no colours. */
+  const isDumb = env["TERM"] === "dumb";
+  return !isRefused && !isDumb;
 }
 
 function text(value: string | undefined): string | undefined {

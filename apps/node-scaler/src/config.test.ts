@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { readConfig } from "./config.ts";
@@ -35,10 +35,13 @@ it("has a default for everything, and scales nothing without a file", () => {
   expect(config.file).toEqual({ providers: [], pools: [] });
 });
 
-it("has the variables and defaults that the README shows", async () => {
-  const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
-  for (const [name, value] of Object.entries(defaults))
-    expect(readme).toMatch(new RegExp(`\`${name}\` *\\| \`${value}\``));
+it("reads exactly the documented variables, with the documented defaults", () => {
+  const documented = documentedVariables("node-scaler");
+  const { env, names } = recordingEnv();
+  const config = readConfig(env, sources());
+  expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
+  const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);
+  expect(readConfig(Object.fromEntries(defaults), sources())).toEqual(config);
 });
 
 it("names every problem in one message", () => {

@@ -7,12 +7,9 @@ import { readPoolsFile, type PoolsFile, type ProviderKinds } from "./read-pools-
 export type Config = {
   readonly nats: NatsAccess;
   readonly kube: { readonly kubeconfig: string | undefined };
-  /** Unique for each installation in a cluster. */
   readonly name: string;
-  /** The label of nodes whose value is the name of their pool. */
   readonly poolLabel: string;
   readonly lockTtlMs: number;
-  /** How old the watcher's mark that all nodes are known may be. */
   readonly nodesFreshMs: number;
   readonly intervals: {
     readonly poolMs: number;
@@ -20,9 +17,7 @@ export type Config = {
     readonly reaperMs: number;
     readonly scanMs: number;
   };
-  /** For one question to the ledger or the API server. */
   readonly clientTimeoutMs: number;
-  /** For one call of a provider. */
   readonly providerTimeoutMs: number;
   readonly bootsPerRound: number;
   readonly spotRequestPauseMs: number;
@@ -51,6 +46,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
   const name = config === undefined ? undefined : checkDnsLabel("NODE_SCALER_NAME", config.name);
   if (name !== undefined) problems.push(describeFault(name));
   const poolLabel = config?.poolLabel ?? POOL_LABEL;
+  /** YAML file of providers and pools. Without it, nothing is scaled. */
   const file = gather(problems, () => readPools(env["NODE_SCALER_FILE"]?.trim(), { ...sources, poolLabel }));
   if (config === undefined || file === undefined || problems.length > 0)
     return throwFault({ code: "invalid_request", field: "configuration", reason: `\n${problems.join("\n")}` });
@@ -72,22 +68,39 @@ function gather<Part>(problems: string[], read: () => Part): Part | undefined {
 function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<Config, "file"> {
   return readEnv(env, (read) => ({
     nats: readNatsAccess(read),
-    kube: { kubeconfig: read.optional("MUSTER_KUBECONFIG") },
+    kube: {
+      /** Kubeconfig file of the cluster. Without it, the service account of the pod. */
+      kubeconfig: read.optional("MUSTER_KUBECONFIG"),
+    },
+    /** Label value of its nodes. Unique for each installation in a cluster. */
     name: read.text("NODE_SCALER_NAME", "muster"),
+    /** Node label whose value is the name of the pool. */
     poolLabel: read.text("NODE_SCALER_POOL_LABEL", POOL_LABEL),
+    /** A leader that is silent for this long is replaced. */
     lockTtlMs: read.integer("NODE_SCALER_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 10 * MINUTE_MS }),
+    /** Maximum age of the watcher's mark that all nodes are known. Beyond it no node is judged. */
     nodesFreshMs: read.integer("NODE_SCALER_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     intervals: {
+      /** Interval of rounds that compute, boot and mark stops. Longer than the heartbeat. */
       poolMs: read.integer("NODE_SCALER_POOL_INTERVAL_MS", { fallback: 7000, min: 50, max: DAY_MS }),
+      /** Interval of rounds that judge health and follow claims. Longer than the client time limit. */
       heartbeatMs: read.integer("NODE_SCALER_HEARTBEAT_INTERVAL_MS", { fallback: 5000, min: 50, max: DAY_MS }),
+      /** Interval of rounds that drain and stop. */
       reaperMs: read.integer("NODE_SCALER_REAPER_INTERVAL_MS", { fallback: 5000, min: 50, max: DAY_MS }),
+      /** Interval of scans for orphans and vanished instances. */
       scanMs: read.integer("NODE_SCALER_SCAN_INTERVAL_MS", { fallback: 60_000, min: 50, max: DAY_MS }),
     },
+    /** Time limit of one request to the ledger or the API server. */
     clientTimeoutMs: read.integer("NODE_SCALER_CLIENT_TIMEOUT_MS", { fallback: 3000, min: 10, max: DAY_MS }),
+    /** Time limit of one call of a provider. */
     providerTimeoutMs: read.integer("NODE_SCALER_PROVIDER_TIMEOUT_MS", { fallback: 60_000, min: 10, max: DAY_MS }),
+    /** Maximum nodes created in one round. */
     bootsPerRound: read.integer("NODE_SCALER_BOOTS_PER_ROUND", { fallback: 10, min: 1, max: 1000 }),
+    /** How long spot is short before `Preferred` falls back to on-demand. */
     spotRequestPauseMs: read.integer("NODE_SCALER_SPOT_REQUEST_PAUSE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
+    /** How long an instance type that was short is not requested. */
     unavailableMs: read.integer("NODE_SCALER_UNAVAILABLE_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
+    /** How long a resolved boot image is used before it is resolved again. */
     imageTtlMs: read.integer("NODE_SCALER_IMAGE_TTL_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
   }));
 }

@@ -68,24 +68,32 @@ const checked = (check: (field: string, value: string) => Fault | undefined) =>
   });
 
 const duration = (maxMs: number = DAY_MS) =>
-  z.unknown().transform((written, context) => {
-    const ms = typeof written === "string" ? parseDuration(written) : undefined;
-    if (ms !== undefined && ms <= maxMs) return ms;
-    const message =
-      ms === undefined ? "a duration such as 90s, 5m or 1h30m is needed" : `at most ${maxMs / 3_600_000}h is possible`;
-    context.addIssue({ code: "custom", message });
-    return z.NEVER;
-  });
+  z
+    .unknown()
+    .meta({ type: "string", format: "duration" })
+    .transform((written, context) => {
+      const ms = typeof written === "string" ? parseDuration(written) : undefined;
+      if (ms !== undefined && ms <= maxMs) return ms;
+      const message =
+        ms === undefined
+          ? "a duration such as 90s, 5m or 1h30m is needed"
+          : `at most ${maxMs / 3_600_000}h is possible`;
+      context.addIssue({ code: "custom", message });
+      return z.NEVER;
+    });
 
 /** A quantity above 0, as the amount of the resource; `min` is what a number that lacks its unit falls short of. */
 const quantity = (resource: "cpu" | "memory" | "storage", example: string, min = 0) =>
-  z.unknown().transform((written, context) => {
-    const isText = typeof written === "string" || typeof written === "number";
-    const amount = isText ? amountOf(resource, String(written)) : undefined;
-    if (amount !== undefined && amount > 0 && amount >= min) return amount;
-    context.addIssue({ code: "custom", message: `a quantity above 0 such as ${example} is needed` });
-    return z.NEVER;
-  });
+  z
+    .unknown()
+    .meta({ type: ["string", "number"], format: "quantity" })
+    .transform((written, context) => {
+      const isText = typeof written === "string" || typeof written === "number";
+      const amount = isText ? amountOf(resource, String(written)) : undefined;
+      if (amount !== undefined && amount > 0 && amount >= min) return amount;
+      context.addIssue({ code: "custom", message: `a quantity above 0 such as ${example} is needed` });
+      return z.NEVER;
+    });
 
 const count = (max: number) => z.int().min(0).max(max);
 const text = z.string().min(1);
@@ -93,10 +101,10 @@ const spotPolicy = z.enum(["Never", "Always", "Preferred"]);
 
 const instanceType = z
   .strictObject({
-    name: text,
-    cpu: quantity("cpu", "4 or 500m").optional(),
-    memory: quantity("memory", "16Gi", MIB).optional(),
-    gpus: count(1000).default(0),
+    name: text.describe("Name of the instance type at the provider."),
+    cpu: quantity("cpu", "4 or 500m").describe("Processors, to pack foreign pods.").optional(),
+    memory: quantity("memory", "16Gi", MIB).describe("Memory, to pack foreign pods.").optional(),
+    gpus: count(1000).default(0).describe("GPUs."),
   })
   .transform(({ name, cpu, memory, gpus }) => ({
     name,
@@ -105,26 +113,42 @@ const instanceType = z
     gpus,
   }));
 
+const standby = z.strictObject({
+  instanceType: text.describe("One of the instance types of the pool."),
+  count: count(MAX_NODES).describe("Number of nodes."),
+  spot: z.boolean().default(false).describe("Whether they are spot nodes."),
+});
+
 const pool = z
   .strictObject({
-    name: checked((field, value) => checkDnsLabel(field, value, MAX_POOL_NAME_CHARS)),
-    provider: text,
-    max: count(MAX_NODES),
-    instanceTypes: z.array(instanceType).min(1).max(MAX_TYPES),
-    spot: spotPolicy.default("Never"),
-    standby: z
-      .array(z.strictObject({ instanceType: text, count: count(MAX_NODES), spot: z.boolean().default(false) }))
-      .default([]),
-    idle: duration().default(300_000),
-    reuse: z.boolean().default(true),
-    bootTimeout: duration().default(300_000),
-    healthyTimeout: duration().default(90_000),
-    drainTimeout: duration().default(120_000),
-    zones: z.array(text).min(1).optional(),
-    volume: quantity("storage", "20Gi", GIB).optional(),
-    privateIpOnly: z.boolean().default(false),
-    bootImage: z.record(text, z.string()).default({}),
-    labels: z.record(checked(checkLabelKey), checked(checkLabelValue)).default({}),
+    name: checked((field, value) => checkDnsLabel(field, value, MAX_POOL_NAME_CHARS)).describe(
+      "Value of the pool label on nodes.",
+    ),
+    provider: text.describe("A key of `providers`."),
+    max: count(MAX_NODES).describe("Maximum number of nodes."),
+    instanceTypes: z.array(instanceType).min(1).max(MAX_TYPES).describe("Instance types, in order of preference."),
+    spot: spotPolicy
+      .default("Never")
+      .describe("`Preferred`: a free node of either kind; new ones as spot, and on demand when spot is short."),
+    standby: z.array(standby).default([]).describe("Nodes that stay ready without demand."),
+    idle: duration().default(300_000).describe("Time without demand after which a node ends. 0s: immediately."),
+    reuse: z.boolean().default(true).describe("`false`: a used node ends when it is released."),
+    bootTimeout: duration().default(300_000).describe("Maximum time until an instance is a ready node."),
+    healthyTimeout: duration().default(90_000).describe("A node that is unhealthy for this long ends."),
+    drainTimeout: duration().default(120_000).describe("Maximum time of a drain."),
+    zones: z.array(text).min(1).describe("Zones of the provider. Without it, any zone with capacity.").optional(),
+    volume: quantity("storage", "20Gi", GIB)
+      .describe("Size of the root volume, at least 1Gi. Without it, the size that the provider chooses.")
+      .optional(),
+    privateIpOnly: z.boolean().default(false).describe("`true`: no public address."),
+    bootImage: z
+      .record(text, z.string())
+      .default({})
+      .describe("Properties of the boot image; the newest image with all of them is used. Empty: the provider's."),
+    labels: z
+      .record(checked(checkLabelKey), checked(checkLabelValue))
+      .default({})
+      .describe("Further labels of the Kubernetes node."),
   })
   .transform((written): PoolPolicy => {
     const { idle, bootTimeout, healthyTimeout, drainTimeout, volume, zones, ...rest } = written;
@@ -143,6 +167,11 @@ const fileShape = z.strictObject({
   providers: z.record(checked(checkDnsLabel), z.looseObject({ kind: text })).default({}),
   pools: z.array(pool).default([]),
 });
+
+/** JSON Schema of a pool in the file, for documents. */
+export function buildPoolSchema(): Readonly<Record<string, unknown>> {
+  return z.toJSONSchema(pool, { io: "input" });
+}
 
 function readBlock(
   name: string,

@@ -1,3 +1,4 @@
+import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -32,6 +33,18 @@ it("takes the key from the environment, and never shows it", () => {
   expect(message).toContain("PROVISION_KEY");
   expect(message).not.toContain("abab");
   expect(JSON.stringify(readConfig({ PROVISION_KEY: "ab".repeat(32) }).key)).not.toContain("abab");
+});
+
+it("reads exactly the documented variables, with the documented defaults", () => {
+  const documented = documentedVariables("provision-engine");
+  const needed = { MUSTER_KUBECONFIG: "/k", PROVISION_CONTAINER_POOLS: "leased", PROVISION_HTTP_URL: "http://c" };
+  const { env, names } = recordingEnv({ ...needed, PROVISION_KUBERNETES_URL: "https://k" });
+  const signer = expect.anything() as unknown;
+  const config = { ...readConfig({ ...needed, PROVISION_KEY: SEED }), key: signer };
+  expect(() => readConfig(env)).toThrow("PROVISION_KEY_FILE is missing");
+  expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
+  const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);
+  expect(readConfig({ ...needed, ...Object.fromEntries(defaults), PROVISION_KEY: SEED })).toEqual(config);
 });
 
 it("limits only the units that are set", () => {

@@ -11,7 +11,6 @@ import type { EnginePolicy } from "./lead/engine-ops.ts";
 
 export type Config = {
   readonly nats: NatsAccess;
-  /** The key that signs results. */
   readonly key: Signer | { readonly file: string };
   readonly order: OrderPolicy;
   /** Of one user. */
@@ -28,21 +27,16 @@ export type Config = {
 
 type CleanupConfig = {
   readonly mode: CleanupMode;
-  /** How long an object must be left over before it is removed. */
   readonly graceMs: number;
   readonly everyMs: number;
-  /** A sweep that would remove more than this needs confirmation. */
   readonly mostObjects: number;
   readonly mostPercent: number;
 };
 
 export type ControllerAddress = {
-  /** Base of all paths. */
   readonly url: string;
   readonly token: string | undefined;
-  /** Of one call. */
   readonly timeoutMs: number;
-  /** Maximum size of a decoded response body. */
   readonly maxBytes: number;
 };
 
@@ -52,7 +46,6 @@ type ControllerConfig = {
 };
 
 export type KubeConfiguration = Omit<LeaseCluster, "objects" | "accessOf"> & {
-  /** Path; undefined: the account of the pod. */
   readonly kubeconfig: string | undefined;
 };
 
@@ -78,61 +71,91 @@ const POOLS = {
 /** Reads the configuration; throws one fault that names every problem, and never a key. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => {
+    /** Private key in hexadecimal (32 or 64 bytes) that signs results. */
     const key = read.optional("PROVISION_KEY");
     const retry = {
+      /** First pause before a retry. It doubles each time. */
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
+      /** The longest of these pauses. */
       maxMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
     const ages: OrderAges = {
+      /** Maximum age of an unknown order that a client sends. */
       maxOrderAgeNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
+      /** Maximum age of an unknown order that a controller lists. */
       maxListedAgeNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
     };
     return {
       nats: readNatsAccess(read),
+      /** File of that key; used and required without `PROVISION_KEY`. */
       key: key === undefined ? { file: read.text("PROVISION_KEY_FILE") } : readSigner("PROVISION_KEY", key),
       order: {
+        /** Id of the engine. Its replicas share it. */
         engine: read.matching("PROVISION_ENGINE_ID", ENGINE_ID),
+        /** `false`: any client on the bus may order for any user. */
         verifySignatures: read.flag("PROVISION_VERIFY_SIGNATURES", true),
+        /** `true`: accept signatures that omit id, times, reference and version. */
         legacySignatures: read.flag("PROVISION_LEGACY_SIGNATURES", false),
         ...ages,
+        /** `true`: accept plain secrets (docs/leases.md#secrets). */
         unsealedSecrets: read.flag("PROVISION_UNSEALED_SECRETS", false),
       },
       quota: {
+        /** Maximum unfinished leases of one user. */
         maxLeases: read.integer("PROVISION_USER_LEASES", { fallback: 10_000, min: 1, max: 10_000_000 }),
+        /** Maximum size of all records of one user. */
         maxBytes: read.integer("PROVISION_USER_BYTES", { fallback: 33_554_432, min: 65_536, max: 2 ** 40 }),
       },
       engine: {
         ...ages,
+        /** Concurrent calls each to provision, decommission and check. */
         parallel: read.integer("PROVISION_PARALLEL", { fallback: 4, min: 1, max: 1000 }),
+        /** Deadline of one of these calls. */
         deadlineMs: read.integer("PROVISION_DEADLINE_MS", { fallback: 180_000, min: 10, max: DAY_MS }),
+        /** Interval of checks of active leases. */
         recheckMs: read.integer("PROVISION_RECHECK_MS", { fallback: 600_000, min: 10, max: 7 * DAY_MS }),
         pass: {
+          /** How long a record is kept after its order would be refused. */
           tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
+          /** Four exits of a container within this time end its lease. */
           crash: { windowNs: nsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
           retry,
+          /** Failed attempts after which an order fails. */
           maxProvisionAttempts: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
         },
         feedback: {
           retry,
+          /** Pause after refused feedback. */
           refusedRetryMs: read.integer("PROVISION_REFUSED_RETRY_MS", { fallback: 600_000, min: 1, max: DAY_MS }),
+          /** Refusals after which feedback is given up. */
           maxRefusals: read.integer("PROVISION_REFUSED_MAX", { fallback: 6, min: 1, max: 1000 }),
         },
       },
       capacity: {
+        /** Processors for leases. Without it, no limit. */
         ...readUnit(read, "cru", "PROVISION_CAPACITY_CRU"),
+        /** Memory for leases. Without it, no limit. */
         ...readUnit(read, "mru", "PROVISION_CAPACITY_MRU_BYTES"),
+        /** SSD capacity for leases. Without it, no limit. */
         ...readUnit(read, "sru", "PROVISION_CAPACITY_SRU_BYTES"),
+        /** HDD capacity for leases. Without it, no limit. */
         ...readUnit(read, "hru", "PROVISION_CAPACITY_HRU_BYTES"),
       },
       kube: readKube(read),
       controller: readController(read),
       cleanup: {
+        /** Clean-up of leftovers: `on` removes them, `dry-run` reports them, `off` ignores them. */
         mode: read.oneOf("PROVISION_CLEANUP", CLEANUP_MODES, "dry-run"),
+        /** Minimum time as a leftover before an object is removed. */
         graceMs: read.integer("PROVISION_CLEANUP_GRACE_MS", { fallback: 600_000, min: 0, max: 365 * DAY_MS }),
+        /** Interval of clean-up. */
         everyMs: read.integer("PROVISION_CLEANUP_EVERY_MS", { fallback: DAY_MS, min: 10, max: 365 * DAY_MS }),
+        /** A clean-up that would remove more objects needs confirmation. */
         mostObjects: read.integer("PROVISION_CLEANUP_MOST", { fallback: 50, min: 0, max: 1_000_000 }),
+        /** A clean-up that would remove a larger part of all objects needs confirmation. */
         mostPercent: read.integer("PROVISION_CLEANUP_MOST_PERCENT", { fallback: 50, min: 0, max: 100 }),
       },
+      /** A leader that is silent for this long is replaced. */
       lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     };
   });
@@ -143,23 +166,30 @@ export function isEngineId(text: string): boolean {
 }
 
 function readKube(read: EnvReader): KubeConfiguration | undefined {
+  /** Kubeconfig file of the cluster of workloads. Without it, the cluster that the engine runs in, or none. */
   const kubeconfig = read.optional("MUSTER_KUBECONFIG");
-  // Kubernetes sets it in every pod.
+  /** Kubernetes sets it in every pod: the engine runs in a cluster. */
   const inCluster = read.optional("KUBERNETES_SERVICE_HOST") !== undefined;
   if (kubeconfig === undefined && !inCluster) return undefined;
   return {
     kubeconfig,
+    /** The namespace of workloads without a network. */
     namespace: read.text("MUSTER_NAMESPACE", "default"),
     nodes: {
+      /** Node label whose value is the name of the pool. */
       poolLabel: read.text("PROVISION_POOL_LABEL", "pool"),
       pools: readPools(read),
     },
     storageClasses: {
+      /** Storage class of SSD volumes. Without it, the cluster's default. */
       ssd: read.optional("PROVISION_STORAGE_CLASS_SSD"),
+      /** Storage class of HDD volumes. Without it, the cluster's default. */
       hdd: read.optional("PROVISION_STORAGE_CLASS_HDD"),
     },
     slices: {
+      /** ClusterRole of the user of a slice, in the slice. */
       role: read.text("PROVISION_KUBERNETES_ROLE", "muster-lease"),
+      /** Address of the API server in the kubeconfig of a slice. */
       url: read.optional("PROVISION_KUBERNETES_URL") && read.httpUrl("PROVISION_KUBERNETES_URL"),
     },
     zdb: readZdb(read),
@@ -167,16 +197,23 @@ function readKube(read: EnvReader): KubeConfiguration | undefined {
 }
 
 function readPools(read: EnvReader): string[] {
+  /** Comma-separated pools whose nodes containers may share (docs/lease-types.md#nodes-of-containers-and-zdbs). */
   if (read.optional("PROVISION_CONTAINER_POOLS") === undefined) return [];
   return read.matching("PROVISION_CONTAINER_POOLS", POOLS).split(",");
 }
 
 function readZdb(read: EnvReader): ZdbImage | undefined {
+  /** Image of a zdb. Without it, no zdb can be ordered (docs/lease-types.md#zdb). */
   const image = read.optional("PROVISION_ZDB_IMAGE");
+  /** Port of the program of a zdb. */
   const port = read.integer("PROVISION_ZDB_PORT", { fallback: 9900, min: 1, max: 65_535 });
+  /** Command of a zdb, words separated by spaces. Without it, the command of the image. */
   const command = read.optional("PROVISION_ZDB_COMMAND");
+  /** Processors of each zdb. */
   const cpus = read.integer("PROVISION_ZDB_CPUS", { fallback: 1, min: 1, max: 1024 });
+  /** Memory of each zdb. */
   const memoryBytes = read.integer("PROVISION_ZDB_MEMORY_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 46 });
+  /** Size of the root file system and log of each zdb. */
   const diskBytes = read.integer("PROVISION_ZDB_DISK_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 46 });
   return image === undefined
     ? undefined
@@ -187,11 +224,16 @@ function readController(read: EnvReader): ControllerConfig | undefined {
   if (read.optional("PROVISION_HTTP_URL") === undefined) return undefined;
   return {
     address: {
+      /** Base address of the paths of an HTTP controller (docs/leases-http.md), without a password. Without it, no controller. */
       url: read.httpUrl("PROVISION_HTTP_URL"),
+      /** Sent to the controller as `Authorization: Bearer`. */
       token: read.optional("PROVISION_HTTP_TOKEN"),
+      /** Time limit of one request. A controller that delays a poll until it has news must answer within it. */
       timeoutMs: read.integer("PROVISION_HTTP_TIMEOUT_MS", { fallback: 30_000, min: 10, max: DAY_MS }),
+      /** Maximum size of one response body, decompressed. */
       maxBytes: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),
     },
+    /** Interval between the starts of two polls. */
     pollMs: read.integer("PROVISION_HTTP_POLL_MS", { fallback: 10_000, min: 10, max: DAY_MS }),
   };
 }

@@ -1,9 +1,19 @@
+import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
 describe("readConfig", () => {
   it("needs nothing", () => {
     expect(readConfig({})).toMatchObject({ rcSelector: "", sessionTtlMs: 5000, webhook: undefined });
+  });
+
+  it("reads exactly the documented variables, with the documented defaults", () => {
+    const documented = documentedVariables("replication-farm");
+    const { env, names } = recordingEnv();
+    const config = readConfig(env);
+    expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
+    const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);
+    expect(readConfig(Object.fromEntries(defaults))).toEqual(config);
   });
 
   it.each([

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -15,10 +15,13 @@ it("has a default for everything", () => {
   expect(readConfig({})).toEqual(readConfig(defaults));
 });
 
-it("has the variables and defaults that the README shows", async () => {
-  const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
-  for (const [name, value] of Object.entries(defaults))
-    expect(readme).toMatch(new RegExp(`\`${name}\` *\\| \`${value}\``));
+it("reads exactly the documented variables, with the documented defaults", () => {
+  const documented = documentedVariables("reservation-manager");
+  const { env, names } = recordingEnv();
+  const config = readConfig(env);
+  expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
+  const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);
+  expect(readConfig(Object.fromEntries(defaults))).toEqual(config);
 });
 
 it("names every problem in one message", () => {

@@ -4,10 +4,8 @@ import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts
 
 export type Config = {
   readonly nats: NatsAccess;
-  /** The label of nodes whose value is the name of their pool. */
   readonly poolLabel: string;
   readonly lockTtlMs: number;
-  /** How old the watcher's mark that all nodes are known may be. */
   readonly nodesFreshMs: number;
   readonly policy: ReservationPolicy;
 };
@@ -20,12 +18,17 @@ const DAY_MS = 86_400_000;
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => ({
     nats: readNatsAccess(read),
+    /** Node label whose value is the name of the pool. */
     poolLabel: read.text("RESERVATION_POOL_LABEL", "pool"),
+    /** A leader that is silent for this long is replaced. */
     lockTtlMs: read.integer("RESERVATION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
+    /** Maximum distance between the watcher's mark and now, before or after. Beyond it nothing is granted. */
     nodesFreshMs: read.integer("RESERVATION_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     policy: {
+      /** How long a request may be overtaken before machines are held for it. */
       holdAfterMs: read.integer("RESERVATION_HOLD_AFTER_MS", { fallback: 600_000, min: 0, max: 30 * DAY_MS }),
       machinesPerPlan: MACHINES_PER_PLAN,
+      /** Maximum waiting requests. */
       queueLimit: read.integer("RESERVATION_QUEUE_LIMIT", { fallback: 100_000, min: 0, max: 10_000_000 }),
     },
   }));

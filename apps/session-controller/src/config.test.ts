@@ -1,30 +1,14 @@
-import { readFileSync } from "node:fs";
+import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
-it("knows exactly the variables of the README, with the defaults that stand there", () => {
-  const asked = new Set<string>();
-  const env = new Proxy<Record<string, string>>(
-    {},
-    {
-      get: (_target, name) => {
-        asked.add(String(name));
-        return undefined;
-      },
-    },
-  );
-  readConfig(env);
-  const table = readFileSync(new URL("../README.md", import.meta.url), "utf8")
-    .split("\n")
-    .filter((line) => line.startsWith("| `"));
-  const documented = table.flatMap((line) =>
-    [...line.matchAll(/`((?:MUSTER|SESSION)_[A-Z_]+)`/g)].map(([, name]) => name),
-  );
-  expect([...asked].sort()).toEqual(documented.sort());
-
-  const numbers = table.flatMap((line) => (line.split("|")[2] ?? "").match(/\b\d+\b/g) ?? []);
-  const inForce = JSON.stringify(readConfig({}));
-  for (const number of numbers.filter((text) => !inForce.includes(text))) expect(number).toMatch(/^(4222|127|0|1)$/);
+it("reads exactly the documented variables, with the documented defaults", () => {
+  const documented = documentedVariables("session-controller");
+  const { env, names } = recordingEnv();
+  const config = readConfig(env);
+  expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
+  const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);
+  expect(readConfig(Object.fromEntries(defaults))).toEqual(config);
 });
 
 it("names every wrong variable at once", () => {

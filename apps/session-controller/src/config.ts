@@ -18,15 +18,10 @@ export type Config = {
     readonly imageDefault: string;
     readonly resultFile: string;
   };
-  /** Maximum number of sessions with machines, over all replicas; 0: no limit. */
   readonly executorsMax: number;
-  /** How long a machine may be not ready, cordoned or tainted before a component that has not started gets another one. */
   readonly machineLostMs: number;
-  /** Another replica leads after the leader was silent for this long. */
   readonly lockTtlMs: number;
-  /** Maximum concurrent passes. */
   readonly workers: number;
-  /** A session that fails this often by a defect ends as INTERNAL_ERROR. */
   readonly failuresMax: number;
   readonly limits: SubmitLimits;
   readonly defaults: SessionDefaults;
@@ -55,60 +50,85 @@ const MAX_STORED_BYTES = 0.8 * SESSIONS_BYTES;
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   return readEnv(env, (read) => {
+    /** A leader that is silent for this long is replaced. */
     const lockTtlMs = read.integer("SESSION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 });
+    /** Size of the kept end of a container's log. */
     const perContainerBytes = read.integer("SESSION_LOG_LIMIT_BYTES", { fallback: 2 ** 20, min: 1024, max: 2 ** 28 });
+    /** How long a node is not ready before its overdue pods are removed by force. */
     const nodeLostMs = read.integer("SESSION_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS });
     return {
       nats: readNatsAccess(read),
       kube: {
+        /** Kubeconfig file of the cluster. Without it, the service account of the pod. */
         kubeconfig: read.optional("MUSTER_KUBECONFIG"),
+        /** The namespace of the pods of sessions. */
         namespace: read.text("MUSTER_NAMESPACE", "default"),
+        /** Node label whose value is the name of the pool. */
         poolLabel: read.text("SESSION_POOL_LABEL", "pool"),
+        /** Image of components that have only a command. */
         imageDefault: read.text("SESSION_DEFAULT_IMAGE", "busybox:stable"),
+        /** File of a driver's result. A relative name is below the HOME of the container. */
         resultFile: read.text("SESSION_RESULT_FILE", "/dev/termination-log"),
       },
+      /** Maximum sessions with machines, over all replicas. 0: no limit. */
       executorsMax: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
+      /** How long a machine is not ready, cordoned or tainted before a component that has not started gets another one. */
       machineLostMs: read.integer("SESSION_MACHINE_LOST_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
       lockTtlMs,
+      /** Maximum concurrent passes. */
       workers: read.integer("SESSION_WORKERS", { fallback: 64, min: 1, max: 1000 }),
+      /** Defects after which a session ends as INTERNAL_ERROR. */
       failuresMax: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
       limits: {
+        /** Maximum unfinished sessions. More are refused with a retry time. */
         maxUnfinished: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),
         maxStoredBytes: MAX_STORED_BYTES,
       },
       defaults: {
+        /** Default time for provisioning and running. 0: no limit. */
         timeoutMs: read.integer("SESSION_TIMEOUT_MS", {
           fallback: SESSION_DEFAULTS.timeoutMs,
           min: 0,
           max: 7 * DAY_MS,
         }),
+        /** Default time in the queue. */
         queueTimeoutMs: read.integer("SESSION_QUEUE_TIMEOUT_MS", {
           fallback: SESSION_DEFAULTS.queueTimeoutMs,
           min: 1000,
           max: 30 * DAY_MS,
         }),
+        /** Default time that a finished session is kept, unless it is deleted before. */
         ttlMs: read.integer("SESSION_TTL_MS", { fallback: SESSION_DEFAULTS.ttlMs, min: 1000, max: 30 * DAY_MS }),
+        /** Default time from SIGTERM to SIGKILL. */
         killAfterMs: read.integer("SESSION_KILL_AFTER_MS", {
           fallback: SESSION_DEFAULTS.killAfterMs,
           min: 1000,
           max: 600_000,
         }),
+        /** Default port on which workers are driven. */
         workerPort: read.integer("SESSION_WORKER_PORT", { fallback: SESSION_DEFAULTS.workerPort, min: 1, max: 65_535 }),
       },
       session: {
+        /** Maximum time of a clean-up, before the sweep continues it. */
         cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
+        /** Interval of checks of terminating pods. */
         lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
         nodeLostMs,
+        /** Maximum wait for the replacement of a machine. Then the session ends as MACHINE_LOST. */
         replacementWaitMs: read.integer("SESSION_REPLACEMENT_WAIT_MS", { fallback: 120_000, min: 0, max: DAY_MS }),
         trustRecordMs: Math.min(TRUST_RECORD_MS, lockTtlMs / 2),
       },
       sweep: {
+        /** Interval of sweeps. */
         everyMs: read.integer("SESSION_SWEEP_MS", { fallback: 30_000, min: 100, max: DAY_MS }),
         nodeLostMs,
+        /** Age at which objects without an owner are removed. */
         leakAgeMs: read.integer("SESSION_LEAK_AGE_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
       },
       logs: {
+        /** How long reading a log is retried. Then the log is lost (`LOGS_LOST`). */
         patienceMs: read.integer("SESSION_LOG_PATIENCE_MS", { fallback: 20_000, min: 0, max: LOGS_MOST_MS }),
+        /** The same for the driver's log (`RESULT_LOST`). All logs of a session have 60000 together. */
         resultPatienceMs: read.integer("SESSION_RESULT_PATIENCE_MS", {
           fallback: LOGS_MOST_MS,
           min: 0,
@@ -116,6 +136,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         }),
         perContainerBytes,
         readAtOnce: Math.max(1, Math.floor(MAX_LOGS_READ_BYTES / perContainerBytes)),
+        /** Maximum size of all kept logs. */
         totalBytes: read.integer("SESSION_LOGS_LIMIT_BYTES", { fallback: 2 ** 30, min: 2 ** 20, max: 2 ** 40 }),
       },
     };

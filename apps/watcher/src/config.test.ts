@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -16,19 +16,11 @@ it("names every wrong variable in one message", () => {
   expect(() => readConfig(wrong)).toThrow(/WATCHER_RELIST_MS is "often"[^]*WATCHER_START_GRACE_MS is "-1"/);
 });
 
-it("reads exactly the variables that the README lists", () => {
-  const asked = new Set<string>();
-  const env = new Proxy<Record<string, string | undefined>>(
-    {},
-    {
-      get: (_target, name) => {
-        asked.add(String(name));
-        return undefined;
-      },
-    },
-  );
-  readConfig(env);
-  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
-  const listed = [...readme.matchAll(/^\| `([A-Z_]+)`/gm)].map(([, name]) => name);
-  expect([...asked].sort()).toEqual(listed.sort());
+it("reads exactly the documented variables, with the documented defaults", () => {
+  const documented = documentedVariables("watcher");
+  const { env, names } = recordingEnv();
+  const config = readConfig(env);
+  expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
+  const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);
+  expect(readConfig(Object.fromEntries(defaults))).toEqual(config);
 });

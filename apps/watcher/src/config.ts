@@ -8,7 +8,6 @@ export type Config = {
     readonly kubeconfig: string | undefined;
     readonly relistEveryMs: number;
   };
-  /** A view older than this is neither published nor called ready. */
   readonly ageLimitMs: number;
   readonly policy: WatcherPolicy;
 };
@@ -20,16 +19,23 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return readEnv(env, (read) => ({
     nats: readNatsAccess(read),
     kube: {
+      /** Kubeconfig file of the cluster. Without it, the service account of the pod. */
       kubeconfig: read.optional("MUSTER_KUBECONFIG"),
+      /** Interval of full lists, in addition to the watch. */
       relistEveryMs: read.integer("WATCHER_RELIST_MS", { fallback: 600_000, min: 1000, max: DAY_MS }),
     },
     // A quiet API server speaks once a minute, when it sends its bookmarks.
+    /** A view that has received nothing for longer is not published, and `/readyz` reports it. */
     ageLimitMs: read.integer("WATCHER_AGE_LIMIT_MS", { fallback: 180_000, min: 1000, max: DAY_MS }),
     policy: {
+      /** The namespace whose pods are published. Pods of other namespaces only occupy nodes. */
       namespace: read.text("MUSTER_NAMESPACE", "default"),
+      /** How long trouble with images, configuration or scheduling may last before the pod is FAILED. */
       startGraceMs: read.integer("WATCHER_START_GRACE_MS", { fallback: 120_000, min: 0, max: DAY_MS }),
       // As long as Kubernetes' own garbage collector of pods waits.
+      /** How long the node of a pod may be missing before the pod is FAILED. */
       nodeGraceMs: read.integer("WATCHER_NODE_GRACE_MS", { fallback: 40_000, min: 0, max: DAY_MS }),
+      /** How long the last state of a deleted object is kept. */
       keepDeletedMs: read.integer("WATCHER_KEEP_DELETED_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
     },
   }));

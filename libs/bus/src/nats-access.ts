@@ -31,20 +31,27 @@ const OTHERS = 0o077;
 
 /** Reads the variables that all services share. Throws FaultError invalid_request where they do not go together; never with a secret in it. */
 export function readNatsAccess(read: VariableReader): NatsAccess & { readonly token: string | undefined } {
+  /** The seed itself, instead of its file. */
   const seed = read.optional("MUSTER_NATS_NKEY");
+  /** File with the seed of the nkey of its NATS user, readable only by its owner. */
   const file = read.optional("MUSTER_NATS_NKEY_FILE");
+  /** Token of a server without users, instead of an nkey. */
   const token = read.optional("MUSTER_NATS_TOKEN");
   if ([seed, file, token].filter((each) => each !== undefined).length > 1)
     refuse("MUSTER_NATS_NKEY", "only one of MUSTER_NATS_NKEY, MUSTER_NATS_NKEY_FILE and MUSTER_NATS_TOKEN can be used");
   if (seed !== undefined) publicKeyOf(seed, "MUSTER_NATS_NKEY");
   const nkey = seed === undefined ? (file === undefined ? undefined : { file }) : { seed };
+  /** NATS server; several separated by commas. */
   const url = read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222");
   return { url, token, ...(nkey && { nkey }), ...readTls(read) };
 }
 
 function readTls(read: VariableReader): { readonly tls?: NatsTls } {
+  /** Certificate authority of the NATS server, in PEM form. Without it, those that Node trusts. */
   const caFile = read.optional("MUSTER_NATS_CA_FILE");
+  /** Client certificate, if the server requires one; together with `MUSTER_NATS_KEY_FILE`. */
   const certFile = read.optional("MUSTER_NATS_CERT_FILE");
+  /** Key of the client certificate. */
   const keyFile = read.optional("MUSTER_NATS_KEY_FILE");
   if (certFile === undefined && keyFile === undefined) return caFile === undefined ? {} : { tls: { caFile } };
   if (certFile === undefined || keyFile === undefined)

@@ -42,4 +42,4 @@ export const leaseId = z.string().regex(LEASE_ID, "the id of a lease is needed: 
 
 /** Name of a user's network; the name of its namespace is derived from it. */
 export const networkName = z.string().min(1).max(63);
-export const networkOfData = networkName.describe("The network of the same user that it is in.").optional();
+export const networkOfData = networkName.describe("Network of the same user that the workload joins.").optional();

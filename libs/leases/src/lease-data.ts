@@ -43,7 +43,7 @@ const network = z.strictObject({
 
 const volume = z.strictObject({
   size: sizeGib,
-  type: diskType,
+  type: diskType.describe("Kind of disk."),
   network: networkName
     .describe("The network of the same user that it can be mounted in; without it: outside of networks.")
     .optional(),
@@ -51,10 +51,10 @@ const volume = z.strictObject({
 
 const container = z
   .strictObject({
-    image: z.string().min(1).max(MAX_IMAGE_CHARACTERS),
-    entrypoint: z.array(text).max(MAX_ARGUMENTS).default([]),
-    args: z.array(text).max(MAX_ARGUMENTS).default([]),
-    env: z.record(envName, text).default({}).describe("Variables of its environment."),
+    image: z.string().min(1).max(MAX_IMAGE_CHARACTERS).describe("Container image."),
+    entrypoint: z.array(text).max(MAX_ARGUMENTS).default([]).describe("Program, instead of that of the image."),
+    args: z.array(text).max(MAX_ARGUMENTS).default([]).describe("Arguments."),
+    env: z.record(envName, text).default({}).describe("Environment variables."),
     secret_env: z
       .record(envName, secretText)
       .default({})
@@ -70,15 +70,18 @@ const container = z
       .array(
         z.strictObject({
           volume_id: leaseId.describe("Id of a lease of a volume of the same user."),
-          mountpoint: text.regex(MOUNTPOINT, "an absolute path without ':' is needed"),
+          mountpoint: text
+            .regex(MOUNTPOINT, "an absolute path without ':' is needed")
+            .describe("Absolute path in the container."),
         }),
       )
       .max(MAX_MOUNTS)
-      .default([]),
+      .default([])
+      .describe("Mounted volumes."),
     capacity: z.strictObject({
       cpu: z.int().min(1).max(MAX_CPUS).describe("Processors."),
       memory: amount("MiB", { min: MIN_MEMORY_MIB, max: MAX_MEMORY_MIB }).describe("MiB."),
-      disk_type: diskType.default("ssd"),
+      disk_type: diskType.default("ssd").describe("Kind of disk of its root file system."),
       disk_size: amount("MiB", { min: 0, max: MAX_DISK_MIB })
         .transform((mib) => (mib === 0 ? ROOT_DISK_MIB : mib))
         .default(ROOT_DISK_MIB)
@@ -93,8 +96,8 @@ const container = z
 
 const zdb = z.strictObject({
   size: sizeGib,
-  mode: z.enum(["user", "seq"]),
-  disk_type: diskType,
+  mode: z.enum(["user", "seq"]).describe("Mode of the zdb program: keys of the user, or sequential keys."),
+  disk_type: diskType.describe("Kind of disk."),
   password: secretText.default("").describe("Sealed to the engine in the order."),
   public: z.boolean().default(false).describe("Whether clients without the password may read."),
   network: networkOfData,
@@ -111,7 +114,7 @@ const kubernetes = z.strictObject({
 });
 
 const machine = z.strictObject({
-  pool: poolName.describe("The pool that they come from."),
+  pool: poolName.describe("Pool of the machines."),
   machines: z.int().min(1).max(MAX_MACHINES).describe("Number of machines, granted all or none."),
 });
 
@@ -133,7 +136,7 @@ export const LEASE_DATA: { readonly [Type in LeaseType]: z.ZodType<LeaseData<Typ
 
 /** JSON Schema (2020-12) of the data of a type, for editors; less strict than `readData`. */
 export function buildDataSchema(type: LeaseType): Readonly<Record<string, unknown>> {
-  if (type === "debug") return { description: "Whatever its data are, they are its result." };
+  if (type === "debug") return { description: "Any data; the result is the same data." };
   const { $schema: _, ...schema } = z.toJSONSchema(LEASE_DATA[type], { io: "input" });
   return schema;
 }

@@ -168,13 +168,19 @@ function showReadiness(checks: ReadonlyMap<string, ReadyCheck>): void {
 function configure<Config>(definition: ServiceDefinition<Config>) {
   try {
     const common = readEnv(process.env, (read) => ({
+      /** Address of `/livez`, `/readyz` and `/metrics`. Port 0: any free port. */
       httpAddress: read.text("MUSTER_HTTP_ADDR", "127.0.0.1:0"),
+      /** Least severe level that is logged. */
       logLevel: read.oneOf("MUSTER_LOG_LEVEL", LOG_LEVELS, "info"),
+      /** Replicas of every stream and bucket. */
       natsReplicas: read.integer("MUSTER_NATS_REPLICAS", { fallback: 1, min: 1, max: 5 }),
       requestRate: {
+        /** Rate limit of one user at one process. Services reserve and release machines without it. */
         perSecond: read.integer("MUSTER_REQUESTS_PER_SECOND", { fallback: 1000, min: 1, max: 1_000_000 }),
+        /** Requests that one user may send in a burst. */
         burst: read.integer("MUSTER_REQUESTS_BURST", { fallback: 2000, min: 1, max: 10_000_000 }),
       },
+      /** Time for an orderly stop. */
       stopTimeoutMs: read.integer("MUSTER_STOP_TIMEOUT_MS", { fallback: 20_000, min: 0, max: 600_000 }),
     }));
     return { common, config: definition.readConfig(process.env) };

@@ -22,3 +22,4 @@ export { settled, virtualClock } from "./virtual-clock.ts";
 export type { VirtualClock } from "./virtual-clock.ts";
 export { freePort, freePorts } from "./free-ports.ts";
 export { patientClient } from "./patient-client.ts";
+export { documentedVariables, recordingEnv } from "./documented-variables.ts";

@@ -264,14 +264,14 @@ describe.skipIf(missing !== undefined)(
     it("gives each service the seed of its own user, and only variables that it knows", async () => {
       const deployments = (await render("here", ALL)).filter(isDeployment);
       expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...SERVICES].sort());
-      const known = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
+      const page = await readFile(join(ROOT, "docs/reference/environment.md"), "utf8");
+      const [, known = ""] = page.split("\n## ");
       for (const { metadata, spec } of deployments) {
         const name = metadata?.name ?? "";
         const config = await readFile(join(ROOT, `apps/${name}/src/config.ts`), "utf8");
         const env = spec?.template.spec?.containers[0]?.env ?? [];
         for (const { name: variable, valueFrom } of env) {
-          const isCommon =
-            variable.startsWith("OTEL_") || /^MUSTER_NATS_URL$/.test(variable) || known.includes(variable);
+          const isCommon = variable.startsWith("OTEL_") || known.includes(`\`${variable}\``);
           expect(isCommon || config.includes(`"${variable}"`), `${name}: ${variable}`).toBe(true);
           if (variable === "MUSTER_NATS_NKEY") expect(valueFrom?.secretKeyRef?.key).toBe(`${name}.nk`);
         }

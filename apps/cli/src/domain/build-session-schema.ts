@@ -70,7 +70,7 @@ function metadata(): Schema {
         type: "string",
         maxLength: prefixMax,
         pattern: "^([a-z0-9][-a-z0-9]*)?$",
-        description: `The beginning of the name; ${GENERATED_LENGTH} random letters are added.`,
+        description: `Beginning of the name; ${GENERATED_LENGTH} random letters are added.`,
       },
     }),
   };
@@ -87,7 +87,7 @@ function spec(): Schema {
       description: "Exactly one driver, and the workers that it drives.",
       items: component(),
     },
-    scenario: { description: "Any data; handed to the driver as JSON in SCENARIO_JSON." },
+    scenario: { description: "Any data; the driver receives it as JSON in SCENARIO_JSON." },
     timeout: duration("Time for provisioning and running together.", timeoutMs, usual.timeoutMs),
     queueTimeout: duration("Time in the queue.", queueTimeoutMs, usual.queueTimeoutMs),
     ttl: duration("How long the finished session and its logs are kept.", ttlMs, usual.ttlMs),
@@ -104,7 +104,7 @@ function component(): Schema {
   return {
     anyOf: [{ required: ["image"] }, { required: ["command"] }],
     ...closed(["name", "kind", "pool"], {
-      name: label("Unique in the session."),
+      name: label("Name of the component, unique in the session."),
       kind: { enum: COMPONENT_KINDS, description: "The driver decides the result; workers are servers and clients." },
       pool: {
         type: "string",
@@ -123,14 +123,14 @@ function component(): Schema {
         type: "array",
         description: "Environment variables.",
         items: closed(["name"], {
-          name: { type: "string", pattern: "^[A-Za-z_][A-Za-z0-9_]*$" },
+          name: { type: "string", pattern: "^[A-Za-z_][A-Za-z0-9_]*$", description: "Name of the variable." },
           value: { type: "string", description: "Text; numbers and booleans need quotes." },
         }),
       },
       workingDir: { type: "string", pattern: "^/", description: "Absolute path." },
-      readyPort: integer("The component is ready once this TCP port answers; without it once it runs.", 1, 65_535),
+      readyPort: integer("The component is ready when this TCP port answers; without it, when it runs.", 1, 65_535),
       replicas: integer(
-        "This many components, named NAME-0, NAME-1 and so on; without it one, named NAME.",
+        "Number of components, named NAME-0, NAME-1 and so on; without it one, named NAME.",
         1,
         SESSION_LIMITS.components,
       ),

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { isRetryable, type Fault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { decideExit, EXIT } from "./decide-exit.ts";
 
-it.each<[Fault, number]>([
+const ROOT = new URL("../../../../", import.meta.url);
+
+const FAULTS: readonly [Fault, number][] = [
   [{ code: "invalid_request", field: "name", reason: "is empty" }, 4],
   [{ code: "not_found", kind: "session", id: "a" }, 4],
   [{ code: "already_exists", kind: "session", id: "a" }, 4],
@@ -18,14 +19,22 @@ it.each<[Fault, number]>([
   [{ code: "deadline_exceeded", operation: "reserve", timeoutMs: 50 }, 3],
   [{ code: "cancelled", operation: "reserve" }, 130],
   [{ code: "internal", operation: "reserve" }, 4],
-])("ends on %o with %i", (fault, code) => {
+];
+
+it.each(FAULTS)("ends on %o with %i", (fault, code) => {
   expect(decideExit(fault).code).toBe(code);
   // After 3 a caller may retry.
   if (code === EXIT.unreachable) expect(isRetryable(fault)).toBe(true);
 });
 
-it("has the exit codes of the README", () => {
-  const readme = readFileSync(join(import.meta.dirname, "../../README.md"), "utf8");
-  const documented = [...readme.matchAll(/^\| (\d+) +\|/gm)].map(([, code]) => Number(code));
+const [, ofCommand = ""] = readFileSync(new URL("docs/reference/exit-codes.md", ROOT), "utf8").split(/^## /m);
+
+it("has exactly the documented exit codes", () => {
+  const documented = [...ofCommand.matchAll(/^\| (\d+) +\|/gm)].map(([, code]) => Number(code));
   expect(documented).toEqual(Object.values(EXIT));
+});
+
+it("documents the exit code of each fault", () => {
+  const documented = [...ofCommand.matchAll(/^\| `(\w+)` +\| (\d+)/gm)].map(([, fault, code]) => [fault, Number(code)]);
+  expect(documented).toEqual(FAULTS.map(([{ code }, exit]) => [code, exit]));
 });

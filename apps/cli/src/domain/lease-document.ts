@@ -40,22 +40,27 @@ export const LEASE_FORM: CheckedSchema = closed(["apiVersion", "kind", "spec"], 
     name: {
       type: "string",
       pattern: LEASE_ID_PATTERN,
-      description: "NUMBER-NUMBER, once for ever. Left out: each order makes a new one.",
+      description: "Id of the lease, NUMBER-NUMBER, used only once. Without it, each order creates a new lease.",
     },
   }),
   spec: closed(["type", "duration"], {
-    engine: { type: "string", pattern: ENGINE_PATTERN, default: ENGINE_DEFAULT, description: "That serves it." },
-    type: { enum: LEASE_TYPES },
+    engine: {
+      type: "string",
+      pattern: ENGINE_PATTERN,
+      default: ENGINE_DEFAULT,
+      description: "Id of the engine that serves the lease.",
+    },
+    type: { enum: LEASE_TYPES, description: "What is leased." },
     duration: {
       type: "string",
       pattern: DURATION,
-      description: "How long from the order on, such as 2h or 1d12h; forever: until it is ended.",
+      description: "Duration from the order on, such as 2h or 1d12h; forever: until the user ends it.",
     },
-    data: { description: "What is leased, by its type." },
+    data: { description: "Details of the lease; the type determines the fields." },
     reference: {
       type: "string",
       pattern: LEASE_ID_PATTERN,
-      description: "An earlier lease that this one takes over from.",
+      description: "Earlier lease whose workload this one takes over.",
     },
   }),
 });
@@ -70,7 +75,7 @@ export function buildLeaseSchema(): Schema {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Muster lease",
-    description: "A workload or machines for a time, signed by who orders them.",
+    description: "A workload or machines for a limited time; the order is signed by its user.",
     ...form,
     properties: { ...properties, spec: { ...properties?.["spec"], allOf } },
   };

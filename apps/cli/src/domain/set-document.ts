@@ -59,13 +59,18 @@ export function buildSetSchema(): Schema {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Muster pinned replica set",
-    description: "Pods that are kept on chosen nodes, one a node, each pinned to its node.",
+    description: "Pods that are kept on chosen nodes, one for each node.",
     ...closed(["apiVersion", "kind", "metadata", "spec"], {
       apiVersion: { const: API_VERSION },
       kind: { const: SET_KIND },
       metadata: closed(["name"], {
-        name: { type: "string", pattern: LABEL, maxLength: MAX_SET_NAME, description: "Pods are called NAME-NUMBER." },
-        labels: { ...texts("On the set, for the selectors of farms."), maxProperties: MAX_SET_LABELS },
+        name: {
+          type: "string",
+          pattern: LABEL,
+          maxLength: MAX_SET_NAME,
+          description: "Name of the set. Pods are called NAME-NUMBER.",
+        },
+        labels: { ...texts("Labels of the set, for the selectors of farms."), maxProperties: MAX_SET_LABELS },
       }),
       spec: spec(),
     }),
@@ -79,52 +84,71 @@ function spec(): Schema {
       { oneOf: [{ required: ["nodeSelector"] }, { required: ["pool"] }] },
     ],
     ...closed(["template"], {
-      replicas: { type: "integer", minimum: 0, maximum: MAX_SET_REPLICAS, description: "So many pods, one a node." },
-      daemon: { type: "boolean", description: "A pod on each eligible node, instead of a number of replicas." },
+      replicas: {
+        type: "integer",
+        minimum: 0,
+        maximum: MAX_SET_REPLICAS,
+        description: "Number of pods, one for each node.",
+      },
+      daemon: { type: "boolean", description: "true: a pod on each eligible node, instead of a number of replicas." },
       podId: {
         type: "string",
         pattern: LABEL,
         maxLength: 63,
-        description: "What runs; a node has one of it at most, whatever sets it belongs to. Default: the set's name.",
+        description:
+          "Identity of the pods; no node has two pods with one identity, also of different sets. Without it, the name of the set.",
       },
       nodeSelector: {
         description: 'The nodes that may be used: a label selector such as "zone in (a, b),disk=ssd", or labels.',
         oneOf: [{ type: "string" }, texts("All of these labels.")],
       },
-      pool: { type: "string", minLength: 1, maxLength: 63, description: "Machines that the ledger gives to the set." },
+      pool: {
+        type: "string",
+        minLength: 1,
+        maxLength: 63,
+        description: "Pool whose machines the set reserves, instead of a node selector.",
+      },
       allocationStrategy: {
         enum: STRATEGIES,
         default: "Dynamic",
-        description: "Dynamic: a node that is no longer eligible is exchanged for another one. Static: never.",
+        description: "Dynamic: a node that is no longer eligible is replaced by another one. Static: never.",
       },
       minReadySeconds: {
         type: "integer",
         minimum: 0,
         maximum: MIN_READY_SECONDS.max,
         default: MIN_READY_SECONDS.fallback,
-        description: "A pod counts in a roll, and ends a transfer, once it has been ready for so long.",
+        description:
+          "A pod counts in a rollout, and completes a transfer, after it has been ready for this many seconds.",
       },
-      template: {
-        description: "A pod template, as in Deployments.",
-        ...closed(["spec"], {
-          metadata: closed([], { labels: texts("On each pod."), annotations: texts("On each pod.") }),
-          spec: {
-            type: "object",
-            required: ["containers"],
-            properties: {
-              containers: {
-                type: "array",
-                minItems: 1,
-                items: {
-                  type: "object",
-                  required: ["name", "image"],
-                  properties: { name: { type: "string" }, image: { type: "string" } },
-                },
-              },
-              restartPolicy: { const: "Always" },
+      template: template(),
+    }),
+  };
+}
+
+function template(): Schema {
+  return {
+    description: "A pod template, as in Deployments.",
+    ...closed(["spec"], {
+      metadata: closed([], {
+        labels: texts("Labels of each pod."),
+        annotations: texts("Annotations of each pod."),
+      }),
+      spec: {
+        type: "object",
+        required: ["containers"],
+        properties: {
+          containers: {
+            type: "array",
+            minItems: 1,
+            items: {
+              type: "object",
+              required: ["name", "image"],
+              properties: { name: { type: "string" }, image: { type: "string" } },
             },
           },
-        }),
+          restartPolicy: { const: "Always" },
+        },
       },
     }),
   };

@@ -1,0 +1,194 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { formatDuration } from "@muster/faults";
+import { parse } from "yaml";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+/** The part of JSON Schema, and of the schemas of CustomResourceDefinitions, that tables show. */
+type Schema = {
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly default?: unknown;
+  readonly format?: string;
+  readonly pattern?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly additionalProperties?: boolean | Schema;
+  readonly oneOf?: readonly Schema[];
+  readonly allOf?: readonly { readonly if?: Schema; readonly then?: Schema }[];
+};
+
+const OPENING = `# Fields of documents
+
+For users who write the YAML files of \`muster run\`, \`muster apply\`, \`muster lease order\` and \`kubectl apply\`, and for operators who write the file of pools.
+\`npm run reference\` generates this page from the schemas.
+
+A field in the column \`required\` is required when the object around it is present. \`[]\` is each element of a list, \`NAME\` each key of a map. Without a
+default, an absent field has no value, or the one that its meaning states. The schemas also have patterns and sizes for editors:
+[session](../../schemas/session.schema.json), [job](../../schemas/job.schema.json), [replica set](../../schemas/pinned-replica-set.schema.json),
+[lease](../../schemas/lease.schema.json).
+`;
+
+/** Fields with many inner fields that other pages describe. */
+const CLOSED: Readonly<Record<string, string>> = {
+  "spec.components[].template": "[pod templates of sessions](../session-templates.md)",
+};
+
+const KUBEFLOW = ["tfjobs", "pytorchjobs", "mpijobs", "jaxjobs"];
+
+/** Returns the page docs/reference/documents.md. */
+export async function documentsPage(): Promise<string> {
+  const session = read("schemas/session.schema.json");
+  const lease = read("schemas/lease.schema.json");
+  const types = lease.properties?.["spec"]?.allOf ?? [];
+  const set = read("schemas/pinned-replica-set.schema.json");
+  const parts = [
+    OPENING,
+    section(
+      "Session",
+      session,
+      "One of `name` and `generateName`, and one of `image` and `command`, is required. Guide: [sessions](../sessions.md).",
+    ),
+    section("Job", read("schemas/job.schema.json"), "Guide: [jobs](../jobs.md)."),
+    ...KUBEFLOW.map(kubeflowSection),
+    section(
+      "PinnedReplicaSet",
+      set,
+      "One of `replicas` and `daemon`, and one of `nodeSelector` and `pool`, is required. A rollout (`muster roll OLD -f FILE`) takes a document of this kind for " +
+        "its new set. Guide: [replica sets](../replica-sets.md).",
+    ),
+    section(
+      "Lease",
+      lease,
+      "The type of the lease determines the fields of `spec.data`. Guides: [leases](../leases.md), [types of leases](../lease-types.md).",
+    ),
+    ...types.map(dataSection),
+    heading(
+      "File of pools",
+      "`NODE_SCALER_FILE`: `providers` is a map of providers by name, `pools` a list of pools. Guide: [elastic pools](../elastic-pools.md).",
+    ),
+    table(await poolSchema(), "pools[]"),
+    "Settings of providers: [local](../../apps/node-scaler/src/providers/local/README.md), [karpenter](../../apps/node-scaler/src/providers/karpenter/README.md),\n" +
+      "[cluster-api](../../apps/node-scaler/src/providers/cluster-api/README.md), [ec2](../../apps/node-scaler/src/providers/ec2/README.md).\n",
+  ];
+  return parts.join("\n");
+}
+
+function read(path: string): Schema {
+  return JSON.parse(readFileSync(join(ROOT, path), "utf8")) as Schema;
+}
+
+/** Tools import no app: the module is loaded by its path. */
+async function poolSchema(): Promise<Schema> {
+  const path = pathToFileURL(join(ROOT, "apps/node-scaler/src/read-pools-file.ts")).href;
+  const { buildPoolSchema } = (await import(path)) as { readonly buildPoolSchema: () => Schema };
+  return buildPoolSchema();
+}
+
+function kubeflowSection(plural: string): string {
+  const text = readFileSync(join(ROOT, `deploy/crds/kubeflow.org_${plural}.yaml`), "utf8");
+  const { spec } = parse(text) as {
+    readonly spec: {
+      readonly names: { kind: string };
+      readonly versions: readonly { schema: { openAPIV3Schema: Schema } }[];
+    };
+  };
+  const schema = spec.versions[0]?.schema.openAPIV3Schema ?? {};
+  const { runPolicy, ...others } = schema.properties?.["spec"]?.properties ?? {};
+  const isFirst = plural === KUBEFLOW[0];
+  const fields = isFirst ? { ...others, runPolicy: runPolicy ?? {} } : others;
+  const written = { ...schema, properties: { spec: { ...schema.properties?.["spec"], properties: fields } } };
+  const shared = isFirst ? "" : "It also has the `spec.runPolicy` of a [TFJob](#tfjob). ";
+  return section(spec.names.kind, written, `${shared}Guide: [Kubeflow's jobs under Muster](../kubeflow.md).`);
+}
+
+function dataSection({ if: condition, then }: { readonly if?: Schema; readonly then?: Schema }): string {
+  const type = String(condition?.properties?.["type"]?.const);
+  const data = then?.properties?.["data"] ?? {};
+  const title = `### Lease of type ${type}\n`;
+  return data.properties === undefined
+    ? `${title}\n${data.description ?? ""}\n`
+    : `${title}\n${table(data, "spec.data")}`;
+}
+
+function section(title: string, schema: Schema, note: string): string {
+  return `${heading(title, `${schema.description ?? ""} ${note}`)}\n${table(schema)}`;
+}
+
+function heading(title: string, text: string): string {
+  return `## ${title}\n\n${wrap(text)}\n`;
+}
+
+/** Breaks the paragraph at the width of all documents. */
+function wrap(text: string): string {
+  const lines: string[] = [""];
+  for (const word of text.split(" ")) {
+    const line = lines.at(-1) ?? "";
+    if (line.length + word.length + 1 > 160) lines.push(word);
+    else lines[lines.length - 1] = line === "" ? word : `${line} ${word}`;
+  }
+  return lines.join("\n");
+}
+
+function table(schema: Schema, path = ""): string {
+  const rows = rowsOf(schema, path).map(
+    (cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`,
+  );
+  return `${["| field | type | default | required | meaning |", "| --- | --- | --- | --- | --- |", ...rows].join("\n")}\n`;
+}
+
+function rowsOf(schema: Schema, path: string): string[][] {
+  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
+    const full = path === "" ? name : `${path}.${name}`;
+    const isRequired = schema.required?.includes(name) === true ? "yes" : "";
+    const more = CLOSED[full] === undefined ? "" : ` ${CLOSED[full]}`;
+    const cells = [`\`${full}\``, typeOf(field), defaultOf(field), isRequired, `${field.description ?? ""}${more}`];
+    return [cells, ...(more === "" ? innerRows(field, full) : [])];
+  });
+}
+
+function innerRows(field: Schema, path: string): string[][] {
+  const { items, additionalProperties: values } = field;
+  const map = typeof values === "object" ? rowsOf(values, `${path}.NAME`) : [];
+  return [...rowsOf(field, path), ...(items === undefined ? [] : rowsOf(items, `${path}[]`)), ...map];
+}
+
+function typeOf(field: Schema): string {
+  const { type, format, pattern, items, additionalProperties: values, minItems, maxItems, oneOf } = field;
+  if (field.const !== undefined) return `\`${JSON.stringify(field.const).replaceAll('"', "")}\``;
+  if (field.enum !== undefined) return field.enum.map((word) => `\`${String(word)}\``).join(", ");
+  if (format === "duration" || format === "quantity" || pattern?.includes("|ms|") || pattern?.includes("(ms|"))
+    return format === "quantity" ? "quantity" : "duration";
+  if (type === "array") return `list of ${items === undefined ? "any" : typeOf(items)}${sizeOf(minItems, maxItems)}`;
+  if (type === "object") return typeof values === "object" ? `map of ${typeOf(values)}` : "object";
+  if (type !== undefined) return `${String(type)}${rangeOf(field.minimum, field.maximum)}`;
+  return oneOf === undefined ? "any" : oneOf.map(typeOf).join(" or ");
+}
+
+/** The largest number of a type is no limit that a reader needs. */
+function rangeOf(min: number | undefined, max: number | undefined): string {
+  const isLimit = max !== undefined && max < 2 ** 31 - 1;
+  if (min !== undefined && min >= 0 && isLimit) return `, ${min} to ${max}`;
+  if (isLimit) return `, at most ${max}`;
+  return min !== undefined && min >= 0 ? `, at least ${min}` : "";
+}
+
+function sizeOf(min = 0, max: number | undefined): string {
+  return max === undefined ? "" : ` (${min} to ${max})`;
+}
+
+function defaultOf({ default: value, format }: Schema): string {
+  if (value === undefined) return "";
+  if (format === "duration" && typeof value === "number") return `\`${formatDuration(value)}\``;
+  if (value === "") return "empty";
+  return `\`${typeof value === "string" ? value : JSON.stringify(value)}\``;
+}
