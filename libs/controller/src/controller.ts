@@ -6,7 +6,11 @@ import { startResync } from "./resync.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 /** When the next pass over the key is due: never, or in so many milliseconds; 0: immediately. An event before that brings it earlier. */
-export type Reconciled = { readonly requeueAfterMs?: number };
+export type Reconciled = {
+  readonly requeueAfterMs?: number;
+  /** Something failed, which the pass has reported. The queue's rate limits set the time of the next pass, as after an error. */
+  readonly isFailed?: boolean;
+};
 
 /** One pass over the object of this key: brings the observed state closer to the desired one. Any number of calls is harmless, also after its deletion. */
 export type Reconcile = (key: string, signal: AbortSignal) => Promise<Reconciled | undefined>;
@@ -158,6 +162,11 @@ async function pass(options: ControllerOptions, key: string, signal: AbortSignal
   if (lead?.isHeld() === false) return "stopped";
   try {
     const next = await reconcile(key, signal);
+    if (next?.isFailed === true) {
+      if (signal.aborted) return "stopped";
+      queue.addRateLimited(key);
+      return "error";
+    }
     queue.forget(key);
     if (next?.requeueAfterMs === undefined) return "success";
     queue.addAfter(key, next.requeueAfterMs);
