@@ -167,6 +167,7 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
         },
         leftAlone: () => undefined,
+        notRemoved: (failures) => failures.forEach(({ error }) => failed(error)),
         failed,
       },
     },
