@@ -17,7 +17,11 @@ RUN node libs/proto/generate.ts && node tools/repo/image-contents.ts /images
 
 FROM ${NODE_IMAGE}
 ARG APP
-ENV NODE_ENV=production
+# The last three keep a service that has little to do below 60 MiB: docs/performance/sessions.md.
+ENV NODE_ENV=production \
+  MALLOC_ARENA_MAX=1 \
+  MALLOC_TRIM_THRESHOLD_=131072 \
+  NODE_OPTIONS=--max-semi-space-size=2
 WORKDIR /app
 # Fails where APP names none of them.
 COPY --from=build /images/${APP}/ /

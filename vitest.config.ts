@@ -50,9 +50,9 @@ export default defineConfig({
   test: {
     projects: isOfSomeProjects ? projects : [...projects, unit],
     // Real servers start in tests, on machines of two cores.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    teardownTimeout: 20_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
+    teardownTimeout: 60_000,
     // One more than there are cores: a third of the time of most tests is spent waiting.
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },

@@ -8,7 +8,7 @@ const NAME = "was-there-before";
 const LIST_DELAY_MS = 1500;
 
 for (const server of API_SERVERS) {
-  describe.skipIf(server.skip)(`a replica that has just started, under ${server.title}`, { timeout: 120_000 }, () => {
+  describe.skipIf(server.skip)(`a replica that has just started, under ${server.title}`, { timeout: 240_000 }, () => {
     let world: FailureWorld;
 
     beforeAll(async () => {

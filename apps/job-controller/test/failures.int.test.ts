@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { until } from "@muster/testkit";
 import { API_SERVERS } from "./api-servers.ts";
 import { badLuck } from "./failures/bad-luck.ts";
 import { editedObjects } from "./failures/edited-objects.ts";
@@ -12,7 +13,7 @@ import { waitingGangs } from "./failures/waiting-gangs.ts";
 import type { Controller, TestJob } from "./job-world.ts";
 
 for (const server of API_SERVERS) {
-  describe.skipIf(server.skip)(`jobs and their failures under ${server.title}`, { timeout: 120_000 }, () => {
+  describe.skipIf(server.skip)(`jobs and their failures under ${server.title}`, { timeout: 240_000 }, () => {
     let started: FailureWorld | undefined;
     const replicas: Controller[] = [];
     const world = (): FailureWorld => started ?? missing();
@@ -20,6 +21,9 @@ for (const server of API_SERVERS) {
     beforeAll(async () => {
       started = await failureWorld(server);
       replicas.push(...(await Promise.all([started.startReplica(), started.startReplica()])));
+      const { leaderPid } = started;
+      await until("a replica leads", async () => (await leaderPid()) !== undefined, { timeoutMs: 180_000 });
+      await started.untilPasses(0);
     }, 240_000);
 
     afterAll(() => started?.[Symbol.asyncDispose]());

@@ -8,7 +8,7 @@ import { attachNodes } from "@muster/devcluster";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { buckets, JobService, ReservationService } from "@muster/proto";
 import { jsonText, openBucket } from "@muster/store";
-import { natsServer, processEnv, type TestApiServer, type TestNats, until } from "@muster/testkit";
+import { natsServer, processEnv, type TestApiServer, type TestNats, until, patientClient } from "@muster/testkit";
 import { parse } from "yaml";
 import type { StatusJson } from "../src/adapters/status-json.ts";
 
@@ -101,7 +101,7 @@ export async function jobWorld(
   await start("watcher");
   const startLedger = async (): Promise<Controller> => controlOf(await start("reservation-manager"));
   const firstLedger = await startLedger();
-  const ledger = client(bus, ReservationService);
+  const ledger = patientClient(client(bus, ReservationService));
   const known = async (): Promise<boolean> => {
     const { pools: found } = await ledger.listPools({});
     return Object.entries(pools).every(([pool, count]) =>
@@ -132,7 +132,7 @@ export async function jobWorld(
   return {
     kubeconfig,
     calls,
-    jobs: client(bus, JobService),
+    jobs: patientClient(client(bus, JobService)),
     ledger,
     nats,
     firstLedger,
@@ -170,7 +170,7 @@ export async function jobWorld(
           const job = await get(name, plural);
           return job?.status?.conditions?.some((each) => each.type === type && each.status === "True") === true && job;
         },
-        { timeoutMs: 60_000 },
+        { timeoutMs: 90_000 },
       ),
     untilNothingLeft: async (job) => {
       const gone = async (): Promise<boolean> => {

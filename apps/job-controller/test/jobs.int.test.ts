@@ -187,7 +187,7 @@ async function followedLog(
   let [offset, run, complete] = [0, "", false];
   while (!complete) {
     const request = { key: { kind: "Job", name }, component, offset, run, waitMs: 5000 };
-    const reply = await jobs.getJobLogs(request, { timeoutMs: 15_000 });
+    const reply = await jobs.getJobLogs(request, { timeoutMs: 30_000 });
     ({ nextOffset: offset, run, complete } = reply);
     if (reply.chunk.length === 0) continue;
     const text = Buffer.from(reply.chunk).toString();

@@ -8,7 +8,7 @@ import { installDefinition, jobWorld, uninstallDefinition, type JobWorld, type T
 const FILES = { "jobs.muster.dev": "muster.dev_jobs.yaml", "jaxjobs.kubeflow.org": "kubeflow.org_jaxjobs.yaml" };
 
 for (const server of API_SERVERS) {
-  describe.skipIf(server.skip)(`kinds that come and go under ${server.title}`, { timeout: 120_000 }, () => {
+  describe.skipIf(server.skip)(`kinds that come and go under ${server.title}`, { timeout: 240_000 }, () => {
     let world: JobWorld;
     let readyUrl: string;
 

@@ -15,7 +15,7 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it("the second one says whose pods have its names, and runs once they are gone", { timeout: 120_000 }, async () => {
+    it("the second one says whose pods have its names, and runs once they are gone", { timeout: 240_000 }, async () => {
       await world.create(jax("twin", "sleep 600"));
       await world.untilCondition("twin", "Running", "jaxjobs");
       await world.create(own("twin", "true"));

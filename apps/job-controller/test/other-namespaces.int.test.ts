@@ -12,7 +12,7 @@ const JOBS = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: OTHER };
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(
     `a job in a namespace that is not served, under ${server.title}`,
-    { timeout: 120_000 },
+    { timeout: 240_000 },
     () => {
       let world: JobWorld;
 

@@ -21,7 +21,7 @@ const SCHEDULERS = [
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`jobs of schedulers with groups under ${server.title}`, () => {
     let world: JobWorld;
-    const slowly = { timeout: 120_000 };
+    const slowly = { timeout: 240_000 };
 
     beforeAll(async () => {
       const definitions = ["muster.dev_jobs.yaml", `${FOLDER}/volcano.yaml`, `${FOLDER}/scheduler-plugins.yaml`];

@@ -8,7 +8,7 @@ const NODES = { apiVersion: "v1", plural: "nodes" };
 const SECRETS = { apiVersion: "v1", plural: "secrets", namespace: "default" };
 
 for (const server of API_SERVERS) {
-  describe.skipIf(server.skip)(`pods in trouble under ${server.title}`, { timeout: 120_000 }, () => {
+  describe.skipIf(server.skip)(`pods in trouble under ${server.title}`, { timeout: 240_000 }, () => {
     let world: JobWorld;
 
     beforeAll(async () => {

@@ -10,7 +10,7 @@ const KEY = { kind: "Job", name: NAME };
 const ASKED = 20;
 
 for (const server of API_SERVERS) {
-  describe.skipIf(server.skip)(`two replicas that answer, under ${server.title}`, { timeout: 120_000 }, () => {
+  describe.skipIf(server.skip)(`two replicas that answer, under ${server.title}`, { timeout: 240_000 }, () => {
     let world: FailureWorld;
 
     beforeAll(async () => {
@@ -36,7 +36,7 @@ for (const server of API_SERVERS) {
         return rules.some(({ id, matched }) => id === "follows" && matched > 0);
       };
       await until("the other one follows", isFollowing, { timeoutMs: 60_000 });
-      await world.create(simulatedJob(NAME, { worker: replicaType(["--run-ms=8000"]) }));
+      await world.create(simulatedJob(NAME, { worker: replicaType([]) }));
       await world.untilCondition(NAME, "Running");
       const bothKnow = async (): Promise<boolean> => {
         const states = await Promise.all(Array.from({ length: ASKED }, listed));
@@ -45,6 +45,7 @@ for (const server of API_SERVERS) {
       await until("both know that it runs", bothKnow, { timeoutMs: 60_000 });
       const { job: before } = await world.jobs.getJob({ key: KEY });
       await world.api.silenceWatches({ who: ["deaf"] });
+      world.finish([`${NAME}-worker-0`]);
 
       const done = await world.untilCondition(NAME, "Succeeded");
       expect(await stateOf()).toBe("SUCCEEDED");

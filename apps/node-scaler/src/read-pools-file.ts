@@ -1,9 +1,9 @@
-import { FaultError, type Fault } from "@muster/faults";
+import { FaultError, parseDuration, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
+import { amountOf } from "@muster/resources";
 import { parseDocument } from "yaml";
 import { z } from "zod";
 import type { PoolPolicy } from "./domain/pool.ts";
-import { parseDuration, parseQuantity } from "./domain/parse-quantity.ts";
 
 /** What a kind of provider says about the settings in its block; the block's `kind` is among them. */
 type SettingsCheck = Pick<z.ZodType, "safeParse">;
@@ -82,15 +82,15 @@ const duration = (maxMs: number = DAY_MS) =>
       return z.NEVER;
     });
 
-/** A number above 0 with a unit of Kubernetes'; `min` is what a number that lacks its unit falls short of. */
-const quantity = (example: string, min = 0) =>
+/** A quantity above 0, as the amount of the resource; `min` is what a number that lacks its unit falls short of. */
+const quantity = (resource: "cpu" | "memory" | "storage", example: string, min = 0) =>
   z
     .unknown()
     .meta({ type: ["string", "number"], format: "quantity" })
     .transform((written, context) => {
       const isText = typeof written === "string" || typeof written === "number";
-      const number = isText ? parseQuantity(written) : undefined;
-      if (number !== undefined && number > 0 && number >= min) return number;
+      const amount = isText ? amountOf(resource, String(written)) : undefined;
+      if (amount !== undefined && amount > 0 && amount >= min) return amount;
       context.addIssue({ code: "custom", message: `a quantity above 0 such as ${example} is needed` });
       return z.NEVER;
     });
@@ -102,13 +102,13 @@ const spotPolicy = z.enum(["Never", "Always", "Preferred"]);
 const instanceType = z
   .strictObject({
     name: text.describe("Name of the instance type at the provider."),
-    cpu: quantity("4 or 500m").describe("Processors, to pack foreign pods.").optional(),
-    memory: quantity("16Gi", MIB).describe("Memory, to pack foreign pods.").optional(),
+    cpu: quantity("cpu", "4 or 500m").describe("Processors, to pack foreign pods.").optional(),
+    memory: quantity("memory", "16Gi", MIB).describe("Memory, to pack foreign pods.").optional(),
     gpus: count(1000).default(0).describe("GPUs."),
   })
   .transform(({ name, cpu, memory, gpus }) => ({
     name,
-    cpuMilli: cpu === undefined ? undefined : Math.round(cpu * 1000),
+    cpuMilli: cpu,
     memoryBytes: memory,
     gpus,
   }));
@@ -137,7 +137,7 @@ const pool = z
     healthyTimeout: duration().default(90_000).describe("A node that is unhealthy for this long ends."),
     drainTimeout: duration().default(120_000).describe("Maximum time of a drain."),
     zones: z.array(text).min(1).describe("Zones of the provider. Without it, any zone with capacity.").optional(),
-    volume: quantity("20Gi", GIB)
+    volume: quantity("storage", "20Gi", GIB)
       .describe("Size of the root volume, at least 1Gi. Without it, the size that the provider chooses.")
       .optional(),
     privateIpOnly: z.boolean().default(false).describe("`true`: no public address."),

@@ -1,4 +1,5 @@
 import { connectService, serve, type NatsBus } from "@muster/bus";
+import { openStopGrace } from "@muster/controller";
 import { faultOf, isRetryable } from "@muster/faults";
 import { NodeService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
@@ -13,7 +14,12 @@ import { poolRound } from "./rounds/pool-round.ts";
 import { reaperRound } from "./rounds/reaper-round.ts";
 import { scanRound } from "./rounds/scan-round.ts";
 import { finishWork, makeScaler } from "./scaler.ts";
-import { openStopGrace } from "./stop-grace.ts";
+
+/**
+ * How long the order of an instance that is in flight may take after this process is asked to stop: less than the time for an orderly end. An order that is cut
+ * short has an unknown outcome, and its node ends as failed.
+ */
+const ORDER_GRACE_MS = 10_000;
 
 /** Follows the world for ever, and scales whenever this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -45,7 +51,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 /** One leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
 async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, instance } = context;
-  using grace = openStopGrace(leadership);
+  const { signal: stop, lost } = leadership;
+  using grace = openStopGrace({ stop, lost, graceMs: ORDER_GRACE_MS });
   const scaler = makeScaler({ ...deps.forLeader(leadership), orderSignal: grace.signal });
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
   const loops: readonly Loop[] = [

@@ -27,7 +27,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
         name: "machines",
         settings: clusterApiSettings.parse({ kind: "cluster-api", controller, namespace: "default", deployments }),
         calls,
-        timeoutMs: 20_000,
+        timeoutMs: 60_000,
       });
     const makeDeployment = async (more: object = {}): Promise<string> => {
       const name = `large-${++names}`;

@@ -10,7 +10,7 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { startDevCluster } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService } from "@muster/proto";
-import { natsServer, processEnv, until } from "@muster/testkit";
+import { natsServer, processEnv, until, patientClient } from "@muster/testkit";
 import { parse } from "yaml";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -104,7 +104,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   };
   await start("watcher");
   await start("reservation-manager");
-  const ledger = client(bus, ReservationService);
+  const ledger = patientClient(client(bus, ReservationService));
   const owner = (name: string) => ({ kind: OWNER_KIND, id: name });
   const untilElastic = (): Promise<unknown> => {
     const isElastic = async (): Promise<boolean> => {
@@ -117,11 +117,11 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   return {
     calls,
     ledger,
-    nodes: client(bus, NodeService),
+    nodes: patientClient(client(bus, NodeService)),
     startScaler: () =>
       start("node-scaler", {
         NODE_SCALER_FILE: file,
-        NODE_SCALER_LOCK_TTL_MS: "1500",
+        NODE_SCALER_LOCK_TTL_MS: "5000",
         NODE_SCALER_POOL_INTERVAL_MS: "700",
         NODE_SCALER_HEARTBEAT_INTERVAL_MS: "600",
         NODE_SCALER_CLIENT_TIMEOUT_MS: "590",
@@ -132,7 +132,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
       await untilElastic();
       await calls.create(DEFINITIONS, parse(await readFile(JOBS, "utf8")) as V1CustomResourceDefinition);
       await start("job-controller");
-      const jobs = client(bus, JobService);
+      const jobs = patientClient(client(bus, JobService));
       const answers = (): Promise<boolean> =>
         jobs.listJobs({}).then(
           () => true,
@@ -155,7 +155,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
           const machines = reservation?.machines.map(({ node }) => node) ?? [];
           return machines.length > 0 && machines;
         },
-        { timeoutMs: 60_000 },
+        { timeoutMs: 120_000 },
       ),
     release: async (name, reservationId) => {
       await ledger.unreserve({ requestId: `${name}-release`, owner: owner(name), reservationId });

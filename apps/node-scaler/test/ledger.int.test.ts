@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { client, connectNats, type Client } from "@muster/bus";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, processEnv, until } from "@muster/testkit";
+import { natsServer, processEnv, until, patientClient } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { askDemands } from "../src/adapters/ledger.ts";
 import { openPoolsWriter } from "../src/adapters/pools-writer.ts";
@@ -36,7 +36,7 @@ beforeAll(async () => {
     const exited = once(child, "exit");
     if (child.exitCode === null && child.kill("SIGKILL")) await exited;
   });
-  ledger = client(bus, ReservationService);
+  ledger = patientClient(client(bus, ReservationService));
   await until("the ledger knows the pools", async () => (await ledger.listPools({})).pools.length === 2, { timeoutMs });
 }, 120_000);
 afterAll(() => stack.disposeAsync());

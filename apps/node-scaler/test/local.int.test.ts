@@ -52,7 +52,7 @@ function startCloud(directory: string): Promise<Machines> {
   });
 }
 
-function open(cloud: Pick<Machines, "url" | "tokenFile">, timeoutMs = 5_000, owner?: string): Promise<NodeProvider> {
+function open(cloud: Pick<Machines, "url" | "tokenFile">, timeoutMs = 60_000, owner?: string): Promise<NodeProvider> {
   const { url, tokenFile } = cloud;
   const settings = localSettings.parse({ kind: "local", url, tokenFile, ...(owner === undefined ? {} : { owner }) });
   return openLocal({ name: "cloud", settings, timeoutMs });
@@ -64,7 +64,7 @@ describeProvider("local", async () => {
   started.defer(() => rm(directory, { recursive: true, force: true }));
   const cloud = started.use(await startCloud(directory));
   const provider = started.use(await open(cloud));
-  const other = started.use(await open(cloud, 5_000, "others"));
+  const other = started.use(await open(cloud, 60_000, "others"));
   const all = started.move();
   return {
     provider,

@@ -46,7 +46,7 @@ export async function startEc2(): Promise<Ec2Double> {
     "moto answers",
     async () => (await fetch(`http://127.0.0.1:${port}/moto-api/`).catch(() => undefined))?.ok,
     {
-      timeoutMs: 30_000,
+      timeoutMs: 120_000,
       everyMs: 50,
     },
   );

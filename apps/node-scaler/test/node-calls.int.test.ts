@@ -36,7 +36,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
   beforeAll(async () => {
     if (skip) return;
     calls = stack.use(kubeCalls(loadKube(await start(stack))));
-    nodes = nodeCalls(calls, 10_000);
+    nodes = nodeCalls(calls, 60_000);
   });
   afterAll(() => stack.disposeAsync());
 

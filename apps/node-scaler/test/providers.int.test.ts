@@ -30,7 +30,7 @@ describe.each(CONTROL_PLANES)("on $title", ({ skip, start }) => {
       const nodeClass = { group: "karpenter.k8s.aws", kind: "EC2NodeClass", name: "default" };
       const open = (controller: string): NodeProvider => {
         const settings = karpenterSettings.parse({ kind: "karpenter", controller, nodeClass });
-        return openKarpenter({ name: "karpenter", settings, calls, timeoutMs: 20_000 });
+        return openKarpenter({ name: "karpenter", settings, calls, timeoutMs: 60_000 });
       };
       const other = open("other");
       const all = starting.move();
@@ -65,7 +65,7 @@ describe.each(CONTROL_PLANES)("on $title", ({ skip, start }) => {
             name: "machines",
             settings: clusterApiSettings.parse(block),
             calls,
-            timeoutMs: 20_000,
+            timeoutMs: 60_000,
           });
         };
         const other = open("other");
@@ -111,7 +111,7 @@ describe.skipIf(!moto.found)(moto.found ? "on moto_server" : `on moto_server (sk
       const deps = {
         name: "aws",
         settings,
-        timeoutMs: 20_000,
+        timeoutMs: 60_000,
         now: () => performance.now(),
         wallNow: Date.now,
         unavailableMs: 600_000,

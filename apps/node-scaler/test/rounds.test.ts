@@ -299,7 +299,9 @@ describe("a cloud that fails", () => {
     world.release(job);
     await world.run(10 * MINUTE);
     const refused = expect.stringContaining("i-1") as string;
-    expect(world.records()).toMatchObject([{ status: { phase: "Terminating", trouble: refused } }]);
+    expect(world.records()).toMatchObject([
+      { status: { phase: "Terminating", trouble: { code: "STOP_FAILED", message: refused } } },
+    ]);
     world.cloud.faults.stopFails = 0;
     await world.run(3 * MINUTE);
     expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
@@ -490,7 +492,7 @@ async function stalledDrain() {
     await reaperRound(scaler);
     await world.scaler.memory.ending.get(world.records()[0]?.name ?? "");
     const status = world.records()[0]?.status;
-    return [status?.phase, status?.trouble];
+    return [status?.phase, status?.trouble?.message];
   };
   for (const instance of world.cloud.instances.values()) instance.lostAtMs = world.nowMs + 5 * MINUTE;
   await world.round("scan");
@@ -513,6 +515,15 @@ describe("why a drain stalls", () => {
     const { setPods, reap } = await stalledDrain();
     setPods(true);
     expect(await reap()).toEqual(["Claimed", undefined]);
+  });
+
+  it("leaves another trouble of the node as it is once the drain proceeds", async () => {
+    const { world, refusals, reap } = await stalledDrain();
+    const [node] = world.records();
+    const trouble = { code: "STOP_FAILED", message: "the provider is silent" } as const;
+    await world.scaler.records.changeNode({ node: node?.name ?? "", expected: "Claimed", status: { trouble } });
+    refusals.clear();
+    expect(await reap()).toEqual(["Claimed", "the provider is silent"]);
   });
 
   it("is forgotten once the drain is over its time", async () => {
@@ -574,7 +585,10 @@ it("names the provider of a node that does not end because the provider is no lo
   await world.run(30_000);
   expect(world.records()[0]?.status).toMatchObject({
     phase: "Terminating",
-    trouble: "provider cloud is not in the file of pools any more, and may still have the instance",
+    trouble: {
+      code: "PROVIDER_MISSING",
+      message: "provider cloud is not in the file of pools any more, and may still have the instance",
+    },
   });
 });
 
@@ -624,7 +638,7 @@ it("keeps a node that another client has cordoned, and makes another in its plac
   expect([phases(world), world.cloud.starts.size]).toEqual([["Available", "Available"], 2]);
   expect(world.pods.get(node.name)).toEqual([pod]);
   const [first] = world.records().filter(({ status }) => status.kubernetesNode === node.name);
-  expect(first?.status.trouble).toContain("another client has cordoned it");
+  expect(first?.status.trouble?.message).toContain("another client has cordoned it");
   const job = world.ledger.reserve("a", 2, world.nowMs);
   await world.run(MINUTE);
   expect(world.ledger.reservations.get(job)?.machines).not.toContain(node.name);

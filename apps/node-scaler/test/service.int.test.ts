@@ -12,7 +12,7 @@ let third: Replica;
 beforeAll(async () => {
   world = await elasticWorld({ idle: "2s", drainTimeout: "5s" });
   first = await world.startScaler();
-}, 120_000);
+}, 400_000);
 afterAll(() => world[Symbol.asyncDispose]());
 
 /** Records that have not ended, of every page. */
@@ -29,7 +29,7 @@ async function liveNodes(limit = 0) {
 
 const untilNothingIsLeft = () =>
   until("no node is left", async () => world.machines().length === 0 && (await world.kubeNodes()).length === 0, {
-    timeoutMs: 60_000,
+    timeoutMs: 120_000,
   });
 
 describe("the node scaler, with the ledger and the watcher", () => {
@@ -44,7 +44,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     expect(world.machines()).toHaveLength(4);
     await world.release("gang", reservation);
     await untilNothingIsLeft();
-  }, 120_000);
+  }, 400_000);
 
   it("explains a request, and lists its loops and its nodes", async () => {
     const reservation = await world.reserve("explained", 6);
@@ -59,7 +59,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     expect(dump.pools).toMatchObject([{ pool: "elastic", max: 6 }]);
     expect(await liveNodes(1)).toHaveLength(6);
     await world.release("explained", reservation);
-  }, 120_000);
+  }, 400_000);
 
   it("shows in `muster explain` the number and type of the nodes that boot for the waiting owner, and for how long", async () => {
     await untilNothingIsLeft();
@@ -71,13 +71,13 @@ describe("the node scaler, with the ledger and the watcher", () => {
         const text = await world.muster("explain", "lease/slow");
         return /^nodes: .*booting.*$/m.exec(text)?.[0];
       },
-      { timeoutMs: 60_000 },
+      { timeoutMs: 120_000 },
     );
     expect(explanation).toMatch(/^nodes: waiting for 2 nodes of type small, booting for \d+ s$/);
     await world.slowBoots(undefined);
     await world.release("slow", reservation);
     await untilNothingIsLeft();
-  }, 180_000);
+  }, 400_000);
 
   it("ends a node on request, and reports an unknown one", async () => {
     const reservation = await world.reserve("asked", 1);
@@ -87,13 +87,13 @@ describe("the node scaler, with the ledger and the watcher", () => {
     );
     await world.nodes.terminateNode({ requestId: "t", name: held.name });
     await until("its machine is gone", () => !world.machines().includes(held.name), {
-      timeoutMs: 60_000,
+      timeoutMs: 120_000,
     });
     const missing = await world.nodes.terminateNode({ requestId: "u", name: "none" }).catch((error: unknown) => error);
     expect(faultOf(missing)).toMatchObject({ code: "not_found", kind: "node", id: "none" });
     await world.release("asked", reservation);
     await untilNothingIsLeft();
-  }, 120_000);
+  }, 400_000);
 
   it("has more than the pool may ever have refused at once, while there is no node, and boots the most", async () => {
     await untilNothingIsLeft();
@@ -104,7 +104,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await expect(world.reserve("too-large", MAX + 1)).rejects.toMatchObject({ fault: tooMany });
     await world.release("most", reservation);
     await untilNothingIsLeft();
-  }, 120_000);
+  }, 400_000);
 
   it("has a job checked against what its pool may have at most, and makes the nodes of one that fits", async () => {
     const jobs = await world.startJobs();
@@ -133,7 +133,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     second = await world.startScaler();
     const reservation = await world.reserve("survivor", 4);
     await until("nodes are being made", () => world.machines().length > 0, {
-      timeoutMs: 30_000,
+      timeoutMs: 90_000,
       everyMs: 5,
     });
     await first.kill();
@@ -141,7 +141,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await world.release("survivor", reservation);
     await untilNothingIsLeft();
     await until("every record has ended", async () => (await liveNodes()).length === 0);
-  }, 180_000);
+  }, 400_000);
 
   it("continues in another replica while the leader is frozen, which starts nothing when it continues", async () => {
     third = await world.startScaler();
@@ -149,7 +149,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     second.freeze();
     const reservation = await world.reserve("beside-frozen", 2);
     // The first answer may come before the new leader orders a node.
-    await until("the nodes are listed", async () => /NAME/.test(await world.muster("nodes")), { timeoutMs: 60_000 });
+    await until("the nodes are listed", async () => /NAME/.test(await world.muster("nodes")), { timeoutMs: 120_000 });
     expect(await world.untilGranted("beside-frozen")).toHaveLength(2);
     expect((await world.nodes.dumpNodes({})).leader).not.toBe(leader);
     second.resume();
@@ -164,7 +164,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     expect(world.machines()).toHaveLength(2);
     await world.release("beside-frozen", reservation);
     await untilNothingIsLeft();
-  }, 180_000);
+  }, 400_000);
 
   it("finishes the order of a machine when it is asked to stop, and the next leader continues with the node", async () => {
     await world.slowOrders(1500);
@@ -179,5 +179,5 @@ describe("the node scaler, with the ledger and the watcher", () => {
     expect((await liveNodes()).map(({ name }) => name)).toEqual([node.name]);
     await world.release("during-stop", reservation);
     await untilNothingIsLeft();
-  }, 180_000);
+  }, 400_000);
 });

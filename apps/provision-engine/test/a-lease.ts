@@ -1,3 +1,5 @@
+import { describeReason } from "../src/domain/describe-reason.ts";
+import type { LeaseReason } from "../src/domain/lease-reason.ts";
 import type { Order } from "@muster/leases";
 import { NO_UNITS, type Surroundings } from "../src/domain/claim.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
@@ -70,3 +72,10 @@ export const ALONE: Omit<Surroundings, "held" | "capacity"> = {
   named: [],
   users: { some: [], count: 0 },
 };
+
+/** A decision with its reason as text. */
+export function withText<Decision extends { readonly because: LeaseReason }>(
+  decision: Decision,
+): Omit<Decision, "because"> & { readonly because: string } {
+  return { ...decision, because: describeReason(decision.because) };
+}

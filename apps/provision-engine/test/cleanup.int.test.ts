@@ -6,7 +6,7 @@ import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { aLease } from "./a-lease.ts";
 import { leaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
-import { engineWorld, LONG, nowNs, ready, type EngineWorld } from "./engine-world.ts";
+import { engineWorld, LASTING_LEAD, LONG, nowNs, ready, type EngineWorld } from "./engine-world.ts";
 
 const cleanup = new AsyncDisposableStack();
 const namespace = "default";
@@ -18,13 +18,14 @@ beforeAll(async () => {
   calls = cleanup.use(kubeCalls(loadKube(server.kubeconfig)));
   world = cleanup.use(await engineWorld());
   await world.startEngine({
+    ...LASTING_LEAD,
     MUSTER_KUBECONFIG: server.kubeconfig,
     PROVISION_CLEANUP: "off",
     PROVISION_CLEANUP_GRACE_MS: "0",
     PROVISION_CLEANUP_MOST: "2",
   });
   await ready(world);
-}, 120_000);
+}, 300_000);
 
 afterAll(() => cleanup.disposeAsync());
 
@@ -43,7 +44,7 @@ const isThere = async (kind: ObjectKind, id: string): Promise<boolean> =>
 const look = (dryRun: boolean, confirm = 3) =>
   until(
     "the leader looks",
-    () => world.leases.cleanupResources({ requestId: "c", engine: "main", dryRun, confirm }, { timeoutMs: 20_000 }),
+    () => world.leases.cleanupResources({ requestId: "c", engine: "main", dryRun, confirm }),
     LONG,
   );
 const names = (steps: readonly { readonly kind?: string | null; readonly name?: string | null }[]) =>

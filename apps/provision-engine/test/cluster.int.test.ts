@@ -48,7 +48,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await reaches(world.engines, id, "ACTIVE");
     };
     const end = (id: string, whose = user) =>
-      world.engines.leases.endLease({ requestId: `e-${id}`, end: signedEnd(whose, id) }, { timeoutMs: 20_000 });
+      world.engines.leases.endLease({ requestId: `e-${id}`, end: signedEnd(whose, id) });
     /** Only a slow machine makes this late. */
     const lifeOf = async (id: string) => (await historyOf(world.engines, id)).filter((type) => type !== "DELAYED");
     const failure = async (id: string): Promise<string> => {

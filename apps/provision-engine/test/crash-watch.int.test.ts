@@ -41,4 +41,4 @@ it("ignores pods in a slice that claim exits or deletions of another lease", asy
   await vanishes("default", "1-2");
   await sees("gone 1-2");
   expect(woken).toEqual(["exit 1-2", "gone 1-2"]);
-}, 120_000);
+}, 300_000);

@@ -48,7 +48,7 @@ function leaderOf(...engines: readonly EngineProcess[]): Promise<EngineProcess> 
 }
 
 function endLease({ leases }: EngineWorld, id: string): Promise<unknown> {
-  return leases.endLease({ requestId: `e-${id}`, end: signedEnd(user, id) }, { timeoutMs: 20_000 });
+  return leases.endLease({ requestId: `e-${id}`, end: signedEnd(user, id) });
 }
 
 it(
@@ -167,8 +167,8 @@ it(
     await files.start({ PROVISION_DEADLINE_MS: "86400000" });
     await ready(world);
     await files.touch("5-1.hang");
-    const short = () => signedOrder(user, { id: "5-1", durationNs: 3_000n * NS_PER_MS });
-    // Even on a slow machine, one of the orders arrives before it is over.
+    const short = () => signedOrder(user, { id: "5-1", durationNs: 15_000n * NS_PER_MS });
+    // Even on a slow machine, one of the orders arrives long enough before it is over that its creation begins.
     await until("an order is taken", () => order(world, short()).then(() => true), LONG);
     await until("it hangs", () => files.exists("5-1.hangs"), LONG);
     await reaches(world, "5-1", "ENDED");

@@ -22,7 +22,7 @@ let world: EngineWorld;
 const served = (engine: string) =>
   until(
     `${engine} answers`,
-    () => world.leases.getCounters({ engine }, { timeoutMs: 2000 }).then(({ engine: id }) => id === engine),
+    () => world.leases.getCounters({ engine }, { timeoutMs: 5000 }).then(({ engine: id }) => id === engine),
     LONG,
   );
 
@@ -33,7 +33,7 @@ beforeAll(async () => {
   await ready(world);
   await served("main");
   await served("west");
-}, 120_000);
+}, 300_000);
 
 afterAll(() => world[Symbol.asyncDispose]());
 
@@ -50,7 +50,7 @@ it("each engine on one bus serves its own orders, on any replica and by any way"
   const { capacity } = await world.leases.getCounters({ engine: "west" });
   const { cru, mruBytes, sruBytes, hruBytes } = capacity ?? {};
   expect([cru, mruBytes ?? "none", sruBytes ?? "none", hruBytes ?? "none"]).toEqual([5, "none", "none", "none"]);
-  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1", "west") }, { timeoutMs: 20_000 });
+  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1", "west") });
   await reaches(world, "1-1", "ENDED");
 });
 
@@ -71,7 +71,7 @@ it("reports an engine without a replica, and refuses an invalid engine id", asyn
 
 it("answers with counters that are newer than those that the caller has", async () => {
   for (let call = 0, afterNumber = 0; call < 3; call += 1) {
-    const { number, engine } = await world.leases.getCounters({ engine: "west", afterNumber }, { timeoutMs: 20_000 });
+    const { number, engine } = await world.leases.getCounters({ engine: "west", afterNumber });
     expect(engine).toBe("west");
     expect(number).toBeGreaterThan(afterNumber);
     afterNumber = number;

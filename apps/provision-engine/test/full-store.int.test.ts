@@ -42,7 +42,7 @@ it(
     // The engine's writes may use the last bytes that the filler left.
     const late = signedOrder(user, { id: "1-4" });
     await until("an order is refused", () => order(world, late).then(() => false, isFull), LONG);
-    const end = () => leases.endLease({ requestId: "e", end: signedEnd(user, "1-2") }, { timeoutMs: 20_000 });
+    const end = () => leases.endLease({ requestId: "e", end: signedEnd(user, "1-2") });
     await until("an end is refused", () => end().then(() => false, isFull), LONG);
     const { lease } = await leases.getLease({ id: "1-3" });
     await until("the short one is over", () => (lease?.record?.expiresAt?.seconds ?? 0) + 1 < Date.now() / 1000, LONG);
@@ -61,13 +61,13 @@ it(
 );
 
 async function ask({ bus }: EngineWorld, subject: string, body: object = {}): Promise<string> {
-  return (await bus.connection.request(subject, JSON.stringify(body), { timeout: 10_000 })).string();
+  return (await bus.connection.request(subject, JSON.stringify(body), { timeout: 30_000 })).string();
 }
 
 /** Until not even a small message fits. */
 async function fill({ bus }: EngineWorld): Promise<void> {
   const send = async (bytes: number): Promise<string> =>
-    (await bus.connection.request(FILLER, new Uint8Array(bytes), { timeout: 10_000 })).string();
+    (await bus.connection.request(FILLER, new Uint8Array(bytes), { timeout: 30_000 })).string();
   for (const bytes of [ROOM_BYTES / 4, 5000, 50])
     await until(`${bytes} bytes do not fit`, async () => (await send(bytes)).includes("insufficient"), {
       ...LONG,

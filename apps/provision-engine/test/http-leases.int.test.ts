@@ -29,6 +29,8 @@ let engine: EngineProcess;
 const start = (): Promise<EngineProcess> =>
   world.startEngine({
     PROVISION_HTTP_URL: controller.url,
+    // Longer than any wait of a test.
+    PROVISION_HTTP_TIMEOUT_MS: "3600000",
     PROVISION_HTTP_POLL_MS: "50",
     PROVISION_REFUSED_RETRY_MS: "50",
     PROVISION_REFUSED_MAX: "3",
@@ -55,7 +57,7 @@ beforeAll(async () => {
   world = await engineWorld();
   engine = await start();
   await ready(world);
-}, 120_000);
+}, 300_000);
 
 afterAll(async () => {
   await world[Symbol.asyncDispose]();
@@ -211,8 +213,7 @@ it("publishes the history of a lease while its controller reads the feedback wit
   await until("feedback is in flight", () => silent.length > 0, LONG);
   await world.leases.endLease({ requestId: "e", end: signedEnd(user, "8-1") });
   const isPublished = async (): Promise<boolean> => (await historyOf(world, "8-1")).includes("DECOMMISSIONED");
-  // Before the timeout of the controller.
-  await until("its end is published", isPublished, { ...LONG, timeoutMs: 20_000 });
+  await until("its end is published", isPublished, LONG);
   controller.answerBy(() => false);
   for (const response of silent) response.writeHead(204).end();
   await received("8-1", "deleted");

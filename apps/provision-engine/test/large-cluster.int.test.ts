@@ -28,7 +28,7 @@ beforeAll(async () => {
     const pod = { metadata: { name: `pod-${at}` }, spec: { containers, volumes } };
     await calls.create({ ...KINDS.pod, namespace: NAMESPACE }, pod, { isAnswerUnread: true });
   }
-}, 120_000);
+}, 300_000);
 
 afterAll(() => cleanup.disposeAsync());
 

@@ -6,7 +6,7 @@ import { withEvent } from "../src/domain/lease-change.ts";
 import { aUser, engineWorld, order, ready, signedOrder } from "./engine-world.ts";
 
 const LARGE = JSON.stringify("y".repeat(60_000));
-const TEST_MS = 120_000;
+const TEST_MS = 300_000;
 
 it(
   "lists leases and their history in pages that NATS takes, however large each is",

@@ -235,7 +235,7 @@ describe("an engine", () => {
 
   it("names a lease with an unreadable record, once it arrives and at every start", async () => {
     const { bus, leases } = world;
-    await bus.connection.request("$KV.muster-leases.9-9", new Uint8Array([255]), { timeout: 5000 });
+    await bus.connection.request("$KV.muster-leases.9-9", new Uint8Array([255]), { timeout: 30_000 });
     const reported = () => world.said.filter((line) => line.includes('"lease":"9-9"') && line.includes("cannot read"));
     await until("it is logged", () => reported().length === 1, LONG);
     const { unreadable } = await leases.listLeases({ limit: 1 });

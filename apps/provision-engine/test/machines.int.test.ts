@@ -2,7 +2,7 @@ import { client } from "@muster/bus";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
 import { toWireOrder } from "@muster/leases/wire";
 import { openBucket } from "@muster/store";
-import { until } from "@muster/testkit";
+import { until, patientClient } from "@muster/testkit";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import {
@@ -10,6 +10,7 @@ import {
   engineWorld,
   type EngineWorld,
   historyOf,
+  LASTING_LEAD,
   LONG,
   order,
   phase,
@@ -44,17 +45,18 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   const nodes = await nodesBucket(bus);
   for (const name of ["n-0", "n-1"]) await nodes.publish(name);
   await nodes.mark();
-  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "1500" }, LEDGER, "reservation-manager");
+  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "600000" }, LEDGER, "reservation-manager");
   await world.startEngine({
+    ...LASTING_LEAD,
     PROVISION_ATTEMPTS_MAX: "2",
-    PROVISION_RETRY_MS: "60000",
+    PROVISION_RETRY_MS: "600000",
     PROVISION_RETRY_MOST_MS: "600000",
     PROVISION_CLEANUP: "off",
     PROVISION_RECHECK_MS: "300",
     PROVISION_CLEANUP_GRACE_MS: "0",
   });
   await ready(world);
-  const ledger = client(bus, ReservationService);
+  const ledger = patientClient(client(bus, ReservationService));
   const held = () => ledger.listReservations({ ownerKind: "lease" }).then(({ reservations }) => reservations);
   await until("the ledger answers", () => held().then(() => true), LONG);
 
@@ -102,8 +104,7 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
     await ledger.reserve({ requestId: id, owner: { kind: "lease", id }, needs: late, wait: false });
   await order(world, signedOrder(user, { id: "5-4", type: "machine", data: '{"pool":"n","machines":1}' }));
   await until("it waits for them", async () => (await held()).some(({ owner }) => owner?.id === "5-4-1"), LONG);
-  const look = (dryRun: boolean) =>
-    leases.cleanupResources({ requestId: "c", engine: "main", dryRun }, { timeoutMs: 20_000 });
+  const look = (dryRun: boolean) => leases.cleanupResources({ requestId: "c", engine: "main", dryRun });
   expect(await look(false)).toMatchObject({ found: 3, suspected: 2, removed: 0 });
   expect(await look(true)).toMatchObject({ suspected: 0, removed: 2 });
   expect(await held()).toHaveLength(3);
@@ -131,7 +132,7 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   await order(world, signedOrder(user, { id: "5-3", type: "machine", data: '{"pool":"nowhere","machines":1}' }));
   await reaches(world, "5-3", "FAILED");
   expect((await leases.getLease({ id: "5-3" })).lease?.record?.result?.message).toContain("nowhere");
-}, 240_000);
+}, 300_000);
 
 it("requests other machines if one was lost between the grant and ACTIVE, and names it while there are none", async () => {
   await using world = await engineWorld();
@@ -145,8 +146,8 @@ it("requests other machines if one was lost between the grant and ACTIVE, and na
   };
   for (const pool of [...Object.keys(harms), "only", "last"]) await nodes.publish(`${pool}-0`, { labels: { pool } });
   await nodes.mark();
-  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "1500" }, LEDGER, "reservation-manager");
-  const ledger = client(bus, ReservationService);
+  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "600000" }, LEDGER, "reservation-manager");
+  const ledger = patientClient(client(bus, ReservationService));
   /** The request of an engine that ended before it recorded the grant. */
   const granted = async (id: string, pool: string): Promise<void> => {
     const needs = [{ component: "machine-0", pool }];
@@ -177,7 +178,12 @@ it("requests other machines if one was lost between the grant and ACTIVE, and na
   await loses("only-0", harms.off);
   await loses("last-0", harms.gone);
 
-  await world.startEngine({ PROVISION_RETRY_MS: "60000", PROVISION_RETRY_MOST_MS: "600000", PROVISION_CLEANUP: "off" });
+  await world.startEngine({
+    ...LASTING_LEAD,
+    PROVISION_RETRY_MS: "600000",
+    PROVISION_RETRY_MOST_MS: "600000",
+    PROVISION_CLEANUP: "off",
+  });
   await ready(world);
   const user = aUser();
   const ask = (id: string, pool: string) =>
@@ -203,4 +209,4 @@ it("requests other machines if one was lost between the grant and ACTIVE, and na
   await reaches(world, "7-2", "FAILED");
   const { lease } = await leases.getLease({ id: "7-2" });
   expect(lease?.record?.result?.message).toMatch(/node last-0 is LOST.*pool last/);
-}, 240_000);
+}, 300_000);

@@ -54,7 +54,7 @@ const held = (name: string, finalizer: string, more: object = {}) =>
 const patchOf = (body: object) => ({ kind: "merge", body }) as const;
 
 describe.each(CLUSTERS)("on $title", (server) => {
-  describe.skipIf(server.skip)("a slice", { timeout: 120_000 }, () => {
+  describe.skipIf(server.skip)("a slice", { timeout: 300_000 }, () => {
     const stack = new AsyncDisposableStack();
     let world: SliceWorld;
     let slices: Workload;
@@ -64,7 +64,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
       if (world.isReal) stack.use(await kubeControllers(world.adminKubeconfig, [...CONTROLLERS, "job-controller"]));
       slices = kubernetesWorkload(world.cluster, nowNs);
       await world.calls.create({ apiVersion: "v1", plural: "nodes" }, { metadata: { name: "n1" } });
-    }, 120_000);
+    }, 300_000);
     afterAll(() => stack.disposeAsync());
 
     /** On a node, where it must stop before it is removed; the test plays the kubelet. */
@@ -111,7 +111,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
           (await codeOf(tenant.create(maps, held("map", "example.org/hold"), dryRun))).includes("finalizers are not") &&
           (await codeOf(tenant.create(pods, year, dryRun))).includes("no pod of a lease has more than 300 seconds");
         await until("the policies are in force", refused, LONG);
-      }, 120_000);
+      }, 300_000);
 
       it("has no pod that may take longer than five minutes to end, by itself, by deletion or by eviction", async () => {
         const { tenant, pods } = slice;

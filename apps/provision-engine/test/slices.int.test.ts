@@ -50,7 +50,7 @@ function hear({ bus }: EngineWorld): readonly Heard[] {
 }
 
 describe.each(API_SERVERS)("on $title", (server) => {
-  describe.skipIf(server.skip)("a lease of the type", { timeout: 120_000 }, () => {
+  describe.skipIf(server.skip)("a lease of the type", { timeout: 300_000 }, () => {
     let world: SliceWorld;
     let slices: Workload;
     let stores: Workload;
@@ -59,7 +59,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       world = await sliceWorld(server);
       slices = kubernetesWorkload(world.cluster, nowNs);
       stores = zdbWorkload(world.cluster);
-    }, 120_000);
+    }, 300_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
 

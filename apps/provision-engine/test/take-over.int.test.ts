@@ -58,8 +58,7 @@ async function takeOverWorld() {
     spoil: (id: string): Promise<void> => writeFile(join(directory, `${id}.kill`), ""),
     /** Called with each written record. */
     onWrite: (listener: () => void) => view.onChange(listener),
-    end: (id: string) =>
-      world.leases.endLease({ requestId: `e-${id}`, end: signedEnd(user, id) }, { timeoutMs: 20_000 }),
+    end: (id: string) => world.leases.endLease({ requestId: `e-${id}`, end: signedEnd(user, id) }),
     resultOf: async (id: string) => (await world.leases.getLease({ id })).lease?.record?.result,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };

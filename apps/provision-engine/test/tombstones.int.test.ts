@@ -42,4 +42,4 @@ it("records of leases that are over lose their data at the next pass, and their 
     run: 2,
     orderHash: undefined,
   });
-}, 240_000);
+}, 300_000);

@@ -35,7 +35,10 @@ export function makeFarm(deps: FarmDeps): Farm {
 }
 
 async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Promise<void> {
-  const scan = makeScan(deps, session, passes);
+  const { sets, rollouts } = deps.pass;
+  const isStored = async (name: string): Promise<boolean> =>
+    (await sets.get(name)) !== undefined || (await rollouts.get(name)) !== undefined;
+  const scan = makeScan({ ...deps, isStored }, session, passes);
   const wake = (change: WorldChange): void => {
     switch (change.kind) {
       case "nodes":

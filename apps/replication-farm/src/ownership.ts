@@ -11,6 +11,8 @@ const DEFECT_PAUSE_MS = 10_000;
 
 type OwnershipDeps = Pick<FarmDeps, "logger"> & {
   readonly world: Pick<World, "sets" | "set" | "rollouts" | "rollout">;
+  /** Asks the store whether a set or a rolling update has this name. */
+  readonly isStored: (name: string) => Promise<boolean>;
 };
 
 /**
@@ -29,6 +31,8 @@ export function makeScan(
   /** Sets whose passes ended by a defect a moment ago. */
   const defective = new Set<string>();
   const own = async (name: string): Promise<void> => {
+    // The view may lag: a set that is gone would be locked and unlocked until the view shows that.
+    if (!(await deps.isStored(name))) return;
     const lock = await session.lock(name);
     if (lock === undefined || !session.isHeld()) return;
     const { signal } = session;

@@ -38,8 +38,6 @@ export type Owned = MachinesOwned &
     isRolloutFenced: boolean;
     /** The traceparent of the last request once all of it is done: later changes follow from no request. */
     doneUnder: string | undefined;
-    /** Failed passes in a row. */
-    failures: number;
     /** Why no pass follows: the set is gone, another farm owns it, or this farm is to release it. */
     end: "gone" | "lost" | "released" | undefined;
   };

@@ -1,4 +1,3 @@
-import { backoffMs } from "@muster/backoff";
 import type { Passes, Reconciled } from "@muster/controller";
 import { faultOf, isRetryable } from "@muster/faults";
 import { actOnRollout } from "./act-on-rollout.ts";
@@ -7,9 +6,6 @@ import { planPass, type PassPlan } from "./domain/plan-pass.ts";
 import { endOwnership, observeSet, type SeenSet } from "./observe-set.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { spanOfPass, TRACER } from "./pass-trace.ts";
-
-/** Pauses between failed passes in a row, which a change ends. */
-export const RETRY = { firstMs: 200, maxMs: 30_000 };
 
 /** The passes over the sets that a farm owns. */
 export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | undefined): Passes<SeenSet, PassPlan> {
@@ -26,14 +22,17 @@ export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | und
   };
 }
 
-/** After a failed pass; undefined: the error is a defect. */
-export function retryAfter(deps: PassDeps, owned: Owned, error: unknown): Reconciled | undefined {
+/** After a pass that threw; undefined: the error is a defect. */
+export function retryAfter(
+  deps: Pick<PassDeps, "report">,
+  owned: Pick<Owned, "name">,
+  error: unknown,
+): Reconciled | undefined {
   const fault = faultOf(error);
   if (fault === undefined) return undefined;
-  // Another writer was faster: the next pass decides on its record.
-  if (fault.code === "conflict") return { requeueAfterMs: 0 };
-  deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
-  return retryOf(owned);
+  // After a conflict the next pass decides on the record of the other writer.
+  if (fault.code !== "conflict") deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
+  return { isFailed: true };
 }
 
 async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Acted> {
@@ -47,13 +46,7 @@ async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Acted
 
 function nextOf(deps: PassDeps, owned: Owned, acted: Acted): Reconciled | "again" {
   if (acted === "gone" || acted === "lost") return endOwnership(owned, acted);
-  if (acted !== "again" && acted.failed) return retryOf(owned);
-  owned.failures = 0;
   if (acted === "again") return acted;
+  if (acted.failed) return { isFailed: true };
   return Number.isFinite(acted.atMs) ? { requeueAfterMs: Math.max(0, acted.atMs - deps.now()) } : {};
-}
-
-function retryOf(owned: Owned): Reconciled {
-  owned.failures += 1;
-  return { requeueAfterMs: backoffMs(owned.failures, RETRY) };
 }

@@ -3,8 +3,9 @@ import { traceparentOf } from "@muster/tracing";
 import { refuseOverlap, youngest } from "./apply-set.ts";
 import { buildAudits, clientDetails } from "./domain/audit.ts";
 import { checkReplicas, refuse, refuseDeleted, refuseInRollout } from "./domain/check-spec.ts";
+import { describeTransferReason } from "./domain/describe-transfer.ts";
 import { place } from "./domain/places.ts";
-import { REQUESTED } from "./domain/plan-transfer.ts";
+import type { Transfer } from "./domain/replica-set.ts";
 import type { Audit } from "./domain/set-plan.ts";
 import { whyNotFree } from "./node-verdicts.ts";
 import { changeSet, requireSet, type Named, type RequestDeps, type StoredSet } from "./request-deps.ts";
@@ -124,20 +125,20 @@ export function transferNode(
     const obstacle = newNode === "" ? undefined : whyNotFree(deps, set, newNode);
     if (obstacle !== undefined) refuse("new_node", `"${newNode}" cannot be taken: ${obstacle}`);
     const nowMs = deps.now();
-    const started = {
+    const started: Transfer = {
       id: `${uid}-${nextOrdinal}`,
       oldNode: node,
       newNode: newNode === "" ? undefined : newNode,
       startedAtMs: nowMs,
       deadlineMs: nowMs + deps.transferMs,
-      because: REQUESTED,
+      because: { code: "REQUESTED" },
     };
     const details = {
       transfer_id: started.id,
       pod_id: spec.podId,
       old_node: node,
       new_node: newNode,
-      reason: REQUESTED,
+      reason: describeTransferReason(started.because),
       ...clientDetails(by),
     };
     const templateHash = deps.templateHash(set);

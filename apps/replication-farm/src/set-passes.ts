@@ -1,7 +1,7 @@
 import { reconciler, runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
 import { NO_REFUSALS } from "./pass-machines.ts";
 import { newPodsOwned } from "./pass-pods.ts";
-import { retryAfter, RETRY, setPasses } from "./pass.ts";
+import { retryAfter, setPasses } from "./pass.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** The passes over all sets that a farm owns. */
@@ -21,6 +21,9 @@ export type SetPasses = {
   stop(): Promise<void>;
 };
 
+/** Retries of failed passes and conflicts: a pause per set, which a change ends, and a limit for all sets together. */
+const LIMITS = { firstMs: 200, maxMs: 30_000, perSecond: 1000, burst: 10_000 };
+
 /** A set that this farm makes passes over. */
 type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<void> };
 
@@ -33,7 +36,7 @@ export function startPasses(
   { lead, resyncMs }: { readonly lead: Lead; readonly resyncMs: number },
 ): SetPasses {
   const sets = new Map<string, OwnedSet>();
-  const queue = workQueue({ limits: RETRY });
+  const queue = workQueue({ limits: LIMITS });
   const stopping = new AbortController();
   const end = async (set: OwnedSet, how: () => void): Promise<void> => {
     await Promise.allSettled(set.owned.steps.values());
@@ -106,7 +109,6 @@ export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" |
     rolloutWait: undefined,
     isRolloutFenced: false,
     doneUnder: undefined,
-    failures: 0,
     end: undefined,
   };
 }

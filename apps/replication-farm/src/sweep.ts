@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import { describeFault, faultOf } from "@muster/faults";
-import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
+import { logNotRemoved, sweepOwners, type SweepOptions } from "@muster/ledger-client";
 import { decideBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
@@ -21,7 +21,9 @@ export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
   const sweepOne = async <Item extends OwnedObject>(what: keyof typeof left, own: OwnSweep<Item>): Promise<void> => {
     try {
       const brake = (steps: readonly SweepStep<Item>[]): Promise<Brake | undefined> => brakeOn(deps, what, steps);
-      const swept = await sweepOwners({ ...own, brake, leftSince: left[what], graceMs: GRACE_MS, nowMs: pass.now });
+      const report = { ...own.report, notRemoved: logNotRemoved<Item>(logger, what) };
+      const options = { ...own, report, brake, leftSince: left[what] };
+      const swept = await sweepOwners({ ...options, graceMs: GRACE_MS, nowMs: pass.now });
       if (swept.brake !== undefined) left[what].clear();
     } catch (error) {
       const fault = faultOf(error);

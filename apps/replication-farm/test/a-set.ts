@@ -6,7 +6,6 @@ import {
   type ReplicaSetSpec,
   type Transfer,
 } from "../src/domain/replica-set.ts";
-import { REQUESTED } from "../src/domain/plan-transfer.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
 import type { SetPod, SetPolicy, SetSnapshot } from "../src/domain/set-snapshot.ts";
 
@@ -65,7 +64,7 @@ export function aPlacement(node: string, ordinal: number, templateHash = "h1"): 
 /** A transfer that a user asked for and that does not expire. */
 export function aTransfer(oldNode: string, newNode: string | undefined): Transfer {
   const deadlineMs = Number.MAX_SAFE_INTEGER;
-  return { id: "t", oldNode, newNode, deadlineMs, startedAtMs: 0, because: REQUESTED };
+  return { id: "t", oldNode, newNode, deadlineMs, startedAtMs: 0, because: { code: "REQUESTED" } };
 }
 
 export function aPod(set: ReplicaSet, { node, ordinal }: Placement, pod: Partial<SetPod> = {}): [string, SetPod] {

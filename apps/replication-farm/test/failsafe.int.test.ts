@@ -10,9 +10,9 @@ import { alerted, farmWorld, ready, templateOf, type FarmWorld } from "./farm-wo
 import { startMeteredFarm, type MeteredFarm } from "./metered-farm.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
-const PATIENT = { timeoutMs: 50_000, everyMs: 50 };
+const PATIENT = { timeoutMs: 90_000, everyMs: 50 };
 
-describe("a farm that finds nothing to be wanted", { timeout: 180_000 }, () => {
+describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
   let world: FarmWorld;
   let store: FarmStore;
   let farm: MeteredFarm;

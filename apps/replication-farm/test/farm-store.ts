@@ -62,7 +62,7 @@ export function placedAt(world: FarmWorld, store: FarmStore, name: string, count
       const there = pods.filter(isReady).map(({ metadata, spec }) => `${metadata?.name} on ${spec?.nodeName}`);
       return placements.length === count && there.toSorted().join() === wanted.join() && pods.length === count && pods;
     },
-    { timeoutMs: 50_000, everyMs: 100 },
+    { timeoutMs: 90_000, everyMs: 100 },
   );
 }
 

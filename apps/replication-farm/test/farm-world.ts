@@ -7,7 +7,7 @@ import { attachNodes, type AttachedNodes } from "@muster/devcluster";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, muster, streams, subjects } from "@muster/proto";
-import { natsServer, processEnv, type TestApiServer, type TestNats, until } from "@muster/testkit";
+import { natsServer, processEnv, type TestApiServer, type TestNats, until, patientClient } from "@muster/testkit";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const NODES = { apiVersion: "v1", plural: "nodes" };
@@ -35,6 +35,7 @@ export type FarmWorld = AsyncDisposable & {
   startLedger(): Promise<FarmProcess>;
   /** The one that is there has to be killed before. */
   startWatcher(): Promise<FarmProcess>;
+  /** One after the other, in the order of the calls: a farm that has not seen all of them yet has seen the first ones, and places on these. */
   label(node: string, labels: Readonly<Record<string, string | null>>): Promise<void>;
   pods(set: string): Promise<V1Pod[]>;
 };
@@ -45,7 +46,14 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
   starting.use(server);
   const { kubeconfig } = server;
   const { nodes: kubelets } = starting.use(
-    await attachNodes({ kubeconfig, pools: [{ name: "n", nodes }], stopGraceMs: 200, ...server.nodeOptions }),
+    await attachNodes({
+      kubeconfig,
+      pools: [{ name: "n", nodes }],
+      stopGraceMs: 200,
+      // A node is lost when a test says so, and not because the machine was busy.
+      nodeGraceMs: 3_600_000,
+      ...server.nodeOptions,
+    }),
   );
   const nats = starting.use(await natsServer());
   let stack = starting;
@@ -68,8 +76,9 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
   const watcher = processOf(await start("watcher", {}));
-  const farms = client(bus, FarmService);
+  const farms = patientClient(client(bus, FarmService));
   stack = starting.move();
+  let labelled: Promise<unknown> = Promise.resolve();
   return {
     nats,
     bus,
@@ -77,19 +86,21 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
     farms,
     watcher,
     kubelets,
-    startLedger: async () => processOf(await start("reservation-manager", { RESERVATION_LOCK_TTL_MS: "1500" })),
+    startLedger: async () => processOf(await start("reservation-manager", { RESERVATION_LOCK_TTL_MS: "5000" })),
     startWatcher: async () => processOf(await start("watcher", {})),
     startFarm: async (env = {}) => {
       const child = await start("replication-farm", {
-        FARM_SESSION_TTL_MS: "1500",
+        FARM_SESSION_TTL_MS: "3000",
         FARM_SWEEP_MS: "500",
         FARM_TRANSFER_RETRY_MS: "200",
         ...env,
       });
       return processOf(child);
     },
-    label: async (node, labels) => {
-      await calls.patch<V1Node>(NODES, node, { kind: "merge", body: { metadata: { labels } } });
+    label: (node, labels) => {
+      const body = { metadata: { labels } };
+      labelled = labelled.catch(() => undefined).then(() => calls.patch<V1Node>(NODES, node, { kind: "merge", body }));
+      return labelled.then(() => undefined);
     },
     pods: async (set) => {
       const query = { labelSelector: `replication_controller_id=${set}` };
@@ -147,11 +158,11 @@ export function settledAt(world: FarmWorld, name: string, count: number): Promis
   return until(
     `${name} has ${count} healthy replicas`,
     async () => {
-      const { set } = await world.farms.getReplicaSet({ name }, { timeoutMs: 5000 });
+      const { set } = await world.farms.getReplicaSet({ name });
       const isThere = set?.record?.placements.length === count && set.healthy === count && !set.record.transfer;
       return isThere ? set : undefined;
     },
-    { timeoutMs: 45_000, everyMs: 100 },
+    { timeoutMs: 90_000, everyMs: 100 },
   );
 }
 
@@ -173,7 +184,7 @@ export async function alerted({ bus }: FarmWorld, incident: string): Promise<voi
   await until(
     `there is an alert ${incident}`,
     () => bus.readMessage(streams.events.name, subjects.farmAlerted(incident), 1),
-    { timeoutMs: 40_000, everyMs: 50 },
+    { timeoutMs: 90_000, everyMs: 50 },
   );
 }
 

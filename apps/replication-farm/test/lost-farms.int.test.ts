@@ -13,6 +13,8 @@ import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
 import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
 
 const NODES = ["n-0", "n-1", "n-2", "n-3", "n-4"];
+/** Longer than a busy machine pauses, so that a farm is lost only when a test says so. */
+const STEADY = { FARM_SESSION_TTL_MS: "10000" };
 /** Longer than anybody waits for an answer. */
 const NEVER_MS = 600_000;
 
@@ -28,7 +30,7 @@ describe("farms that are lost", () => {
     directory = await mkdtemp(join(tmpdir(), "muster-lost-farms-"));
     api = await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 });
     store = await farmStore(world.bus);
-  }, 120_000);
+  }, 300_000);
 
   afterAll(async () => {
     await api[Symbol.asyncDispose]();
@@ -37,7 +39,7 @@ describe("farms that are lost", () => {
   });
 
   const startFarm = async (who: string): Promise<FarmProcess> =>
-    world.startFarm({ MUSTER_KUBECONFIG: await api.kubeconfigFor(who) });
+    world.startFarm({ MUSTER_KUBECONFIG: await api.kubeconfigFor(who), ...STEADY });
   const label = (name: string): Promise<unknown> =>
     Promise.all(NODES.map((node) => world.label(node, { [name]: "y" })));
   const auditsThere = async (): Promise<number> => (await world.bus.streamState(streams.audit.name))?.messages ?? 0;
@@ -76,7 +78,7 @@ describe("farms that are lost", () => {
       );
       await store.create(name, { nodeSelector: `${name}=y`, replicasDesired: 5 });
       await until("two pods of five are made", async () => (await world.pods(name)).length === 2, {
-        timeoutMs: 50_000,
+        timeoutMs: 90_000,
       });
       const before = await store.sessions(sleeper.pid);
       process.kill(sleeper.pid, signal);
@@ -104,7 +106,7 @@ describe("farms that are lost", () => {
       await sleeper.kill();
       await api.remove();
     },
-    120_000,
+    300_000,
   );
 
   it("in the middle of a rolling update (SIGSTOP) leave it to another, and write nothing to it any more", async () => {
@@ -137,7 +139,7 @@ describe("farms that are lost", () => {
     process.kill(sleeper.pid, "SIGSTOP");
 
     const other = await startFarm("other");
-    await until("another runs it", async () => ((await read())?.roll.fence ?? 0) > fence, { timeoutMs: 50_000 });
+    await until("another runs it", async () => ((await read())?.roll.fence ?? 0) > fence, { timeoutMs: 90_000 });
     const names = ["was", "is"];
     const placed = () => Promise.all([placedAt(world, store, "was", 3), placedAt(world, store, "is", 1)]);
     const pods = (await placed()).map(uidsOf);
@@ -156,11 +158,11 @@ describe("farms that are lost", () => {
       if (found !== undefined) await rolls.update("is", { ...found.roll, delayMs: 0 }, found.revision);
       return found?.revision;
     });
-    await until("the update has ended", async () => (await rolls.get("is")) === undefined, { timeoutMs: 50_000 });
+    await until("the update has ended", async () => (await rolls.get("is")) === undefined, { timeoutMs: 90_000 });
     await placedAt(world, store, "is", 4);
     for (const [index, { stop }] of seen.entries()) expectNoneBelow(atRest[index]?.fence ?? 0, await stop());
     await Promise.all([sleeper, other].map((farm) => farm.kill()));
-  }, 120_000);
+  }, 300_000);
 
   it("by SIGKILL have their sets taken over by another, and nothing else changes", async () => {
     const farms = [await world.startFarm(), await world.startFarm()];
@@ -184,7 +186,7 @@ describe("farms that are lost", () => {
     expect(uidsOf(await placedAt(world, store, "kept", 3))).toEqual(uids);
     expect(await auditsThere()).toBe(before.audits);
     await Promise.all(farms.map((farm) => farm.kill()));
-  }, 120_000);
+  }, 300_000);
 
   it("leave their share to the others, who share it again", async () => {
     const names = Array.from({ length: 60 }, (_, index) => `shared-${index}`);
@@ -208,7 +210,7 @@ describe("farms that are lost", () => {
     await farms.shift()?.kill();
     await sharedByAll(farms);
     await Promise.all(farms.map((farm) => farm.kill()));
-  }, 240_000);
+  }, 300_000);
 });
 
 /** Each write is by the owner of then or by a later one. */

@@ -19,7 +19,7 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
     world = await farmWorld(await start(), 4);
     store = await farmStore(world.bus);
     await world.startFarm(LOST);
-  }, 120_000);
+  }, 300_000);
 
   afterAll(async () => {
     if (!skip) await world[Symbol.asyncDispose]();
@@ -61,7 +61,7 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
     });
     await die(2);
     await store.change("goes", (set) => ({ ...set, deletion: { keepPods: false, atMs: 1 } }));
-    await until("its record is gone", async () => (await store.sets.get("goes")) === undefined, { timeoutMs: 40_000 });
+    await until("its record is gone", async () => (await store.sets.get("goes")) === undefined, { timeoutMs: 90_000 });
     expect(await world.pods("goes")).toEqual([]);
     await until(
       "the orphan is gone",
@@ -70,7 +70,7 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
           () => false,
           () => true,
         ),
-      { timeoutMs: 40_000 },
+      { timeoutMs: 90_000 },
     );
   });
 });

@@ -12,7 +12,7 @@ type Harm = (typeof HARMS)[number];
 const TEMPLATE = JSON.stringify({
   spec: { ...(JSON.parse(templateOf()) as { spec: object }).spec, nodeSelector: { starts: "yes" } },
 });
-const PATIENT = { timeoutMs: 45_000, everyMs: 100 };
+const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
 describe.each(API_SERVERS)("a node that is lost before the pod for it starts, under $title", ({ skip, start }) => {
   let world: FarmWorld;
@@ -28,7 +28,7 @@ describe.each(API_SERVERS)("a node that is lost before the pod for it starts, un
       await world.label(`n-${2 * index}`, { pair: harm });
       await world.label(`n-${2 * index + 1}`, { pair: harm, starts: "yes" });
     }
-  }, 120_000);
+  }, 300_000);
 
   afterAll(async () => {
     if (!skip) await world[Symbol.asyncDispose]();
@@ -101,6 +101,6 @@ describe.each(API_SERVERS)("a node that is lost before the pod for it starts, un
       }
       expect(await world.pods("stays-gone")).toEqual([]);
     },
-    180_000,
+    300_000,
   );
 });

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { farmWorld, isMissing, nodesOf, ready, settledAt, specOf, type FarmWorld, PODS } from "./farm-world.ts";
 
-const PATIENT = { timeoutMs: 45_000, everyMs: 100 };
+const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
-describe.each(API_SERVERS)("one pod of a pod id a node on $title", { timeout: 180_000 }, ({ skip, start }) => {
+describe.each(API_SERVERS)("one pod of a pod id a node on $title", { timeout: 300_000 }, ({ skip, start }) => {
   let world: FarmWorld;
   const labelled = (label: string, ...nodes: string[]) =>
     Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
@@ -33,7 +33,7 @@ describe.each(API_SERVERS)("one pod of a pod id a node on $title", { timeout: 18
     world = await farmWorld(await start(), 3);
     await world.startFarm();
     await ready(world);
-  }, 120_000);
+  }, 300_000);
 
   afterAll(async () => {
     if (!skip) await world[Symbol.asyncDispose]();

@@ -22,5 +22,6 @@ export async function passOnce(deps: PassDeps, owned: Owned): Promise<Passed> {
   };
   await reconciler(once)(owned.name, over.signal);
   if (owned.end !== undefined) return { kind: owned.end };
-  return acts.includes("again") ? { kind: "again" } : { kind: "settled", failed: owned.failures > 0 };
+  if (acts.includes("again")) return { kind: "again" };
+  return { kind: "settled", failed: acts.some((acted) => acted !== "again" && acted.isFailed === true) };
 }

@@ -1,7 +1,7 @@
 import type { V1Node } from "@kubernetes/client-node";
 import { client, type Client } from "@muster/bus";
 import { buckets, muster, ReservationService } from "@muster/proto";
-import { until } from "@muster/testkit";
+import { until, patientClient } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords } from "../src/adapters/records.ts";
@@ -19,7 +19,7 @@ import {
 } from "./farm-world.ts";
 
 const NODES = 4;
-const PATIENT = { timeoutMs: 45_000, everyMs: 100 };
+const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
 const [embedded] = API_SERVERS;
 
@@ -30,15 +30,12 @@ describe("replica sets on machines of a pool", () => {
   let ledger: Client<typeof ReservationService>;
 
   const apply = (name: string, replicas: number, more: Parameters<typeof specOf>[2] = {}) =>
-    world.farms.applyReplicaSet(
-      { requestId: name, name, spec: specOf("", replicas, { pool: "n", ...more }) },
-      { timeoutMs: 10_000 },
-    );
+    world.farms.applyReplicaSet({ requestId: name, name, spec: specOf("", replicas, { pool: "n", ...more }) });
   const scale = (name: string, replicasDesired: number) =>
     world.farms.scaleReplicaSet({ requestId: `${name}-${replicasDesired}`, name, replicasDesired });
-  const record = async (name: string) => (await world.farms.getReplicaSet({ name }, { timeoutMs: 5000 })).set?.record;
+  const record = async (name: string) => (await world.farms.getReplicaSet({ name })).set?.record;
   const reserved = async () => {
-    const { reservations } = await ledger.listReservations({ ownerKind: "replica-set" }, { timeoutMs: 5000 });
+    const { reservations } = await ledger.listReservations({ ownerKind: "replica-set" });
     return reservations.map(({ owner, machines }) => ({ id: owner?.id ?? "", node: machines[0]?.node ?? "" }));
   };
   const nodesHeld = async () => (await reserved()).map(({ node }) => node).toSorted();
@@ -81,7 +78,7 @@ describe("replica sets on machines of a pool", () => {
 
   beforeAll(async () => {
     world = await farmWorld(await embedded.start(), NODES);
-    ledger = client(world.bus, ReservationService);
+    ledger = patientClient(client(world.bus, ReservationService));
     ledgerProcess = await world.startLedger();
     farms = [await world.startFarm({ FARM_RESYNC_MS: "2000" }), await world.startFarm({ FARM_RESYNC_MS: "2000" })];
     await ready(world);
@@ -132,7 +129,7 @@ describe("replica sets on machines of a pool", () => {
       PATIENT,
     );
     await until("the old machine is released", async () => !(await nodesHeld()).includes(old), PATIENT);
-    const { records } = await world.farms.listAudit({ name: "moves" }, { timeoutMs: 10_000 });
+    const { records } = await world.farms.listAudit({ name: "moves" });
     expect(records.filter(({ eventType }) => eventType === "NODE_TRANSFER_COMPLETION")).toHaveLength(1);
     await cordon(old, false);
     await remove("moves");
@@ -225,7 +222,7 @@ describe("replica sets on machines of a pool", () => {
           healthy.push(roll.oldHealthy + roll.newHealthy);
         return roll === undefined;
       },
-      { timeoutMs: 55_000, everyMs: 50 },
+      { timeoutMs: 90_000, everyMs: 50 },
     );
     const set = await settledAt(world, "new", 3);
     await untilGone("old");

@@ -19,16 +19,16 @@ import {
 } from "./farm-world.ts";
 
 const { ROLL_PHASE_PAUSED, ROLL_PHASE_RUNNING } = muster.farm.v1.RollPhase;
-const PATIENT = { timeoutMs: 45_000, everyMs: 100 };
+const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
-describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout: 180_000 }, ({ skip, start }) => {
+describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout: 300_000 }, ({ skip, start }) => {
   let server: TestApiServer;
   let world: FarmWorld;
   let farms: Client<typeof FarmService>;
   const labelled = (label: string, ...nodes: string[]) =>
     Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
   const apply = (name: string, spec: ReturnType<typeof specOf>, more: { replace?: boolean; dryRun?: boolean } = {}) =>
-    farms.applyReplicaSet({ requestId: name, name, spec, ...more }, { timeoutMs: 10_000 });
+    farms.applyReplicaSet({ requestId: name, name, spec, ...more });
   const audits = (name: string) => auditsOf(world, name);
   const settledOn = (name: string, ...nodes: string[]) =>
     until(
@@ -49,7 +49,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     ({ farms } = world);
     await world.startFarm();
     await ready(world);
-  }, 120_000);
+  }, 300_000);
 
   afterAll(async () => {
     if (!skip) await world[Symbol.asyncDispose]();

@@ -153,7 +153,7 @@ it("a command, the passes that follow from it, its pods and its audits are one t
   expect(of).toEqual(["SCALED", "REPLICATION_CONTROLLER_RETARGET"]);
   const [made] = (await world.pods("web")).filter(({ metadata }) => metadata?.name === "web-2");
   expect(Object.values(made?.metadata?.annotations ?? {}).join()).toContain(traceId);
-}, 180_000);
+}, 300_000);
 
 async function muster(world: FarmWorld, env: Readonly<Record<string, string>>, ...args: string[]): Promise<string> {
   const { url, token } = world.nats;

@@ -22,14 +22,14 @@ describe("pods that never become healthy", () => {
     store = await farmStore(world.bus);
     await world.startFarm(SOON);
     await ready(world);
-  }, 120_000);
+  }, 300_000);
 
   afterAll(() => world[Symbol.asyncDispose]());
 
   const label = (name: string, nodes = NODES): Promise<unknown> =>
     Promise.all(nodes.map((node) => world.label(node, { [name]: "yes" })));
   const troubleOf = (name: string, code: string): Promise<unknown> =>
-    until(`${name} says ${code}`, async () => (await store.set(name)).trouble?.code === code, { timeoutMs: 40_000 });
+    until(`${name} says ${code}`, async () => (await store.set(name)).trouble?.code === code, { timeoutMs: 90_000 });
 
   it("raise an alert until they are healthy", async () => {
     await label("sick");
@@ -38,7 +38,7 @@ describe("pods that never become healthy", () => {
     await alerted(world, "not_healthy_sick");
     await store.change("sick", (set) => ({ ...set, spec: { ...set.spec, template: templateOf() } }));
     await placedAt(world, store, "sick", 2);
-    await until("all is well", async () => (await store.set("sick")).trouble === undefined, { timeoutMs: 40_000 });
+    await until("all is well", async () => (await store.set("sick")).trouble === undefined, { timeoutMs: 90_000 });
   });
 
   it("hold a rolling update at its minimum, which raises an alert, and can be undone", async () => {
@@ -46,25 +46,25 @@ describe("pods that never become healthy", () => {
     await store.create("old", { podId: "rolled", nodeSelector: "rolled=yes", replicasDesired: 3 });
     const before = uidsOf(await placedAt(world, store, "old", 3));
     const roll = { requestId: "r", oldSet: "old", newSet: "new", templateJson: FAILING, minimumReplicas: 2 };
-    await world.farms.createRoll(roll, { timeoutMs: 20_000 });
+    await world.farms.createRoll(roll);
     const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     const stored = async () => {
       const found = await rolls.get("new");
       return found !== undefined && "record" in found.value ? found.value.record : undefined;
     };
     await until("it says that it is stuck", async () => (await stored())?.trouble?.code === "ROLL_STUCK", {
-      timeoutMs: 40_000,
+      timeoutMs: 90_000,
     });
     await alerted(world, "roll_stuck_new");
     const left = uidsOf(await placedAt(world, store, "old", 2));
     expect(before).toEqual(expect.arrayContaining(left));
     expect(await stored()).toMatchObject({ oldDesired: 2, newDesired: 1 });
     await world.farms.changeRoll({ requestId: "u", id: "new", change: "UNDO" });
-    await until("the update is over", async () => (await stored()) === undefined, { timeoutMs: 50_000 });
+    await until("the update is over", async () => (await stored()) === undefined, { timeoutMs: 90_000 });
     const after = uidsOf(await placedAt(world, store, "old", 3));
     expect(after).toEqual(expect.arrayContaining(left));
     await until("the new set is gone", async () => (await store.sets.get("new")) === undefined);
-  }, 120_000);
+  }, 300_000);
 
   it("hold a rolling update, too, when each of its programs is ready for a moment and ends", async () => {
     await label("looped");
@@ -77,7 +77,7 @@ describe("pods that never become healthy", () => {
     });
     await placedAt(world, store, "good", 3);
     const roll = { requestId: "l", oldSet: "good", newSet: "bad", templateJson: ending, minimumReplicas: 2 };
-    await world.farms.createRoll(roll, { timeoutMs: 20_000 });
+    await world.farms.createRoll(roll);
     // A pod that has ended is recreated, under another uid.
     const uids = new Set<string>();
     await until(
@@ -91,7 +91,7 @@ describe("pods that never become healthy", () => {
     const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     expect((await rolls.get("bad"))?.value).toMatchObject({ record: { oldDesired: 2, newDesired: 1 } });
     expect(await placedAt(world, store, "good", 2)).toHaveLength(2);
-  }, 180_000);
+  }, 300_000);
 
   it("leave a transfer to be taken back, again and again with longer pauses, and the old pod as it was", async () => {
     await label("moved", ["n-0", "n-1"]);
@@ -106,13 +106,13 @@ describe("pods that never become healthy", () => {
         const set = await store.set("moved");
         return set.transferFailures >= 2 && set.transfer === undefined && set;
       },
-      { timeoutMs: 40_000 },
+      { timeoutMs: 90_000 },
     );
     expect(trouble).toMatchObject({ code: "TRANSFER_FAILED" });
     expect(trouble?.message).toContain(`attempt ${transferFailures}`);
     expect(placements.map(({ node }) => node)).toEqual(["n-0"]);
     expect(uidsOf(await world.pods("moved"))).toEqual(expect.arrayContaining(uids));
-    const { records } = await world.farms.listAudit({ name: "moved" }, { timeoutMs: 10_000 });
+    const { records } = await world.farms.listAudit({ name: "moved" });
     const count = (event: string): number => records.filter(({ eventType }) => eventType === event).length;
     expect(count("NODE_TRANSFER_ROLLBACK")).toBeGreaterThanOrEqual(2);
     expect(count("NODE_TRANSFER_COMPLETION")).toBe(0);

@@ -15,7 +15,7 @@ it("lists what waits for machines in queue order, and every node of a pool with 
   await using manager = startManager(server);
   const reservations = reservationsOf(bus);
   const reserve = (id: string, ...pools: string[]) =>
-    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, { timeoutMs: 20_000 });
+    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true });
   await reserve("x", "a", "a");
   await reserve("y", "a", "a");
   await reserve("z", "a", "a", "b");

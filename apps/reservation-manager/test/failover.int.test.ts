@@ -125,13 +125,13 @@ it("is durable: continues with the same ledger when the leader is killed", async
   await nodes.put("a0", "a");
   await using first = startManager(server);
   const leader = await leaderOf([first]);
-  await using second = startManager(server);
+  await using second = startManager(server, { RESERVATION_LOCK_TTL_MS: "10000" });
   const reservations = reservationsOf(bus);
   for (const id of ["x", "y", "z"]) await reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
   await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
   const before = await reservations.listReservations({});
   await leader.end("SIGKILL");
-  const after = await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }));
+  const after = await persist(() => reservations.listReservations({}));
   expect(after).toEqual(before);
   expect(second.leads).toBe(1);
   expect((await reservations.reserve({ owner: owner("w"), needs: needs("a"), wait: true })).reservation?.id).toBe(
@@ -160,7 +160,7 @@ it("continues after NATS was away, with everything that was acknowledged", async
   await using manager = startManager(server);
   const reservations = reservationsOf(bus);
   const request = { owner: owner("x"), needs: needs("a") };
-  const { reservation } = await reservations.reserve(request, { timeoutMs: 20_000 });
+  const { reservation } = await reservations.reserve(request);
   await server.kill();
   await server.start();
   expect((await persist(() => reservations.reserve(request))).reservation).toEqual(reservation);
@@ -174,9 +174,10 @@ it("is taken over from a leader that is frozen; the deposed one cannot write, sw
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
-  await using first = startManager(server);
+  const env = { RESERVATION_LOCK_TTL_MS: "10000" };
+  await using first = startManager(server, env);
   await leaderOf([first]);
-  await using second = startManager(server);
+  await using second = startManager(server, env);
   const reservations = reservationsOf(bus);
   const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
   await reserve("x");
@@ -204,7 +205,7 @@ it("is taken over from a leader that is frozen; the deposed one cannot write, sw
 
   // What is on disk is what the next leader finds.
   await second.end("SIGKILL");
-  expect(await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }))).toEqual(before);
+  expect(await persist(() => reservations.listReservations({}))).toEqual(before);
   expect([first.leads, first.errors, second.errors]).toEqual([2, [], []]);
 });
 
@@ -217,7 +218,9 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
   await leaderOf([first]);
   await using second = startManager(server);
   const reservations = reservationsOf(bus);
-  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
+  // Some requests run out of time while the leader is dead.
+  const limit = { timeoutMs: 5000 };
+  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true }, limit);
   const answered = new Map<string, string>();
   const unanswered: string[] = [];
   const enough = Promise.withResolvers<undefined>();
@@ -244,7 +247,7 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
   const known = new Map<string, string>();
   const held: string[] = [];
   for (let from = "", more = true; more;) {
-    const page = await persist(() => reservations.listReservations({ continue: from }, { timeoutMs: 20_000 }));
+    const page = await persist(() => reservations.listReservations({ continue: from }));
     for (const { id, owner: of, machines } of page.reservations) {
       known.set(of?.id ?? "", id);
       held.push(...machines.map(({ node }) => node));
@@ -281,7 +284,7 @@ it("recovers after NATS was away for longer than any lock, and every owner keeps
   });
   await server.start();
 
-  const after = await persist(() => reservations.getReservation({ owner: kept.owner }, { timeoutMs: 20_000 }));
+  const after = await persist(() => reservations.getReservation({ owner: kept.owner }));
   expect(after.reservation?.machines).toEqual(reservation?.machines);
   await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-2" }));
   const { reservation: next } = await persist(() => reservations.getReservation({ owner: owner("y") }));
@@ -296,7 +299,7 @@ it("continues after NATS was away longer than every limit: nothing is lost, doub
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
   // Both are over before NATS is back: the lead is lost, and the mark of the nodes proves nothing any more.
   const env = {
-    RESERVATION_LOCK_TTL_MS: "300",
+    RESERVATION_LOCK_TTL_MS: "1000",
     RESERVATION_NODES_FRESH_MS: "1000",
   };
   await using first = startManager(server, env);
@@ -306,7 +309,7 @@ it("continues after NATS was away longer than every limit: nothing is lost, doub
   for (const id of ["x", "y", "z"])
     await persist(() => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true }));
   const listed = async () => {
-    const { reservations: all } = await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }));
+    const { reservations: all } = await persist(() => reservations.listReservations({}));
     return all.map(({ id, owner: of, machines }) => [id, of?.id, machines.map(({ node }) => node)]);
   };
   await until("two are granted", async () => {

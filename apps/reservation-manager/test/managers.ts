@@ -7,7 +7,7 @@ import { faultOf, isRetryable } from "@muster/faults";
 import { bucketKeys, buckets, muster, ReservationService, subjects } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import type { TestNats } from "@muster/testkit";
-import { processEnv } from "@muster/testkit";
+import { processEnv, patientClient } from "@muster/testkit";
 import { nodeCodec, type NodeEntry } from "../src/adapters/messages.ts";
 
 /** One replica of the service as a process of its own. */
@@ -29,6 +29,7 @@ export type ManagerProcess = AsyncDisposable & {
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 
+/** Its lock outlives short pauses of a busy machine; a test that counts leads sets one that outlives longer ones. */
 export function startManager(server: TestNats, env: Record<string, string> = {}): ManagerProcess {
   const child = spawn(process.execPath, [main], {
     stdio: ["ignore", "inherit", "pipe"],
@@ -36,7 +37,7 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
       ...processEnv(),
       MUSTER_NATS_URL: server.url,
       MUSTER_NATS_TOKEN: server.token,
-      RESERVATION_LOCK_TTL_MS: "1000",
+      RESERVATION_LOCK_TTL_MS: "3000",
       ...env,
     },
   });
@@ -85,7 +86,7 @@ export function connected(server: TestNats, user = "session-controller"): Promis
 export type Reservations = Client<typeof ReservationService>;
 
 export function reservationsOf(bus: NatsBus): Reservations {
-  return client(bus, ReservationService);
+  return patientClient(client(bus, ReservationService));
 }
 
 /** Asks until the answer is not "come back later", as every caller of the service has to. */

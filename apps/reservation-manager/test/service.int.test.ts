@@ -1,6 +1,6 @@
 import { client, type NatsBus } from "@muster/bus";
 import { muster, ReservationService, streams, subjects } from "@muster/proto";
-import { natsServer, otlpCollector, until } from "@muster/testkit";
+import { natsServer, otlpCollector, patientClient, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { largeLedger, snapshotRevision, writeLedger } from "./large-ledger.ts";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
@@ -21,7 +21,7 @@ it("answers as the contract says: typed errors at once, grants as events, a rele
   const reservations = reservationsOf(bus);
 
   const reserve = { owner: owner("x"), needs: needs("a", "a"), wait: true };
-  const { reservation } = await reservations.reserve(reserve, { timeoutMs: 20_000 });
+  const { reservation } = await reservations.reserve(reserve);
   expect(reservation).toMatchObject({
     id: "r-1",
     state: GRANTED,
@@ -88,9 +88,9 @@ it("holds those that wait to the newest limit of their kind, named by a later re
   await using first = startManager(server);
   const reservations = reservationsOf(bus);
   const reserve = (id: string, concurrencyLimit: number) =>
-    reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true, concurrencyLimit }, { timeoutMs: 20_000 });
+    reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true, concurrencyLimit });
   const granted = async () => {
-    const { reservations: all } = await persist(() => reservations.listReservations({}, { timeoutMs: 20_000 }));
+    const { reservations: all } = await persist(() => reservations.listReservations({}));
     return all.filter(({ state }) => state === GRANTED).map((one) => one.owner?.id);
   };
   for (const id of ["s", "t", "u", "v"]) await reserve(id, 1);
@@ -114,11 +114,11 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
   await using server = await natsServer();
   await using bus = await connected(server);
   await using manager = startManager(server);
-  await reservationsOf(bus).listPools({}, { timeoutMs: 20_000 });
+  await reservationsOf(bus).listPools({});
   for (const { verb } of Object.values(ReservationService.methods)) {
     for (const bytes of [[0xff], [0x0a, 0x7f, 0x01], [0x0f]]) {
       const subject = subjects.request("reservation", verb);
-      const reply = await bus.request(subject, Uint8Array.from(bytes), { timeoutMs: 5000 });
+      const reply = await bus.request(subject, Uint8Array.from(bytes), { timeoutMs: 30_000 });
       const fault = muster.common.v1.Fault.decode(reply.payload);
       expect([verb, fault.code, fault.reason]).toEqual([verb, 3, "INVALID_REQUEST"]);
     }
@@ -137,7 +137,7 @@ it("gives an owner several machines of one pool, a different one for each compon
   await using manager = startManager(server);
   const reservations = reservationsOf(bus);
   const reserve = (id: string, ...pools: string[]) =>
-    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, { timeoutMs: 20_000 });
+    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true });
   const first = (await reserve("x", "a", "a", "a")).reservation;
   expect(first?.machines.map(({ component, node }) => [component, node])).toEqual([
     ["c0", "a1"],
@@ -164,7 +164,7 @@ it("explains why a request waits, with a stable code, the numbers and who holds 
   await nodes.put("a2", "a", { ready: false });
   await using _manager = startManager(server);
   const reservations = reservationsOf(bus);
-  await reservations.reserve({ owner: owner("x"), needs: needs("a") }, { timeoutMs: 20_000 });
+  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
   await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true, concurrencyLimit: 9 });
   expect(await reservations.explainReservation({ owner: owner("y") })).toMatchObject({
     reservation: { id: "r-2", state: WAITING },
@@ -202,7 +202,7 @@ it("shows its decisions and their reasons in traces and metrics", async () => {
   await nodes.put("a1", "a");
   await using manager = startManager(server, collector.variables);
   const reservations = reservationsOf(bus);
-  await reservations.reserve({ owner: owner("x"), needs: needs("a") }, { timeoutMs: 20_000 });
+  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
   await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
   await expect(reservations.reserve({ owner: owner("z"), needs: needs("b") })).rejects.toThrow("b does not exist");
 
@@ -242,7 +242,7 @@ it("keeps the lead while it reads and writes the snapshot of a long queue", asyn
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");
   const before = await snapshotRevision(bus);
-  await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "5000" });
+  await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "15000" });
   const reservations = reservationsOf(bus);
   expect((await reservations.listPools({}, { timeoutMs: 60_000 })).pools).toMatchObject([{ name: "a" }]);
   // Each decision that has to be remembered is an entry when the one before it is answered first.
@@ -261,7 +261,7 @@ it("writes requests together that arrive together, and can trace every held mach
   for (const name of names) await nodes.put(name, "a");
   await using _manager = startManager(server);
   const reservations = reservationsOf(bus);
-  await reservations.listPools({}, { timeoutMs: 20_000 });
+  await reservations.listPools({});
   const before = (await bus.streamState(streams.ledger.name))?.messages ?? 0;
   await Promise.all(names.map((id) => reservations.reserve({ owner: owner(id), needs: needs("a") })));
   const entries = ((await bus.streamState(streams.ledger.name))?.messages ?? 0) - before;
@@ -278,8 +278,8 @@ it("limits how often people ask and anybody lists, and not how often services re
   await using controller = await connected(server, "session-controller");
   await (await nodeWriter(controller)).put("a1", "a");
   await using _manager = startManager(server, { MUSTER_REQUESTS_PER_SECOND: "1", MUSTER_REQUESTS_BURST: "3" });
-  await reservationsOf(controller).listPools({}, { timeoutMs: 20_000 });
-  const asking = (bus: NatsBus) => client(bus, ReservationService, { repeat: "never" });
+  await reservationsOf(controller).listPools({});
+  const asking = (bus: NatsBus) => patientClient(client(bus, ReservationService, { repeat: "never" }));
   const reservations = asking(controller);
 
   for (let turn = 0; turn < 20; turn += 1) {

@@ -1,4 +1,3 @@
-import { backoffMs } from "@muster/backoff";
 import type { Reconciled } from "@muster/controller";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { isNewsMissing, needsListing, withoutUnlisted, type PodNews } from "./domain/decide-listing.ts";
@@ -16,7 +15,7 @@ import type {
 import type { PodSeen } from "./domain/summarise-components.ts";
 import type { Outcome } from "./domain/transition-record.ts";
 import { ensureOurs, Lost, reload, remember, takeBack } from "./hold-session.ts";
-import { RESYNC_MS, RETRY, type Run } from "./run.ts";
+import { RESYNC_MS, type Run } from "./run.ts";
 import type { CollectStep, SessionDeps } from "./session-deps.ts";
 
 /** Maximum concurrent steps of one pass. */
@@ -44,9 +43,9 @@ export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   return !run.isWriteUnknown;
 }
 
-/** The pause before the next pass if nothing more can be done now. */
+/** The next pass if nothing more can be done now. */
 export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy): Reconciled {
-  if (run.failed) return { requeueAfterMs: backoffMs(run.failures, RETRY) };
+  if (run.failed) return { isFailed: true };
   const nowMs = deps.now();
   const wakeAt = wakeAtMs({ nowMs, record: run.record, reservation: run.reservation }, policy) ?? Infinity;
   return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS)) };

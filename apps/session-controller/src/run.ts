@@ -36,8 +36,6 @@ export type Run = Held & {
   /** Its reports that are not in the record yet. */
   readonly read: LogsRead[];
   defect: { readonly error: unknown } | undefined;
-  /** Rounds in a row in which something failed. */
-  failures: number;
   announced: number;
   /** On the monotonic clock: when this executor took the session over. */
   readonly takenAtMs: number;
@@ -68,7 +66,6 @@ export function newRun(held: Held): Run {
     reading: undefined,
     read: [],
     defect: undefined,
-    failures: 0,
     announced: 0,
     takenAtMs: oursAtMs,
     inherited: record.events.length,

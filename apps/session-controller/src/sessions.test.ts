@@ -204,8 +204,8 @@ describe("a session", () => {
         return Promise.reject(new FaultError(full));
       },
     };
-    const onRest = (ms: number): void => {
-      if (ms >= 100) calls.push("rest");
+    const onRest = (ms: number | "retry"): void => {
+      if (ms === "retry") calls.push("rest");
     };
     const running = runSession({ ...world, restMsMax: 1 }, crowded, POLICY, stop.signal, { onRest });
     expect(await running).toBe("stopped");

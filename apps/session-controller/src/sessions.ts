@@ -164,10 +164,7 @@ async function observeSession(table: Table, name: string): Promise<Observed<Seen
   const { deps, policy } = table;
   const run = table.runs.get(name) ?? (await take(table, name));
   if (!("record" in run)) return run;
-  if (!(await refresh(deps, run))) {
-    run.failures += 1;
-    return pauseOf(deps, run, policy.session);
-  }
+  if (!(await refresh(deps, run))) return pauseOf(deps, run, policy.session);
   if (isFinished(run.record)) return finish(table, run);
   return { seen: { run, snapshot: await observe(deps, policy.session, run) } };
 }
@@ -176,10 +173,7 @@ async function observeSession(table: Table, name: string): Promise<Observed<Seen
 async function finish(table: Table, run: Run): Promise<Reconciled> {
   const { deps, policy } = table;
   await announce(deps, run);
-  if (run.announced < run.record.events.length) {
-    run.failures += 1;
-    return pauseOf(deps, run, policy.session);
-  }
+  if (run.announced < run.record.events.length) return pauseOf(deps, run, policy.session);
   await leave(table, run.record.name, "finished");
   return {};
 }
@@ -191,7 +185,6 @@ async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promi
   await announce(deps, run);
   const { name, attempts } = run.record;
   if (attempts === 0) suspects.release(name);
-  run.failures = run.failed ? run.failures + 1 : 0;
   if (steps.length > 0 && !run.failed) return "again";
   failures.delete(name);
   if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session);

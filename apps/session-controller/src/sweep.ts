@@ -1,6 +1,6 @@
 import { pause, takeTurns } from "@muster/backoff";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
-import { sweepOwners } from "@muster/ledger-client";
+import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import {
   attribute,
   planRecords,
@@ -26,9 +26,9 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   readonly digests: () => readonly SessionDigest[];
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
   /** Releases exactly this reservation; a missing one, or another one of that name, is no error. */
-  readonly release: (session: string, reservationId: string) => Promise<void>;
+  readonly release: (session: string, reservationId: string) => Promise<unknown>;
   /** The same for a machine in place of a lost one. */
-  readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<void>;
+  readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<unknown>;
   /** Sets the ledger's limit of sessions with machines, unless it is set already. */
   readonly limitSessions: () => Promise<void>;
   /** Takes the installation of each pod of others that the sweep has met. */
@@ -126,7 +126,7 @@ async function sweepObjects(
       await reporting(deps, "sweep step failed", () => remove(deps, step.object));
       return step;
     },
-    report: { leftAlone: deps.tellLeftAlone },
+    report: { leftAlone: deps.tellLeftAlone, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
   });
 }
 

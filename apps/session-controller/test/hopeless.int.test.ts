@@ -87,12 +87,12 @@ describe("a session that cannot succeed", () => {
 
   it("for want of a worker that gets ready ends at its time limit, and the driver is never made", async () => {
     const never = { ...scripted("server-0", "server", "idle"), readyPort: 10_000 };
-    await submit(world, "never-ready", [scripted("driver", "driver", "serve"), never], { timeoutMs: 1500 });
+    await submit(world, "never-ready", [scripted("driver", "driver", "serve"), never], { timeoutMs: 15_000 });
     const session = await finished(world, "never-ready");
     expect(eventsOf(session)).toEqual([...PROVISIONED, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
     expect(session.events?.at(-1)?.description).toContain(
-      "not all components were ready within 1s500ms: driver is PENDING, server-0 is NOT_READY (ProbeFailing: no connection to ",
+      "not all components were ready within 15s: driver is PENDING, server-0 is NOT_READY (ProbeFailing: no connection to ",
     );
     expect(world.cluster.bound).not.toContain("never-ready-driver");
     await expectNothingLeft(world);

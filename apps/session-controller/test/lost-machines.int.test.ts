@@ -11,6 +11,7 @@ import {
   sessionWorld,
   storedRecord,
   submit,
+  type Controller,
   type SessionWorld,
 } from "./world.ts";
 
@@ -21,17 +22,18 @@ const POOLS = { drivers: 2 * HARMS.length, workers: 2 * HARMS.length, few: 1 };
 const ENV = {
   SESSION_EXECUTORS: String(HARMS.length),
   SESSION_MACHINE_LOST_MS: "200",
-  SESSION_REPLACEMENT_WAIT_MS: "1000",
+  SESSION_REPLACEMENT_WAIT_MS: "600000",
   SESSION_NODE_LOST_MS: "1000",
 };
 
 describe("a machine that is lost between the grant and the start of its component", () => {
   let world: SessionWorld<ScriptedCluster>;
+  let controller: Controller;
 
   beforeAll(async () => {
     const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
     world = await sessionWorld(cluster, POOLS, { WATCHER_NODE_GRACE_MS: "200" });
-    await world.startController(ENV);
+    controller = await world.startController(ENV);
   });
 
   afterAll(async () => {
@@ -87,7 +89,7 @@ describe("a machine that is lost between the grant and the start of its componen
         const nodes = await Promise.all(names.map((name) => nodeOf(name, component)));
         return nodes.every((node, index) => node !== "" && node !== machines.get(names[index] ?? ""));
       },
-      { timeoutMs: 50_000 },
+      { timeoutMs: 90_000 },
     );
     world.cluster.unplaced.clear();
     for (const name of names) expect(eventsOf(await finished(world, name)), name).toEqual([...RAN, "DONE"]);
@@ -96,6 +98,8 @@ describe("a machine that is lost between the grant and the start of its componen
   });
 
   it("ends the session when no other one can be had, and names the machine", async () => {
+    await controller.stop();
+    controller = await world.startController({ ...ENV, SESSION_REPLACEMENT_WAIT_MS: "1000" });
     await provision("alone", "few");
     await harm("few-0", "gone");
     const session = await finished(world, "alone");

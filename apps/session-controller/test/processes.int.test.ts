@@ -5,7 +5,17 @@ import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS, EMBEDDED } from "./api-servers.ts";
 import { processCluster } from "./process-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+import {
+  eventsOf,
+  expectNothingLeft,
+  finished,
+  publishedEvents,
+  RAN,
+  scripted,
+  sessionWorld,
+  submit,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
 const LOG_LIMIT = 300_000;
@@ -267,7 +277,7 @@ for (const server of API_SERVERS) {
       await world.sessions.submitSession({ requestId: "speak", name: "speak", spec });
       const next = async (offset: number, waitMs: number) => {
         const request = { name: "speak", component: "driver", offset, waitMs };
-        const { chunk, nextOffset, complete } = await world.sessions.getLogs(request, { timeoutMs: 25_000 });
+        const { chunk, nextOffset, complete } = await world.sessions.getLogs(request, { timeoutMs: 60_000 });
         return { text: Buffer.from(chunk).toString(), nextOffset, complete };
       };
       const first = await until("it has written something", async () => {
@@ -285,14 +295,21 @@ for (const server of API_SERVERS) {
     it("finished sessions expire after a TTL, and their logs with them", async () => {
       const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
       const logs = await openBucket(world.bus.connection, { name: buckets.sessionLogs, codec: bytes });
-      const spec = { components: [node("driver", "driver", `console.log("short")`)], ttlMs: 3000 };
+      const kept = new Set<string>();
+      const stored = world.bus.connection.subscribe(`$KV.${buckets.sessionLogs}.short.>`, {
+        callback: (_error, { subject, data }) => {
+          if (data.length > 0) kept.add(subject);
+        },
+      });
+      const spec = { components: [node("driver", "driver", `console.log("short")`)], ttlMs: 1000 };
       await world.sessions.submitSession({ requestId: "short", name: "short", spec });
-      await finished(world, "short");
-      expect(await logs.list("short.>")).toHaveLength(1);
       await until("the session is gone", async () => {
         const { sessions } = await world.sessions.listSessions({});
         return sessions.every(({ name }) => name !== "short");
       });
+      expect(await publishedEvents(world, "short")).toEqual([...RAN, "DONE"]);
+      expect(kept.size).toBe(1);
+      stored.unsubscribe();
       expect(await logs.list("short.>")).toEqual([]);
     });
 

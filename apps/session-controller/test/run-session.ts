@@ -19,8 +19,8 @@ export async function runSession(
     readonly failuresMax?: number;
     readonly endsAt?: readonly RunEnd[];
     readonly onFailure?: (error: unknown) => void;
-    /** Called with each pause that a pass asks for. */
-    readonly onRest?: (ms: number) => void;
+    /** Called with each pause that a pass asks for; "retry": the pause that the queue's limits set after a failure. */
+    readonly onRest?: (ms: number | "retry") => void;
   } = {},
 ): Promise<RunEnd> {
   const queue = workQueue({ limits: RETRY });
@@ -40,6 +40,7 @@ export async function runSession(
   const stop = AbortSignal.any([signal, over.signal]);
   const reconcile: typeof sessions.reconcile = async (name, cut) => {
     const next = await sessions.reconcile(name, cut);
+    if (next?.isFailed === true) more.onRest?.("retry");
     if (next?.requeueAfterMs === undefined) return next;
     more.onRest?.(next.requeueAfterMs);
     return { requeueAfterMs: Math.min(next.requeueAfterMs, world.restMsMax) };

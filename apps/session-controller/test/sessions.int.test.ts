@@ -9,6 +9,7 @@ import {
   eventuallyNothingLeft,
   expectNothingLeft,
   finished,
+  publishedEvents,
   RAN,
   sawEvent,
   scripted,
@@ -121,7 +122,7 @@ for (const server of API_SERVERS) {
 
     it("timeout covers provision and run: ends at its time limit", async () => {
       await submit(world, "slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], {
-        timeoutMs: 1500,
+        timeoutMs: 15_000,
       });
       const session = await finished(world, "slow");
       expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
@@ -210,7 +211,7 @@ for (const server of API_SERVERS) {
       const { session } = await world.sessions.getSession({ name: "watched" });
       const watching = world.sessions.watchSession(
         { name: "watched", afterRevision: session?.revision ?? 0, waitMs: 30_000 },
-        { timeoutMs: 31_000 },
+        { timeoutMs: 60_000 },
       );
       await world.sessions.cancelSession({ requestId: "c", name: "watched" });
       expect((await watching).session?.cancelRequested).toBe(true);
@@ -219,7 +220,6 @@ for (const server of API_SERVERS) {
 
     it("finished sessions expire after a TTL", async () => {
       await submit(world, "brief", [scripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
-      await finished(world, "brief");
       await until("it is gone", async () => {
         const error: unknown = await world.sessions.getSession({ name: "brief" }).then(
           () => undefined,
@@ -227,6 +227,7 @@ for (const server of API_SERVERS) {
         );
         return faultOf(error)?.code === "not_found";
       });
+      expect(await publishedEvents(world, "brief")).toEqual([...RAN, "DONE"]);
     });
 
     it("removes pods and machines of an unknown session", async () => {
@@ -257,7 +258,7 @@ for (const server of API_SERVERS) {
         "cancel-session",
         "get-logs",
       ]) {
-        const { headers } = await world.bus.request(`muster.req.session.${verb}`, garbage, { timeoutMs: 5000 });
+        const { headers } = await world.bus.request(`muster.req.session.${verb}`, garbage, { timeoutMs: 30_000 });
         expect([...headers.keys()].join(), verb).toContain("Nats-Service-Error");
       }
       const empty: Promise<unknown>[] = [

@@ -33,10 +33,8 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
   });
 
   async function runBy(name: string, controller: Controller): Promise<void> {
-    await until(
-      `${name} is run by ${controller.pid}`,
-      async () => (await storedRecord(world, name)).executor.includes(`-${controller.pid}-`),
-      { timeoutMs: 30_000 },
+    await until(`${name} is run by ${controller.pid}`, async () =>
+      (await storedRecord(world, name)).executor.includes(`-${controller.pid}-`),
     );
   }
 
@@ -48,9 +46,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
         () => false,
       ),
     );
-    await until(`${name} is over`, async () => ((await storedRecord(world, name)).session?.finishedAtMs ?? 0) > 0, {
-      timeoutMs: 40_000,
-    });
+    await until(`${name} is over`, async () => ((await storedRecord(world, name)).session?.finishedAtMs ?? 0) > 0);
   }
 
   it.each(["PROVISION", "RUN"])(

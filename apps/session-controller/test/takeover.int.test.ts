@@ -1,4 +1,4 @@
-import { muster, subjects } from "@muster/proto";
+import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
@@ -7,6 +7,7 @@ import {
   eventsOf,
   expectNothingLeft,
   finished,
+  publishedEvents,
   RAN,
   sawEvent,
   sessionWorld,
@@ -20,21 +21,12 @@ const POOLS = { drivers: 1, workers: 2 };
 
 describe("taking over", () => {
   let world: SessionWorld<ScriptedCluster>;
-  const published: { name: string; uid: string; events: Map<string, string> }[] = [];
-  let listening: AsyncDisposable;
 
   beforeAll(async () => {
     world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
-    listening = await world.bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
-      const { name, uid, event } = muster.session.v1.SessionEventRecorded.decode(payload);
-      const session = published.find((each) => each.uid === uid) ?? { name, uid, events: new Map<string, string>() };
-      if (!published.includes(session)) published.push(session);
-      session.events.set(eventsOf({ events: [event ?? {}] }).join(), event?.description ?? "");
-    });
   });
 
   afterAll(async () => {
-    await listening[Symbol.asyncDispose]();
     await world[Symbol.asyncDispose]();
   });
 
@@ -61,19 +53,21 @@ describe("taking over", () => {
     await world.sessions.cancelSession({ requestId: "c", name });
     expect(eventsOf(await finished(world, name))).toEqual([...RAN, "CANCELLED"]);
     await expectNothingLeft(world);
-    await until("every event was published", () => {
-      const session = published.find((each) => each.name === name);
-      return session !== undefined && [...session.events.keys()].join() === [...RAN, "CANCELLED"].join();
-    });
+    await until(
+      "every event was published",
+      async () => (await publishedEvents(world, name)).join() === [...RAN, "CANCELLED"].join(),
+    );
     await Promise.all(controllers.map((each) => each.kill()));
   });
 
   it("hands a running session over immediately when a controller stops", async () => {
-    const first = await world.startController({ SESSION_LOCK_TTL_MS: "60000", SESSION_SWEEP_MS: "60000" });
+    // Without the handover the session would wait for longer than the test.
+    const LATE = { SESSION_LOCK_TTL_MS: "600000", SESSION_SWEEP_MS: "86400000" };
+    const first = await world.startController(LATE);
     await submit(world, "handed", trio("serve"));
     await sawEvent(world, "handed", "RUN");
     await first.stop();
-    const second = await world.startController({ SESSION_LOCK_TTL_MS: "60000", SESSION_SWEEP_MS: "60000" });
+    const second = await world.startController(LATE);
     await world.sessions.cancelSession({ requestId: "c", name: "handed" });
     expect(eventsOf(await finished(world, "handed"))).toEqual([...RAN, "CANCELLED"]);
     await second.stop();
@@ -85,7 +79,7 @@ describe("taking over", () => {
     await sawEvent(world, "outlives", "RUN");
     await world.nats.kill();
     await world.nats.start();
-    await world.sessions.cancelSession({ requestId: "c", name: "outlives" }, { timeoutMs: 20_000 });
+    await world.sessions.cancelSession({ requestId: "c", name: "outlives" });
     expect(eventsOf(await finished(world, "outlives"))).toEqual([...RAN, "CANCELLED"]);
     await controller.kill();
   });

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { CoreV1Api } from "@kubernetes/client-node";
 import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
-import { buckets, muster, ReservationService, SessionService, subjects } from "@muster/proto";
+import { buckets, muster, ReservationService, SessionService, streams, subjects } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
+import { natsServer, processEnv, type TestNats, until, patientClient } from "@muster/testkit";
 import { expect } from "vitest";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -59,8 +59,8 @@ export async function sessionWorld<Cluster extends TestCluster>(
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   let watcher = await start("watcher", watcherEnv);
   await start("reservation-manager", ledgerEnv);
-  const sessions = client(bus, SessionService);
-  const ledger = client(bus, ReservationService);
+  const sessions = patientClient(client(bus, SessionService));
+  const ledger = patientClient(client(bus, ReservationService));
   /** Ids of the session controllers that are alive. */
   const replicas = async (): Promise<ReadonlySet<string>> => {
     const ids = new Set<string>();
@@ -81,7 +81,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
       found.some(({ name, capacity }) => name === pool && capacity === count),
     );
   };
-  await until("the ledger knows every machine", known, { timeoutMs: 50_000 });
+  await until("the ledger knows every machine", known);
   stack = starting.move();
   return {
     nats,
@@ -111,7 +111,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
       });
       // An earlier replica answers requests, too: wait for one that was not there before.
       const isNew = async (): Promise<boolean> => [...(await replicas())].some((id) => !before.has(id));
-      await until("the new controller answers", isNew, { timeoutMs: 50_000 });
+      await until("the new controller answers", isNew, { timeoutMs: 60_000 });
       await sessions.listSessions({ limit: 1 }, { timeoutMs: 50_000 });
       return {
         pid: child.pid ?? 0,
@@ -170,7 +170,7 @@ export async function submit(
   more: muster.session.v1.SessionSpec.$Properties = {},
 ): Promise<void> {
   const spec = { components, ...more };
-  await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 10_000 });
+  await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 30_000 });
 }
 
 /** What is stored of the session, whether or not a controller is there to ask. */
@@ -185,7 +185,18 @@ export async function storedRecord(world: SessionWorld, name: string): Promise<m
 /** Waits until the event is stored. */
 export async function sawEvent(world: SessionWorld, name: string, event: string): Promise<void> {
   const saw = async (): Promise<boolean> => eventsOf((await storedRecord(world, name)).session ?? {}).includes(event);
-  await until(`${name} is at ${event}`, saw, { timeoutMs: 30_000 });
+  await until(`${name} is at ${event}`, saw);
+}
+
+/** Names of the events that are published, as their stream has them: nothing is missed while the test itself is slow, or after the session has expired. */
+export async function publishedEvents({ bus }: SessionWorld, name: string): Promise<string[]> {
+  const found: string[] = [];
+  const read = (from: number) => bus.readMessage(streams.events.name, subjects.sessionEventRecorded(name), from);
+  for (let message = await read(1); message !== undefined; message = await read(message.sequence + 1)) {
+    const { event } = muster.session.v1.SessionEventRecorded.decode(message.payload);
+    found.push(...eventsOf({ events: [event ?? {}] }));
+  }
+  return found;
 }
 
 /** The events of a session that ran, before its end. */
@@ -218,7 +229,7 @@ export async function finished(world: SessionWorld, name: string): Promise<muste
       const { session } = await world.sessions.getSession({ name });
       return (session?.finishedAtMs ?? 0) > 0 ? (session ?? undefined) : undefined;
     },
-    { timeoutMs: 40_000, everyMs: 50 },
+    { everyMs: 50 },
   );
 }
 

@@ -203,21 +203,21 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
 
     it("gives a message that is neither acknowledged nor kept alive to another replica", async () => {
       const { subject, consuming } = await stream();
-      const options = { ...consuming, ackWaitMs: 500 };
+      const options = { ...consuming, ackWaitMs: 2000 };
       const silent = collect(() => Promise.resolve());
       const busy = await bus.consume(options, silent.handler);
       await bus.publish(subject("a"), nothing, { messageId: "1" });
-      await until("one has it", () => silent.sequences.length === 1);
+      await until("one has it", () => silent.sequences.length > 0);
       await busy[Symbol.asyncDispose]();
       const second = collect();
       await using _consumer = await other.consume(options, second.handler);
       await until("the other has it", () => second.acknowledged === 1);
-      expect(second.deliveries[0]?.attempt).toBe(2);
+      expect(second.deliveries[0]?.attempt).toBe(silent.sequences.length + 1);
     });
 
     it("keeps a message with the handler that says it is still working", async () => {
       const { subject, consuming } = await stream();
-      const options = { ...consuming, ackWaitMs: 1500 };
+      const options = { ...consuming, ackWaitMs: 5000 };
       let deliveries = 0;
       let pulses = 0;
       await using _consumer = await bus.consume(options, async (delivery) => {
@@ -227,14 +227,14 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
           () => {
             delivery.working();
             pulses += 1;
-            return pulses > 30;
+            return pulses > 100;
           },
           { everyMs: 100 },
         );
         await delivery.ack();
       });
       await bus.publish(subject("a"), nothing, { messageId: "1" });
-      await until("it is done", () => pulses > 30);
+      await until("it is done", () => pulses > 100);
       expect(deliveries).toBe(1);
     });
 

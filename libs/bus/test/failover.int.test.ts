@@ -44,7 +44,7 @@ it("hides from callers that replicas are killed with their calls in flight", asy
   let stopped = false;
   const call = async (): Promise<void> => {
     while (!stopped) {
-      const [pool] = (await listPools({}, { timeoutMs: 10_000 })).pools;
+      const [pool] = (await listPools({}, { timeoutMs: 30_000 })).pools;
       const name = pool?.name ?? "";
       answers.set(name, (answers.get(name) ?? 0) + 1);
     }
@@ -77,12 +77,14 @@ it("hides from callers that replicas are killed with their calls in flight", asy
 
 it("asks another replica beside one that does not answer, with the time that is left, and takes the first answer", async () => {
   const asked: { name: string; leftMs: number }[] = [];
-  let answer = false;
+  /** So many requests are never answered. */
+  let ignored = 1;
   const handlersOf = (name: string) =>
     answered({
       listPools: (_request, { deadlineMs }) => {
         asked.push({ name, leftMs: deadlineMs - Date.now() });
-        return answer ? Promise.resolve({ pools: [{ name }] }) : new Promise(() => undefined);
+        ignored -= 1;
+        return ignored < 0 ? Promise.resolve({ pools: [{ name }] }) : new Promise(() => undefined);
       },
     });
   await using stack = new AsyncDisposableStack();
@@ -90,18 +92,16 @@ it("asks another replica beside one that does not answer, with the time that is 
     const bus = stack.use(await connectNats({ url: server.url, token: server.token, name, drainMs: 100 }));
     await serve(bus, ReservationService, handlersOf(name), { version: "1.0.0", description: "", graceMs: 0 });
   }
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 20_000 });
-  await until("one has it", () => asked.length === 1);
-  answer = true;
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
   const { pools } = await call;
   const [first, second] = asked;
   expect(pools).toMatchObject([{ name: second?.name }]);
   expect(second?.name).not.toBe(first?.name);
   expect(second?.leftMs).toBeLessThan(first?.leftMs ?? 0);
-  answer = false;
+  ignored = Infinity;
   asked.length = 0;
-  const once = client(caller, ReservationService).listPools({}, { timeoutMs: 1800, repeat: "never" });
-  expect(await faultFrom(once)).toMatchObject({ code: "deadline_exceeded", timeoutMs: 1800 });
+  const once = client(caller, ReservationService).listPools({}, { timeoutMs: 5000, repeat: "never" });
+  expect(await faultFrom(once)).toMatchObject({ code: "deadline_exceeded", timeoutMs: 5000 });
   expect(asked).toHaveLength(1);
 });
 
@@ -121,7 +121,7 @@ it("gives a replica that is slow a request once, however often it is repeated, a
   for (const subject of [request, subjects.requestOfAnyReplica(request)])
     await caller.listen(subject, (message) => repeated.push(message.subject));
   const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
-  await until("it is repeated, to the replica alone and to any", () => repeated.length === 3);
+  await until("it is repeated, to the replica alone and to any", () => repeated.length >= 3);
   held.resolve({ pools: [{ name: "slow" }] });
   expect((await call).pools).toMatchObject([{ name: "slow" }]);
   expect(calls).toBe(1);

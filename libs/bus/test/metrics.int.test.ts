@@ -41,7 +41,7 @@ it("counts the requests that it refuses, by user and reason", async () => {
   const handler = () => Promise.resolve({ payload: new Uint8Array(), headers: new Map<string, string>() });
   const endpoint = { name: "one", subject: "asked.one", concurrency: 9, handler };
   await bus.respond({ name: "answers", version: "1.0.0", description: "tested" }, [endpoint]);
-  for (let n = 0; n < 3; n += 1) await bus.request("asked.one", new Uint8Array(), { timeoutMs: 5000 });
+  for (let n = 0; n < 3; n += 1) await bus.request("asked.one", new Uint8Array(), { timeoutMs: 30_000 });
   bus.connection.publish("asked.one", "", { reply: "elsewhere" });
   const counted = (reason: string, user: string, count: number) =>
     new RegExp(

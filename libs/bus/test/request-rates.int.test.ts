@@ -48,7 +48,7 @@ async function connectAs(user: NatsUserName): Promise<NatsBus> {
   return stack.use(await connectNats({ ...access, name: user, requestRate: { perSecond: 0.001, burst: 3 } }));
 }
 
-const ask = (bus: NatsBus) => client(bus, ReservationService).listPools({}, { timeoutMs: 5000 });
+const ask = (bus: NatsBus) => client(bus, ReservationService).listPools({}, { timeoutMs: 30_000 });
 
 it("takes each user of NATS for itself, by the inbox that the server lets it listen to", async () => {
   for (let n = 0; n < 3; n += 1) await ask(cli);

@@ -105,6 +105,26 @@ it("retries a failed pass with growing pauses, reports each failure, and resets 
   await ended;
 });
 
+it("retries a pass that has reported its failure with growing pauses, and reports nothing itself", async () => {
+  let isFailed = true;
+  const passedAt: number[] = [];
+  const { clock, queue, stop, ended, errors } = controlled(() => {
+    passedAt.push(clock.now());
+    return Promise.resolve(isFailed ? { isFailed, requeueAfterMs: 1 } : {});
+  });
+  queue.add("a");
+  await clock.run(20);
+  expect(passedAt).toEqual([0, 5, 15]);
+  expect(queue.stats().retries).toBe(3);
+  isFailed = false;
+  await clock.run(100);
+  expect(passedAt).toEqual([0, 5, 15, 35]);
+  expect(queue.numRequeues("a")).toBe(0);
+  expect(errors).toEqual([]);
+  stop.abort();
+  await ended;
+});
+
 it("continues with the other keys when one has a defect, even in its report", async () => {
   const passes: string[] = [];
   const { clock, queue, stop, ended } = controlled(

@@ -3,10 +3,15 @@ import { pauseBy, systemClock, type Clock } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
 import { controllerMetrics, type ControllerMetrics, type Outcome } from "./controller-metrics.ts";
 import { startResync } from "./resync.ts";
+import { follow, openStopGrace } from "./stop-grace.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 /** When the next pass over the key is due: never, or in so many milliseconds; 0: immediately. An event before that brings it earlier. */
-export type Reconciled = { readonly requeueAfterMs?: number };
+export type Reconciled = {
+  readonly requeueAfterMs?: number;
+  /** Something failed, which the pass has reported. The queue's rate limits set the time of the next pass, as after an error. */
+  readonly isFailed?: boolean;
+};
 
 /** One pass over the object of this key: brings the observed state closer to the desired one. Any number of calls is harmless, also after its deletion. */
 export type Reconcile = (key: string, signal: AbortSignal) => Promise<Reconciled | undefined>;
@@ -58,15 +63,9 @@ const TURN_MS = 10;
 export async function runController(options: ControllerOptions): Promise<void> {
   const { queue, workers = 1, resync, stop, lead, clock = systemClock } = options;
   const end = new AbortController();
-  const cut = new AbortController();
   await using undo = new AsyncDisposableStack();
   undo.defer(follow(stop, () => end.abort()));
-  undo.defer(
-    follow(lead?.signal, () => {
-      end.abort();
-      cut.abort(lead?.signal.reason);
-    }),
-  );
+  undo.defer(follow(lead?.signal, () => end.abort()));
   // Also when the caches fail: no worker will take a key.
   undo.defer(() => queue.shutDown());
   await untilSynced(options, end.signal);
@@ -79,17 +78,10 @@ export async function runController(options: ControllerOptions): Promise<void> {
     undo.defer(startResync({ everyMs: RESYNC_EVERY_MS, ...resync, add, onRound: metrics.resynced, clock }));
   }
   const length = Number.isFinite(workers) ? workers : 1;
-  const working = Promise.all(Array.from({ length }, () => work(options, metrics, end.signal, cut.signal)));
-  const ended = new AbortController();
-  const ending = aborted(end.signal).then(async () => {
-    void queue.shutDown();
-    await pauseBy(clock, options.stopGraceMs ?? STOP_GRACE_MS, ended.signal);
-    if (!ended.signal.aborted) cut.abort(new DOMException("the time to finish is over", "AbortError"));
-  });
-  await working;
-  end.abort();
-  ended.abort();
-  await ending;
+  undo.defer(follow(end.signal, () => void queue.shutDown()));
+  const { stopGraceMs: graceMs = STOP_GRACE_MS } = options;
+  using grace = openStopGrace({ stop: end.signal, lost: lead?.signal, graceMs, clock });
+  await Promise.all(Array.from({ length }, () => work(options, metrics, end.signal, grace.signal)));
 }
 
 async function untilSynced(options: ControllerOptions, stop: AbortSignal): Promise<void> {
@@ -158,6 +150,11 @@ async function pass(options: ControllerOptions, key: string, signal: AbortSignal
   if (lead?.isHeld() === false) return "stopped";
   try {
     const next = await reconcile(key, signal);
+    if (next?.isFailed === true) {
+      if (signal.aborted) return "stopped";
+      queue.addRateLimited(key);
+      return "error";
+    }
     queue.forget(key);
     if (next?.requeueAfterMs === undefined) return "success";
     queue.addAfter(key, next.requeueAfterMs);
@@ -172,15 +169,4 @@ async function pass(options: ControllerOptions, key: string, signal: AbortSignal
     }
     return "error";
   }
-}
-
-/** Calls once when the signal is aborted, also when it was before. Returns the way to stop listening. */
-function follow(signal: AbortSignal | undefined, call: () => void): () => void {
-  if (signal?.aborted === true) call();
-  else signal?.addEventListener("abort", call, { once: true });
-  return () => signal?.removeEventListener("abort", call);
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => void follow(signal, resolve));
 }

@@ -12,6 +12,7 @@ import {
 } from "./event-correlation.ts";
 import type { KubeCalls } from "./kube-calls.ts";
 import { kubeFault } from "./kube-fault.ts";
+import { unlessFault } from "./unless-fault.ts";
 import type { KubeObject } from "./list-watch.ts";
 
 /** Writes events that `kubectl describe` and `kubectl events` show. Disposing writes the events that still wait, for a limited time. */
@@ -201,13 +202,12 @@ function buildEvent(name: string, occurrence: Occurrence, component: string, ins
 
 /** False in place of an error with this fault. */
 async function isNot(code: "not_found" | "already_exists", call: Promise<unknown>): Promise<boolean> {
-  try {
-    await call;
-    return true;
-  } catch (error) {
-    if (kubeFault(error)?.code === code) return false;
-    throw error;
-  }
+  return (
+    (await unlessFault(
+      call.then(() => true),
+      code,
+    )) ?? false
+  );
 }
 
 function newName(about: string): string {

@@ -42,6 +42,19 @@ export function kubeFault(error: unknown): Fault | undefined {
   return networkFault(error) ?? (error.cause === undefined ? undefined : kubeFault(error.cause));
 }
 
+/** The fault behind an error of client-node. An error of neither the API server nor the network is a defect, and is rethrown. */
+export function requireKubeFault(error: unknown): Fault {
+  const fault = kubeFault(error);
+  if (fault === undefined) throw error;
+  return fault;
+}
+
+/** Whether the API server refuses the call for want of a right: no retry helps before an administrator grants it. */
+export function isForbidden(error: unknown): boolean {
+  const fault = kubeFault(error);
+  return fault?.code === "invalid_request" && fault.field === "permission";
+}
+
 function statusFault(code: number, error: Error): Fault {
   const body = parseBody(field(error, "body"));
   const details = field(body, "details");

@@ -1,7 +1,7 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import type { NodeSeen } from "@muster/health";
 import type { KubeCalls } from "./kube-calls.ts";
-import { kubeFault } from "./kube-fault.ts";
+import { requireKubeFault } from "./kube-fault.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 
@@ -37,8 +37,6 @@ async function readNode(calls: Pick<KubeCalls, "get">, name: string): Promise<No
     const since = ready?.lastTransitionTime;
     return since === undefined ? undefined : { state: "not-ready", sinceMs: new Date(since).getTime() };
   } catch (error) {
-    const fault = kubeFault(error);
-    if (fault === undefined) throw error;
-    return fault.code === "not_found" ? { state: "gone" } : undefined;
+    return requireKubeFault(error).code === "not_found" ? { state: "gone" } : undefined;
   }
 }

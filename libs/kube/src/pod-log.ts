@@ -1,6 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { FaultError } from "@muster/faults";
-import { kubeFault } from "./kube-fault.ts";
+import { requireKubeFault } from "./kube-fault.ts";
 import { openGet, sharedAgents, type Query } from "./kube-http.ts";
 
 /** The log of one container. */
@@ -25,9 +25,7 @@ export async function* openPodLog(
     const response = await openGet(config, path, { container, ...query }, signal, agents);
     yield* response as AsyncIterable<Uint8Array>;
   } catch (error) {
-    const fault = kubeFault(error);
-    if (fault === undefined) throw error;
-    throw new FaultError(fault, { cause: error, doing: `reading the log of ${pod}/${container}` });
+    throw new FaultError(requireKubeFault(error), { cause: error, doing: `reading the log of ${pod}/${container}` });
   }
 }
 

@@ -1,5 +1,5 @@
-import type { Fault } from "@muster/faults";
-import { kubeFault } from "./kube-fault.ts";
+import { FaultError, type Fault } from "@muster/faults";
+import { kubeFault, requireKubeFault } from "./kube-fault.ts";
 
 /** Undefined in place of an error with one of these faults, where the fault is an expected answer, such as `not_found` for an object that may be gone. */
 export async function unlessFault<Value>(
@@ -18,4 +18,15 @@ export async function unlessFault<Value>(
 /** Undefined where the object does not exist. */
 export function unlessMissing<Value>(call: Promise<Value>): Promise<Value | undefined> {
   return unlessFault(call, "not_found");
+}
+
+/** Rejects with the FaultError of a failed call, which states what it was `doing`; a cancelled call keeps its own error. */
+export async function withKubeFault<Value>(call: Promise<Value>, doing?: string): Promise<Value> {
+  try {
+    return await call;
+  } catch (error) {
+    const fault = requireKubeFault(error);
+    if (fault.code === "cancelled") throw error;
+    throw new FaultError(fault, { cause: error, ...(doing !== undefined && { doing }) });
+  }
 }

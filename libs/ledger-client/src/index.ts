@@ -2,8 +2,8 @@ export { askMachines, explainCalls, explanationMessage, NOTHING_ASKED } from "./
 export type { AskedMachines, ExplainCalls } from "./ask-machines.ts";
 export { openLedgerClient } from "./ledger-client.ts";
 export type { LedgerClient } from "./ledger-client.ts";
-export { listenReservations, listReservations, releaseReservation } from "./ledger-calls.ts";
-export type { ReservationCalls } from "./ledger-calls.ts";
-export type { Reservation } from "./reservation.ts";
-export { sweepOwners } from "./sweep-owners.ts";
-export type { SweepOptions } from "./sweep-owners.ts";
+export { ledgerCalls, listenReservations } from "./ledger-calls.ts";
+export type { LedgerCalls, ReservationCalls } from "./ledger-calls.ts";
+export type { Reservation, WaitReason } from "./reservation.ts";
+export { logNotRemoved, sweepOwners } from "./sweep-owners.ts";
+export type { SweepFailure, SweepOptions } from "./sweep-owners.ts";

@@ -177,6 +177,6 @@ function dropOldest(remembered: Set<string> | Map<string, unknown>): void {
 function isSame(known: Reservation | undefined, next: Reservation | undefined): boolean {
   if (known?.id !== next?.id || known?.state !== next?.state) return false;
   if (known?.state !== "waiting" || next?.state !== "waiting") return true;
-  const { code, pool, requested } = known.because;
-  return code === next.because.code && pool === next.because.pool && requested === next.because.requested;
+  const [before, after] = [known.because, next.because];
+  return before?.code === after?.code && before?.pool === after?.pool && before?.requested === after?.requested;
 }

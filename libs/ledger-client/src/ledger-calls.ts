@@ -1,10 +1,61 @@
 import { randomUUID } from "node:crypto";
 import type { Bus, CallOptions, Client } from "@muster/bus";
+import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, subjects, type ReservationService } from "@muster/proto";
-import { readReservation, type Reservation } from "./reservation.ts";
+import { readReservation, readWaitReason, type Need, type Reservation, type WaitReason } from "./reservation.ts";
 
-/** The calls of the ledger by which owners hold machines. */
+/** The ledger as it is on the bus. */
 export type ReservationCalls = Client<typeof ReservationService>;
+
+type ReserveOptions = CallOptions & {
+  /** Higher goes first. */
+  readonly priority?: number;
+  /** While this many reservations of the owner kind are granted, none is. 0: no limit. */
+  readonly concurrencyLimit?: number;
+};
+
+/** The calls by which owners of one kind hold machines. Each may be repeated, and rejects with FaultError. */
+export type LedgerCalls = {
+  /**
+   * Requests machines, or a place in the queue. The same request again is the same reservation. Rejects with reservation_differs if the owner has one with
+   * other needs.
+   */
+  reserve(ownerId: string, needs: readonly Need[], options?: ReserveOptions): Promise<Reservation>;
+  /** Why the ledger would let the request wait; undefined: it would grant it. Rejects if it would refuse it. Nothing is kept. */
+  check(ownerId: string, needs: readonly Need[], options?: CallOptions): Promise<WaitReason | undefined>;
+  /** What the ledger has for the owner now. */
+  ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
+  /** Releases exactly this reservation, or its place in the queue. Returns false if it is over already. */
+  release(ownerId: string, reservationId: string, options?: CallOptions): Promise<boolean>;
+  /** Every reservation of the owner kind, page by page. */
+  list(options?: CallOptions): AsyncIterable<ReservationPage>;
+};
+
+type OwnerMethods = "reserve" | "checkReservation" | "getReservation" | "unreserve" | "listReservations";
+
+export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKind: string): LedgerCalls {
+  const ownerOf = (id: string) => ({ kind: ownerKind, id });
+  return {
+    reserve: async (ownerId, needs, { priority = 0, concurrencyLimit = 0, ...options } = {}) => {
+      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), needs: [...needs], wait: true };
+      const reply = await calls.reserve({ ...request, priority, concurrencyLimit }, options);
+      return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
+    },
+    check: async (ownerId, needs, options) => {
+      const { because } = await calls.checkReservation({ owner: ownerOf(ownerId), needs: [...needs] }, options);
+      return readWaitReason(because);
+    },
+    ask: async (ownerId, options) => {
+      const found = await unlessMissing(calls.getReservation({ owner: ownerOf(ownerId) }, options));
+      return readReservation(found?.reservation, ownerKind);
+    },
+    release: async (ownerId, reservationId, options) => {
+      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), reservationId };
+      return (await calls.unreserve(request, options)).released;
+    },
+    list: (options) => listReservations(calls, ownerKind, options),
+  };
+}
 
 const PAGE = 500;
 
@@ -30,52 +81,40 @@ export async function* listReservations(
   }
 }
 
-/** Releases exactly this reservation, or its place in the queue. One that is over is no error. */
-export async function releaseReservation(
-  calls: Pick<ReservationCalls, "unreserve">,
-  owner: { readonly kind: string; readonly id: string },
-  reservationId: string,
-  options: CallOptions = {},
-): Promise<void> {
-  await calls.unreserve({ requestId: randomUUID(), owner, reservationId }, options);
-}
-
 type ReservationListener = {
-  granted(reservation: Reservation): void;
+  granted(reservation: Reservation, ownerKind: string): void;
   /** Omitted: the caller does not subscribe to releases. */
-  released?(reservation: Reservation): void;
+  released?(reservation: Reservation, ownerKind: string): void;
 };
 
-/** Listens to what the ledger publishes about the owner kind, until disposed. These are hints: any of them may be lost. */
+/** Listens to what the ledger publishes about the owner kinds, until disposed. These are hints: any of them may be lost. */
 export async function listenReservations(
   bus: Pick<Bus, "listen">,
-  ownerKind: string,
+  ownerKinds: readonly string[],
   { granted, released }: ReservationListener,
 ): Promise<AsyncDisposable> {
   const { ReservationGranted, ReservationReleased } = muster.reservation.v1;
   await using undo = new AsyncDisposableStack();
-  undo.use(
-    await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
-      const reservation = readEvent(ReservationGranted, payload, ownerKind);
-      if (reservation !== undefined) granted(reservation);
-    }),
-  );
-  if (released !== undefined)
-    undo.use(
-      await bus.listen(subjects.anyReservationReleased, ({ payload }) => {
-        const reservation = readEvent(ReservationReleased, payload, ownerKind);
-        if (reservation !== undefined) released(reservation);
-      }),
-    );
+  const listen = async (subject: string, type: EventType, notify: ReservationListener["granted"]): Promise<void> => {
+    const listening = await bus.listen(subject, ({ payload }) => {
+      const message = readEvent(type, payload);
+      const ownerKind = message?.owner?.kind ?? "";
+      const reservation = ownerKinds.includes(ownerKind) ? readReservation(message, ownerKind) : undefined;
+      if (reservation !== undefined) notify(reservation, ownerKind);
+    });
+    undo.use(listening);
+  };
+  await listen(subjects.anyReservationGranted, ReservationGranted, granted);
+  if (released !== undefined) await listen(subjects.anyReservationReleased, ReservationReleased, released);
   return undo.move();
 }
 
 type EventType = typeof muster.reservation.v1.ReservationGranted | typeof muster.reservation.v1.ReservationReleased;
 
-/** Undefined: the event is about another owner kind, or is unreadable. */
-function readEvent(type: EventType, payload: Uint8Array, ownerKind: string): Reservation | undefined {
+/** Undefined: the event is unreadable. */
+function readEvent(type: EventType, payload: Uint8Array): muster.reservation.v1.Reservation | undefined {
   try {
-    return readReservation(type.decode(payload).reservation, ownerKind);
+    return type.decode(payload).reservation;
   } catch {
     return undefined;
   }

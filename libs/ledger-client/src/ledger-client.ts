@@ -1,11 +1,10 @@
-import { randomUUID } from "node:crypto";
 import type { Bus } from "@muster/bus";
-import { faultOf, unlessMissing } from "@muster/faults";
+import { faultOf } from "@muster/faults";
 import { ledgerCache, type LedgerCache, type LedgerCacheOptions, type SeenReservation } from "./ledger-cache.ts";
-import { listenReservations, listReservations, releaseReservation, type ReservationCalls } from "./ledger-calls.ts";
-import { readReservation, type Need, type Reservation } from "./reservation.ts";
+import { ledgerCalls, listenReservations, type LedgerCalls, type ReservationCalls } from "./ledger-calls.ts";
+import type { Reservation } from "./reservation.ts";
 
-/** What one owner kind has in the ledger: calls, and a cache of what they, events and lists have shown. */
+/** The calls of one owner kind, and a cache of what they, events and lists have shown. */
 export type LedgerClient = AsyncDisposable & {
   /** Whether a list that began after the last `invalidate` is complete. Until then, a missing reservation proves nothing. */
   isKnown(): boolean;
@@ -13,15 +12,10 @@ export type LedgerClient = AsyncDisposable & {
   /** In the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /**
-   * Requests machines, or a place in the queue. The same request again is the same reservation. Returns what the owner has, which is another reservation
-   * where it was requested with other needs. Rejects with FaultError.
-   */
-  reserve(ownerId: string, needs: readonly Need[], priority?: number): Promise<Reservation | undefined>;
-  /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
-  release(ownerId: string, reservationId: string): Promise<void>;
-  /** What the ledger has for the owner now. Rejects with FaultError. */
-  ask(ownerId: string): Promise<Reservation | undefined>;
+  /** Returns what the owner has, which is another reservation where it was requested with other needs. */
+  reserve(...request: Parameters<LedgerCalls["reserve"]>): Promise<Reservation | undefined>;
+  release: LedgerCalls["release"];
+  ask: LedgerCalls["ask"];
   /** Makes the cache equal to the ledger. Rejects with FaultError; what the list showed until then counts. */
   refresh(signal: AbortSignal): Promise<void>;
   /** A new leader calls it: events may have been lost while another replica released machines. */
@@ -51,14 +45,14 @@ export async function openLedgerClient({
     for (const listener of listeners) listener(group);
   };
   const cache = ledgerCache({ groupOf, changed: notify, nowMs: elapsedMs });
-  const listening = await listenReservations(bus, ownerKind, { granted: cache.put, released: cache.end });
+  const ledger = ledgerCalls(calls, ownerKind);
+  const listening = await listenReservations(bus, [ownerKind], { granted: cache.put, released: cache.end });
   let term = 0;
   let isKnown = false;
 
-  const ask: LedgerClient["ask"] = async (ownerId) => {
+  const ask: LedgerCalls["ask"] = async (ownerId, options) => {
     const known = cache.get(ownerId);
-    const found = await unlessMissing(calls.getReservation({ owner: { kind: ownerKind, id: ownerId } }));
-    const reservation = readReservation(found?.reservation, ownerKind);
+    const reservation = await ledger.ask(ownerId, options);
     if (reservation !== undefined) cache.put(reservation);
     // A later one may have been requested meanwhile.
     else if (known !== undefined) cache.end(known);
@@ -70,27 +64,26 @@ export async function openLedgerClient({
     get: cache.get,
     inGroup: cache.inGroup,
     groups: cache.groups,
-    reserve: async (ownerId, needs, priority = 0) => {
-      const request = { requestId: randomUUID(), owner: { kind: ownerKind, id: ownerId }, needs: [...needs], priority };
+    reserve: async (ownerId, needs, options) => {
       try {
-        const reply = await calls.reserve({ ...request, wait: true });
-        const reservation = readReservation(reply.reservation, ownerKind);
-        if (reservation !== undefined) cache.put(reservation);
+        const reservation = await ledger.reserve(ownerId, needs, options);
+        cache.put(reservation);
         return reservation;
       } catch (error) {
         if (faultOf(error)?.code === "reservation_differs") return ask(ownerId);
         throw error;
       }
     },
-    release: async (ownerId, id) => {
+    release: async (ownerId, id, options) => {
       const known = cache.get(ownerId);
-      await releaseReservation(calls, { kind: ownerKind, id: ownerId }, id);
+      const isReleased = await ledger.release(ownerId, id, options);
       cache.end({ ownerId, id, sequence: known?.id === id ? known.sequence : 0 });
+      return isReleased;
     },
     ask,
     refresh: async (signal) => {
       const begunTerm = term;
-      await list(cache, listReservations(calls, ownerKind, { signal }));
+      await list(cache, ledger.list({ signal }));
       if (begunTerm !== term || isKnown) return;
       isKnown = true;
       notify(undefined);
@@ -108,7 +101,7 @@ export async function openLedgerClient({
 }
 
 /** A list that fails half way has not shown that anything is over. */
-async function list(cache: LedgerCache, pages: ReturnType<typeof listReservations>): Promise<void> {
+async function list(cache: LedgerCache, pages: ReturnType<LedgerCalls["list"]>): Promise<void> {
   const listing = cache.beginList();
   const listed: Reservation[] = [];
   let nextSequence: number | undefined;

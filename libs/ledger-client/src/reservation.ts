@@ -3,8 +3,15 @@ import { enums, type muster } from "@muster/proto";
 /** One machine of a pool, for one component of the owner. */
 export type Need = { readonly component: string; readonly pool: string };
 
-/** Why a reservation waits, without the numbers that change while it does. `code` is empty where the ledger states none. */
-type WaitReason = { readonly code: string; readonly pool: string; readonly requested: number };
+/** Why a reservation waits. */
+export type WaitReason = {
+  readonly code: string;
+  readonly pool: string;
+  readonly requested: number;
+  /** These two change while the reservation waits; a cache does not follow them. */
+  readonly available: number;
+  readonly ahead: number;
+};
 
 /** A reservation as the ledger shows it. */
 export type Reservation = {
@@ -16,7 +23,7 @@ export type Reservation = {
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
 } & (
-  | { readonly state: "waiting"; readonly because: WaitReason }
+  | { readonly state: "waiting"; /** Undefined: the ledger states none. */ readonly because: WaitReason | undefined }
   | { readonly state: "granted"; readonly machines: readonly (Need & { readonly node: string })[] }
 );
 
@@ -40,6 +47,11 @@ export function readReservation(
       state: "granted",
       machines: machines.map(({ component, pool, node }) => ({ component, pool, node })),
     };
-  const { code = "", pool = "", requested = 0 } = because ?? {};
-  return { ...read, state: "waiting", because: { code, pool, requested } };
+  return { ...read, state: "waiting", because: readWaitReason(because) };
+}
+
+export function readWaitReason(message: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {
+  if (message === undefined) return undefined;
+  const { code, pool, requested, available, ahead } = message;
+  return { code, pool, requested, available, ahead };
 }

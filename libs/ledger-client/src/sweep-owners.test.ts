@@ -1,6 +1,7 @@
+import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
 import type { Brake, OwnedObject, Standing, SweepStep } from "./plan-sweep.ts";
-import { sweepOwners, type SweepOptions } from "./sweep-owners.ts";
+import { logNotRemoved, sweepOwners, type SweepFailure, type SweepOptions } from "./sweep-owners.ts";
 
 type Found = OwnedObject & { readonly kind: string };
 const found = (uid: string, kind = "pod"): Found => ({ uid, kind });
@@ -90,6 +91,34 @@ it("removes one kind after the other, and tries all kinds before it rejects", as
   };
   await expect(failing.sweep({ remove })).rejects.toBe(failure);
   expect(failing.removed).toEqual(["a", "b", "ns"]);
+});
+
+it("reports every removal that failed, ten of them by their object, and rejects with a defect before a fault", async () => {
+  const objects = Array.from({ length: 13 }, (_, at) => found(`${at}`));
+  const defect = new TypeError("no such field");
+  const failures: [readonly SweepFailure<Found>[], number][] = [];
+  const { sweep } = sweeping(objects, {
+    graceMs: undefined,
+    report: { notRemoved: (...failed) => failures.push(failed) },
+    remove: ({ object: { uid } }) => {
+      if (uid === "5") return Promise.reject(defect);
+      return Promise.reject(new FaultError({ code: "unavailable", dependency: `pod ${uid}`, retryAfterMs: 1 }));
+    },
+  });
+  await expect(sweep()).rejects.toBe(defect);
+  expect(failures).toHaveLength(1);
+  const [[first, more] = [[], 0]] = failures;
+  expect(first.map(({ object }) => object.uid)).toEqual(objects.slice(0, 10).map(({ uid }) => uid));
+  expect(first[0]?.error).toMatchObject({ fault: { dependency: "pod 0" } });
+  expect(more).toBe(3);
+  const lines: unknown[] = [];
+  logNotRemoved<Found>({ warn: (...line) => lines.push(line) }, "pods")(first, more);
+  expect(lines).toHaveLength(11);
+  expect(lines[0]).toMatchObject([
+    { what: "pods", uid: "0", err: { fault: { dependency: "pod 0" } } },
+    expect.any(String),
+  ]);
+  expect(lines[10]).toEqual([{ what: "pods", more: 3 }, "more leftovers could not be removed"]);
 });
 
 it("reports what a removal did instead, and what is of other installations", async () => {

@@ -1,4 +1,5 @@
 import { forEachSome } from "@muster/backoff";
+import { faultOf } from "@muster/faults";
 import { listForeign, planSweep, type Brake, type OwnedObject, type Standing, type SweepStep } from "./plan-sweep.ts";
 
 export type SweepOptions<Item extends OwnedObject> = {
@@ -26,17 +27,24 @@ export type SweepOptions<Item extends OwnedObject> = {
     brake?(brake: Brake | undefined): void;
     /** The installation of each object that another one has made. */
     leftAlone?(installations: readonly string[]): void;
+    /** The removals that failed, the first ten of them; `more` failed beside these. */
+    notRemoved?(failures: readonly SweepFailure<Item>[], more: number): void;
   };
   readonly isDryRun?: boolean;
 };
+
+export type SweepFailure<Item> = { readonly object: Item; readonly error: unknown };
 
 type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
 
 /** Each may be checked once more before it goes. */
 const REMOVALS_AT_ONCE = 8;
+/** Of those that failed. One cause often fails all removals. */
+const MAX_FAILURES_REPORTED = 10;
 
 /**
- * One sweep: removes what its owners have left over. Rejects with what failed first, after all removals have been tried; the next sweep tries them again.
+ * One sweep: removes what its owners have left over. Tries all removals, reports those that failed, and rejects with the first defect among their errors,
+ * or with the first fault; the next sweep tries them again.
  */
 export async function sweepOwners<Item extends OwnedObject>(options: SweepOptions<Item>): Promise<Swept<Item>> {
   const { leftSince, graceMs, nowMs, report, isDryRun = false } = options;
@@ -56,10 +64,15 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
     return taken;
   };
   const done: SweepStep<Item>[] = [];
-  const failures: unknown[] = [];
+  const failures: SweepFailure<Item>[] = [];
   for (const alike of Map.groupBy(steps, ({ object }) => options.kindOf?.(object)).values())
     done.push(...(await takeAll(alike, take, failures)));
-  if (failures.length > 0) throw failures[0];
+  if (failures.length > 0) {
+    const reported = failures.slice(0, MAX_FAILURES_REPORTED);
+    report?.notRemoved?.(reported, failures.length - reported.length);
+    const [worst] = [...failures.filter(({ error }) => faultOf(error) === undefined), ...failures];
+    throw worst?.error;
+  }
   return { steps: done, brake };
 }
 
@@ -80,10 +93,22 @@ function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepSt
 async function takeAll<Item>(
   steps: readonly SweepStep<Item>[],
   take: (step: SweepStep<Item>) => Promise<SweepStep<Item>>,
-  failures: unknown[],
+  failures: SweepFailure<Item>[],
 ): Promise<SweepStep<Item>[]> {
   const taken = new Map<SweepStep<Item>, SweepStep<Item>>();
   const one = async (step: SweepStep<Item>): Promise<unknown> => taken.set(step, await take(step));
-  await forEachSome(steps, REMOVALS_AT_ONCE, one, (_step, error) => failures.push(error));
+  await forEachSome(steps, REMOVALS_AT_ONCE, one, ({ object }, error) => failures.push({ object, error }));
   return steps.map((step) => taken.get(step) ?? step);
+}
+
+/** For `notRemoved`: a line for each of these, and one for the rest. */
+export function logNotRemoved<Item extends OwnedObject>(
+  logger: { warn(about: object, message: string): void },
+  what: string,
+): (failures: readonly SweepFailure<Item>[], more: number) => void {
+  return (failures, more) => {
+    for (const { object, error } of failures)
+      logger.warn({ what, uid: object.uid, err: error }, "a leftover could not be removed");
+    if (more > 0) logger.warn({ what, more }, "more leftovers could not be removed");
+  };
 }

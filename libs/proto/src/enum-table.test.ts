@@ -3,6 +3,7 @@ import { capitalizeNames, enums, lowercaseNames, muster, type EnumTable } from "
 
 const GENERATED = [
   ["AllocationStrategy", muster.farm.v1.AllocationStrategy, enums.AllocationStrategy],
+  ["TransferCause", muster.farm.v1.TransferCause, enums.TransferCause],
   ["TransferPhase", muster.farm.v1.TransferPhase, enums.TransferPhase],
   ["RollPhase", muster.farm.v1.RollPhase, enums.RollPhase],
   ["Health", muster.health.v1.Health, enums.Health],

@@ -9,6 +9,9 @@ import { lead, openBucket, type Leadership } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
+/** Longer than a busy machine pauses. */
+const TTL_MS = 5000;
+
 let server: TestNats;
 let connection: NatsConnection;
 
@@ -83,9 +86,9 @@ describe("a lock with several who want it", () => {
 
   it("stays with a leader who renews it for many times its time", async () => {
     const lock = freshName("lock");
-    const leader = contender(connection, lock, "leader", 600);
+    const leader = contender(connection, lock, "leader", TTL_MS);
     const { token } = await until("it leads", () => leader.leading());
-    const other = contender(connection, lock, "other", 600);
+    const other = contender(connection, lock, "other", TTL_MS);
     const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<object>() });
     await until("it was renewed many times", async () => ((await bucket.get(lock))?.revision ?? 0) > token + 8);
     expect(other.tokens).toEqual([]);
@@ -97,9 +100,9 @@ describe("a lock with several who want it", () => {
     await using wire = await link(server);
     await using far = await connected(wire.server);
     const lock = freshName("lock");
-    const old = contender(far, lock, "old", 800);
+    const old = contender(far, lock, "old", TTL_MS);
     const leadership = await until("it leads", () => old.leading());
-    const next = contender(connection, lock, "next", 800);
+    const next = contender(connection, lock, "next", TTL_MS);
     await until("the other waits", () => next.states.includes("waiting"));
     wire.cut();
     await until("the next leads", () => {
@@ -173,7 +176,7 @@ describe("a server that dies", () => {
     await using mine = await natsServer();
     await using first = await connected(mine);
     await using second = await connected(mine);
-    const both = [contender(first, "lock", "a", 500), contender(second, "lock", "b", 500)];
+    const both = [contender(first, "lock", "a", TTL_MS), contender(second, "lock", "b", TTL_MS)];
     const leader = await until("one leads", () => both.find((one) => one.leading() !== undefined));
     await mine.kill();
     await until("it has lost the lead", () => leader.states.includes("lost"));
@@ -189,12 +192,17 @@ describe("a server that dies", () => {
 
 describe("a leader that is stopped by the system", () => {
   it("learns that it has lost when it resumes, while another leads since", async () => {
-    const child = fork(join(import.meta.dirname, "leader.process.ts"), [server.url, server.token, "child", "500"]);
+    const child = fork(join(import.meta.dirname, "leader.process.ts"), [
+      server.url,
+      server.token,
+      "child",
+      String(TTL_MS),
+    ]);
     const events: { readonly state?: string; readonly token?: number }[] = [];
     child.on("message", (message) => events.push(message as { state?: string; token?: number }));
     try {
       const { token = 0 } = await until("the child leads", () => events.find((one) => one.token !== undefined));
-      const next = contender(connection, "process", "next", 500);
+      const next = contender(connection, "process", "next", TTL_MS);
       await until("the other waits", () => next.states.includes("waiting"));
       child.kill("SIGSTOP");
       await until("the other leads", () => next.leading());

@@ -64,8 +64,8 @@ it("keeps the lock, the log and the buckets through the death of the server that
   const leader = await until("the log has a leader", async () => (await streams.info("replicated")).cluster?.leader);
   await cluster.kill(cluster.indexOf(leader));
   const before = written.length;
-  await until("the log continues", () => written.length > before + 20, { timeoutMs: 40_000 });
-  await until("the bucket continues", bump, { timeoutMs: 40_000 });
+  await until("the log continues", () => written.length > before + 20, { timeoutMs: 90_000 });
+  await until("the bucket continues", bump, { timeoutMs: 90_000 });
   stop.abort();
   await leading;
 

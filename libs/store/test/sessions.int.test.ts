@@ -11,9 +11,10 @@ import { connected, freshName } from "./connected.ts";
 import { link } from "./link.ts";
 import { takeFree, type SessionEvent } from "./take-free.ts";
 
-const TTL_MS = 1000;
+/** Longer than a busy machine pauses. */
+const TTL_MS = 5000;
 /** Processes take their time to start where much else runs. */
-const SLOW = { timeoutMs: 50_000 };
+const SLOW = { timeoutMs: 90_000 };
 /** So long that no session can have expired. */
 const LONG_MS = 600_000;
 
@@ -232,13 +233,13 @@ describe("a session", () => {
     async () => {
       const bucket = freshName("sessions");
       const keys = Array.from({ length: 20 }, (_, at) => `set-${at}`);
-      const dying = process(bucket, "dying", keys.slice(0, 10), 4 * TTL_MS);
+      const dying = process(bucket, "dying", keys.slice(0, 10), 3 * TTL_MS);
       await until("it has what it wants", () => dying.took().length === 10, SLOW);
       const session = await dying.session();
-      const third = process(bucket, "third", keys, 4 * TTL_MS);
+      const third = process(bucket, "third", keys, 3 * TTL_MS);
       await third.session();
       const four = ["one", "two", "four", "five"].map((holder) =>
-        participant(connection, bucket, holder, 4 * TTL_MS, keys),
+        participant(connection, bucket, holder, 3 * TTL_MS, keys),
       );
       const taken = (): SessionEvent[] => [...third.took(), ...four.flatMap(({ took }) => took)];
       await until("every lock is taken", () => taken().length === 10, SLOW);
@@ -336,7 +337,7 @@ describe("a session", () => {
   it("lives on when the server is away for less than its time, and is lost in time when it is away for longer", async () => {
     await using mine = await natsServer();
     await using near = await connected(mine);
-    const [one, two] = [participant(near, "locks", "one", 20_000), participant(near, "locks", "two", TTL_MS)];
+    const [one, two] = [participant(near, "locks", "one", LONG_MS), participant(near, "locks", "two", TTL_MS)];
     const [a, b] = [await one.live(), await two.live()];
     const [kept, lost] = [await a.lock("kept"), await b.lock("lost")];
     await mine.kill();

@@ -1,18 +1,23 @@
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
+import { createServer } from "node:net";
 
-/** Ports of 127.0.0.1 that no process listened on just now; held together, so that they differ. Another process may take one before it is used. */
+/**
+ * Systems give ports from 32768 on to connections and to listeners that ask for any port, so none of these takes one of the range before it is used; from 30000
+ * on a cluster has its node ports.
+ */
+const RANGE = { from: 20_000, to: 30_000 };
+
+const given = new Set<number>();
+
+/** Different ports of 127.0.0.1 that no process listens on, none of them returned before in this process. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
   const ports: number[] = [];
-  for (const server of servers) {
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    ports.push((server.address() as AddressInfo).port);
-  }
-  for (const server of servers) {
-    server.close();
-    await once(server, "close");
+  while (ports.length < count) {
+    const port = randomInt(RANGE.from, RANGE.to);
+    if (given.has(port) || !(await isFree(port))) continue;
+    given.add(port);
+    ports.push(port);
   }
   return ports;
 }
@@ -20,4 +25,17 @@ export async function freePorts(count: number): Promise<number[]> {
 export async function freePort(): Promise<number> {
   const [port = 0] = await freePorts(1);
   return port;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    server.listen(port, "127.0.0.1");
+    await once(server, "listening");
+  } catch {
+    return false;
+  }
+  server.close();
+  await once(server, "close");
+  return true;
 }

@@ -1,13 +1,13 @@
 /**
  * Waits until the condition holds (no exception, not false, not undefined) and returns its value; fails with `what` and the last error after timeoutMs
- * (default 20000).
+ * (default 60000).
  */
 export async function until<Value>(
   what: string,
   condition: () => Value | Promise<Value>,
   options: { readonly timeoutMs?: number; readonly everyMs?: number } = {},
 ): Promise<Exclude<Value, false | undefined>> {
-  const { timeoutMs = 20_000, everyMs = 20 } = options;
+  const { timeoutMs = 60_000, everyMs = 20 } = options;
   const end = performance.now() + timeoutMs;
   let last: unknown;
   for (;;) {

@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer, type AddressInfo } from "node:net";
-import { until } from "@muster/testkit";
+import { freePorts, until } from "@muster/testkit";
 import { GenericContainer, getContainerRuntimeClient, Wait } from "testcontainers";
 
 /** Where a Jaeger takes OTLP, and is asked. */
@@ -75,12 +74,4 @@ async function startContainer(): Promise<Jaeger> {
     query: url(PORTS.query),
     [Symbol.asyncDispose]: () => container[Symbol.asyncDispose](),
   };
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => once(server.close(), "close")));
-  return ports;
 }

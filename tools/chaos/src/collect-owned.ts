@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { kubeFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { kubeFault, unlessFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import { NAMESPACE } from "./job-observer.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
@@ -46,9 +46,6 @@ async function collect(calls: KubeCalls): Promise<void> {
     const { name = "", uid, deletionTimestamp, ownerReferences = [] } = object.metadata ?? {};
     const job = ownerReferences.find(({ kind }) => kind === "Job");
     if (job === undefined || living.has(job.uid) || deletionTimestamp !== undefined || uid === undefined) continue;
-    await calls.delete(resource, name, { preconditions: { uid } }).catch((error: unknown) => {
-      const code = kubeFault(error)?.code;
-      if (code !== "not_found" && code !== "conflict") throw error;
-    });
+    await unlessFault(calls.delete(resource, name, { preconditions: { uid } }), "not_found", "conflict");
   }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RequestFault } from "@muster/devcluster";
-import { kubeFault } from "@muster/kube";
+import { unlessFault } from "@muster/kube";
 import type { FaultSeen, Outage, PodDeletion } from "./domain/observed.ts";
 import { describeAction, type Fault, type FaultAction, type Service, type Victim } from "./domain/plan-faults.ts";
 import { NAMESPACE } from "./job-observer.ts";
@@ -176,20 +176,13 @@ async function deletePod(
   if (found === undefined) return;
   // Recorded before the call, because the answer may be late.
   podDeletions.push({ work, pod, atMs: Date.now() });
-  await retry(() =>
-    world.calls
-      .delete({ apiVersion: "v1", plural: "pods", namespace: NAMESPACE }, found.name, {
-        preconditions: { uid: found.uid },
-      })
-      .catch((error: unknown) => {
-        const code = kubeFault(error)?.code;
-        if (code !== "not_found" && code !== "conflict") throw error;
-      }),
-  );
+  const pods = { apiVersion: "v1", plural: "pods", namespace: NAMESPACE };
+  const options = { preconditions: { uid: found.uid } };
+  await retry(() => unlessFault(world.calls.delete(pods, found.name, options), "not_found", "conflict"));
 }
 
 /** Retries while the API server is unreachable. */
-async function retry(work: () => Promise<void>): Promise<void> {
+async function retry(work: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await work();

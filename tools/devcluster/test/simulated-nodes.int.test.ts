@@ -146,9 +146,21 @@ for (const { title, skip, start } of API_SERVERS) {
       await create("pod", container(["--run-ms=10", "--exit=1"]), { restartPolicy: "OnFailure" });
       await until("it waits for its second restart", async () => {
         const status = (await read("pod")).status?.containerStatuses?.[0];
-        return status?.restartCount === 1 && status.state?.waiting?.reason === "CrashLoopBackOff";
+        return (status?.restartCount ?? 0) >= 1 && status?.state?.waiting?.reason === "CrashLoopBackOff";
       });
       await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
+    });
+
+    it("ends the containers of a pod on demand, and refuses it of a pod that runs none", async () => {
+      const key = `${namespace}/pod`;
+      expect(() => nodes.finish(key)).toThrow(/pod/);
+      await create("pod", container(["--print-at-end=bye"]), { restartPolicy: "Never" });
+      await inPhase("pod", "Running");
+      nodes.finish(key, 9);
+      const { status } = await inPhase("pod", "Failed");
+      expect(status?.containerStatuses).toMatchObject([{ state: { terminated: { exitCode: 9, reason: "Error" } } }]);
+      expect(await logs("pod")).toBe("bye\n");
+      expect(() => nodes.finish(key)).toThrow(/pod/);
     });
 
     it("starts what a machine that was switched off had not started yet", async () => {

@@ -1,6 +1,6 @@
 import type { V1Deployment } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, kubeFault, loadKube } from "@muster/kube";
+import { isForbidden, kubeCalls, loadKube } from "@muster/kube";
 
 const DEPLOYMENTS = { apiVersion: "apps/v1", plural: "deployments" };
 /** The label that the chart sets. */
@@ -16,8 +16,7 @@ export async function refuseBesideAnother(kubeconfig: string, signal: AbortSigna
   try {
     found = (await calls.list<V1Deployment>(DEPLOYMENTS, { query: { labelSelector: OF_MUSTER }, signal })).items;
   } catch (error) {
-    const fault = kubeFault(error);
-    if (fault?.code === "invalid_request" && fault.field === "permission") return;
+    if (isForbidden(error)) return;
     throw error;
   }
   const running = found.filter(({ spec }) => spec?.replicas !== 0);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, kubeFault, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
+import { kubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
 import { parse } from "yaml";
 import { applyAll, readManifests } from "./manifests.ts";
 
@@ -60,13 +60,7 @@ export async function installLeaseRole(kubeconfig: string, manifest: string, sig
 /** Whether the definition of jobs is installed in the cluster. */
 export async function jobsAreInstalled(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
   await using calls = kubeCalls(loadKube(kubeconfig));
-  try {
-    await calls.get<V1CustomResourceDefinition>(RESOURCE, JOBS, { signal });
-    return true;
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return false;
-    throw error;
-  }
+  return (await unlessMissing(calls.get<V1CustomResourceDefinition>(RESOURCE, JOBS, { signal }))) !== undefined;
 }
 
 async function established(calls: KubeCalls, name: string, signal: AbortSignal): Promise<void> {

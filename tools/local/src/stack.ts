@@ -13,6 +13,7 @@ import { installDefinitions, installLeaseRole, jobsAreInstalled } from "./defini
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
 import { onlyOne } from "./only-one.ts";
 import { prepareNats, type NamedNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
+import { withLeanMemory } from "./lean-memory.ts";
 import { ROOT } from "./root.ts";
 
 export type StackOptions = {
@@ -94,7 +95,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const clientEnv = { ...options.baseEnv, ...nats.variablesOf("cli") };
   const common = {
-    ...options.baseEnv,
+    ...withLeanMemory(options.baseEnv),
     MUSTER_KUBECONFIG: kubeconfig,
     MUSTER_HTTP_ADDR: "127.0.0.1:0",
     PROVISION_KEY_FILE: await writeEngineKey(options.directory),

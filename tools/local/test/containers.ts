@@ -1,11 +1,9 @@
 import { execFile, spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
-import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv } from "@muster/testkit";
+import { freePorts, processEnv } from "@muster/testkit";
 import { ROOT } from "../src/root.ts";
 
 const run = promisify(execFile);
@@ -91,13 +89,4 @@ export async function composeStack(): Promise<ComposeStack> {
       await rm(directory, { recursive: true, force: true });
     },
   };
-}
-
-/** Returns free ports, because compose needs fixed ones. */
-export async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => once(server.close(), "close")));
-  return ports;
 }

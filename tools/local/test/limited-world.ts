@@ -7,7 +7,7 @@ import { client, type Client, connectNats } from "@muster/bus";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService, SessionService } from "@muster/proto";
 import { SERVICES } from "@muster/repo/services";
-import { natsServer, processEnv, until } from "@muster/testkit";
+import { natsServer, processEnv, until, patientClient } from "@muster/testkit";
 import { serviceReady, startChild } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
 import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
@@ -93,7 +93,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   const signal = AbortSignal.timeout(60_000);
   await Promise.all(children.map((child) => serviceReady(child, { timeoutMs: 60_000, signal })));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
-  const ledger = client(bus, ReservationService);
+  const ledger = patientClient(client(bus, ReservationService));
   await until("the ledger knows the nodes", async () => {
     const { pools } = await ledger.listPools({});
     return pools.some(({ capacity }) => capacity > 0);
@@ -114,9 +114,9 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   });
   return {
     calls,
-    nodes: client(bus, NodeService),
-    sessions: client(bus, SessionService),
-    jobs: client(bus, JobService),
+    nodes: patientClient(client(bus, NodeService)),
+    sessions: patientClient(client(bus, SessionService)),
+    jobs: patientClient(client(bus, JobService)),
     createJob: async (job) => {
       await calls.create(jobResource(job), { ...job, metadata: { ...job.metadata, namespace: NAMESPACE } });
       if (more.throwaway !== true) created.push(job);

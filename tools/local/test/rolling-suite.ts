@@ -3,7 +3,7 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { kubeCalls, kubeFault, loadKube, openGet, type KubeCalls } from "@muster/kube";
 import { FarmService, muster } from "@muster/proto";
-import { until } from "@muster/testkit";
+import { until, patientClient } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorld, type World } from "./stack-world.ts";
 
@@ -75,7 +75,7 @@ export function rollingSuite(kubeconfig: string): void {
       stack.defer(() => removed(calls));
       await removed(calls);
       const bus = stack.use(await connectNats({ ...world.stack.nats, name: "test" }));
-      farms = client(bus, FarmService);
+      farms = patientClient(client(bus, FarmService));
       stack.defer(async () => {
         for (const name of ["web-1", "web-2"]) {
           const deleted = farms.deleteReplicaSet({ requestId: "end", name, force: true }, { timeoutMs: 10_000 });

@@ -5,11 +5,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "@muster/testkit";
+import { freePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/root.ts";
-import { freePorts, whyNoContainers } from "./containers.ts";
+import { whyNoContainers } from "./containers.ts";
 
 const IMAGE = "prom/prometheus:v2.42.0";
 const lack = whyNoContainers([IMAGE]);

@@ -11,11 +11,10 @@ import { connectNats } from "@muster/bus";
 import { startApiServer } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
 import { findNatsServer } from "@muster/nats-server";
-import { until } from "@muster/testkit";
+import { freePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { prepare } from "../src/containers/setup/prepare.ts";
 import { ROOT } from "../src/root.ts";
-import { freePorts } from "./containers.ts";
 
 const DAY_MS = 86_400_000;
 

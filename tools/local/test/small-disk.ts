@@ -3,8 +3,7 @@ import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { until } from "@muster/testkit";
-import { freePorts } from "./containers.ts";
+import { freePorts, until } from "@muster/testkit";
 
 const run = promisify(execFile);
 

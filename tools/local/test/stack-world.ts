@@ -5,7 +5,7 @@ import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
 import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { enums, labels, muster, ReservationService, SessionService } from "@muster/proto";
-import { processEnv, until } from "@muster/testkit";
+import { processEnv, until, patientClient } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
 import { expectQuietLogs } from "./quiet-logs.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
@@ -67,8 +67,8 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   const all = starting.move();
   return {
     stack,
-    sessions: client(bus, SessionService),
-    ledger: client(bus, ReservationService),
+    sessions: patientClient(client(bus, SessionService)),
+    ledger: patientClient(client(bus, ReservationService)),
     podsEver,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };

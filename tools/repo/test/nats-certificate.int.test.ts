@@ -1,12 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findNatsServer } from "@muster/nats-server";
-import { until } from "@muster/testkit";
+import { freePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { RANDOM_MAKERS, type Found, planKeys } from "../install-keys.ts";
 
@@ -22,15 +20,6 @@ function installed(found: Found): { readonly tls: Files; readonly authority: Fil
   return { tls: contentOf("muster-nats-tls"), authority: contentOf("muster-nats-authority"), trusted };
 }
 
-async function freePort(): Promise<number> {
-  const holder = createServer().listen(0, "127.0.0.1");
-  await once(holder, "listening");
-  const { port } = holder.address() as AddressInfo;
-  holder.close();
-  await once(holder, "close");
-  return port;
-}
-
 it(
   "replaces the certificate of three servers one after another, while all servers trust each other",
   { timeout: 240_000 },
@@ -38,8 +27,8 @@ it(
     await using stack = new AsyncDisposableStack();
     const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-certificate-"))).path;
     const { path: binary } = await findNatsServer({ env: process.env });
-    const routes = await Promise.all(SERVERS.map(freePort));
-    const monitors = await Promise.all(SERVERS.map(freePort));
+    const routes = await freePorts(SERVERS.length);
+    const monitors = await freePorts(SERVERS.length);
     const running = new Map<number, ChildProcess>();
     const end = async (index: number): Promise<void> => {
       const child = running.get(index);

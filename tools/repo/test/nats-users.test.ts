@@ -24,8 +24,7 @@ it("deploy/nats/users.conf is the output of `npm run nats-users`", async () => {
 /** Ledger methods that functions of libs/ledger-client call. */
 const CALLS_OF_CLIENT: Readonly<Record<string, readonly string[]>> = {
   openLedgerClient: ["reserve", "unreserve", "getReservation", "listReservations"],
-  listReservations: ["listReservations"],
-  releaseReservation: ["unreserve"],
+  ledgerCalls: ["reserve", "checkReservation", "unreserve", "getReservation", "listReservations"],
   explainCalls: ["explainReservation", "listReservations"],
 };
 

@@ -14,6 +14,6 @@ export function planLeases(decisions: readonly StoredDecision[]): NextStep[] {
   return decisions.map(({ snapshot, policy, nowNs }) => {
     const plan = planLease(snapshot, policy, nowNs);
     const step = plan.kind === "change" ? `change ${plan.change.kind}` : plan.kind;
-    return { who: `lease ${snapshot.lease.id}`, step, because: plan.because };
+    return { who: `lease ${snapshot.lease.id}`, step, because: plan.because.code };
   });
 }

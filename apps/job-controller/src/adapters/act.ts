@@ -1,5 +1,5 @@
-import { assertNever, describeFault, FaultError, type Fault } from "@muster/faults";
-import { kubeFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { assertNever, describeFault, FaultError } from "@muster/faults";
+import { kubeFault, unlessFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
 import { jobLabels } from "../domain/member-labels.ts";
@@ -87,7 +87,7 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Act
     }
     case "delete-job": {
       const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
-      await deps.calls.delete(runtime.resource, name, options).catch(unless("not_found", "conflict"));
+      await unlessFault(deps.calls.delete(runtime.resource, name, options), "not_found", "conflict");
       return;
     }
     default:
@@ -133,9 +133,8 @@ export async function removeByForce(
   { name, uid }: { readonly name: string; readonly uid: string },
 ): Promise<void> {
   const options = { gracePeriodSeconds: 0, preconditions: { uid } };
-  await calls
-    .delete({ apiVersion: "v1", plural: "pods", namespace }, name, options)
-    .catch(unless("not_found", "conflict"));
+  const pods = { apiVersion: "v1", plural: "pods", namespace };
+  await unlessFault(calls.delete(pods, name, options), "not_found", "conflict");
 }
 
 async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acting, name: string): Promise<void> {
@@ -196,11 +195,4 @@ function settle({ refused }: ChangeReport): void {
   const [first, ...others] = refused;
   if (first === undefined) return;
   throw new FaultError(first, { doing: `${others.length + 1} refusals, the first: ${describeFault(first)}` });
-}
-
-function unless(...codes: readonly Fault["code"][]): (error: unknown) => void {
-  return (error) => {
-    const code = kubeFault(error)?.code;
-    if (code === undefined || !codes.includes(code)) throw error;
-  };
 }

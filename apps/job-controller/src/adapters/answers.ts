@@ -4,7 +4,7 @@ import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import type { ExplainCalls } from "@muster/ledger-client";
 import type { PodLeft } from "@muster/ledger-client/explanation";
-import { kubeFault, type KubeCalls, type KubeResource, unlessMissing } from "@muster/kube";
+import { kubeFault, requireKubeFault, type KubeCalls, type KubeResource, unlessMissing } from "@muster/kube";
 import { annotations, type JobService, muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
 import type { Config } from "../config.ts";
@@ -370,7 +370,5 @@ async function readMemberLog(
 
 /** Throws the fault behind an error of the API server; any other error is a defect, and is rethrown. */
 function throwFaultOf(error: unknown): never {
-  const fault = kubeFault(error);
-  if (fault === undefined) throw error;
-  throw new FaultError(fault, { cause: error });
+  throw new FaultError(requireKubeFault(error), { cause: error });
 }

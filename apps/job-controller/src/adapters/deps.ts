@@ -118,7 +118,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     // Before the first discovery, jobs of a kind that was not checked yet would count as gone.
     sweep: async () => {
       if (!areKindsKnown) return;
-      reportPodsLeft(await sweep({ calls, namespace, machines, nodes, world, runtimes: [...runtimes.values()] }));
+      const seen = { machines, nodes, world, runtimes: [...runtimes.values()] };
+      reportPodsLeft(await sweep({ calls, namespace, logger, ...seen }));
     },
     staleness: () => describeAge(world, known),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),

@@ -1,7 +1,6 @@
-import { listPages, type KubeCalls } from "@muster/kube";
+import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
 import { planElsewhere, type ElsewhereMemory, type JobElsewhere } from "../domain/plan-elsewhere.ts";
 import { OUR_NAME } from "../domain/read-run-policy.ts";
-import { isRightMissing } from "../members/find-resource.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobResource } from "./read-job.ts";
 
@@ -77,7 +76,7 @@ async function listUncontrolled(
       if (read >= MAX_JOBS_READ || jobs.length >= MAX_UNCONTROLLED) return { jobs, isRefused: false, isCut: true };
     }
   } catch (error) {
-    if (!isRightMissing(error)) throw error;
+    if (!isForbidden(error)) throw error;
     return { jobs: [], isRefused: true, isCut: false };
   }
   return { jobs, isRefused: false, isCut: false };

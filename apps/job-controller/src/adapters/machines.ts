@@ -81,7 +81,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       const requested = needs.map(({ component, pool }) => ({ component, pool }));
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
-        await ledger.reserve(id, requested, priority);
+        await ledger.reserve(id, requested, { priority });
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : REFUSALS[fault.code];

@@ -15,7 +15,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
       state: "granted",
       nodes: new Map(reservation.machines.map(({ component, node }) => [component, node])),
     };
-  const because = { ...reservation.because, code: reservation.because.code || "Waiting" };
+  const because = { pool: "", requested: 0, ...reservation.because, code: reservation.because?.code || "Waiting" };
   return {
     id,
     state: "waiting",

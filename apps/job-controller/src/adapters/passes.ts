@@ -1,5 +1,5 @@
 import type { Observed, Reconcile } from "@muster/controller";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault } from "@muster/faults";
 import { kubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
 import type { Nodes } from "@muster/watch";
@@ -137,6 +137,6 @@ export function describePassError(error: unknown): string {
     const all = error.errors.map(describePassError);
     return all.includes("defect") ? "defect" : all.join("; ");
   }
-  const fault = faultOf(error) ?? kubeFault(error);
+  const fault = kubeFault(error);
   return fault === undefined ? "defect" : describeFault(fault);
 }

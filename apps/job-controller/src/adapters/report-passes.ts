@@ -1,4 +1,4 @@
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault } from "@muster/faults";
 import { kubeFault } from "@muster/kube";
 import type { Logger } from "@muster/service";
 import type { JobStatus } from "../domain/job-status.ts";
@@ -53,7 +53,7 @@ export function passReports(
   };
   const failed = ({ job }: Observation, step: JobStep, error: unknown): void => {
     logger.warn({ job: jobKey(job), kind: job.kind.kind, step: step.kind, err: error }, "a step failed");
-    const fault = faultOf(error) ?? kubeFault(error);
+    const fault = kubeFault(error);
     // An invalid request does not succeed by itself, so the job gets an event.
     if (fault?.code === "invalid_request" && !STEPS_WITH_EVENTS.has(step.kind))
       recordEvent(job, "Warning", "StepRefused", `${step.kind}: ${describeFault(fault)}`);

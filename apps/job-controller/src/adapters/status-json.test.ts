@@ -33,6 +33,13 @@ const condition = (type: Condition["type"]): fc.Arbitrary<Condition> =>
     lastUpdateMs: seconds,
     lastTransitionMs: seconds,
   });
+const restart = fc.oneof(
+  fc.record({ number: fc.integer({ min: 1, max: 9 }), limit: fc.option(small, { nil: undefined }) }),
+  fc.constant({ number: undefined, limit: undefined }),
+);
+const restarting: fc.Arbitrary<Condition> = fc
+  .tuple(condition("Restarting"), fc.option(restart))
+  .map(([plain, announced]) => (announced === null ? plain : { ...plain, restart: announced }));
 const replica = ({ type, replicas }: { type: string; replicas: number }): fc.Arbitrary<ReplicaStatus> =>
   fc.record({
     type: fc.constant(type),
@@ -56,7 +63,7 @@ const replica = ({ type, replicas }: { type: string; replicas: number }): fc.Arb
   });
 const status: fc.Arbitrary<JobStatus> = fc.record({
   observedGeneration: small,
-  conditions: fc.tuple(condition("Created"), condition("Running")).map((all) => [...all]),
+  conditions: fc.tuple(condition("Created"), condition("Running"), restarting).map((all) => [...all]),
   startMs: fc.option(seconds, { nil: undefined }),
   completionMs: fc.option(seconds, { nil: undefined }),
   replicas: fc.tuple(...SHAPE.types.map(replica)).map((all) => [...all]),
@@ -90,6 +97,22 @@ it("reads what it wrote, in a resource that has no place for restarts, indexes a
       expect(readStatus(stored(publicJson(kept, SHAPE)), progressJson(kept), SHAPE)).toEqual(kept);
     }),
   );
+});
+
+it.each([
+  ["restart 3 of 6 in 40 s: pod a failed", { number: 3, limit: 6 }],
+  ["restart 1 in 5 s: pod a failed", { number: 1, limit: undefined }],
+  ["a restart that does not count in 10 s: pod a failed", { number: undefined, limit: undefined }],
+  ["restart 3 of 6: pod a failed", undefined],
+  ["pods that were lost are recreated", undefined],
+])("reads which restart an earlier version announced only in its message: %s", (message, announced) => {
+  const json = { conditions: [{ type: "Restarting", status: "True", reason: "JobRestarting", message }] };
+  expect(readStatus(json, undefined, SHAPE).conditions[0]?.restart).toEqual(announced);
+  expect(readStatus(json, JSON.stringify({ attempt: 1 }), SHAPE).conditions[0]?.restart).toEqual(announced);
+});
+
+it("removes the announced restart from the stored status once none is announced", () => {
+  expect(statusJson(NEW_STATUS, SHAPE)).toMatchObject({ announcedRestart: null });
 });
 
 it("takes whatever else stands there for a job that no pass has seen", () => {
@@ -146,14 +169,14 @@ it.each<[string, object, Partial<JobStatus>]>([
 const NAMES = [
   ...["replicaStatuses", "replicas", "Worker", "worker", "conditions", "type", "status", "message", "startTime"],
   ...["restarts", "completedIndexes", "counted", "uncounted", "pod", "failures", "index", "times", "at", "because"],
-  ...["attempt", "replaced", "regrouping", "toString"],
+  ...["attempt", "replaced", "regrouping", "announcedRestart", "number", "limit", "toString"],
 ];
 /** Any JSON, most often with the names that are looked at. */
 const anyJson = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 5, withCrossShrink: true },
     fc.jsonValue({ maxDepth: 0 }),
-    fc.constantFrom("0-3", "True", "Running", "worker-1", "2026-01-01T00:00:00Z"),
+    fc.constantFrom("0-3", "True", "Running", "Restarting", "worker-1", "2026-01-01T00:00:00Z"),
     fc.array(tie("value"), { maxLength: 3 }),
     fc.dictionary(fc.constantFrom(...NAMES), tie("value"), { maxKeys: 6 }),
   ),

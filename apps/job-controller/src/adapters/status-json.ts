@@ -1,5 +1,6 @@
 import { formatIndexes, parseIndexes } from "../domain/completed-indexes.ts";
 import {
+  conditionOf,
   CONDITION_TYPES,
   isRemembered,
   UNCOUNTED_REASONS,
@@ -7,6 +8,7 @@ import {
   type ConditionType,
   type JobStatus,
   type ReplicaStatus,
+  type RestartNumber,
   type Uncounted,
 } from "../domain/job-status.ts";
 import { MAX_MEMBERS } from "../domain/member-names.ts";
@@ -64,7 +66,10 @@ type GangProgressJson = {
   readonly attemptsCounted?: number;
   readonly replaced?: readonly string[];
   readonly regrouping?: boolean;
+  readonly announcedRestart?: RestartNumberJson | null;
 };
+
+type RestartNumberJson = { readonly number: number | null; readonly limit: number | null };
 
 /** The part that is kept in an annotation where the schema of another project would drop it. */
 type ProgressJson = GangProgressJson & { readonly replicas?: Readonly<Record<string, ReplicaProgressJson>> };
@@ -109,6 +114,7 @@ export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
       ...progressOf(replica),
     })),
     ...gangProgress(status),
+    announcedRestart: restartJson(status) ?? null,
   };
 }
 
@@ -127,8 +133,14 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
 export function progressJson(status: JobStatus): string | undefined {
   const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
   const { attempt, replaced, regrouping } = status;
-  if (replicas.length === 0 && attempt === 0 && replaced.length === 0 && !regrouping) return undefined;
-  const progress: ProgressJson = { ...gangProgress(status), replicas: Object.fromEntries(replicas) };
+  const announcedRestart = restartJson(status);
+  if (replicas.length === 0 && attempt === 0 && replaced.length === 0 && !regrouping && announcedRestart === undefined)
+    return undefined;
+  const progress: ProgressJson = {
+    ...gangProgress(status),
+    ...(announcedRestart !== undefined && { announcedRestart }),
+    replicas: Object.fromEntries(replicas),
+  };
   return JSON.stringify(progress);
 }
 
@@ -155,7 +167,9 @@ export function readStatus(json: unknown, annotation: string | undefined, shape:
   };
   const wanted = shape.types.map(({ type }) => type);
   const others = typesOf(json, annotation).filter((type) => !wanted.includes(type));
-  const conditions = listOf(status["conditions"]).flatMap(readCondition);
+  const conditions = listOf(status["conditions"])
+    .flatMap(readCondition)
+    .map((condition) => withRestart(condition, gang["announcedRestart"]));
   return {
     observedGeneration: count(status["observedGeneration"]),
     conditions: [...new Map(conditions.map((each) => [each.type, each])).values()],
@@ -244,6 +258,33 @@ function readCondition(json: unknown): Condition[] {
   const lastTransitionMs = timeMs(lastTransitionTime) ?? timeMs(lastUpdateTime) ?? 0;
   const lastUpdateMs = timeMs(lastUpdateTime) ?? lastTransitionMs;
   return [{ type, status, reason: textOf(reason), message: textOf(message), lastUpdateMs, lastTransitionMs }];
+}
+
+function restartJson(status: JobStatus): RestartNumberJson | undefined {
+  const restart = conditionOf(status, "Restarting")?.restart;
+  return restart && { number: restart.number ?? null, limit: restart.limit ?? null };
+}
+
+function withRestart(condition: Condition, announced: unknown): Condition {
+  if (condition.type !== "Restarting") return condition;
+  const restart = isFields(announced) ? readRestart(announced) : parseRestart(condition.message);
+  return restart === undefined ? condition : { ...condition, restart };
+}
+
+function readRestart({ number, limit }: Fields): RestartNumber {
+  const counted = count(number);
+  return { number: counted === 0 ? undefined : counted, limit: typeof limit === "number" ? count(limit) : undefined };
+}
+
+/** Of a status of an earlier version, or under an older definition, which keeps only the message. */
+function parseRestart(message: string): RestartNumber | undefined {
+  const [isAnnounced, number, limit] =
+    /^(?:restart (\d{1,9})(?: of (\d{1,9}))?|a restart that does not count) in \d+ s: /.exec(message) ?? [];
+  if (isAnnounced === undefined) return undefined;
+  return {
+    number: number === undefined ? undefined : Number(number),
+    limit: limit === undefined ? undefined : Number(limit),
+  };
 }
 
 function isConditionType(type: unknown): type is ConditionType {

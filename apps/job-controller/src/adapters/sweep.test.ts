@@ -46,6 +46,7 @@ async function swept(live: {
     return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
   };
   const deps: SweepDeps = {
+    logger: { warn: () => undefined },
     calls: { list, delete: () => Promise.resolve() },
     namespace: "default",
     machines: {

@@ -1,7 +1,8 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { listPages, type KubeCalls } from "@muster/kube";
-import { sweepOwners } from "@muster/ledger-client";
+import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
+import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
+import type { Logger } from "@muster/service";
 import type { Nodes } from "@muster/watch";
 import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
 import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
@@ -9,7 +10,6 @@ import { planForced } from "../domain/plan-pods.ts";
 import type { PodFact } from "../domain/snapshot.ts";
 import { mayRun } from "../domain/summarise-replicas.ts";
 import { removeByForce } from "./act.ts";
-import { isRightMissing } from "../members/find-resource.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { podFact } from "./read-pod.ts";
@@ -17,6 +17,7 @@ import type { JobResource } from "./read-job.ts";
 import type { World } from "./world.ts";
 
 export type SweepDeps = {
+  readonly logger: Pick<Logger, "warn">;
   readonly calls: Pick<KubeCalls, "list" | "delete">;
   readonly namespace: string;
   readonly machines: Pick<Machines, "ownerIds" | "unitsOf" | "release">;
@@ -59,6 +60,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
       await machines.release(step.object.unit.id);
       return step;
     },
+    report: { notRemoved: logNotRemoved(deps.logger, "job") },
   });
   return seen.left;
 }
@@ -125,7 +127,7 @@ async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<str
         for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
     } catch (error) {
       // Nothing new was reserved for a kind that the controller may not read: the cache has all of it.
-      if (!isRightMissing(error)) throw error;
+      if (!isForbidden(error)) throw error;
     }
   }
   return ids;

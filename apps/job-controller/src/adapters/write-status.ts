@@ -1,4 +1,4 @@
-import { kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
+import { kubeFault, unlessMissing, type KubeCalls, type KubeResource } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobStatus } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
@@ -32,13 +32,8 @@ export async function writeStatus(
 }
 
 async function isGone({ calls }: StatusDeps, resource: KubeResource, { metadata }: JobRow): Promise<boolean> {
-  try {
-    const there = await calls.get(resource, metadata.name);
-    return there.metadata?.uid !== metadata.uid;
-  } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return true;
-    throw error;
-  }
+  const present = await unlessMissing(calls.get(resource, metadata.name));
+  return present?.metadata?.uid !== metadata.uid;
 }
 
 async function write(

@@ -1,4 +1,5 @@
 import type { NextRestart } from "./decide-restart.ts";
+import type { RestartNumber } from "./job-status.ts";
 
 /** For people: `restart 3 of 6 in 40 s: pod train-worker-0 failed with exit code 1`. A restart that does not count has no number and no limit. */
 export function explainRestart(restart: NextRestart, nowMs: number): string {
@@ -7,8 +8,7 @@ export function explainRestart(restart: NextRestart, nowMs: number): string {
   return `${whichRestart(restart)}${when}: ${restart.because}`;
 }
 
-/** The part that is the same during the whole pause. */
-export function whichRestart({ number, limit }: Pick<NextRestart, "number" | "limit">): string {
+export function whichRestart({ number, limit }: RestartNumber): string {
   if (number === undefined) return "a restart that does not count";
   return `restart ${number}${limit === undefined ? "" : ` of ${limit}`}`;
 }

@@ -25,9 +25,14 @@ export type Condition = {
   /** A stable word, in CamelCase as Kubernetes requires. */
   readonly reason: string;
   readonly message: string;
+  /** Of Restarting, in the pause before a restart: the announced one. */
+  readonly restart?: RestartNumber;
   readonly lastUpdateMs: number;
   readonly lastTransitionMs: number;
 };
+
+/** A restart against backoffLimit, undefined where there is no limit. A restart that does not count has neither. */
+export type RestartNumber = { readonly number: number | undefined; readonly limit: number | undefined };
 
 /** Why a member is recreated without counting against backoffLimit. */
 export type UncountedReason = (typeof UNCOUNTED_REASONS)[number];

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { both, conditions, line, plan, status, workers, workersDone } from "../../test/planned-job.ts";
 import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { conditionOf } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { summariseState } from "./summarise-state.ts";
@@ -162,6 +163,22 @@ describe("a pod that failed", () => {
       "restart 3 of 6: pod train-worker-1 failed with exit code 1",
     ]);
     expect(shown[0]).toMatchObject({ state: "Restarting", restarts: 3 });
+  });
+
+  it("rewrites the message of a pause immediately for another restart only, whatever the message says", () => {
+    const [worker] = workersDone().replicas;
+    if (worker === undefined) throw new Error("the sample has a worker");
+    const counted = { ...worker, restarts: 3, counted: [{ pod: "uid-worker-1", failures: 1 }] };
+    const messageAfter = (restart: { readonly number: number; readonly limit: number }): string | undefined => {
+      const times = { lastUpdateMs: NOW_MS, lastTransitionMs: NOW_MS };
+      const said = { type: "Restarting", status: "True", reason: "JobRestarting", message: "kept", restart } as const;
+      const before = status({ replicas: [counted], conditions: [{ ...said, ...times }] });
+      const world = { spec: spec({ backoffLimit: 6 }), ...failing(1, { finishedMs: NOW_MS }), status: before };
+      return conditionOf(planJob(snapshot(world), POLICY).status, "Restarting")?.message;
+    };
+    expect(messageAfter({ number: 3, limit: 6 })).toBe("kept");
+    expect(messageAfter({ number: 2, limit: 6 })).toMatch(/^restart 3 of 6 in 40 s: /);
+    expect(messageAfter({ number: 3, limit: 5 })).toMatch(/^restart 3 of 6 in 40 s: /);
   });
 
   it("is counted once, however often it is seen, and by its restarts in place too", () => {

@@ -4,7 +4,7 @@ import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
-import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus } from "./job-status.ts";
+import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus, type RestartNumber } from "./job-status.ts";
 import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
 import { noteSilence } from "./note-silence.ts";
 import { noteTroubles } from "./note-troubles.ts";
@@ -374,11 +374,21 @@ function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: J
   const before = conditionOf(status, "Restarting");
   // The reason of a gang restart was written when it was decided.
   if (next === undefined && before?.status === "True") return status;
-  const isSaid =
-    next !== undefined && next.atMs > nowMs && before?.message.startsWith(`${whichRestart(next)} in `) === true;
-  if (isSaid && wasWrittenRecently(before, nowMs, policy)) return status;
+  const restart = next !== undefined && next.atMs > nowMs ? restartNumber(next) : undefined;
+  if (before !== undefined && isSameRestart(before.restart, restart) && wasWrittenRecently(before, nowMs, policy))
+    return status;
   const message = next === undefined ? "pods that were lost are recreated" : explainRestart(next, nowMs);
-  return transitionConditions(status, { type: "Restarting", status: "True", reason: "JobRestarting", message }, nowMs);
+  const change = { type: "Restarting", status: "True", reason: "JobRestarting", message } as const;
+  return transitionConditions(status, restart === undefined ? change : { ...change, restart }, nowMs);
+}
+
+function restartNumber({ number, limit }: NextRestart): RestartNumber {
+  return { number, limit: number === undefined ? undefined : limit };
+}
+
+function isSameRestart(one: RestartNumber | undefined, other: RestartNumber | undefined): boolean {
+  if (one === undefined || other === undefined) return false;
+  return one.number === other.number && one.limit === other.limit;
 }
 
 /** Running while a pod of a type that decides about success runs and none is being recreated. */

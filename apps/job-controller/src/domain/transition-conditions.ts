@@ -1,10 +1,11 @@
-import { isFinished, type Condition, type ConditionType, type JobStatus } from "./job-status.ts";
+import { isFinished, type Condition, type ConditionType, type JobStatus, type RestartNumber } from "./job-status.ts";
 
 type ConditionChange = {
   readonly type: ConditionType;
   readonly status: "True" | "False";
   readonly reason: string;
   readonly message: string;
+  readonly restart?: RestartNumber;
 };
 
 /** Only one of these can be true: the later one removes the earlier one. */
@@ -35,7 +36,7 @@ export function transitionConditions(status: JobStatus, wanted: ConditionChange,
   }
   const atMs = wholeSecond(nowMs);
   if (before?.status === change.status) {
-    const after = { ...before, ...change, lastUpdateMs: atMs };
+    const after = { ...change, lastUpdateMs: atMs, lastTransitionMs: before.lastTransitionMs };
     return { ...status, conditions: status.conditions.map((each) => (each === before ? after : each)) };
   }
   const others = status.conditions.filter(({ type }) => type !== change.type);

@@ -1,4 +1,4 @@
-import { kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
+import { isForbidden, kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
 
 /** Whether the API server serves the resource, and lets this controller list it. Rejects when it does not answer. */
 export async function findResource(
@@ -10,13 +10,7 @@ export async function findResource(
     return "served";
   } catch (error) {
     if (kubeFault(error)?.code === "not_found") return "absent";
-    if (isRightMissing(error)) return "refused";
+    if (isForbidden(error)) return "refused";
     throw error;
   }
-}
-
-/** A retry does not help before an administrator grants the right. */
-export function isRightMissing(error: unknown): boolean {
-  const fault = kubeFault(error);
-  return fault?.code === "invalid_request" && fault.field === "permission";
 }

@@ -1,5 +1,5 @@
-import { describeFault, faultOf, type Fault } from "@muster/faults";
-import { kubeFault } from "@muster/kube";
+import { describeFault, type Fault } from "@muster/faults";
+import { requireKubeFault } from "@muster/kube";
 import { selects } from "../domain/member-labels.ts";
 import {
   checkOwnerReference,
@@ -62,7 +62,7 @@ export async function deleteMember<M extends MemberObject>(
     report("Normal", `SuccessfulDelete${kind}`, `Deleted ${kind.toLowerCase()}: ${name}`);
     return { did: "deleted" };
   } catch (error) {
-    const fault = expected(error);
+    const fault = requireKubeFault(error);
     if (isNotFound(error) || isConflict(error)) return { did: "gone" };
     if (isOutcomeUnknown(error)) return { did: "unknown", fault };
     report("Warning", `FailedDelete${kind}`, `Error deleting: ${name}: ${describeFault(fault)}`);
@@ -79,12 +79,14 @@ async function send<M extends MemberObject>(
     const created = await members.calls.create(member.metadata?.namespace ?? "", member);
     return reportCreation(members, created);
   } catch (error) {
-    const fault = expected(error);
+    const fault = requireKubeFault(error);
     if (isOutcomeUnknown(error))
       return time === "first" ? await settle(members, member, fault) : { did: "unknown", fault };
     if (fault.code !== "already_exists") return refuseCreation(members, member, fault);
   }
-  return readExisting(members, member).catch((error: unknown) => refuseCreation(members, member, expected(error)));
+  return readExisting(members, member).catch((error: unknown) =>
+    refuseCreation(members, member, requireKubeFault(error)),
+  );
 }
 
 /** No answer came. Reads whether the request has arrived; if not, it is sent once more, because two members cannot have one name. */
@@ -98,7 +100,7 @@ async function settle<M extends MemberObject>(
     const present = await members.calls.get(namespace, name);
     return isWanted(present, member) ? reportCreation(members, present) : { did: "unknown", fault };
   } catch (error) {
-    if (!isNotFound(error)) return { did: "unknown", fault: expected(error) };
+    if (!isNotFound(error)) return { did: "unknown", fault: requireKubeFault(error) };
   }
   return send(members, member, "last");
 }
@@ -144,11 +146,4 @@ function findFault(member: MemberObject): Fault | undefined {
     return refuse("metadata.name", "is empty: a repeated creation would make a second object");
   if (Object.keys(labelsOf(member)).length === 0) return refuse("metadata.labels", `${titleOf(member)} has none`);
   return checkOwnerReference(member.metadata?.ownerReferences?.[0]);
-}
-
-/** The fault behind an error; any other error is a defect, and is thrown. */
-function expected(error: unknown): Fault {
-  const fault = faultOf(error) ?? kubeFault(error);
-  if (fault === undefined) throw error;
-  return fault;
 }

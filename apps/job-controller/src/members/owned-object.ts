@@ -1,5 +1,5 @@
 import { describeFault, throwFault, type Fault } from "@muster/faults";
-import { kubeFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { kubeFault, unlessMissing, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import { selects } from "../domain/member-labels.ts";
 import { controllerOf, isDeleting, labelsOf } from "../domain/ownership.ts";
 import type { Ownership } from "./claim-members.ts";
@@ -36,7 +36,7 @@ export async function syncOwnedObject<Object extends KubeObject>(
   wanted: OwnedObject<Object>,
 ): Promise<SyncOutcome> {
   const { resource, name, title, owner } = wanted;
-  const present = wanted.isAbsent === true ? undefined : await calls.get<Object>(resource, name).catch(ifNotFound);
+  const present = wanted.isAbsent === true ? undefined : await unlessMissing(calls.get<Object>(resource, name));
   if (present === undefined) {
     const isCreated = await calls.create(resource, wanted.build()).then(
       () => true,
@@ -78,7 +78,7 @@ export async function deleteOwnedObject(
   jobUid: string,
   { resource, name, title }: Pick<OwnedObject<KubeObject>, "resource" | "name" | "title">,
 ): Promise<boolean> {
-  const present = await calls.get(resource, name).catch(ifNotFound);
+  const present = await unlessMissing(calls.get(resource, name));
   if (present === undefined || isDeleting(present) || controllerOf(present)?.uid !== jobUid) return false;
   const uid = present.metadata?.uid;
   try {
@@ -90,10 +90,6 @@ export async function deleteOwnedObject(
   }
   report("Normal", `SuccessfulDelete${title}`, `Deleted ${title}: ${name}`);
   return true;
-}
-
-function ifNotFound(error: unknown): undefined {
-  if (!isNotFound(error)) throw error;
 }
 
 function reportFailure(report: Report, reason: string, doing: string, error: unknown): void {

@@ -4,6 +4,13 @@ import type { Controller } from "../job-world.ts";
 import { collect, type FailureWorld } from "./failure-world.ts";
 import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
+/** The first ten pods are created, and the requests for the others wait until their client is gone. */
+const HOLD_MOST_PODS = {
+  id: "most-pods",
+  match: { verbs: ["create"], resources: ["pods"] },
+  after: 10,
+  fault: { do: "delay", ms: 3_600_000 },
+} as const;
 const FIFTY = Array.from({ length: 50 }, (_, index) => index);
 
 export type Replicas = {
@@ -37,8 +44,9 @@ export function badLuck({ world, replicas }: Replicas): void {
   }
 
   it("makes exactly fifty pods, each index once, though the leader is killed in the middle", async () => {
-    const { create, pods } = world();
+    const { create, pods, api } = world();
     const first = await leader();
+    await api.inject(HOLD_MOST_PODS);
     await create(simulatedJob("killed", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
     await until("some pods are made", async () => (await pods("killed")).length > 0, { everyMs: 1 });
     await first.kill();
@@ -46,6 +54,7 @@ export function badLuck({ world, replicas }: Replicas): void {
       (await pods("killed")).map(({ metadata }) => metadata?.uid);
     const before = await uids();
     expect(before.length).toBeLessThan(50);
+    await api.remove(HOLD_MOST_PODS.id);
     await until("the other one has made the rest", async () => (await uids()).length === 50, { timeoutMs: 60_000 });
     expect(await uids()).toEqual(expect.arrayContaining(before));
     await expectOneRun("killed");
@@ -53,11 +62,13 @@ export function badLuck({ world, replicas }: Replicas): void {
   });
 
   it("makes no pod twice when a leader is frozen past its lock and continues", async () => {
-    const { create, pods } = world();
+    const { create, pods, api } = world();
     const first = await leader();
+    await api.inject(HOLD_MOST_PODS);
     await create(simulatedJob("frozen", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
     await until("some pods are made", async () => (await pods("frozen")).length > 3, { everyMs: 1 });
     process.kill(first.pid, "SIGSTOP");
+    await api.remove(HOLD_MOST_PODS.id);
     const seen = new Map<string, string>();
     const note = async (): Promise<number> => {
       for (const { metadata } of await pods("frozen")) {
@@ -77,11 +88,12 @@ export function badLuck({ world, replicas }: Replicas): void {
   });
 
   it("runs jobs on while the API server is away for it, and finishes them when it is back", async () => {
-    const { create, untilRunning, untilCondition, api, untilReturned } = world();
-    const specs = { worker: replicaType(["--run-ms=2500", "--exit=0"], { replicas: 3 }) };
-    const job = await create(simulatedJob("cut-off", specs));
-    await untilRunning("cut-off-worker-2");
+    const { create, finish, untilRunning, untilCondition, api, untilReturned } = world();
+    const job = await create(simulatedJob("cut-off", { worker: replicaType([], { replicas: 3 }) }));
+    const members = [0, 1, 2].map((index) => `cut-off-worker-${index}`);
+    for (const member of members) await untilRunning(member);
     await api.goAway(600_000);
+    finish(members);
     await world().untilPod("cut-off-worker-2", ({ status }) => status?.phase === "Succeeded");
     await api.comeBack();
     const done = await untilCondition("cut-off", "Succeeded");
@@ -90,11 +102,12 @@ export function badLuck({ world, replicas }: Replicas): void {
   });
 
   it("runs a job to its end though the bus was away in the middle of it", async () => {
-    const { create, untilRunning, untilCondition, nats, untilReturned } = world();
-    const specs = { worker: replicaType(["--run-ms=2000"], { replicas: 2 }) };
-    const job = await create(simulatedJob("busless", specs));
-    await untilRunning("busless-worker-1");
+    const { create, finish, untilRunning, untilCondition, nats, untilReturned } = world();
+    const job = await create(simulatedJob("busless", { worker: replicaType([], { replicas: 2 }) }));
+    const members = ["busless-worker-0", "busless-worker-1"];
+    for (const member of members) await untilRunning(member);
     await nats.kill();
+    finish(members);
     const late = await create(simulatedJob("busless-too", { worker: replicaType(["--run-ms=50"]) }));
     await world().untilPod("busless-worker-1", ({ status }) => status?.phase === "Succeeded");
     await nats.start();

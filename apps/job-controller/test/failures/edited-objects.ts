@@ -18,12 +18,14 @@ export function editedObjects(world: () => FailureWorld): void {
     ["no number", "text", "x"],
     ["none", "none", null],
   ])("lets a pod be the member of its name though its index label is made %s", async (_title, name, index) => {
-    const { create, calls, untilRunning, untilPasses, untilCondition, eventsOf } = world();
-    await create(simulatedJob(name, { worker: replicaType(["--run-ms=5000"], { replicas: 2 }) }));
-    const before = await Promise.all([untilRunning(`${name}-worker-0`), untilRunning(`${name}-worker-1`)]);
+    const { create, calls, finish, untilRunning, untilPasses, untilCondition, eventsOf } = world();
+    const members = [`${name}-worker-0`, `${name}-worker-1`];
+    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
+    const before = await Promise.all(members.map((each) => untilRunning(each)));
     const body = { metadata: { labels: { [INDEX]: index } } };
     await calls.patch(PODS, `${name}-worker-0`, { kind: "merge", body });
     await untilPasses(2);
+    finish(members);
     const done = await untilCondition(name, "Succeeded");
     expect(done.status).toMatchObject({ completions: "2/2" });
     const after = await world().pods(name);
@@ -78,7 +80,7 @@ export function editedObjects(world: () => FailureWorld): void {
   });
 
   it("leaves others' pods alone that have its names or labels, and continues once the name is free", async () => {
-    const { create, calls, untilRunning, pod, eventsOf, untilCondition } = world();
+    const { create, calls, finish, untilRunning, pod, eventsOf, untilCondition } = world();
     const name = "crowded";
     const [byName, byLabel] = [`${name}-worker-0`, `${name}-foreign`];
     // An owner that does not exist would have its pods collected as garbage.
@@ -98,11 +100,13 @@ export function editedObjects(world: () => FailureWorld): void {
     };
     await calls.create(PODS, foreign(byName, {}));
     await calls.create(PODS, foreign(byLabel, labels));
-    await create(simulatedJob(name, { worker: replicaType(["--run-ms=3000"], { replicas: 2 }) }));
+    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
     await until("it says what is in its way", async () => (await eventsOf(name)).includes("FailedCreatePod"));
     await untilCondition(name, "MachinesReserved");
     await calls.delete(PODS, byName, { gracePeriodSeconds: 0 });
-    await untilRunning(byName);
+    const members = [byName, `${name}-worker-1`];
+    for (const member of members) await untilRunning(member);
+    finish(members);
     await untilCondition(name, "Succeeded");
     expect((await pod(byLabel))?.metadata?.ownerReferences).toHaveLength(1);
     await calls.delete(PODS, byLabel, { gracePeriodSeconds: 0 });
@@ -135,7 +139,7 @@ export function editedObjects(world: () => FailureWorld): void {
   });
 
   it("runs without a budget where another client has one of its name, and reports it", async () => {
-    const { create, calls, untilCondition, eventsOf } = world();
+    const { create, calls, finish, untilCondition, untilRunning, eventsOf } = world();
     const name = "unguarded";
     const foreign = {
       apiVersion: "policy/v1",
@@ -144,11 +148,13 @@ export function editedObjects(world: () => FailureWorld): void {
       spec: { minAvailable: 1, selector: { matchLabels: { app: "other" } } },
     };
     await calls.create(BUDGETS, foreign);
-    await create(simulatedJob(name, { worker: replicaType(["--run-ms=1500"]) }));
+    await create(simulatedJob(name, { worker: replicaType([]) }));
     await untilCondition(name, "MachinesReserved");
+    await untilRunning(`${name}-worker-0`);
+    await until("it is reported", async () => (await eventsOf(name)).includes("FailedCreatePdb"));
+    finish([`${name}-worker-0`]);
     const done = await untilCondition(name, "Succeeded");
     expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
-    expect(await eventsOf(name)).toContain("FailedCreatePdb");
     const there = await calls.get<V1PodDisruptionBudget>(BUDGETS, name);
     expect(there.spec?.selector?.matchLabels).toEqual({ app: "other" });
     await calls.delete(BUDGETS, name);

@@ -75,12 +75,14 @@ export function failingPods(world: () => FailureWorld): void {
   });
 
   it("lets the pods be evicted that a finished job has left, and recreates none of them", async () => {
-    const { create, untilRunning, untilCondition, untilPasses, untilReturned, pod } = world();
+    const { create, finish, untilRunning, untilCondition, untilPasses, untilReturned, pod } = world();
     const name = "left-behind";
-    const specs = { quick: replicaType(["--run-ms=1500"]), slow: replicaType([]) };
+    const specs = { quick: replicaType([]), slow: replicaType([]) };
     const rest = { successPolicy: { rules: [{ allOf: [{ type: "quick" }] }] }, runPolicy: { cleanPodPolicy: "None" } };
     const job = await create(simulatedJob(name, specs, rest));
     await untilRunning(`${name}-slow-0`);
+    await untilRunning(`${name}-quick-0`);
+    finish([`${name}-quick-0`]);
     await untilCondition(name, "Succeeded");
     await until("the eviction is accepted", () => evict(world(), `${name}-slow-0`));
     await until("the pod is gone", async () => (await pod(`${name}-slow-0`)) === undefined);
@@ -92,9 +94,9 @@ export function failingPods(world: () => FailureWorld): void {
   });
 
   it("counts no eviction while its job is being suspended or is, and runs no completed index again after it", async () => {
-    const { create, patch, untilPod, untilRunning, untilPasses, untilReturned, pod, removeWhole } = world();
+    const { create, patch, finish, untilPod, untilRunning, untilPasses, untilReturned, pod, removeWhole } = world();
     const name = "paused-away";
-    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType(["--term-ms=5000"]) };
+    const specs = { quick: replicaType(["--run-ms=50"]), slow: goingSlowly() };
     const job = await create(simulatedJob(name, specs, { runPolicy: { backoffLimit: 0 } }));
     const slow = await untilRunning(`${name}-slow-0`);
     const completions = async (): Promise<unknown> => (await world().get(name))?.status?.completions;
@@ -102,6 +104,7 @@ export function failingPods(world: () => FailureWorld): void {
     await patch(name, { spec: { runPolicy: { suspend: true } } });
     await untilPod(`${name}-slow-0`, ({ metadata }) => metadata?.deletionTimestamp !== undefined);
     await until("the pod that goes is evicted", () => evict(world(), `${name}-slow-0`));
+    finish([`${name}-slow-0`], 143);
     await untilReturned(job);
     await until("the pod that has ended is evicted", () => evict(world(), `${name}-quick-0`));
     await until("it is gone", async () => (await pod(`${name}-quick-0`)) === undefined);
@@ -111,6 +114,8 @@ export function failingPods(world: () => FailureWorld): void {
     expect(await pod(`${name}-quick-0`)).toBeUndefined();
     expect((await world().get(name))?.status).toMatchObject({ completions: "1/2", restarts: 0 });
     await removeWhole(name);
+    await untilPod(`${name}-slow-0`, ({ metadata }) => metadata?.deletionTimestamp !== undefined);
+    finish([`${name}-slow-0`], 143);
     await untilReturned(job);
   });
 
@@ -212,8 +217,8 @@ export function failingPods(world: () => FailureWorld): void {
   });
 
   it("never runs an index again that has completed, though its pod is deleted", async () => {
-    const { create, calls, untilPod, untilCondition, pod } = world();
-    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType(["--run-ms=4000"]) };
+    const { create, calls, finish, untilPod, untilCondition, untilPasses, untilRunning, pod } = world();
+    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType([]) };
     await create(simulatedJob("once-only", specs));
     await untilPod("once-only-quick-0", ({ status }) => status?.phase === "Succeeded");
     await until(
@@ -221,6 +226,11 @@ export function failingPods(world: () => FailureWorld): void {
       async () => (await world().get("once-only"))?.status?.replicaStatuses?.["quick"]?.completedIndexes === "0",
     );
     await calls.delete(PODS, "once-only-quick-0").catch(unlessGone);
+    await until("its pod is gone", async () => (await pod("once-only-quick-0")) === undefined);
+    await untilPasses(2);
+    expect(await pod("once-only-quick-0")).toBeUndefined();
+    await untilRunning("once-only-slow-0");
+    finish(["once-only-slow-0"]);
     await untilCondition("once-only", "Succeeded");
     expect(await pod("once-only-quick-0")).toBeUndefined();
   });
@@ -252,6 +262,13 @@ export function failingPods(world: () => FailureWorld): void {
     await removeWhole("unheard");
     await untilReturned(job);
   });
+}
+
+/** Its pods react to SIGTERM only by a command of the test, and their grace is longer than it can be. */
+function goingSlowly(): ReturnType<typeof replicaType> {
+  const containers = [{ name: "main", image: "none", command: ["simulate", "--ignore-term"] }];
+  const spec = { containers, terminationGracePeriodSeconds: 600 };
+  return { replicas: 1, pool: "plenty", template: { spec } };
 }
 
 function isReady({ status }: V1Pod): boolean {

@@ -34,6 +34,8 @@ export type FailureWorld = JobWorld & {
   /** The pod of this name, once the condition holds for it. */
   untilPod(name: string, condition: (pod: V1Pod) => boolean): Promise<V1Pod>;
   untilRunning(name: string, except?: string): Promise<V1Pod>;
+  /** Ends what runs in these pods, with this exit code (default 0). Pods run for as long as a test needs them, however slow the machine is. */
+  finish(names: readonly string[], exitCode?: number): void;
   /** Reasons of the events of this object. */
   eventsOf(name: string): Promise<readonly string[]>;
   /** Waits until the ledger has nothing of this job. */
@@ -67,6 +69,7 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     }),
   );
   if (nodes === undefined) throw new Error("the world has started without its nodes");
+  const running = nodes;
   const api = starting.use(await startFaultyApi({ kubeconfig: world.kubeconfig, directory, seed: 1 }));
   const stack = starting.move();
   const ports: number[] = [];
@@ -74,6 +77,9 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     ...world,
     ...looking(world, ports),
     nodes,
+    finish: (names, exitCode) => {
+      for (const name of names) running.finish(`${NAMESPACE}/${name}`, exitCode);
+    },
     api,
     collector,
     startReplica: async (who) => {
@@ -133,7 +139,7 @@ function looking(world: JobWorld, ports: readonly number[]): Looking {
         const there = await pod(name);
         return there !== undefined && condition(there) && there;
       },
-      { timeoutMs: 60_000, everyMs: 50 },
+      { timeoutMs: 90_000, everyMs: 50 },
     );
   const heldBy = async (job: TestJob): Promise<number> => {
     const { name, uid = "" } = job.metadata;

@@ -1,5 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
+import type { KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { collect, PODS, type FailureWorld } from "./failure-world.ts";
 import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
@@ -116,18 +117,22 @@ export function livesOfJobs(world: () => FailureWorld): void {
     ["All", [], false],
   ])("leaves by cleanPodPolicy %s of its pods %j", async (cleanPodPolicy, left, service) => {
     const name = `leaves-${cleanPodPolicy.toLowerCase()}`;
-    const { create, calls, pods, untilCondition, untilPasses } = world();
-    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType([]) };
+    const { create, calls, finish, pods, untilCondition, untilPasses, untilRunning } = world();
+    const specs = { quick: replicaType([]), slow: replicaType([]) };
     const successPolicy = { rules: [{ allOf: [{ type: "quick" }] }] };
     await create(simulatedJob(name, specs, { successPolicy, runPolicy: { cleanPodPolicy } }));
+    await untilRunning(`${name}-slow-0`);
+    await untilRunning(`${name}-quick-0`);
+    const services = { apiVersion: "v1", plural: "services", namespace: "default" };
+    await until("its service is there", async () => hasName(await calls.list(services), name));
+    finish([`${name}-quick-0`]);
     const done = await untilCondition(name, "Succeeded");
     const names = async (): Promise<string[]> =>
       (await pods(name)).map(({ metadata }) => metadata?.name?.replace(`${name}-`, "") ?? "").sort();
     await until("what is to go is gone", async () => (await names()).join() === left.join());
     await untilPasses(2);
     expect(await names()).toEqual(left);
-    const { items } = await calls.list({ apiVersion: "v1", plural: "services", namespace: "default" });
-    expect(items.some(({ metadata }) => metadata?.name === name)).toBe(service);
+    expect(hasName(await calls.list(services), name)).toBe(service);
     await collect(world(), done);
   });
 
@@ -185,12 +190,12 @@ export function livesOfJobs(world: () => FailureWorld): void {
   });
 
   it("spends nothing on a pod whose condition a rule ignores", async () => {
-    const { create, calls, untilRunning, get, removeWhole } = world();
+    const { create, calls, finish, untilRunning, get, removeWhole } = world();
     const more = {
       failurePolicy: { rules: [{ action: "Ignore", onPodCondition: { type: "DiskTrouble" } }] },
       runPolicy: { backoffLimit: 0 },
     };
-    await create(simulatedJob("forgiven", { worker: replicaType(["--run-ms=3000", "--exit=9"]) }, more));
+    await create(simulatedJob("forgiven", { worker: replicaType([]) }, more));
     const before = await untilRunning("forgiven-worker-0");
     const conditions = [...(before.status?.conditions ?? []), { type: "DiskTrouble", status: "True" }];
     await calls.patch(
@@ -199,6 +204,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
       { kind: "merge", body: { status: { conditions } } },
       { subresource: "status" },
     );
+    finish(["forgiven-worker-0"], 9);
     await untilRunning("forgiven-worker-0", before.metadata?.uid);
     expect((await get("forgiven"))?.status).toMatchObject({ restarts: 0 });
     await removeWhole("forgiven");
@@ -226,6 +232,10 @@ function withCollector(
   world: FailureWorld,
 ): FailureWorld & { collectAgain: (job: Parameters<typeof collect>[1]) => Promise<void> } {
   return { ...world, collectAgain: (job) => collect(world, job) };
+}
+
+function hasName({ items }: { readonly items: readonly KubeObject[] }, name: string): boolean {
+  return items.some(({ metadata }) => metadata?.name === name);
 }
 
 function conditionOf(pod: V1Pod, type: string): string | undefined {

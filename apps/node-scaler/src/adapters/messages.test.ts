@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { muster } from "@muster/proto";
-import type { ScaledNode } from "../domain/node.ts";
+import { TROUBLE_CODES, type ScaledNode } from "../domain/node.ts";
 import { nodeCodec, toMachine } from "./messages.ts";
 
 const text = fc.string({ minLength: 1, maxLength: 12 });
@@ -45,7 +45,7 @@ const nodes: fc.Arbitrary<ScaledNode> = fc.record({
     idleSinceMs: optional(time),
     drainingSinceMs: optional(time),
     term: fc.nat(),
-    trouble: optional(text),
+    trouble: optional(fc.record({ code: fc.constantFrom(...TROUBLE_CODES), message: text })),
   }),
 });
 
@@ -63,6 +63,16 @@ it("refuses a phase that it does not know, and ends a node for a reason that it 
   const phase = muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE;
   const later = NodeRecord.encode({ name: "n", phase, spec: { terminate: { code: "LATER", message: "m" } } });
   expect(nodeCodec.decode(later.finish()).spec.terminate).toMatchObject({ code: "REQUESTED", message: "m" });
+});
+
+it.each([
+  ["", "the drain stalls: pod a/b is not evicted", "DRAIN_STALLS"],
+  ["", "none left", "UNKNOWN"],
+  ["LATER", "the drain stalls: m", "UNKNOWN"],
+])("reads a trouble with the code %j and the text %j as %s", (troubleCode, message, code) => {
+  const phase = muster.node.v1.NodePhase.NODE_PHASE_CLAIMED;
+  const bytes = muster.node.v1.NodeRecord.encode({ name: "n", phase, trouble: message, troubleCode }).finish();
+  expect(nodeCodec.decode(bytes).status.trouble).toEqual({ code, message });
 });
 
 it("takes no machine for free whose standing is a word that it does not know", () => {

@@ -3,7 +3,15 @@ import { protoCodec, type Codec } from "@muster/store";
 import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
 import { STANDINGS, type Machine } from "../domain/sightings.ts";
-import type { NodeSpec, Phase, ScaledNode, Termination, TerminationCode } from "../domain/node.ts";
+import {
+  TROUBLE_CODES,
+  type NodeSpec,
+  type NodeTrouble,
+  type Phase,
+  type ScaledNode,
+  type Termination,
+  type TerminationCode,
+} from "../domain/node.ts";
 
 const wire = muster.node.v1;
 
@@ -31,7 +39,7 @@ export const nodeCodec: Codec<ScaledNode> = {
 };
 
 export function toWireNode({ name, spec, status }: ScaledNode): muster.node.v1.NodeRecord.$Properties {
-  const { phase, claim, ...rest } = status;
+  const { phase, claim, trouble, ...rest } = status;
   return {
     name,
     spec,
@@ -40,6 +48,8 @@ export function toWireNode({ name, spec, status }: ScaledNode): muster.node.v1.N
     holder: claim?.owner,
     reservationId: claim?.reservationId,
     reached: claim?.reached,
+    trouble: trouble?.message,
+    troubleCode: trouble?.code,
   };
 }
 
@@ -64,9 +74,18 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
       idleSinceMs: numberOf(message.idleSinceMs),
       drainingSinceMs: numberOf(message.drainingSinceMs),
       term: message.term,
-      trouble: textOf(message.trouble),
+      trouble: toTrouble(message),
     },
   };
+}
+
+function toTrouble({ trouble: message, troubleCode }: muster.node.v1.NodeRecord): NodeTrouble | undefined {
+  if (message === "") return undefined;
+  const known = TROUBLE_CODES.find((code) => code === troubleCode);
+  if (known !== undefined) return { code: known, message };
+  // An earlier version wrote only the text.
+  const isStall = troubleCode === "" && message.startsWith("the drain stalls: ");
+  return { code: isStall ? "DRAIN_STALLS" : "UNKNOWN", message };
 }
 
 function toSpec(spec = wire.NodeSpec.create()): NodeSpec {

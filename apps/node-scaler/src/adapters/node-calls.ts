@@ -1,6 +1,6 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
-import { describeFault, FaultError } from "@muster/faults";
-import { kubeFault, statusMessage, type KubeCalls } from "@muster/kube";
+import { describeFault, faultOf } from "@muster/faults";
+import { statusMessage, unlessFault, unlessMissing, withKubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, taints } from "@muster/proto";
 import type { Cluster } from "../scaler.ts";
 import { keepPod } from "./read-pod.ts";
@@ -43,12 +43,9 @@ export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
       return items.flatMap((pod) => keepPod(pod, "").on?.pod ?? []);
     },
     deleteNode: async ({ name, uid }) => {
-      try {
-        await unlessGone(calls.delete(NODES, name, { ...options, preconditions: { uid } }));
-      } catch (error) {
-        // Another node has the name by now.
-        if (kubeFault(error)?.code !== "conflict") throw error;
-      }
+      // A conflict: another node has the name by now.
+      const deletion = calls.delete(NODES, name, { ...options, preconditions: { uid } });
+      await withKubeFault(unlessFault(deletion, "not_found", "conflict"));
     },
   };
 }
@@ -71,25 +68,19 @@ async function evict(
   const { items } = await calls.list<V1Pod>(pods, { ...options, query });
   if (items[0]?.metadata?.uid !== uid) return undefined;
   try {
-    await unlessGone(calls.create(pods, eviction, { ...options, subresource: "eviction" }));
+    // A conflict: it is another pod by now, which the next round meets.
+    const creation = calls.create(pods, eviction, { ...options, subresource: "eviction" });
+    await withKubeFault(unlessFault(creation, "not_found", "conflict"));
     return undefined;
   } catch (error) {
-    const fault = kubeFault(error);
-    // A conflict: it is another pod by now, which the next round meets. Unavailable: a disruption budget, or a server that is busy.
-    if (fault?.code === "conflict") return undefined;
+    const fault = faultOf(error);
+    // A disruption budget, or a server that is busy.
     if (fault?.code === "unavailable") return statusMessage(error) ?? describeFault(fault);
     throw error;
   }
 }
 
 /** Undefined when the object is missing. */
-async function unlessGone<Result>(call: Promise<Result>): Promise<Result | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    const fault = kubeFault(error);
-    if (fault === undefined) throw error;
-    if (fault.code === "not_found") return undefined;
-    throw new FaultError(fault, { cause: error });
-  }
+function unlessGone<Result>(call: Promise<Result>): Promise<Result | undefined> {
+  return withKubeFault(unlessMissing(call));
 }

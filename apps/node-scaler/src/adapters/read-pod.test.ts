@@ -22,6 +22,19 @@ function pod({ metadata, spec, status }: Partial<V1Pod> = {}): V1Pod {
 const pendingOf = (one: V1Pod) => keepPod(one, "pool").pending;
 
 describe("a pod that waits", () => {
+  it("requests what it requests of the scheduler: sidecars run beside its containers, and its overhead is added", () => {
+    const resources = { requests: { cpu: "500m", memory: "1Gi" } };
+    const containers = [{ name: "c", resources }];
+    const initContainers = [{ name: "proxy", restartPolicy: "Always", resources }];
+    const overhead = { memory: "64Mi" };
+    expect(
+      pendingOf(pod({ spec: { containers, initContainers, overhead, nodeSelector: { pool: "a" } } })),
+    ).toMatchObject({
+      cpuMilli: 1000,
+      memoryBytes: 2 * 2 ** 30 + 64 * 2 ** 20,
+    });
+  });
+
   it("asks for what its containers ask for together, or for what one before them needs", () => {
     const containers = [
       { name: "c", resources: { requests: { cpu: "500m", memory: "1Gi" } } },

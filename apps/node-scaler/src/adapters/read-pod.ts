@@ -1,7 +1,7 @@
-import type { V1Container, V1Pod } from "@kubernetes/client-node";
+import type { V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
+import { podRequests } from "@muster/resources";
 import type { PendingPod } from "../domain/pack-pods.ts";
-import { parseQuantity } from "../domain/parse-quantity.ts";
 import type { PodOnNode } from "../domain/sightings.ts";
 
 /** What is kept of a pod: where it runs, or what it waits for; neither for a pod that has ended, or that lives and dies with its node. */
@@ -48,7 +48,7 @@ function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): Pend
   const isOwned = metadata?.labels?.[labels.owner] !== undefined;
   if (spec === undefined || pool === undefined || isUnschedulable !== true || isOwned) return undefined;
   if (metadata?.deletionTimestamp !== undefined) return undefined;
-  const ask = (has: (resource: string) => boolean): number => requested(spec, has);
+  const requests = podRequests(spec);
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
@@ -56,23 +56,8 @@ function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): Pend
     createdAtMs: Date.parse(String(metadata?.creationTimestamp)) || 0,
     pool,
     zone: spec.nodeSelector?.[ZONE],
-    cpuMilli: Math.round(ask((resource) => resource === "cpu") * 1000),
-    memoryBytes: ask((resource) => resource === "memory"),
-    gpus: ask((resource) => resource.endsWith("/gpu")),
+    cpuMilli: requests.get("cpu") ?? 0,
+    memoryBytes: requests.get("memory") ?? 0,
+    gpus: [...requests].reduce((sum, [resource, amount]) => sum + (resource.endsWith("/gpu") ? amount : 0), 0),
   };
-}
-
-/** As the scheduler counts: containers run together, those before them one by one. */
-function requested(
-  { containers, initContainers = [] }: NonNullable<V1Pod["spec"]>,
-  has: (resource: string) => boolean,
-): number {
-  const of = ({ resources }: V1Container): number =>
-    Object.entries({ ...resources?.limits, ...resources?.requests })
-      .filter(([resource]) => has(resource))
-      .reduce((sum, [, amount]) => sum + (parseQuantity(amount) ?? 0), 0);
-  return Math.max(
-    containers.map(of).reduce((sum, amount) => sum + amount, 0),
-    ...initContainers.map(of),
-  );
 }

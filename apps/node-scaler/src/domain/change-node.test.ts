@@ -30,7 +30,11 @@ const idle: Termination = { code: "IDLE", message: "idle", atMs: 5, drainUntilMs
 describe.each(PHASES)("a node of phase %s", (from) => {
   it.each(PHASES)("becomes %s only where the table says so", (to) => {
     const node = buildNode("n", { status: { phase: from, claim: { ...claim, reached: true } } });
-    const verdict = decideChange(node, { node: "n", expected: from, phase: to, status: { trouble: "t" } }, 7);
+    const verdict = decideChange(
+      node,
+      { node: "n", expected: from, phase: to, status: { trouble: { code: "UNKNOWN", message: "t" } } },
+      7,
+    );
     if (ALLOWED[from][PHASES.indexOf(to)] === "y") expect(verdict.kind).toBe("write");
     else
       expect(verdict).toEqual({
@@ -99,7 +103,7 @@ it("notes when a phase began, and writes nothing that is as before", () => {
   expect(decideChange(node, { ...change, phase: "Available" }, 7)).toMatchObject({
     node: { status: { phaseSinceMs: 7 } },
   });
-  expect(decideChange(node, { ...change, status: { trouble: "x" } }, 7)).toMatchObject({
+  expect(decideChange(node, { ...change, status: { trouble: { code: "UNKNOWN", message: "x" } } }, 7)).toMatchObject({
     node: { status: { phaseSinceMs: 0 } },
   });
   expect(decideChange(node, { ...change, status: { addresses: ["10.0.0.1"] } }, 7).kind).toBe("nothing");

@@ -19,7 +19,7 @@ it("ends the record of what the provider is short of or does not have, and says 
   for (const answer of [short, { kind: "unsupported", message: "none left" } as const])
     expect(decideBootOutcome(node, answer)).toMatchObject({
       phase: "Terminated",
-      status: { trouble: "none left" },
+      status: { trouble: { code: "BOOT_REFUSED", message: "none left" } },
       because: "short",
       shortage: answer,
     });
@@ -27,7 +27,10 @@ it("ends the record of what the provider is short of or does not have, and says 
 
 it("keeps the record when the outcome at the provider is unknown", () => {
   const outcome = decideBootOutcome(node, { kind: "failed", message: "time is up", retryAfterMs: 0 });
-  expect(outcome).toMatchObject({ because: "failed", status: { trouble: "time is up" } });
+  expect(outcome).toMatchObject({
+    because: "failed",
+    status: { trouble: { code: "BOOT_REFUSED", message: "time is up" } },
+  });
   expect(outcome.phase).toBeUndefined();
 });
 

@@ -27,12 +27,12 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
       return {
         ...change,
         phase: "Terminated",
-        status: { trouble: answer.message },
+        status: { trouble: { code: "BOOT_REFUSED", message: answer.message } },
         because: "short",
         shortage: answer,
       };
     case "failed":
-      return { ...change, status: { trouble: answer.message }, because: "failed" };
+      return { ...change, status: { trouble: { code: "BOOT_REFUSED", message: answer.message } }, because: "failed" };
   }
 }
 

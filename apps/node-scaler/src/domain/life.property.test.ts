@@ -38,7 +38,7 @@ function sight(name: string): fc.Arbitrary<Sight> {
       unhealthySinceMs: maybe(time),
       isReached: fc.boolean(),
       reservationId: fc.constantFrom("1", "2"),
-      trouble: maybe(fc.constant("it failed")),
+      trouble: maybe(fc.constant({ code: "BOOT_REFUSED" as const, message: "it failed" })),
       term: fc.constantFrom(1, 2),
       pool: fc.constantFrom("a", "a", "removed"),
       instance: maybe(fc.record({ state: fc.constantFrom("pending", "running", "stopping"), lostAtMs: maybe(time) })),

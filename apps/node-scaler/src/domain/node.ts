@@ -74,6 +74,32 @@ export type Claim = {
   readonly reached: boolean;
 };
 
+/**
+ * Why the latest step on a node did not work:
+ * - BOOT_REFUSED: the provider starts no instance, `decideBootOutcome` (`decide-boot-outcome.ts`)
+ * - CORDONED: by another client, `planHealth` (`plan-heartbeat.ts`)
+ * - NOT_OFFERED: it is ready, and the ledger does not offer it, `planHealth` (`plan-heartbeat.ts`)
+ * - DRAIN_STALLS: pods on it are not evicted, `noteStall` (`rounds/reaper-round.ts`)
+ * - STOP_FAILED: the provider does not stop the instance, `stop` (`rounds/reaper-round.ts`)
+ * - PROVIDER_MISSING: no provider can stop the instance, `noteMissingProviders` (`rounds/reaper-round.ts`)
+ * - UNKNOWN: the record is of an earlier or a later version (`adapters/messages.ts`)
+ */
+export const TROUBLE_CODES = [
+  "BOOT_REFUSED",
+  "CORDONED",
+  "NOT_OFFERED",
+  "DRAIN_STALLS",
+  "STOP_FAILED",
+  "PROVIDER_MISSING",
+  "UNKNOWN",
+] as const;
+
+export type NodeTrouble = {
+  readonly code: (typeof TROUBLE_CODES)[number];
+  /** For people. */
+  readonly message: string;
+};
+
 export type NodeStatus = {
   readonly phase: Phase;
   readonly phaseSinceMs: number;
@@ -97,7 +123,7 @@ export type NodeStatus = {
   /** Since then what runs on it is evicted. */
   readonly drainingSinceMs: number | undefined;
   /** Why the latest step on it did not work. */
-  readonly trouble: string | undefined;
+  readonly trouble: NodeTrouble | undefined;
 };
 
 /** The record of one node. Persisted whole, with compare-and-set. */

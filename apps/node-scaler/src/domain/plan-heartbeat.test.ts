@@ -191,7 +191,7 @@ describe("a ready node that the ledger does not offer", () => {
     const sick = buildNode("n", { status: { unhealthySinceMs: 1000 } });
     const step = plan(sick, { ...parts, machines: cordoned, nowMs: 91_000 });
     expect(step).toMatchObject({ because: "ready-again", status: { unhealthySinceMs: undefined } });
-    expect(step?.status?.trouble).toContain("another client has cordoned it");
+    expect(step?.status?.trouble?.message).toContain("another client has cordoned it");
   });
 
   it("is well again once it is offered or held", () => {

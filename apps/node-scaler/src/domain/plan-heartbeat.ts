@@ -1,6 +1,6 @@
 import type { NodeChange } from "./change-node.ts";
 import { describeLeft, describePassed } from "./describe-duration.ts";
-import type { ScaledNode, Termination, TerminationCode } from "./node.ts";
+import type { NodeTrouble, ScaledNode, Termination, TerminationCode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
   instancesByNode,
@@ -37,7 +37,10 @@ export type HeartbeatStep = NodeChange & { readonly kind: "change"; readonly bec
 /** Of a pool that is no longer configured. */
 const DRAIN_MS = 120_000;
 
-const CORDONED_BY_OTHERS = "another client has cordoned it: it is kept, and not granted, until it is uncordoned";
+const CORDONED_BY_OTHERS: NodeTrouble = {
+  code: "CORDONED",
+  message: "another client has cordoned it: it is kept, and not granted, until it is uncordoned",
+};
 
 /** Plans from health and life cycle: at most one step a node. Held nodes are not judged: their holder watches them. */
 export function planHeartbeat(snapshot: HeartbeatSnapshot): HeartbeatStep[] {
@@ -124,7 +127,7 @@ function planCreating(node: ScaledNode, snapshot: HeartbeatSnapshot): HeartbeatS
   if (snapshot.booting.has(node.name)) return undefined;
   if (node.status.term !== snapshot.term)
     return end(node, "RESTARTED", `its boot was begun by the leader of term ${node.status.term}`, snapshot);
-  return end(node, "BOOT_FAILED", node.status.trouble ?? "no call to the provider is in flight", snapshot);
+  return end(node, "BOOT_FAILED", node.status.trouble?.message ?? "no call to the provider is in flight", snapshot);
 }
 
 function planCreated(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
@@ -172,7 +175,10 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
   if (status.unhealthySinceMs === undefined)
     return notOffered === undefined
       ? { ...begin(node, "not-ready"), status: { unhealthySinceMs: nowMs } }
-      : { ...begin(node, "not-offered"), status: { unhealthySinceMs: nowMs, trouble: notOffered } };
+      : {
+          ...begin(node, "not-offered"),
+          status: { unhealthySinceMs: nowMs, trouble: { code: "NOT_OFFERED", message: notOffered } },
+        };
   if (status.unhealthySinceMs > nowMs) return startClock(node, status.phase, nowMs);
   const sickMs = nowMs - Math.max(status.unhealthySinceMs, snapshot.leadingSinceMs);
   const limitMs = snapshot.policies.get(node.spec.pool)?.healthyTimeoutMs ?? 0;

@@ -1,6 +1,6 @@
 import { forEachSome, within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
-import type { ScaledNode } from "../domain/node.ts";
+import type { NodeTrouble, ScaledNode } from "../domain/node.ts";
 import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
 import { inNodeSpan, inRoundSpan } from "../node-trace.ts";
 import { listInstances } from "../instance-lists.ts";
@@ -61,7 +61,8 @@ async function noteMissingProviders(
     left,
     MAX_NODES_IN_FLIGHT,
     async ({ name, spec: { provider } }) => {
-      const trouble = `provider ${provider} is not in the file of pools any more, and may still have the instance`;
+      const message = `provider ${provider} is not in the file of pools any more, and may still have the instance`;
+      const trouble: NodeTrouble = { code: "PROVIDER_MISSING", message };
       await records.changeNode({ node: name, expected: "Terminating", status: { trouble } });
     },
     ({ name }, error) => report.failed("reaper", `writing why ${name} does not end`, error),
@@ -82,8 +83,6 @@ async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void
   if (draining !== undefined) await noteStall(scaler, draining.node, stays);
 }
 
-const STALLS = "the drain stalls: ";
-
 /** A drain that does not proceed says why, as long as it does not. */
 async function noteStall({ records, report }: Scaler, node: string, stays: readonly string[]): Promise<void> {
   const record = records.get(node);
@@ -91,9 +90,12 @@ async function noteStall({ records, report }: Scaler, node: string, stays: reado
   const { phase, trouble: before } = record.status;
   const [first] = stays;
   const more = stays.length > 1 ? `, and ${stays.length - 1} more pods stay` : "";
-  const trouble = first === undefined ? undefined : `${STALLS}${first}${more}`;
-  if (trouble === before || (trouble === undefined && before?.startsWith(STALLS) !== true)) return;
-  if (trouble !== undefined) report.failed("reaper", `draining ${node}`, new Error(trouble));
+  const message = first === undefined ? undefined : `the drain stalls: ${first}${more}`;
+  // Another trouble stays when the drain proceeds.
+  if (message === undefined && before?.code !== "DRAIN_STALLS") return;
+  if (message === before?.message) return;
+  if (message !== undefined) report.failed("reaper", `draining ${node}`, new Error(message));
+  const trouble: NodeTrouble | undefined = message === undefined ? undefined : { code: "DRAIN_STALLS", message };
   await records.changeNode({ node, expected: phase, status: { trouble } });
 }
 
@@ -155,7 +157,7 @@ async function stop(
   } catch (error) {
     const { message, retryAfterMs } = describeFailure(error);
     remember({ accepted: false, retryAfterMs });
-    await records.changeNode({ node, expected: "Terminating", status: { trouble: message } });
+    await records.changeNode({ node, expected: "Terminating", status: { trouble: { code: "STOP_FAILED", message } } });
     throw error;
   }
 }

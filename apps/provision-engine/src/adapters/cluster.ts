@@ -1,13 +1,13 @@
 import { readFile } from "node:fs/promises";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, type KubeCalls, type KubeObject } from "@muster/kube";
+import { kubeCalls, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { LeaseCluster, AccessOf } from "../types/workload.ts";
 import type { KubeConfiguration } from "../config.ts";
 import { openCrashWatch } from "./crash-watch.ts";
 import type { CrashWatch } from "../lead/wake-leases.ts";
 import { withLeaseRights } from "./lease-rights.ts";
-import { leaseObjects, withKubeFault } from "./lease-objects.ts";
+import { leaseObjects } from "./lease-objects.ts";
 
 export type Cluster = LeaseCluster & {
   /** Id of this installation. */

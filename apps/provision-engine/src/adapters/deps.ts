@@ -1,9 +1,9 @@
-import { randomUUID } from "node:crypto";
-import { client, type NatsBus } from "@muster/bus";
+import type { NatsBus } from "@muster/bus";
+import { faultOf } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
-import { explainCalls } from "@muster/ledger-client";
-import { buckets, ReservationService, streams } from "@muster/proto";
+import { explainCalls, logNotRemoved } from "@muster/ledger-client";
+import { buckets, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
 import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
@@ -16,11 +16,11 @@ import { referencedBy, type EngineOps } from "../lead/engine-ops.ts";
 import { followLeases, openHoldings } from "../holdings/holdings.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
 import { orderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";
-import type { Workload, WorkloadParts } from "../types/workload.ts";
+import type { Ledger, Workload, WorkloadParts } from "../types/workload.ts";
 import { watchUnreadable, type Records } from "../holdings/records.ts";
 import { openRoom, makeRecords, openLeases } from "./records.ts";
 import { feedbackOver, routeAnswers } from "./feedback.ts";
-import { openGrants, joinLeftovers, openLedgerLeftovers } from "./ledger.ts";
+import { openGrants, joinLeftovers, leaseLedger, openLedgerLeftovers } from "./ledger.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
 import type { HandlerDeps } from "./handlers.ts";
@@ -59,8 +59,9 @@ export async function openDeps(
   const known = await openKnown(context, bus, secrets, undo);
   const { view, holdings, records, metrics, unopened } = known;
   const history = openHistory(bus);
-  const cleaner = cleanerOf(context, { bus, records, metrics, cluster });
-  const parts = { cluster, ledger: client(bus, ReservationService), nowNs, newRequestId: randomUUID };
+  const ledger = leaseLedger(bus);
+  const cleaner = cleanerOf(context, { bus, ledger, records, metrics, cluster });
+  const parts = { cluster, ledger, nowNs };
   const served = new Map(workloads({ ...parts, nameOf: holdings.nameOf }).map((each) => [each.type, each]));
   const requests: HandlerDeps = {
     records,
@@ -185,7 +186,7 @@ function engineReports({ config, logger }: ServiceContext<Config>, metrics: Leas
     planned: (snapshot, plan, nowNs) => {
       // Serialised only if the line is logged.
       const decision = { toJSON: () => writeDecision({ nowNs, policy, snapshot }, plan) };
-      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because, decision }, "planned");
+      logger.debug({ lease: snapshot.lease.id, do: plan.kind, because: plan.because.code, decision }, "planned");
     },
     failed: (id, what, error) => {
       metrics.failed(what);
@@ -201,11 +202,13 @@ function cleanerOf(
   { config, logger }: ServiceContext<Config>,
   {
     bus,
+    ledger,
     records,
     metrics,
     cluster,
   }: {
     readonly bus: NatsBus;
+    readonly ledger: Ledger;
     readonly records: Records;
     readonly metrics: LeaseMetrics;
     readonly cluster: Pick<Cluster, "calls" | "installation"> | undefined;
@@ -213,10 +216,12 @@ function cleanerOf(
 ): Cleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
-    logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
+    if (faultOf(error) === undefined)
+      logger.error({ err: error, kind }, "internal error of clean-up, which is retried");
+    else logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
   };
   const unlisted = (kind: string, error: unknown): void => failed(error, kind);
-  const inLedger = openLedgerLeftovers(client(bus, ReservationService), unlisted);
+  const inLedger = openLedgerLeftovers(ledger, unlisted);
   const inCluster = ({ calls, installation }: Pick<Cluster, "calls" | "installation">) =>
     openLeftovers(calls, installation, unlisted);
   return openCleaner(
@@ -238,6 +243,7 @@ function cleanerOf(
           metrics.heldUp(brake?.left ?? 0);
           if (brake !== undefined) logger.error(brake, "clean-up removes nothing until an operator confirms it");
         },
+        notRemoved: logNotRemoved(logger, "lease"),
         leftAlone: reportForeignObjects(logger, { what: "lease", own: cluster?.installation ?? "" }),
         failed,
       },

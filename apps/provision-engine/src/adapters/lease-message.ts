@@ -2,6 +2,7 @@ import { timestampOf } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
 import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
 import { decideAdmission, decideRelease } from "../domain/decide-admission.ts";
+import { describeReason } from "../domain/describe-reason.ts";
 import { isStuck } from "../domain/decide-retry.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
 import { type LeaseSeen, type LeaseUsers, explainLease, phaseOfLease } from "../domain/explain-lease.ts";
@@ -59,16 +60,16 @@ function explainWait(
 ): string {
   if (phase === "DECOMMISSIONING") {
     const release = decideRelease({ users });
-    return release.kind === "later" ? release.because : trouble;
+    return release.kind === "later" ? describeReason(release.because) : trouble;
   }
   if (phase !== "ORDERED") return trouble;
   // Shows the referenced lease while it is being provisioned; whether it may be taken over is decided after that.
   const older = order.reference === undefined ? undefined : holdings.find(order.reference);
   const reference = older && decideReference(order, toReferenced(order, older, true), nowNs());
-  if (reference?.kind === "later") return reference.because;
+  if (reference?.kind === "later") return describeReason(reference.because);
   const claim = readClaim(order);
   const admission = claim.ok ? decideAdmission(claim.value, holdings.around(order)) : undefined;
-  return admission?.kind === "later" ? admission.because : "";
+  return admission?.kind === "later" ? describeReason(admission.because) : "";
 }
 
 /** Why the lease is in its phase now. Only a lease of machines that is being provisioned may wait for the ledger. */

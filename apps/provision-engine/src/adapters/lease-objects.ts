@@ -1,10 +1,10 @@
 import { backoffMs, pause, type BackoffLimits } from "@muster/backoff";
-import { FaultError, throwFault } from "@muster/faults";
+import { throwFault } from "@muster/faults";
 import {
-  kubeFault,
   listPages,
   unlessFault,
   unlessMissing,
+  withKubeFault,
   type KubeCalls,
   type KubeObject,
   type KubeResource,
@@ -184,15 +184,4 @@ function pollUntilReady(patience: Patience): LeaseObjects["untilReady"] {
 
 function resourceOf({ apiVersion, plural }: ObjectKind, namespace: string | undefined): KubeResource {
   return { apiVersion, plural, ...(namespace !== undefined && { namespace }) };
-}
-
-/** Rejects with the FaultError of a failed call; a cancelled call keeps its own error. */
-export async function withKubeFault<Value>(call: Promise<Value>): Promise<Value> {
-  try {
-    return await call;
-  } catch (error) {
-    const fault = kubeFault(error);
-    if (fault === undefined || fault.code === "cancelled") throw error;
-    throw new FaultError(fault, { cause: error });
-  }
 }

@@ -1,7 +1,7 @@
 import { backoffMs, pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import {
-  kubeFault,
+  isForbidden,
   listPages,
   unlessFault,
   unlessMissing,
@@ -37,7 +37,7 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     try {
       return await call();
     } catch (error) {
-      if (namespace === undefined || !isRefused(error)) throw error;
+      if (namespace === undefined || !isForbidden(error)) throw error;
       await grant(namespace, error, signalOf(options));
       return call();
     }
@@ -56,7 +56,7 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     try {
       return await calls.list<Object>(resource, options);
     } catch (error) {
-      if (!isRefused(error)) throw error;
+      if (!isForbidden(error)) throw error;
     }
     const names = [own];
     const query = { labelSelector: labels.lease };
@@ -157,9 +157,4 @@ function buildBinding(namespace: string, user: string) {
 
 function signalOf(options: CallOptions | undefined): Signal {
   return options?.signal === undefined ? {} : { signal: options.signal };
-}
-
-function isRefused(error: unknown): boolean {
-  const fault = kubeFault(error);
-  return fault?.code === "invalid_request" && fault.field === "permission";
 }

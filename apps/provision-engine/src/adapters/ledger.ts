@@ -1,14 +1,23 @@
-import type { Bus } from "@muster/bus";
-import { listenReservations, listReservations, releaseReservation, type ReservationCalls } from "@muster/ledger-client";
+import { client, type Bus } from "@muster/bus";
+import { ledgerCalls, listenReservations, type LedgerCalls } from "@muster/ledger-client";
+import { ReservationService } from "@muster/proto";
 import type { HintDeps } from "../lead/wake-leases.ts";
 import { leaseOfOwner, OWNER_KIND } from "../types/machine.ts";
+import type { Ledger } from "../types/workload.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
+
+/** The reservations of leases. */
+export function leaseLedger(bus: Bus): Ledger {
+  const calls = client(bus, ReservationService);
+  const reservations = ledgerCalls(calls, OWNER_KIND);
+  return { ...reservations, listMachines: calls.listMachines };
+}
 
 /** Listens to grants of the ledger until disposed. A missed grant is found at the next call of the provisioner. */
 export async function openGrants(bus: Pick<Bus, "listen">): Promise<HintDeps["grants"] & AsyncDisposable> {
   const listeners = new Set<(lease: string) => void>();
-  const heard = await listenReservations(bus, OWNER_KIND, {
+  const heard = await listenReservations(bus, [OWNER_KIND], {
     granted: ({ ownerId }) => {
       const lease = leaseOfOwner(ownerId);
       if (lease !== undefined) for (const listener of listeners) listener(lease.id);
@@ -28,7 +37,7 @@ const TIMEOUT_MS = 2000;
 
 /** Reservations of leases in the ledger, queued ones included: a late request is granted even if its lease is over. */
 export function openLedgerLeftovers(
-  ledger: Pick<ReservationCalls, "listReservations" | "unreserve">,
+  ledger: Pick<LedgerCalls, "list" | "release">,
   failed: (kind: string, error: unknown) => void,
 ): Leftovers {
   return {
@@ -38,7 +47,7 @@ export function openLedgerLeftovers(
       const options = { signal, timeoutMs: TIMEOUT_MS };
       const objects: FoundObject[] = [];
       try {
-        for await (const { reservations } of listReservations(ledger, OWNER_KIND, options))
+        for await (const { reservations } of ledger.list(options))
           for (const { id: uid, ownerId: name, createdAtMs: createdMs } of reservations) {
             const lease = leaseOfOwner(name);
             const object = { kind: RESERVATION, namespace: "", name, uid, lease, isTerminating: false, createdMs };
@@ -54,7 +63,7 @@ export function openLedgerLeftovers(
     },
     inUse: () => Promise.resolve(new Set()),
     remove: async ({ kind, name, uid }, signal) => {
-      if (kind === RESERVATION) await releaseReservation(ledger, { kind: OWNER_KIND, id: name }, uid, { signal });
+      if (kind === RESERVATION) await ledger.release(name, uid, { signal });
     },
   };
 }

@@ -44,6 +44,7 @@ async function leftNamespace() {
         step: () => undefined,
         brake: () => undefined,
         leftAlone: (installations) => void left.push(installations.join(" ")),
+        notRemoved: () => undefined,
         failed: () => undefined,
       },
     },

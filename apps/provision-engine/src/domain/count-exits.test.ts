@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { countExits, describeCrashes, MAX_EXITS, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
+import { describeReason } from "./describe-reason.ts";
 
 const WINDOW_NS = 100n;
 const policy = { windowNs: WINDOW_NS };
@@ -18,7 +19,7 @@ function looks(...each: readonly (readonly PodExits[])[]) {
   let crashes: CrashWindow | undefined;
   for (const pods of each) {
     const verdict = countExits(crashes, pods, policy);
-    if (verdict.kind === "give-up") return verdict.because;
+    if (verdict.kind === "give-up") return describeReason(verdict.because);
     if (verdict.kind === "count") crashes = verdict.crashes;
   }
   return crashes?.exits ?? 0;

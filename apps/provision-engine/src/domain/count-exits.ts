@@ -1,3 +1,5 @@
+import type { LeaseReason } from "./lease-reason.ts";
+
 /** The container exits that a pod reports: their number, and the time and cause of the last one. */
 export type PodExits = {
   readonly pod: string;
@@ -40,9 +42,9 @@ export type CrashWindow = {
 export type CrashPolicy = { readonly windowNs: bigint };
 
 type CrashVerdict =
-  | { readonly kind: "nothing"; readonly because: string }
-  | { readonly kind: "count"; readonly crashes: CrashWindow; readonly because: string }
-  | { readonly kind: "give-up"; readonly because: string };
+  | { readonly kind: "nothing"; readonly because: LeaseReason }
+  | { readonly kind: "count"; readonly crashes: CrashWindow; readonly because: LeaseReason }
+  | { readonly kind: "give-up"; readonly because: LeaseReason };
 
 /** Exits within one window after which the lease ends. */
 export const MAX_EXITS = 4;
@@ -101,11 +103,10 @@ export function countExits(
   for (const each of fresh) {
     next = addExits(next, each, windowNs);
     if (next.exits >= MAX_EXITS)
-      return { kind: "give-up", because: `exited ${next.exits} times, last with ${each.how}` };
+      return { kind: "give-up", because: { code: "exited-too-often", exits: next.exits, how: each.how } };
   }
-  if (next === undefined || next === crashes)
-    return { kind: "nothing", because: "no container has exited that was not counted" };
-  return { kind: "count", crashes: next, because: `its container has exited, ${fresh.at(-1)?.how ?? ""}` };
+  if (next === undefined || next === crashes) return { kind: "nothing", because: { code: "no-new-exit" } };
+  return { kind: "count", crashes: next, because: { code: "container-exited", how: fresh.at(-1)?.how ?? "" } };
 }
 
 function addExits(before: CrashWindow | undefined, seen: PodExits, windowNs: bigint): CrashWindow {

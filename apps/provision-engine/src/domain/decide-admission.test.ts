@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decideAdmission, type Admission, decideRelease } from "./decide-admission.ts";
+import { decideAdmission, decideRelease } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
-import { ALONE } from "../../test/a-lease.ts";
+import { ALONE, withText } from "../../test/a-lease.ts";
 
 const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]> = {}): Claim => ({
   units: { ...NO_UNITS, ...units },
   network: undefined,
   needs: { networks: [], volumes: [], ...needs },
 });
-const decide = (wanted: Claim, around: Partial<Surroundings>): Admission =>
-  decideAdmission(wanted, { ...ALONE, held: NO_UNITS, capacity: {}, ...around });
+const decide = (wanted: Claim, around: Partial<Surroundings>) =>
+  withText(decideAdmission(wanted, { ...ALONE, held: NO_UNITS, capacity: {}, ...around }));
 const other = (phase: Phase, changes: Partial<Neighbour>): Neighbour => {
   return { id: "1-2", type: "volume", phase, network: undefined, within: undefined, ...changes };
 };
@@ -53,7 +53,7 @@ it.each([
 
 const LATER = { kind: "later", leases: ["1-2"] } as const;
 
-it.each<[string, Neighbour[], Admission]>([
+it.each<[string, Neighbour[], object]>([
   ["a volume that is there", [volume("ACTIVE")], { kind: "yes", because: "the capacity suffices" }],
   ["a volume on its way", [volume("ORDERED")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   ["a volume on its way", [volume("PROVISIONING")], { ...LATER, because: "volume 1-2 is being provisioned" }],
@@ -72,7 +72,7 @@ it.each<[string, Neighbour[], Admission]>([
   expect(decide(claim({}, { volumes: ["1-2"] }), { named })).toEqual(admission);
 });
 
-it.each<[string, Neighbour[], Admission]>([
+it.each<[string, Neighbour[], object]>([
   [
     "a network that is there",
     [network("ACTIVE"), network("ORDERED")],
@@ -133,7 +133,7 @@ it("never lets the held units exceed the capacity, and never refuses an order th
 });
 
 it("releases a lease without users, and otherwise names some of its users", () => {
-  const decide = (some: string[], count = some.length) => decideRelease({ users: { some, count } });
+  const decide = (some: string[], count = some.length) => withText(decideRelease({ users: { some, count } }));
   expect(decide([])).toEqual({ kind: "yes", because: "nothing uses it" });
   expect(decide(["1-3"])).toEqual({ kind: "later", lease: "1-3", because: "it is in use by 1-3" });
   const many = ["2-0", "2-1", "2-2", "2-3", "2-4"];

@@ -1,18 +1,12 @@
+import type { LeaseReason } from "./lease-reason.ts";
 import { mayHoldResources } from "./lease.ts";
 import { addUnits, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
 
 export type Admission =
-  | { readonly kind: "yes"; readonly because: string }
+  | { readonly kind: "yes"; readonly because: LeaseReason }
   /** Waits for leases that are being provisioned or removed, until one of them changes. */
-  | { readonly kind: "later"; readonly leases: readonly string[]; readonly because: string }
-  | { readonly kind: "no"; readonly because: string };
-
-const RESOURCE_NAMES = {
-  cru: "processors",
-  mru: "memory",
-  hru: "HDD storage",
-  sru: "SSD storage",
-} as const satisfies Record<keyof ResourceUnits, string>;
+  | { readonly kind: "later"; readonly leases: readonly string[]; readonly because: LeaseReason }
+  | { readonly kind: "no"; readonly because: LeaseReason };
 
 const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
@@ -37,18 +31,22 @@ function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admiss
   );
   const all = [...volumes, ...networks, ...(network === undefined ? [] : [decideNetwork(network, named)])];
   const hindrance = all.find(({ kind }) => kind === "no") ?? all.find(({ kind }) => kind === "later");
-  return hindrance ?? { kind: "yes", because: all.length === 0 ? "it needs nothing" : "everything it needs is active" };
+  return hindrance ?? { kind: "yes", because: { code: all.length === 0 ? "needs-nothing" : "needs-active" } };
 }
 
 /** A network belongs to one lease: its user renews that lease instead. */
 function decideNetwork(name: string, named: readonly Neighbour[]): Admission {
   const others = named.filter((each) => mayHoldResources(each.phase) && each.network === name);
   const [other] = others;
-  if (other === undefined) return { kind: "yes", because: `network ${name} is free` };
+  if (other === undefined) return { kind: "yes", because: { code: "network-free", network: name } };
   const existing = others.find(({ phase }) => phase !== "DECOMMISSIONING");
   if (existing !== undefined)
-    return { kind: "no", because: `lease ${existing.id} of this user already has network ${name}` };
-  return { kind: "later", leases: idsOf(others), because: `network ${name} of lease ${other.id} is being taken down` };
+    return { kind: "no", because: { code: "network-taken", network: name, lease: existing.id } };
+  return {
+    kind: "later",
+    leases: idsOf(others),
+    because: { code: "network-being-removed", network: name, lease: other.id },
+  };
 }
 
 /** A volume can be mounted only in its own network, or outside of networks if it has none. */
@@ -57,14 +55,14 @@ function decideReach(id: string, found: readonly Neighbour[], networks: readonly
   const elsewhere = found.find(({ within }) => within !== network);
   if (elsewhere === undefined) return undefined;
   const { within } = elsewhere;
-  return { kind: "no", because: `volume ${id} is ${within === undefined ? "in no network" : `in network ${within}`}` };
+  return { kind: "no", because: { code: "volume-elsewhere", volume: id, within } };
 }
 
-function decideNeed(what: string, found: readonly Neighbour[]): Admission {
-  if (found.some(({ phase }) => phase === "ACTIVE")) return { kind: "yes", because: `${what} is active` };
+function decideNeed(need: string, found: readonly Neighbour[]): Admission {
+  if (found.some(({ phase }) => phase === "ACTIVE")) return { kind: "yes", because: { code: "need-active", need } };
   const coming = found.filter(({ phase }) => phase === "ORDERED" || phase === "PROVISIONING");
-  if (coming.length > 0) return { kind: "later", leases: idsOf(coming), because: `${what} is being provisioned` };
-  return { kind: "no", because: `this user has no active ${what}; order it first` };
+  if (coming.length > 0) return { kind: "later", leases: idsOf(coming), because: { code: "need-coming", need } };
+  return { kind: "no", because: { code: "need-missing", need } };
 }
 
 function idsOf(leases: readonly Neighbour[]): string[] {
@@ -79,17 +77,17 @@ function decideCapacity(units: ResourceUnits, { capacity, held }: Surroundings):
     const free = limit > held[unit] ? limit - held[unit] : 0n;
     return {
       kind: "no",
-      because: `not enough free resources to support this ${RESOURCE_NAMES[unit]} size: ${String(units[unit])} of ${unit.toUpperCase()} needed, ${String(free)} free`,
+      because: { code: "capacity-short", unit, needed: units[unit], free },
     };
   }
-  return { kind: "yes", because: "the capacity suffices" };
+  return { kind: "yes", because: { code: "capacity-suffices" } };
 }
 
 /** Whether the resources of a lease may be removed. */
 type Release =
-  | { readonly kind: "yes"; readonly because: string }
+  | { readonly kind: "yes"; readonly because: LeaseReason }
   /** `lease` is one of its users. */
-  | { readonly kind: "later"; readonly lease: string; readonly because: string };
+  | { readonly kind: "later"; readonly lease: string; readonly because: LeaseReason };
 
 /** Maximum number of users of a lease that a text names. */
 export const MAX_NAMED_USERS = 5;
@@ -97,8 +95,8 @@ export const MAX_NAMED_USERS = 5;
 /** A network stays while leases use it, a volume while it may be mounted. */
 export function decideRelease({ users }: Pick<Surroundings, "users">): Release {
   const [first] = users.some;
-  if (first === undefined) return { kind: "yes", because: "nothing uses it" };
+  if (first === undefined) return { kind: "yes", because: { code: "unused" } };
   const named = users.some.slice(0, MAX_NAMED_USERS);
-  const more = users.count > named.length ? ` and ${users.count - named.length} more` : "";
-  return { kind: "later", lease: first, because: `it is in use by ${named.join(", ")}${more}` };
+  const more = Math.max(0, users.count - named.length);
+  return { kind: "later", lease: first, because: { code: "in-use", users: named, more } };
 }

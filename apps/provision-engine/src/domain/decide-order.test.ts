@@ -43,7 +43,7 @@ const refused = (field: string, reason: unknown, answer: "nothing" | "error" | "
   kind: "refuse",
   fault: { code: "invalid_request", field, reason },
   answer,
-  because: expect.stringContaining(field) as string,
+  because: "invalid_request",
 });
 const FORGED = "does not match this user and content: the content was altered, or another key signed it";
 
@@ -164,7 +164,7 @@ describe("an order", () => {
     expect(verdict).toEqual({
       kind: "change",
       change: { kind: "resent", data: order.data },
-      because: "its lease exists",
+      because: "lease-exists",
     });
     const exists = { kind: "refuse", fault: { code: "already_exists", kind: "lease", id: "1-1" } };
     expect(decide(signedOrder({ data: '{"say":"hullo"}' }), next)).toMatchObject(exists);
@@ -205,12 +205,12 @@ const renew = (renewal: Renewal, stored: LeaseRecord | undefined = lease()): Req
 const notFound = {
   kind: "refuse",
   fault: { code: "not_found", kind: "lease", id: "1-1" },
-  because: "lease 1-1 does not exist",
+  because: "not_found",
 };
 const wrong = (field: string, reason: string) => ({
   kind: "refuse",
   fault: { code: "invalid_request", field, reason },
-  because: `${field}: ${reason}`,
+  because: "invalid_request",
 });
 
 describe("a renewal", () => {

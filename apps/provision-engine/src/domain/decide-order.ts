@@ -1,4 +1,4 @@
-import { describeFault, faultOf, formatDuration, type Fault } from "@muster/faults";
+import { faultOf, formatDuration, type Fault } from "@muster/faults";
 import {
   buildLegacyOrderBytes,
   buildOrderBytes,
@@ -47,9 +47,9 @@ export type OrderContext = {
 type RefusalAnswer = "nothing" | "error" | "deleted";
 
 export type OrderVerdict =
-  | { readonly kind: "create"; readonly record: LeaseRecord; readonly because: string }
+  | { readonly kind: "create"; readonly record: LeaseRecord; readonly because: "order-is-new" }
   /** The lease exists. */
-  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: "lease-exists" }
   /**
    * The answer to the source, which stops its retries. `deleted`: no such lease; `error`: also the reason; `nothing`: the sender is unproven, or the id belongs
    * to another lease.
@@ -58,7 +58,7 @@ export type OrderVerdict =
       readonly kind: "refuse";
       readonly fault: Fault;
       readonly answer: RefusalAnswer;
-      readonly because: string;
+      readonly because: Fault["code"];
     };
 
 /**
@@ -79,7 +79,7 @@ export function decideOrder(
   const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
   if (unsealed === "") return refuseOrder(wrong("data", UNREADABLE), "error");
   if (unsealed !== undefined) return refuseOrder(wrong(`data.${unsealed}`, UNSEALED), "error");
-  return { kind: "create", record: newRecord(order, context), because: "it is new" };
+  return { kind: "create", record: newRecord(order, context), because: "order-is-new" };
 }
 
 const UNREADABLE = "is not JSON, so its secrets cannot be found, and are not stored";
@@ -87,13 +87,13 @@ const UNSEALED = "is not sealed to this engine: any client that may get leases c
 
 function decideResent(order: Order, stored: LeaseRecord, { digest }: OrderContext): OrderVerdict {
   if (isOrderOf(order, stored, digest))
-    return { kind: "change", change: { kind: "resent", data: order.data }, because: "its lease exists" };
+    return { kind: "change", change: { kind: "resent", data: order.data }, because: "lease-exists" };
   return refuseOrder({ code: "already_exists", kind: "lease", id: order.id });
 }
 
 /** Refuses an order with the reason that its sender gets. */
 export function refuseOrder(fault: Fault, answer: RefusalAnswer = "nothing"): OrderVerdict & { kind: "refuse" } {
-  return { kind: "refuse", fault, answer, because: describeFault(fault) };
+  return { kind: "refuse", fault, answer, because: fault.code };
 }
 
 function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {

@@ -8,9 +8,20 @@ type PolledState = {
   readonly isAnswered: boolean;
 };
 
+/** Set by `decidePolled`. */
+type PolledReason =
+  | "no-such-lease"
+  | "order-is-new"
+  | "lease-of-another-source"
+  | "withdrawn-by-source"
+  | "answer-pending"
+  | "end-sent-again"
+  | "is-answered"
+  | "is-unanswered";
+
 export type PolledVerdict = {
   readonly kind: "nothing" | "order" | "withdraw" | "report-deleted";
-  readonly because: string;
+  readonly because: PolledReason;
 };
 
 /**
@@ -20,19 +31,18 @@ export type PolledVerdict = {
 export function decidePolled(news: PolledState, stored: LeaseRecord | undefined): PolledVerdict {
   if (stored === undefined) {
     return news.withdrawn
-      ? { kind: "report-deleted", because: "there is no such lease" }
-      : { kind: "order", because: "it is new" };
+      ? { kind: "report-deleted", because: "no-such-lease" }
+      : { kind: "order", because: "order-is-new" };
   }
   const { phase, source, feedback } = stored;
   // The decision about orders checks which lease this is, and whose.
-  if (source !== news.source)
-    return { kind: news.withdrawn ? "nothing" : "order", because: `its lease came from ${source}` };
+  if (source !== news.source) return { kind: news.withdrawn ? "nothing" : "order", because: "lease-of-another-source" };
   // The order of a failed lease could otherwise be sent again and run.
-  if (news.withdrawn && phase !== "ENDED") return { kind: "withdraw", because: "its controller withdraws it" };
-  if (feedback.result || feedback.deleted) return { kind: "nothing", because: "its answer is already pending" };
-  if (news.withdrawn) return { kind: "withdraw", because: "it is over, and its end is sent again" };
-  if (news.isAnswered) return { kind: "nothing", because: "the controller has its result" };
-  return { kind: "order", because: "the controller has no result of it" };
+  if (news.withdrawn && phase !== "ENDED") return { kind: "withdraw", because: "withdrawn-by-source" };
+  if (feedback.result || feedback.deleted) return { kind: "nothing", because: "answer-pending" };
+  if (news.withdrawn) return { kind: "withdraw", because: "end-sent-again" };
+  if (news.isAnswered) return { kind: "nothing", because: "is-answered" };
+  return { kind: "order", because: "is-unanswered" };
 }
 
 /** The cursor of a polled source. */
@@ -59,15 +69,15 @@ type PollTransition = {
   readonly state: PollState;
   /** True once: the whole history has just been read. */
   readonly isHistoryReadNow: boolean;
-  readonly because: string;
+  readonly because: "poll-failed" | "next-id-unknown" | "newer-orders" | "no-newer-orders";
 };
 
 export const POLL_START: PollState = { from: 0n, lastId: 0n, isHistoryRead: false, hasGap: false };
 
 /** Moves the cursor by one poll. A failure does not move it; an unreadable page is skipped, so that it cannot block later ones. */
 export function transitionPoll(state: PollState, event: PollEvent): PollTransition {
-  if (event.kind === "failed") return { state, isHistoryReadNow: false, because: "the same page is polled again" };
-  if (event.lastId === undefined) return { state, isHistoryReadNow: false, because: "the next id is unknown" };
+  if (event.kind === "failed") return { state, isHistoryReadNow: false, because: "poll-failed" };
+  if (event.lastId === undefined) return { state, isHistoryReadNow: false, because: "next-id-unknown" };
   const isNewer = event.lastId > state.lastId;
   const lastId = isNewer ? event.lastId : state.lastId;
   const from = lastId + 1n > state.from ? lastId + 1n : state.from;
@@ -77,6 +87,6 @@ export function transitionPoll(state: PollState, event: PollEvent): PollTransiti
   return {
     state: { from, lastId, isHistoryRead: state.isHistoryRead || isHistoryReadNow, hasGap },
     isHistoryReadNow,
-    because: isNewer ? "there were newer orders" : "there were no newer orders",
+    because: isNewer ? "newer-orders" : "no-newer-orders",
   };
 }

@@ -1,4 +1,4 @@
-import { describeFault, type Fault } from "@muster/faults";
+import type { Fault } from "@muster/faults";
 import {
   buildEndBytes,
   buildRenewalBytes,
@@ -13,11 +13,18 @@ import type { LeaseRecord } from "./lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
 import { verifySigned, wrong } from "./signed-content.ts";
 
+/**
+ * Why a request changes a lease, and the functions that set it:
+ * - renewed-by-user: `decideRenewal`; ended-by-user: `decideEnd`
+ * - withdrawn-by-source; end-sent-again, it has ended: `decideWithdrawal`
+ */
+type ChangeReason = "renewed-by-user" | "ended-by-user" | "withdrawn-by-source" | "end-sent-again";
+
 export type RequestVerdict =
-  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: ChangeReason }
   /** The request is already fulfilled. */
-  | { readonly kind: "nothing"; readonly because: string }
-  | { readonly kind: "refuse"; readonly fault: Fault; readonly because: string };
+  | { readonly kind: "nothing"; readonly because: "renewal-applied" | "has-ended" }
+  | { readonly kind: "refuse"; readonly fault: Fault; readonly because: Fault["code"] };
 
 type RequestContext = Pick<OrderContext, "nowNs" | "verify">;
 
@@ -33,7 +40,7 @@ export function decideRenewal(
   const { sequence, expiresAtNs } = renewal;
   const last = stored.renewal?.sequence ?? 0;
   if (sequence === last && stored.renewal?.expiresAtNs === expiresAtNs)
-    return { kind: "nothing", because: "this renewal was already applied" };
+    return { kind: "nothing", because: "renewal-applied" };
   if (sequence <= last) return refuse(wrong("sequence", `${sequence} is not above ${last}, the last one`));
   if (stored.heir !== undefined)
     return refuse(wrong("id", `lease ${renewal.id} was taken over by lease ${stored.heir}; renew that one`));
@@ -43,7 +50,7 @@ export function decideRenewal(
     return refuse(wrong("expires_at", "is beyond the maximum duration"));
   if (expiresAtNs <= stored.expiresAtNs)
     return refuse(wrong("expires_at", "is not after the present end of the lease"));
-  return { kind: "change", change: { kind: "renewed", renewal }, because: "its user renews it" };
+  return { kind: "change", change: { kind: "renewed", renewal }, because: "renewed-by-user" };
 }
 
 /** Decides about an end, which only the lease's own user may request. */
@@ -60,9 +67,9 @@ export function decideEnd(
   // The end may be signed with another clock than the order.
   if (stored.order.createdNs - request.createdNs > MAX_CLOCK_SKEW_NS)
     return refuse(wrong("created", "is before its order"));
-  if (stored.phase === "ENDED") return { kind: "nothing", because: "it has ended" };
+  if (stored.phase === "ENDED") return { kind: "nothing", because: "has-ended" };
   const ending = { cause: "REQUESTED", message: "", request } as const;
-  return { kind: "change", change: { kind: "ending", ending }, because: "its user ends it" };
+  return { kind: "change", change: { kind: "ending", ending }, because: "ended-by-user" };
 }
 
 /** Decides about a withdrawal, which only the source of the order may request. */
@@ -70,17 +77,16 @@ export function decideWithdrawal(id: string, source: string, stored: LeaseRecord
   if (stored === undefined) return refuse(notFound(id));
   if (stored.source !== source)
     return refuse(wrong("id", `lease ${id} came from ${stored.source}, not from ${source}`));
-  if (stored.phase === "ENDED")
-    return { kind: "change", change: { kind: "resent" }, because: "it has ended, and its end is sent again" };
+  if (stored.phase === "ENDED") return { kind: "change", change: { kind: "resent" }, because: "end-sent-again" };
   const ending = { cause: "WITHDRAWN", message: "", request: undefined } as const;
-  return { kind: "change", change: { kind: "ending", ending }, because: "its source withdraws it" };
+  return { kind: "change", change: { kind: "ending", ending }, because: "withdrawn-by-source" };
 }
 
 function whyNotRenewable({ phase, ending, expiresAtNs }: LeaseRecord, nowNs: bigint): string | undefined {
-  const because = ending === undefined ? "" : ` (${ending.cause})`;
-  if (phase === "ENDED") return `has ended${because}`;
+  const cause = ending === undefined ? "" : ` (${ending.cause})`;
+  if (phase === "ENDED") return `has ended${cause}`;
   if (phase === "FAILED") return "has failed";
-  if (phase === "DECOMMISSIONING") return `is being taken down${because}`;
+  if (phase === "DECOMMISSIONING") return `is being taken down${cause}`;
   return isOver(expiresAtNs, nowNs) ? "is over" : undefined;
 }
 
@@ -102,5 +108,5 @@ function notFound(id: string): Fault {
 }
 
 function refuse(fault: Fault): RequestVerdict {
-  return { kind: "refuse", fault, because: describeFault(fault) };
+  return { kind: "refuse", fault, because: fault.code };
 }

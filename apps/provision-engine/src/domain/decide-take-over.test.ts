@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { aLease, anOrder, withText } from "../../test/a-lease.ts";
 import type { Admission } from "./decide-admission.ts";
 import { decideReference, decideTakeOver, toReferenced } from "./decide-take-over.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
@@ -36,8 +36,9 @@ describe("an order that refers to a lease", () => {
     ["an earlier heir", decide(aLease({ phase: "ENDED", heir: "3-1" })), "was taken over by lease 3-1"],
     ["an unreadable lease", decideReference(order, { kind: "unreadable", id: "1-1" }, NOW), "cannot be read"],
   ])("of %s is refused, and says so", (_what, verdict, because) => {
-    expect(verdict).toMatchObject({ kind: "no", because: expect.stringContaining(because) as string });
-    expect(verdict?.because).toMatch(/^upgrade refused: lease 1-1 /);
+    const told = verdict && withText(verdict);
+    expect(told).toMatchObject({ kind: "no", because: expect.stringContaining(because) as string });
+    expect(told?.because).toMatch(/^upgrade refused: lease 1-1 /);
   });
 
   it("that is unknown is decided as if it had no reference", () => {

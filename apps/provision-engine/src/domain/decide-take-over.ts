@@ -1,5 +1,6 @@
 import { isOver, type Order } from "@muster/leases";
 import type { Admission } from "./decide-admission.ts";
+import type { LeaseReason } from "./lease-reason.ts";
 import { originOf, type LeaseRecord } from "./lease.ts";
 import type { Referenced } from "./claim.ts";
 import type { LeaseChange } from "./lease-change.ts";
@@ -25,33 +26,32 @@ export function decideReference(
   nowNs: bigint,
 ): Admission | undefined {
   if (referenced === undefined) return undefined;
-  const refused = (why: string): Admission => ({
-    kind: "no",
-    because: `upgrade refused: lease ${referenced.id} ${why}`,
-  });
-  if (referenced.kind === "unreadable") return refused("has a record that cannot be read");
-  if (!referenced.isOfUser) return refused("is of another user");
-  if (!referenced.isOfEngine) return refused("is served by another engine; order from that one");
-  if (referenced.type !== type) return refused(`is of type ${referenced.type}, and this order of type ${type}`);
+  const lease = referenced.id;
+  const refused = (because: LeaseReason): Admission => ({ kind: "no", because });
+  if (referenced.kind === "unreadable") return refused({ code: "reference-unreadable", lease });
+  if (!referenced.isOfUser) return refused({ code: "reference-of-another-user", lease });
+  if (!referenced.isOfEngine) return refused({ code: "reference-on-another-engine", lease });
+  if (referenced.type !== type)
+    return refused({ code: "reference-of-another-type", lease, type: referenced.type, ordered: type });
   const { phase, heir } = referenced;
-  if (heir !== undefined && heir !== id) return refused(`was taken over by lease ${heir}; refer to that one`);
+  if (heir !== undefined && heir !== id) return refused({ code: "reference-taken-over", lease, heir });
   if (phase === "ENDED" || phase === "FAILED" || phase === "DECOMMISSIONING")
-    return refused(`is ${phase}; order without a reference`);
-  if (isOver(referenced.expiresAtNs, nowNs)) return refused("is over; order without a reference");
-  if (!referenced.isSame) return refused("was ordered with other data; order with the same");
-  if (phase === "ACTIVE") return { kind: "yes", because: `lease ${referenced.id} hands over its workload` };
-  return { kind: "later", leases: [referenced.id], because: `lease ${referenced.id} is being provisioned` };
+    return refused({ code: "reference-ended", lease, phase });
+  if (isOver(referenced.expiresAtNs, nowNs)) return refused({ code: "reference-expired", lease });
+  if (!referenced.isSame) return refused({ code: "reference-with-other-data", lease });
+  if (phase === "ACTIVE") return { kind: "yes", because: { code: "hands-over", lease } };
+  return { kind: "later", leases: [lease], because: { code: "reference-coming", lease } };
 }
 
 /** The next step of a take-over. The write to the older record hands the workload over. */
 type TakeOverStep =
-  | { readonly kind: "hand-over"; readonly change: LeaseChange; readonly because: string }
-  | { readonly kind: "take"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "hand-over"; readonly change: LeaseChange; readonly because: LeaseReason }
+  | { readonly kind: "take"; readonly change: LeaseChange; readonly because: LeaseReason }
   /** A previous leader may still hand it over; a write to the older record prevents that. */
-  | { readonly kind: "fence"; readonly because: string }
-  | { readonly kind: "refuse"; readonly because: string }
+  | { readonly kind: "fence"; readonly because: LeaseReason }
+  | { readonly kind: "refuse"; readonly because: LeaseReason }
   /** The lease never had a workload. */
-  | { readonly kind: "leave"; readonly because: string };
+  | { readonly kind: "leave"; readonly because: LeaseReason };
 
 /**
  * Decides from both stored records, so that an interrupted take-over continues. Exactly one of the two leases has the workload: the older one until its record
@@ -67,16 +67,16 @@ export function decideTakeOver(
   if (older?.record.heir === id) {
     const { crashes } = older.record;
     const change = { kind: "taken-over", madeFor: originOf(older.record), crashes } as const;
-    return { kind: "take", change, because: `lease ${older.record.order.id} has handed over its workload` };
+    return { kind: "take", change, because: { code: "handed-over", lease: older.record.order.id } };
   }
   if (phase === "PROVISIONING") {
     const referenced = older && toReferenced(order, older.record, older.isSame);
     const verdict = decideReference(order, referenced, nowNs);
     if (verdict?.kind === "yes")
       return { kind: "hand-over", change: { kind: "migrated", heir: id }, because: verdict.because };
-    return { kind: "refuse", because: verdict?.because ?? "upgrade refused: the lease no longer exists" };
+    return { kind: "refuse", because: verdict?.because ?? { code: "reference-gone" } };
   }
   return older !== undefined && older.record.fence < fence
-    ? { kind: "fence", because: "a previous leader may be about to hand it over" }
-    : { kind: "leave", because: "it never had a workload" };
+    ? { kind: "fence", because: { code: "hand-over-possible" } }
+    : { kind: "leave", because: { code: "no-workload" } };
 }

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { openHoldings } from "../holdings/holdings.ts";
 import { aLease, anOrder } from "../../test/a-lease.ts";
-import { decideOrder } from "./decide-order.ts";
+import { decideOrder, type OrderVerdict } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
 import { decideRelease } from "./decide-admission.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
@@ -46,11 +46,7 @@ const aRecord = fc
 
 type Wish = typeof aWish extends fc.Arbitrary<infer Value> ? Value : never;
 
-function decide(
-  wish: Wish,
-  stored: LeaseRecord | undefined,
-  nowNs: bigint,
-): RequestVerdict | { readonly kind: "create" } {
+function decide(wish: Wish, stored: LeaseRecord | undefined, nowNs: bigint): RequestVerdict | OrderVerdict {
   const { kind, user, isSigned, source, sequence, expiresAtNs } = wish;
   const own = { id: "1-1", engine: "main", user, signature };
   const verify = (): boolean => isSigned;

@@ -53,23 +53,76 @@ export type LeaseChange =
 /** The signature of a stored result, and the one that it was sent with. */
 export type Resigned = { readonly before: Uint8Array; readonly after: Uint8Array };
 
-export type LeaseTransition = {
-  /** Undefined: no change. */
-  readonly next: LeaseRecord | undefined;
-  readonly because: string;
-};
+/**
+ * Why a lease changes, and the functions that set it (`transition-lease.ts`, from feedback-sent on `transition-feedback.ts`):
+ * - provisioning-begins, exit-counted, machine-lost, history-published: `transitionLease`; active: `transitionProvisioned`
+ * - runs-again: `transitionResent`; renewed: `transitionRenewed`; ends, ends-for-good: `transitionEnding`; removed: `end`
+ * - failed-and-removed, failed-before-creation: `transitionFailed`; retried-later: `transitionDelayed`; waits: `transitionWaiting`
+ * - not-healthy, healthy-again: `transitionChecked`; data-removed: `transitionCompacted`
+ * - workload-handed-over: `transitionMigrated`; workload-taken-over: `transitionTakenOver`
+ * - feedback-sent, feedback-delayed, feedback-given-up, feedback-refused: `transitionFeedback`; answer-sent-again: `resendFeedback`
+ */
+type ChangeReason =
+  | "provisioning-begins"
+  | "exit-counted"
+  | "machine-lost"
+  | "history-published"
+  | "active"
+  | "runs-again"
+  | "renewed"
+  | "ends"
+  | "ends-for-good"
+  | "removed"
+  | "failed-and-removed"
+  | "failed-before-creation"
+  | "retried-later"
+  | "waits"
+  | "not-healthy"
+  | "healthy-again"
+  | "data-removed"
+  | "workload-handed-over"
+  | "workload-taken-over"
+  | "feedback-sent"
+  | "feedback-delayed"
+  | "feedback-given-up"
+  | "feedback-refused"
+  | "answer-sent-again";
 
-export function changeTo(next: LeaseRecord, because: string): LeaseTransition {
+/**
+ * Why a change of a lease has no effect, and the functions that set it:
+ * - other-phase: `NOT_IN_THIS_PHASE`; not-in-outbox: `transitionLease`; reported-later: `transitionResent`
+ * - expired, renewal-applied, ends-later-already: `transitionRenewed`; not-settled, data-removed-already: `transitionCompacted`
+ * - waits-for-the-same: `transitionWaiting`; same-health: `transitionChecked`
+ * - feedback-superseded: `transitionFeedback`; answer-pending: `resendFeedback`
+ */
+type NoChangeReason =
+  | "other-phase"
+  | "not-in-outbox"
+  | "reported-later"
+  | "expired"
+  | "renewal-applied"
+  | "ends-later-already"
+  | "not-settled"
+  | "data-removed-already"
+  | "waits-for-the-same"
+  | "same-health"
+  | "feedback-superseded"
+  | "answer-pending";
+
+export type LeaseTransition =
+  | { readonly next: LeaseRecord; readonly because: ChangeReason }
+  | { readonly next: undefined; readonly because: NoChangeReason };
+
+export function changeTo(next: LeaseRecord, because: ChangeReason): LeaseTransition {
   return { next, because };
 }
 
-export function unchanged(because: string): LeaseTransition {
+export function unchanged(because: NoChangeReason): LeaseTransition {
   return { next: undefined, because };
 }
 
-export function unchangedIn({ phase }: LeaseRecord): LeaseTransition {
-  return unchanged(`it is ${phase}`);
-}
+/** The change does not fit the phase of the lease. */
+export const NOT_IN_THIS_PHASE: LeaseTransition = { next: undefined, because: "other-phase" };
 
 /** Events of a lease before its history is sampled. */
 export const MAX_EVENTS = 480;

@@ -4,26 +4,33 @@ import type { LeaseRecord, FeedbackPending } from "./lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 
+/**
+ * Why feedback or history is or is not sent, and the functions that set it:
+ * - nothing-to-report; refused-or-lost, it is retried after a pause; end-unreported; result-unreported: `planFeedback`
+ * - history-not-published; change-imminent, it is published with that: `planReport`
+ */
+type FeedbackReason = "nothing-to-report" | "refused-or-lost" | "end-unreported" | "result-unreported";
+type ReportReason = FeedbackReason | "history-not-published" | "change-imminent";
+
 type FeedbackPlan =
-  | { readonly kind: "nothing"; readonly because: string }
-  | { readonly kind: "later"; readonly untilNs: bigint; readonly because: string }
+  | { readonly kind: "nothing"; readonly because: FeedbackReason }
+  | { readonly kind: "later"; readonly untilNs: bigint; readonly because: FeedbackReason }
   | {
       readonly kind: "now";
       /** Identifies the feedback in its acknowledgement. */
       readonly number: number;
       readonly result: Result | undefined;
       readonly deleted: boolean;
-      readonly because: string;
+      readonly because: FeedbackReason;
     };
 
 /** Decides which feedback is due for the source of a lease. It changes nothing of the lease. */
 export function planFeedback({ feedback, result }: LeaseRecord, nowNs: bigint): FeedbackPlan {
   const { number, deleted, notBeforeNs } = feedback;
   const unreported = feedback.result ? result : undefined;
-  if (unreported === undefined && !deleted) return { kind: "nothing", because: "its source has the answer" };
-  if (!isOver(notBeforeNs, nowNs))
-    return { kind: "later", untilNs: notBeforeNs, because: "its source did not receive or refused the answer" };
-  const because = deleted ? "its end is not reported yet" : "its result is not reported yet";
+  if (unreported === undefined && !deleted) return { kind: "nothing", because: "nothing-to-report" };
+  if (!isOver(notBeforeNs, nowNs)) return { kind: "later", untilNs: notBeforeNs, because: "refused-or-lost" };
+  const because = deleted ? "end-unreported" : "result-unreported";
   return { kind: "now", number, result: unreported, deleted, because };
 }
 
@@ -38,7 +45,7 @@ export function planReport(
   record: LeaseRecord,
   isChanging: boolean,
   nowNs: bigint,
-): { readonly because: string } & (
+): { readonly because: ReportReason } & (
   { readonly kind: "nothing" | "now" } | { readonly kind: "later"; readonly untilNs: bigint }
 ) {
   const feedback = planFeedback(record, nowNs);
@@ -47,10 +54,10 @@ export function planReport(
   if (oldest === undefined) return feedback;
   // Another replica may have written the event with a clock that is ahead.
   const untilNs = (oldest.atNs < nowNs ? oldest.atNs : nowNs) + MAX_GATHER_NS;
-  if (!isChanging || isOver(untilNs, nowNs)) return { kind: "now", because: "its history is not on the stream" };
+  if (!isChanging || isOver(untilNs, nowNs)) return { kind: "now", because: "history-not-published" };
   return {
     kind: "later",
-    because: "it is published with the imminent change",
+    because: "change-imminent",
     untilNs: feedback.kind === "later" && feedback.untilNs < untilNs ? feedback.untilNs : untilNs,
   };
 }

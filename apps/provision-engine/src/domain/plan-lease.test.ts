@@ -62,7 +62,7 @@ const mounting = {
 const expire = {
   kind: "change",
   change: { kind: "ending", ending: { cause: "EXPIRED", message: "", request: undefined } },
-  because: "its time is over",
+  because: { code: "expired" },
 };
 
 describe("an order", () => {
@@ -72,7 +72,7 @@ describe("an order", () => {
     expect(plan(ordered, END)).toEqual({
       kind: "change",
       change: { kind: "provisioning" },
-      because: "the capacity suffices",
+      because: { code: "capacity-suffices" },
     });
   });
 
@@ -80,9 +80,9 @@ describe("an order", () => {
     const mounts = aLease({ phase: "ORDERED", order: mounting });
     const named = [volume("PROVISIONING")];
     const waitsFor = { leases: ["1-2"], until: "changed" };
-    const because = "volume 1-2 is being provisioned";
+    const because = { code: "need-coming", need: "volume 1-2" } as const;
     expect(plan(mounts, END, { named })).toEqual({ kind: "wait", untilNs: END, waitsFor, because });
-    const ending = { ...expire.change.ending, message: `it was not ACTIVE yet: ${because}` };
+    const ending = { ...expire.change.ending, message: "it was not ACTIVE yet: volume 1-2 is being provisioned" };
     expect(plan(mounts, END + 1n, { named })).toEqual({ ...expire, change: { kind: "ending", ending } });
   });
 
@@ -133,7 +133,12 @@ describe("a lease", () => {
   it("that is PROVISIONING continues, after a failure later, but not beyond its end", () => {
     expect(plan(aLease({ phase: "PROVISIONING" }), 5n)).toMatchObject({ kind: "provision" });
     const failed = aLease({ phase: "PROVISIONING", notBeforeNs: 10n, trouble: "boom" });
-    expect(plan(failed, 10n)).toEqual({ kind: "wait", untilNs: 10n, waitsFor: undefined, because: "boom" });
+    expect(plan(failed, 10n)).toEqual({
+      kind: "wait",
+      untilNs: 10n,
+      waitsFor: undefined,
+      because: { code: "retry-pause", trouble: "boom" },
+    });
     expect(plan(failed, 11n)).toMatchObject({ kind: "provision" });
     expect(plan({ ...failed, notBeforeNs: END + 5n }, 10n)).toMatchObject({ untilNs: END });
   });
@@ -141,13 +146,13 @@ describe("a lease", () => {
   it("that is DECOMMISSIONING is removed, and after a failure later", () => {
     const ending = { cause: "EXPIRED", message: "", atNs: 1n, request: undefined } as const;
     const record = aLease({ phase: "DECOMMISSIONING", ending });
-    expect(plan(record, 5n)).toEqual({ kind: "decommission", because: "EXPIRED" });
+    expect(plan(record, 5n)).toEqual({ kind: "decommission", because: { code: "ends", cause: "EXPIRED" } });
     const failed = { ...record, notBeforeNs: END + 5n, trouble: "boom" };
     expect(plan(failed, END + 5n)).toEqual({
       kind: "wait",
       untilNs: END + 5n,
       waitsFor: undefined,
-      because: "boom",
+      because: { code: "retry-pause", trouble: "boom" },
     });
   });
 
@@ -158,7 +163,7 @@ describe("a lease", () => {
       kind: "wait",
       untilNs: undefined,
       waitsFor: { leases: ["1-3"], until: "over" },
-      because: "it is in use by 1-3",
+      because: { code: "in-use", users: ["1-3"], more: 0 },
     });
     expect(plan(aLease(), END + 1n, { users })).toEqual(expire);
   });

@@ -2,6 +2,8 @@ import { isOver } from "@muster/leases";
 import { countExits, type CrashPolicy, type PodExits } from "./count-exits.ts";
 import { decideAdmission, type Admission, decideRelease } from "./decide-admission.ts";
 import { decideReference } from "./decide-take-over.ts";
+import { describeReason, describeRefusal } from "./describe-reason.ts";
+import type { LeaseReason } from "./lease-reason.ts";
 import { describeWait } from "./transition-lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
 import { describeProblems, type Claim, type Read, type Referenced, type Surroundings } from "./claim.ts";
@@ -16,25 +18,25 @@ export type LeasePolicy = {
 
 /** The next step of a lease. */
 export type LeasePlan =
-  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: string }
+  | { readonly kind: "change"; readonly change: LeaseChange; readonly because: LeaseReason }
   /** Its order can never be served; it fails with this result. */
-  | { readonly kind: "fail"; readonly message: string; readonly because: string }
+  | { readonly kind: "fail"; readonly message: string; readonly because: LeaseReason }
   /** Checks the lease whose workload it takes over, and acts on it (`decide-take-over.ts`). */
-  | { readonly kind: "take-over"; readonly because: string }
-  | { readonly kind: "provision"; readonly because: string }
+  | { readonly kind: "take-over"; readonly because: LeaseReason }
+  | { readonly kind: "provision"; readonly because: LeaseReason }
   /** The workload is beyond repair: the lease ends with this result. */
-  | { readonly kind: "give-up"; readonly message: string; readonly because: string }
-  | { readonly kind: "decommission"; readonly because: string }
+  | { readonly kind: "give-up"; readonly message: string; readonly because: LeaseReason }
+  | { readonly kind: "decommission"; readonly because: LeaseReason }
   /** Removes its data from the record. */
-  | { readonly kind: "compact"; readonly because: string }
+  | { readonly kind: "compact"; readonly because: LeaseReason }
   /** Removes the record. */
-  | { readonly kind: "remove"; readonly because: string }
+  | { readonly kind: "remove"; readonly because: LeaseReason }
   /** Waits until strictly after this time, or until the lease or one that it waits for changes. */
   | {
       readonly kind: "wait";
       readonly untilNs: bigint | undefined;
       readonly waitsFor: Wait | undefined;
-      readonly because: string;
+      readonly because: LeaseReason;
     };
 
 /** A wait for one of these leases to change, or to be over. */
@@ -52,12 +54,12 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
       if (isOver(lease.expiresAtNs, nowNs)) return expire();
       return (
         planPause(lease, nowNs) ??
-        takeOver(lease, "it takes over the workload of") ?? { kind: "provision", because: "it is not active yet" }
+        takeOver(lease, "takes-over") ?? { kind: "provision", because: { code: "not-active-yet" } }
       );
     case "ACTIVE":
       return isOver(lease.expiresAtNs, nowNs) ? expire() : planActive(snapshot, policy);
     case "DECOMMISSIONING":
-      return planPause(lease, nowNs) ?? takeOver(lease, "it may have the workload of") ?? planDecommission(snapshot);
+      return planPause(lease, nowNs) ?? takeOver(lease, "may-have-workload") ?? planDecommission(snapshot);
     case "ENDED":
     case "FAILED":
       return planTombstone(lease, policy, nowNs);
@@ -66,18 +68,18 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
 
 /** An order that expires while it waits records the reason of its wait in its end. */
 function expire(otherwise?: LeasePlan): LeasePlan {
-  const message = otherwise?.kind === "wait" ? describeWait(otherwise.because) : "";
+  const message = otherwise?.kind === "wait" ? describeWait(describeReason(otherwise.because)) : "";
   const ending = { cause: "EXPIRED", message, request: undefined } as const;
-  return { kind: "change", change: { kind: "ending", ending }, because: "its time is over" };
+  return { kind: "change", change: { kind: "ending", ending }, because: { code: "expired" } };
 }
 
-function takeOver({ takesOver }: LeaseFacts, why: string): LeasePlan | undefined {
-  return takesOver === undefined ? undefined : { kind: "take-over", because: `${why} lease ${takesOver}` };
+function takeOver({ takesOver }: LeaseFacts, code: "takes-over" | "may-have-workload"): LeasePlan | undefined {
+  return takesOver === undefined ? undefined : { kind: "take-over", because: { code, lease: takesOver } };
 }
 
 function planOrdered(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const { lease, claim, isServed, around } = snapshot;
-  if (!claim.ok) return { kind: "fail", message: describeProblems(claim.problems), because: "its order is invalid" };
+  if (!claim.ok) return { kind: "fail", message: describeProblems(claim.problems), because: { code: "order-invalid" } };
   // Refused before any resource can exist that this engine could not remove.
   const reference = decideReference(lease, snapshot.reference, nowNs);
   const admission = isServed ? (reference ?? decideAdmission(claim.value, around)) : notServed(lease);
@@ -91,29 +93,29 @@ function planOrdered(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
       return { kind: "wait", untilNs: lease.expiresAtNs, waitsFor: { leases, until: "changed" }, because };
     }
     case "no":
-      return { kind: "fail", message: `failed to apply provision: ${admission.because}`, because: admission.because };
+      return { kind: "fail", message: describeRefusal(admission.because), because: admission.because };
   }
 }
 
 function notServed({ type }: LeaseFacts): Admission {
-  return { kind: "no", because: `type of reservation not served: ${type}` };
+  return { kind: "no", because: { code: "type-not-served", type } };
 }
 
 function planActive({ lease, exits }: LeaseSnapshot, { crash }: LeasePolicy): LeasePlan {
   const verdict = countExits(lease.crashes, exits, crash);
   switch (verdict.kind) {
     case "nothing":
-      return waitUntil(lease.expiresAtNs, "it is healthy");
+      return waitUntil(lease.expiresAtNs, { code: "healthy" });
     case "count":
       return { kind: "change", change: { kind: "exited", crashes: verdict.crashes }, because: verdict.because };
     case "give-up":
-      return { kind: "give-up", message: verdict.because, because: verdict.because };
+      return { kind: "give-up", message: describeReason(verdict.because), because: verdict.because };
   }
 }
 
 function planDecommission({ lease, around }: LeaseSnapshot): LeasePlan {
   const verdict = decideRelease(around);
-  if (verdict.kind === "yes") return { kind: "decommission", because: lease.endsBecause ?? "it ends" };
+  if (verdict.kind === "yes") return { kind: "decommission", because: { code: "ends", cause: lease.endsBecause } };
   const waitsFor = { leases: [verdict.lease], until: "over" } as const;
   return { kind: "wait", untilNs: undefined, waitsFor, because: verdict.because };
 }
@@ -121,7 +123,7 @@ function planDecommission({ lease, around }: LeaseSnapshot): LeasePlan {
 function planPause({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, nowNs: bigint): LeasePlan | undefined {
   if (isOver(notBeforeNs, nowNs)) return undefined;
   const endsFirst = phase === "PROVISIONING" && expiresAtNs < notBeforeNs;
-  return waitUntil(endsFirst ? expiresAtNs : notBeforeNs, trouble);
+  return waitUntil(endsFirst ? expiresAtNs : notBeforeNs, { code: "retry-pause", trouble });
 }
 
 /** A record must say that its lease has ended for as long as its order would be accepted again. */
@@ -133,19 +135,18 @@ function planTombstone(
   const overNs = endedAtNs !== undefined && endedAtNs > takenUntilNs ? endedAtNs : takenUntilNs;
   const goesAfterNs = overNs + policy.tombstoneNs;
   const isKept = keptFor !== undefined || !isOver(goesAfterNs, nowNs);
-  if (isKept && isCompactable)
-    return { kind: "compact", because: "it is over and reported, and its data are not needed" };
+  if (isKept && isCompactable) return { kind: "compact", because: { code: "data-not-needed" } };
   // While the workload exists, its id must not be reused and its objects must have an owner.
   if (keptFor !== undefined) {
     const waitsFor = { leases: [keptFor], until: "over" } as const;
-    return { kind: "wait", untilNs: undefined, waitsFor, because: `lease ${keptFor} has its workload` };
+    return { kind: "wait", untilNs: undefined, waitsFor, because: { code: "heir-has-workload", lease: keptFor } };
   }
-  if (isKept) return waitUntil(goesAfterNs, "its order may come again and must be answered");
-  if (unpublished > 0) return waitUntil(undefined, "its history is not on the stream");
-  return { kind: "remove", because: "its order would be refused" };
+  if (isKept) return waitUntil(goesAfterNs, { code: "order-may-return" });
+  if (unpublished > 0) return waitUntil(undefined, { code: "history-not-published" });
+  return { kind: "remove", because: { code: "order-is-too-old" } };
 }
 
-function waitUntil(untilNs: bigint | undefined, because: string): LeasePlan {
+function waitUntil(untilNs: bigint | undefined, because: LeaseReason): LeasePlan {
   return { kind: "wait", untilNs, waitsFor: undefined, because };
 }
 

@@ -1,5 +1,6 @@
 import { throwFault } from "@muster/faults";
 import { z } from "zod";
+import { describeReason } from "./describe-reason.ts";
 import { ENDING_CAUSES } from "./lease.ts";
 import type { LeaseSnapshot, LeasePlan, LeasePolicy } from "./plan-lease.ts";
 
@@ -34,9 +35,9 @@ export function asJson(plan: LeasePlan): unknown {
   return JSON.parse(JSON.stringify(toStoredPlan(plan), toJson));
 }
 
-/** In the stored format the discriminant of a plan is called `do`. */
-function toStoredPlan({ kind, ...rest }: LeasePlan): object {
-  return { do: kind, ...rest };
+/** In the stored format the discriminant of a plan is called `do`, and its reason is text. */
+function toStoredPlan({ kind, because, ...rest }: LeasePlan): object {
+  return { do: kind, ...rest, because: describeReason(because) };
 }
 
 /** In the stored format the discriminant of a reference is called `is`. */

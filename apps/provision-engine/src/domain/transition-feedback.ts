@@ -17,18 +17,18 @@ export function transitionFeedback(
 ): LeaseTransition {
   const { feedback } = record;
   if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
-    return unchanged("newer feedback is pending");
+    return unchanged("feedback-superseded");
   if (change.kind === "feedback-sent") {
     const reported = {
       ...record,
       result: withSignature(record, change.resigned),
       feedback: { ...feedback, ...REPORTED },
     };
-    return changeTo(reported, "its source has the answer");
+    return changeTo(reported, "feedback-sent");
   }
   if (change.kind === "feedback-delayed") {
     const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs: change.notBeforeNs };
-    return changeTo({ ...record, feedback: delayed }, "its feedback is retried later");
+    return changeTo({ ...record, feedback: delayed }, "feedback-delayed");
   }
   const { message, notBeforeNs } = change;
   const refusals = feedback.refusals + 1;
@@ -36,15 +36,12 @@ export function transitionFeedback(
     const givenUp = { ...record, feedback: { ...feedback, ...REPORTED } };
     return changeTo(
       withEvent(givenUp, "ANSWER_REFUSED", `given up after ${refusals}: ${message}`, nowNs),
-      "it is given up",
+      "feedback-given-up",
     );
   }
   const refused = { ...record, feedback: { ...feedback, refusals, notBeforeNs } };
   const isFirst = refusals === 1;
-  return changeTo(
-    isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused,
-    "its feedback is retried after a long pause",
-  );
+  return changeTo(isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused, "feedback-refused");
 }
 
 /** A newer result keeps its own signature. */
@@ -60,9 +57,9 @@ const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
 /** The first repetition is immediate and recorded. Later ones wait for a growing pause, because anyone who has seen an order can send it again without end. */
 export function resendFeedback(record: LeaseRecord, what: FeedbackParts, nowNs: bigint): LeaseTransition {
   const { result, deleted, repeats } = record.feedback;
-  if (repeats > 0 && (result || deleted)) return unchanged("its answer is already pending");
+  if (repeats > 0 && (result || deleted)) return unchanged("answer-pending");
   const feedback = { ...feedbackOf(record, what), repeats: repeats + 1 };
-  const because = "its answer is sent again";
+  const because = "answer-sent-again";
   if (repeats > 0)
     return changeTo(
       { ...record, feedback: { ...feedback, notBeforeNs: decideRetry(repeats, nowNs, REPEAT) } },

@@ -2,7 +2,14 @@ import { assertNever } from "@muster/faults";
 import { isOver, type Renewal, type Result } from "@muster/leases";
 import { isStuck } from "./decide-retry.ts";
 import { isOngoing, isSettled, type Ending, type LeaseRecord } from "./lease.ts";
-import { changeTo, unchanged, unchangedIn, withEvent, type LeaseChange, type LeaseTransition } from "./lease-change.ts";
+import {
+  changeTo,
+  NOT_IN_THIS_PHASE,
+  unchanged,
+  withEvent,
+  type LeaseChange,
+  type LeaseTransition,
+} from "./lease-change.ts";
 import { transitionFeedback, resendFeedback, feedbackOf } from "./transition-feedback.ts";
 
 /** Applies one change to a lease. A change that does not fit the phase is late or repeated, and has no effect. */
@@ -18,9 +25,9 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return record.phase === "ORDERED"
         ? changeTo(
             { ...resetAttempts(record), phase: "PROVISIONING", takesOver: change.takesOver },
-            "it is provisioned",
+            "provisioning-begins",
           )
-        : unchangedIn(record);
+        : NOT_IN_THIS_PHASE;
     case "migrated":
       return transitionMigrated(record, change.heir, nowNs);
     case "taken-over":
@@ -30,18 +37,18 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
     case "provision-failed":
       return transitionFailed(record, change.result, nowNs);
     case "decommissioned":
-      return record.phase === "DECOMMISSIONING" ? end(record, nowNs) : unchangedIn(record);
+      return record.phase === "DECOMMISSIONING" ? end(record, nowNs) : NOT_IN_THIS_PHASE;
     case "exited":
       return record.phase === "ACTIVE"
-        ? changeTo({ ...record, crashes: change.crashes }, "an exit is counted")
-        : unchangedIn(record);
+        ? changeTo({ ...record, crashes: change.crashes }, "exit-counted")
+        : NOT_IN_THIS_PHASE;
     case "delayed":
       return transitionDelayed(record, change, nowNs);
     case "waiting":
       return transitionWaiting(record, change.message);
     case "lost":
-      if (record.phase !== "PROVISIONING") return unchangedIn(record);
-      return changeTo(withEvent(record, "DELAYED", change.message, nowNs), "a granted machine is lost");
+      if (record.phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
+      return changeTo(withEvent(record, "DELAYED", change.message, nowNs), "machine-lost");
     case "checked":
       return transitionChecked(record, change, nowNs);
     case "feedback-sent":
@@ -51,8 +58,8 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
     case "published": {
       const at = record.outbox.findIndex(({ id }) => id === change.upTo);
       return at < 0
-        ? unchanged("it is not in the outbox")
-        : changeTo({ ...record, outbox: record.outbox.slice(at + 1) }, "its history is on the stream");
+        ? unchanged("not-in-outbox")
+        : changeTo({ ...record, outbox: record.outbox.slice(at + 1) }, "history-published");
     }
     case "compacted":
       return transitionCompacted(record, change.orderHash);
@@ -65,9 +72,9 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
   switch (record.phase) {
     case "ORDERED":
     case "PROVISIONING":
-      return unchanged("it is being provisioned, and is reported then");
+      return unchanged("reported-later");
     case "DECOMMISSIONING":
-      return unchanged("it is being removed, and that is reported then");
+      return unchanged("reported-later");
     case "ACTIVE":
       return resendFeedback(record, { result: true, deleted: false }, nowNs);
     case "ENDED":
@@ -96,20 +103,19 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
           "again, after it had failed",
           nowNs,
         ),
-        "it had failed, and runs again",
+        "runs-again",
       );
   }
 }
 
 function transitionRenewed(record: LeaseRecord, renewal: Renewal, nowNs: bigint): LeaseTransition {
   const { expiresAtNs } = record;
-  if (!isOngoing(record)) return unchangedIn(record);
-  if (isOver(expiresAtNs, nowNs)) return unchanged("it is over");
-  if (renewal.sequence <= (record.renewal?.sequence ?? 0))
-    return unchanged("a renewal of this sequence was already applied");
-  if (renewal.expiresAtNs <= expiresAtNs) return unchanged("it ends later anyway");
+  if (!isOngoing(record)) return NOT_IN_THIS_PHASE;
+  if (isOver(expiresAtNs, nowNs)) return unchanged("expired");
+  if (renewal.sequence <= (record.renewal?.sequence ?? 0)) return unchanged("renewal-applied");
+  if (renewal.expiresAtNs <= expiresAtNs) return unchanged("ends-later-already");
   const next = { ...record, renewal, expiresAtNs: renewal.expiresAtNs };
-  return changeTo(withEvent(next, "RENEWED", `sequence ${renewal.sequence}`, nowNs), "it was renewed");
+  return changeTo(withEvent(next, "RENEWED", `sequence ${renewal.sequence}`, nowNs), "renewed");
 }
 
 function transitionEnding(
@@ -128,51 +134,48 @@ function transitionEnding(
       const feedback = feedbackOf(record, { result: false, deleted: false });
       const result = change.result ?? record.result;
       const next: LeaseRecord = { ...resetAttempts(record), phase: "DECOMMISSIONING", ending, result, feedback };
-      return changeTo(withEvent(next, "ENDING", describeEnding(ending), nowNs), "it ends");
+      return changeTo(withEvent(next, "ENDING", describeEnding(ending), nowNs), "ends");
     }
     case "DECOMMISSIONING":
       // The order of a failed lease could otherwise be sent again and run.
       if (isRequested && record.ending?.cause === "PROVISION_FAILED")
-        return changeTo({ ...record, ending }, "it ends for good");
-      return unchangedIn(record);
+        return changeTo({ ...record, ending }, "ends-for-good");
+      return NOT_IN_THIS_PHASE;
     case "FAILED":
-      return isRequested ? end({ ...record, ending }, nowNs) : unchangedIn(record);
+      return isRequested ? end({ ...record, ending }, nowNs) : NOT_IN_THIS_PHASE;
     case "ENDED":
-      return unchangedIn(record);
+      return NOT_IN_THIS_PHASE;
   }
 }
 
 function transitionCompacted(record: LeaseRecord, orderHash: Uint8Array): LeaseTransition {
-  if (!isSettled(record)) return unchanged("it is not over, or not fully reported");
-  if (record.orderHash !== undefined) return unchanged("its data are already removed");
+  if (!isSettled(record)) return unchanged("not-settled");
+  if (record.orderHash !== undefined) return unchanged("data-removed-already");
   const { order, result } = record;
   // An error may have to be sent again, and has no data.
   const kept = result === undefined || isError(record) ? result : { ...result, data: "" };
   // The heir may still have to take over the counted exits.
   const crashes = record.heir === undefined ? undefined : record.crashes;
-  return changeTo(
-    { ...record, order: { ...order, data: "" }, result: kept, crashes, orderHash },
-    "its data are removed",
-  );
+  return changeTo({ ...record, order: { ...order, data: "" }, result: kept, crashes, orderHash }, "data-removed");
 }
 
 function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
-  if (record.phase !== "PROVISIONING") return unchangedIn(record);
+  if (record.phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
   const feedback = feedbackOf(record, { result: true, deleted: false });
   const next: LeaseRecord = { ...resetAttempts(record), phase: "ACTIVE", result, feedback };
   const { reference } = record.order;
   const isUnknownReference = reference !== undefined && record.madeFor === undefined;
   const message = isUnknownReference ? `without take-over: lease ${reference} is unknown` : "";
-  return changeTo(withEvent(next, "PROVISIONED", message, nowNs), "it is active");
+  return changeTo(withEvent(next, "PROVISIONED", message, nowNs), "active");
 }
 
 /** Nothing is removed: from this write on, the workload belongs to the heir. */
 function transitionMigrated(record: LeaseRecord, heir: string, nowNs: bigint): LeaseTransition {
-  if (record.phase !== "ACTIVE") return unchangedIn(record);
+  if (record.phase !== "ACTIVE") return NOT_IN_THIS_PHASE;
   const message = `to lease ${heir}`;
   const ending: Ending = { cause: "MIGRATED", message, atNs: nowNs, request: undefined };
   const gone = closed({ ...record, ending, heir }, "ENDED", nowNs);
-  return changeTo(withEvent(gone, "MIGRATED", message, nowNs), "its workload is another lease's");
+  return changeTo(withEvent(gone, "MIGRATED", message, nowNs), "workload-handed-over");
 }
 
 function transitionTakenOver(
@@ -181,19 +184,18 @@ function transitionTakenOver(
   nowNs: bigint,
 ): LeaseTransition {
   const { phase, takesOver } = record;
-  if ((phase !== "PROVISIONING" && phase !== "DECOMMISSIONING") || takesOver === undefined) return unchangedIn(record);
+  if ((phase !== "PROVISIONING" && phase !== "DECOMMISSIONING") || takesOver === undefined) return NOT_IN_THIS_PHASE;
   const next: LeaseRecord = { ...resetAttempts(record), takesOver: undefined, madeFor, crashes };
-  return changeTo(withEvent(next, "MIGRATED", `from lease ${takesOver}`, nowNs), "the workload is its own");
+  return changeTo(withEvent(next, "MIGRATED", `from lease ${takesOver}`, nowNs), "workload-taken-over");
 }
 
 function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
   const { phase } = record;
-  if (phase !== "ORDERED" && phase !== "PROVISIONING") return unchangedIn(record);
+  if (phase !== "ORDERED" && phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
   const ending: Ending = { cause: "PROVISION_FAILED", message: result.message, atNs: nowNs, request: undefined };
   const failed = withEvent({ ...resetAttempts(record), result, ending }, "FAILED", result.message, nowNs);
-  if (phase === "PROVISIONING")
-    return changeTo({ ...failed, phase: "DECOMMISSIONING" }, "it failed, and its resources are removed");
-  return changeTo(closed(failed, "FAILED", nowNs), "it failed before anything was created");
+  if (phase === "PROVISIONING") return changeTo({ ...failed, phase: "DECOMMISSIONING" }, "failed-and-removed");
+  return changeTo(closed(failed, "FAILED", nowNs), "failed-before-creation");
 }
 
 function transitionDelayed(
@@ -201,10 +203,10 @@ function transitionDelayed(
   { message, notBeforeNs }: Extract<LeaseChange, { kind: "delayed" }>,
   nowNs: bigint,
 ): LeaseTransition {
-  if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return unchangedIn(record);
+  if (record.phase !== "PROVISIONING" && record.phase !== "DECOMMISSIONING") return NOT_IN_THIS_PHASE;
   const attempts = record.attempts + 1;
   const delayed: LeaseRecord = { ...record, attempts, notBeforeNs, trouble: message };
-  const because = "it is tried again later";
+  const because = "retried-later";
   // Repeated failures mostly have the same text.
   if (attempts === 1) return changeTo(withEvent(delayed, "DELAYED", message, nowNs), because);
   const isNews = isStuck(delayed, nowNs) && !isStuck(record, nowNs);
@@ -213,9 +215,9 @@ function transitionDelayed(
 
 /** The record does not hold the time of the next attempt: a lease that waits for days would otherwise be written every minute. */
 function transitionWaiting(record: LeaseRecord, message: string): LeaseTransition {
-  if (record.phase !== "PROVISIONING") return unchangedIn(record);
-  if (message === "" || message === record.trouble) return unchanged("it still waits for the same");
-  return changeTo({ ...record, trouble: message }, "it waits for something");
+  if (record.phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
+  if (message === "" || message === record.trouble) return unchanged("waits-for-the-same");
+  return changeTo({ ...record, trouble: message }, "waits");
 }
 
 function transitionChecked(
@@ -223,14 +225,14 @@ function transitionChecked(
   { trouble, result, recreated = [] }: Extract<LeaseChange, { kind: "checked" }>,
   nowNs: bigint,
 ): LeaseTransition {
-  if (record.phase !== "ACTIVE") return unchangedIn(record);
-  if (trouble === record.trouble && result === undefined && recreated.length === 0) return unchanged("it is as it was");
+  if (record.phase !== "ACTIVE") return NOT_IN_THIS_PHASE;
+  if (trouble === record.trouble && result === undefined && recreated.length === 0) return unchanged("same-health");
   const next: LeaseRecord = { ...record, trouble };
   if (trouble !== "") {
-    const because = "it is not healthy";
+    const because = "not-healthy";
     return changeTo(record.trouble === "" ? withEvent(next, "TROUBLED", trouble, nowNs) : next, because);
   }
-  const because = "it is healthy again";
+  const because = "healthy-again";
   const recreation = recreated.length === 0 ? "" : `recreated: ${recreated.join(", ")}`;
   if (result === undefined) return changeTo(withEvent(next, "RESTORED", recreation, nowNs), because);
   const reported: LeaseRecord = { ...next, result, feedback: feedbackOf(record, { result: true, deleted: false }) };
@@ -247,7 +249,7 @@ function end(record: LeaseRecord, nowNs: bigint): LeaseTransition {
   const message = ending === undefined ? "" : describeEnding(ending);
   return changeTo(
     withEvent(closed({ ...record, takesOver: undefined }, phase, nowNs), "DECOMMISSIONED", message, nowNs),
-    "all of it is removed",
+    "removed",
   );
 }
 

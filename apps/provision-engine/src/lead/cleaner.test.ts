@@ -1,3 +1,4 @@
+import { faultOf, FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { type Leftovers, openCleaner, type CleanupMode } from "./cleaner.ts";
@@ -33,7 +34,8 @@ function cleaning(
   { mode = "off", objects = [left("1-1"), left("1-2"), left("1-3")], graceMs = 1000, failures = 0 }: Cleaning = {},
 ) {
   const removed: string[] = [];
-  const records = new Map<string, Stored | "unreadable">();
+  const records = new Map<string, Stored | "unreadable" | "defect">();
+  const failed: unknown[] = [];
   let nowMs = 0;
   let recorded = 1;
   let underWay = 0;
@@ -63,19 +65,29 @@ function cleaning(
         get: (id) => {
           asked(id);
           const found = records.get(id);
-          return found === "unreadable" ? Promise.reject(new Error("cannot be read")) : Promise.resolve(found);
+          const fault = { code: "invalid_request", field: "record", reason: "cannot be read" } as const;
+          if (found === "unreadable") return Promise.reject(new FaultError(fault));
+          if (found === "defect") return Promise.reject(new TypeError("heir of undefined"));
+          return Promise.resolve(found);
         },
       },
       nowMs: () => nowMs,
       census: () => Promise.resolve({ records: recorded, bucketCreatedMs: 0 }),
       policy: { engine: "main", graceMs, mode, everyMs: 1000, mostObjects: 100, mostPercent: 100 },
-      report: { step: () => undefined, brake: () => undefined, leftAlone: () => undefined, failed: () => undefined },
+      report: {
+        step: () => undefined,
+        brake: () => undefined,
+        leftAlone: () => undefined,
+        notRemoved: () => undefined,
+        failed: (error) => failed.push(error),
+      },
     },
     sources,
   );
   return {
     cleaner,
     removed,
+    failed,
     mostAtOnce: () => most,
     records,
     wait: (ms: number) => (nowMs += ms),
@@ -121,6 +133,29 @@ it("removes objects without a record at the second sweep, after the grace period
   // The grace period starts again after a record existed for a while.
   world.record("1-1", "ENDED");
   expect(await look(false)).toEqual(["suspect", "keep"]);
+  stop.abort();
+  await running;
+});
+
+it("fails a sweep because of a defect, which it reports, and retries it", async () => {
+  const world = cleaning(0, { mode: "on" });
+  world.record("1-1", "ENDED");
+  world.records.set("1-2", "defect");
+  world.records.set("1-3", "defect");
+  const stop = new AbortController();
+  const running = world.cleaner.run(stop.signal);
+  await until("the first has failed", () => world.failed.length === 1);
+  const [reported] = world.failed;
+  expect(reported).toMatchObject({ errors: [expect.any(TypeError), expect.any(TypeError)] });
+  expect(faultOf(reported)).toBeUndefined();
+  await expect(world.cleaner.sweep(REAL, signal)).rejects.toThrow("reading the records of 2 leases failed");
+  expect(world.removed).toEqual([]);
+  world.record("1-2", "ACTIVE");
+  world.record("1-3", "ACTIVE");
+  await world.cleaner.sweep(REAL, signal);
+  world.wait(1000);
+  await world.cleaner.sweep(REAL, signal);
+  expect(world.removed).toEqual(["1-1"]);
   stop.abort();
   await running;
 });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { forEachSome, pause } from "@muster/backoff";
-import { throwFault } from "@muster/faults";
-import { sweepOwners } from "@muster/ledger-client";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
 import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { Records } from "../holdings/records.ts";
 import {
@@ -50,6 +50,8 @@ type CleanerDeps = {
     brake(brake: Brake | undefined): void;
     /** Called after each sweep with the installation of each object that another installation has created. */
     leftAlone(installations: readonly string[]): void;
+    notRemoved: NonNullable<NonNullable<SweepOptions<FoundObject>["report"]>["notRemoved"]>;
+    /** A periodic sweep that failed; it is retried. An error that is no fault is a defect. */
     failed(error: unknown): void;
   };
 };
@@ -83,6 +85,8 @@ export type Cleaner = {
 const MAX_CONCURRENT_READS = 32;
 /** Maximum number of take-overs of one workload that a sweep follows. */
 const MAX_HANDOVERS = 1000;
+/** Maximum number of defects that the failure of a sweep lists. */
+const MAX_DEFECTS = 10;
 const RETRY_MS = 1000;
 
 /** State of one leadership: the next leader starts with its own sweeps. */
@@ -209,7 +213,9 @@ function startSweeps({
       }
       return stored === undefined ? { kind: "none" } : { kind: "record", record: stored.record };
     } catch (error) {
-      return { kind: "unknown", because: error instanceof Error ? error.message : String(error) };
+      const fault = faultOf(error);
+      if (fault === undefined) throw error;
+      return { kind: "unknown", because: describeFault(fault) };
     }
   };
   const remove = async (step: CleanupStep, signal: AbortSignal): Promise<CleanupStep> => {
@@ -228,12 +234,15 @@ function startSweeps({
     const inUse = await leftovers.inUse(signal);
     const ids = [...new Set(objects.flatMap(({ lease }) => lease?.id ?? []))];
     const truth = new Map<string, LeaseTruth>();
+    const defects: unknown[] = [];
     await forEachSome(
       ids,
       MAX_CONCURRENT_READS,
       async (id) => truth.set(id, await truthOf(id)),
-      (_id, error) => report.failed(error),
+      (_id, error) => defects.push(error),
     );
+    if (defects.length > 0)
+      throw new AggregateError(defects.slice(0, MAX_DEFECTS), `reading the records of ${defects.length} leases failed`);
     return { objects, truth, standingOf: standingOf({ truth, inUse, unlisted }, policy.engine) };
   };
   const sweep: Cleaner["sweep"] = async ({ isDryRun, confirmed, releasesMachines = false }, signal) => {

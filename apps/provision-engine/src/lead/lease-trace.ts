@@ -3,6 +3,7 @@ import type { PassSpan } from "@muster/controller";
 import type { Order } from "@muster/leases";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { LeaseRecord } from "../domain/lease.ts";
+import type { LeaseReason } from "../domain/lease-reason.ts";
 import type { LeasePlan } from "../domain/plan-lease.ts";
 
 export const TRACER = "@muster/provision-engine";
@@ -28,7 +29,7 @@ export function inLeaseStep<Result>(
   plan: LeasePlan,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const attributes = { ...attributesOf(record), "muster.because": plan.because };
+  const attributes = { ...attributesOf(record), "muster.because": plan.because.code };
   return inSpan(TRACER, `lease ${nameOfStep(plan)}`, { attributes }, work);
 }
 
@@ -53,10 +54,11 @@ export function inLeaseTrace<Result>(
 }
 
 /** Records the decision as an event of the active span, and returns it. */
-export function recordDecision<Decision extends { readonly kind: string; readonly because: string }>(
+export function recordDecision<Decision extends { readonly kind: string; readonly because: string | LeaseReason }>(
   decision: Decision,
 ): Decision {
-  trace.getActiveSpan()?.addEvent(decision.kind, { "muster.because": decision.because });
+  const { kind, because } = decision;
+  trace.getActiveSpan()?.addEvent(kind, { "muster.because": typeof because === "string" ? because : because.code });
   return decision;
 }
 

@@ -17,8 +17,8 @@ it("makes a span of each round that changes something, with its step and the rea
   delete process.env["OTEL_EXPORTER_OTLP_ENDPOINT"];
   const passes = received.spans.filter(({ name }) => name === "lease pass");
   expect(passes.map(({ attributes }) => attributes["muster.plan"])).toEqual([
-    { values: [{ stringValue: "provisioning: the capacity suffices" }] },
-    { values: [{ stringValue: "provision: it is not active yet" }] },
+    { values: [{ stringValue: "provisioning: capacity-suffices" }] },
+    { values: [{ stringValue: "provision: not-active-yet" }] },
   ]);
   expect(passes.map(({ attributes }) => attributes["muster.lease"])).toEqual(["1-1", "1-1"]);
   const steps = received.spans.filter(({ name }) => name !== "lease pass");

@@ -10,6 +10,7 @@ import type { LeaseRecord } from "../domain/lease.ts";
 import { type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "../domain/plan-lease.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
+import { describeRefusal } from "../domain/describe-reason.ts";
 import { inLeaseStep, nameOfStep, recordDecision, spanOfPass, TRACER } from "./lease-trace.ts";
 import { requeueAfter } from "./lease-controller.ts";
 import type { Stored } from "../holdings/records.ts";
@@ -95,7 +96,7 @@ function planNext(deps: PassDeps, policy: PassPolicy, record: LeaseRecord): Next
   const nowNs = deps.now();
   const next = planLease(snapshot, policy, nowNs);
   deps.planned(snapshot, next, nowNs);
-  return { next, steps: next.kind === "wait" ? [] : [{ kind: nameOfStep(next), because: next.because }] };
+  return { next, steps: next.kind === "wait" ? [] : [{ kind: nameOfStep(next), because: next.because.code }] };
 }
 
 async function takeStep(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {
@@ -165,7 +166,7 @@ async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefi
     case "take":
       return apply(deps, stored, step.change);
     case "refuse": {
-      const error = `failed to apply provision: ${step.because}`;
+      const error = describeRefusal(step.because);
       return apply(deps, stored, { kind: "provision-failed", result: signed(deps, record, { error }) });
     }
     case "leave":

@@ -218,7 +218,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
       const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
       if (!("fault" in ordered)) return undefined;
       if (ordered.answer !== "deleted") return throwFault(ordered.fault);
-      deps.failed(id, "refused", ordered.because);
+      deps.failed(id, "refused", describeFault(ordered.fault));
       await report(deps, { id, source, number: 0, result: undefined, deleted: true });
       return undefined;
     }

@@ -1,44 +1,47 @@
 import { FaultError } from "@muster/faults";
+import { ledgerCalls } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
-import { leaseOfOwner, leaseOwner, machineWorkload } from "./machine.ts";
+import { leaseOfOwner, leaseOwner, machineWorkload, OWNER_KIND } from "./machine.ts";
 
-const { CheckReservationReply, GetReservationReply, ListMachinesReply, Reservation, ReserveReply, UnreserveReply } =
-  muster.reservation.v1;
+const { CheckReservationReply, GetReservationReply, ListMachinesReply, ListReservationsReply } = muster.reservation.v1;
+const { Owner } = muster.common.v1;
+const { Reservation, ReserveReply, UnreserveReply } = muster.reservation.v1;
 const { signal } = new AbortController();
 
 /** A ledger with reservations of these owners. `late`: this many late requests are granted only when the present reservation is about to be released. */
 function ledgerOf(owners: readonly string[], late = 0) {
   const held = new Map(owners.map((id) => [id, 1]));
   let arriving = late;
-  const workload = machineWorkload(
-    {
-      getReservation: ({ owner }) => {
-        const id = owner?.id ?? "";
-        const sequence = held.get(id);
-        if (sequence !== undefined)
-          return Promise.resolve(
-            GetReservationReply.create({ reservation: Reservation.create({ id: String(sequence) }) }),
-          );
-        return Promise.reject(new FaultError({ code: "not_found", kind: "reservation", id }));
-      },
-      unreserve: ({ owner, reservationId }) => {
-        const id = owner?.id ?? "";
-        if (arriving > 0) {
-          arriving -= 1;
-          held.set(id, (held.get(id) ?? 0) + 1);
-        }
-        const released = String(held.get(id)) === reservationId;
-        if (released) held.delete(id);
-        return Promise.resolve(UnreserveReply.create({ released }));
-      },
-      checkReservation: () => Promise.resolve(CheckReservationReply.create()),
-      reserve: () => Promise.resolve(ReserveReply.create()),
-      listMachines: () => Promise.resolve(ListMachinesReply.create()),
+  const calls: Parameters<typeof ledgerCalls>[0] = {
+    getReservation: ({ owner }) => {
+      const id = owner?.id ?? "";
+      const sequence = held.get(id);
+      if (sequence !== undefined)
+        return Promise.resolve(
+          GetReservationReply.create({
+            reservation: Reservation.create({ id: String(sequence), owner: Owner.create({ kind: OWNER_KIND, id }) }),
+          }),
+        );
+      return Promise.reject(new FaultError({ code: "not_found", kind: "reservation", id }));
     },
-    () => "request",
-  );
+    unreserve: ({ owner, reservationId }) => {
+      const id = owner?.id ?? "";
+      if (arriving > 0) {
+        arriving -= 1;
+        held.set(id, (held.get(id) ?? 0) + 1);
+      }
+      const released = String(held.get(id)) === reservationId;
+      if (released) held.delete(id);
+      return Promise.resolve(UnreserveReply.create({ released }));
+    },
+    checkReservation: () => Promise.resolve(CheckReservationReply.create()),
+    reserve: () => Promise.resolve(ReserveReply.create()),
+    listReservations: () => Promise.resolve(ListReservationsReply.create()),
+  };
+  const listMachines = () => Promise.resolve(ListMachinesReply.create());
+  const workload = machineWorkload({ ...ledgerCalls(calls, OWNER_KIND), listMachines });
   return { workload, held };
 }
 

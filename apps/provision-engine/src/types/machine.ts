@@ -1,5 +1,4 @@
-import { describeFault, faultOf, throwFault, unlessMissing } from "@muster/faults";
-import { enums } from "@muster/proto";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { NO_UNITS } from "../domain/claim.ts";
 import { requireData, workloadType } from "./workload-type.ts";
@@ -11,7 +10,7 @@ export const MACHINE = workloadType({
   counter: "machine",
   rank: 7,
   claimOf: () => ({ units: NO_UNITS, network: undefined, needs: { networks: [], volumes: [] } }),
-  workload: ({ ledger, newRequestId }) => machineWorkload(ledger, newRequestId),
+  workload: ({ ledger }) => machineWorkload(ledger),
 });
 
 /** Owner of the machines of one run of a lease, in the ledger. */
@@ -32,11 +31,11 @@ export function leaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">
 /** Clean-up releases machines of earlier runs than these, because each run costs a call at the end of a lease. */
 const MAX_RELEASED_RUNS = 20;
 
-/** The owners of this and earlier runs, latest first: a request of an earlier run may have been granted after that run ended. */
-function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner[] {
+/** Owner ids of this and earlier runs, latest first: a request of an earlier run may have been granted after that run ended. */
+function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): string[] {
   const { id, run } = originOf(lease);
   const runs = Array.from({ length: Math.min(run, MAX_RELEASED_RUNS) }, (_, before) => run - before);
-  return runs.map((each) => ({ kind: OWNER_KIND, id: `${id}-${each}` }));
+  return runs.map((each) => `${id}-${each}`);
 }
 
 /** The lease and run that an owner id stands for; undefined if it is not the id of a lease owner. */
@@ -51,21 +50,21 @@ const BROKEN: ReadonlySet<string> = new Set(["NOT_READY", "LOST"]);
 const UNUSABLE: ReadonlySet<string> = new Set([...BROKEN, "CORDONED"]);
 
 /** Whole machines of a pool, which the ledger grants all or none; the node scaler creates nodes for them. The result names the nodes. */
-export function machineWorkload(ledger: Ledger, newRequestId: () => string): Workload {
+export function machineWorkload(ledger: Ledger): Workload {
   const requestFor = (lease: LeaseRecord) => {
     const { pool, machines: requested } = requireData(MACHINE, lease);
     const needs = Array.from({ length: requested }, (_, at) => ({ component: `machine-${at}`, pool }));
-    return { pool, requested, owner: leaseOwner(lease), needs };
+    return { pool, requested, owner: leaseOwner(lease).id, needs };
   };
   const hold = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
     const { pool, requested, owner, needs } = requestFor(lease);
-    const request = { requestId: newRequestId(), owner, needs, wait: true };
-    const { reservation } = await ledger.reserve(request, { signal });
-    if (enums.ReservationState.nameOf(reservation?.state) !== "GRANTED")
-      // The request is in the queue of the ledger, and is repeated.
-      throwFault({ code: "pool_availability", pool, requested, available: reservation?.because?.available ?? 0 });
-    const machines = (reservation?.machines ?? []).map(({ node }) => ({ pool, node }));
-    return JSON.stringify({ reservation: reservation?.id, machines });
+    const reservation = await ledger.reserve(owner, needs, { signal });
+    if (reservation.state === "granted") {
+      const machines = reservation.machines.map(({ node }) => ({ pool, node }));
+      return JSON.stringify({ reservation: reservation.id, machines });
+    }
+    // The request is in the queue of the ledger, and is repeated.
+    return throwFault({ code: "pool_availability", pool, requested, available: reservation.because?.available ?? 0 });
   };
   const provision: Workload["provision"] = async (lease, signal) => {
     const { pool, owner } = requestFor(lease);
@@ -75,7 +74,7 @@ export function machineWorkload(ledger: Ledger, newRequestId: () => string): Wor
         lease.madeFor === undefined ? await findMachine(ledger, { owner, pool }, UNUSABLE, signal) : undefined;
       if (lost === undefined) return result;
       await lease.onLost?.(`${describeMachine(lost)}: other machines are asked for`);
-      await releaseMachines(ledger, newRequestId, owner, signal);
+      await releaseMachines(ledger, owner, signal);
       result = await hold(lease, signal).catch((error: unknown) => throwLost(lost, error));
     }
   };
@@ -84,7 +83,7 @@ export function machineWorkload(ledger: Ledger, newRequestId: () => string): Wor
     provision,
     preflight: async (lease, signal) => {
       const { owner, needs } = requestFor(lease);
-      await ledger.checkReservation({ owner, needs }, { signal });
+      await ledger.check(owner, needs, { signal });
     },
     check: async (lease, signal) => {
       // Requests machines again after a preemption; the nodes may differ.
@@ -95,7 +94,7 @@ export function machineWorkload(ledger: Ledger, newRequestId: () => string): Wor
       return throwFault({ code: "invalid_request", field: "machines", reason: describeMachine(broken) });
     },
     decommission: async (lease, signal) => {
-      for (const owner of leaseOwners(lease)) await releaseMachines(ledger, newRequestId, owner, signal);
+      for (const owner of leaseOwners(lease)) await releaseMachines(ledger, owner, signal);
     },
   };
 }
@@ -105,7 +104,7 @@ type MachineSeen = { readonly node: string; readonly standing: string };
 /** The first machine of the owner with such a standing. Rejects with unavailable while the ledger does not know every node. */
 async function findMachine(
   ledger: Pick<Ledger, "listMachines">,
-  { owner, pool }: { readonly owner: LeaseOwner; readonly pool: string },
+  { owner, pool }: { readonly owner: string; readonly pool: string },
   standings: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<MachineSeen | undefined> {
@@ -114,7 +113,7 @@ async function findMachine(
     if (!page.complete)
       throwFault({ code: "unavailable", dependency: "the ledger's list of all nodes", retryAfterMs: 1000 });
     for (const { holder, node, standing } of page.machines)
-      if (holder?.owner?.id === owner.id && standings.has(standing)) return { node, standing };
+      if (holder?.owner?.id === owner && standings.has(standing)) return { node, standing };
     after = page.continue;
     if (after === "") return undefined;
   }
@@ -151,22 +150,18 @@ const MAX_RELEASES = 3;
 
 /** Resolves once the owner has no reservation. Rejects with unavailable if it gets a new one each time. */
 async function releaseMachines(
-  ledger: Pick<Ledger, "getReservation" | "unreserve">,
-  newRequestId: () => string,
-  owner: LeaseOwner,
+  ledger: Pick<Ledger, "ask" | "release">,
+  owner: string,
   signal: AbortSignal,
 ): Promise<void> {
   for (let times = 0; times < MAX_RELEASES; times += 1) {
-    const found = await unlessMissing(ledger.getReservation({ owner }, { signal }));
-    if (found === undefined) return;
-    const reservationId = found.reservation?.id ?? "";
+    const found = await ledger.ask(owner, { signal });
     // If nothing was released, that reservation had already ended, and the owner may have a newer one.
-    const { released } = await ledger.unreserve({ requestId: newRequestId(), owner, reservationId }, { signal });
-    if (released) return;
+    if (found === undefined || (await ledger.release(owner, found.id, { signal }))) return;
   }
   throwFault({
     code: "unavailable",
-    dependency: `the ledger, where ${owner.id} gets a new reservation each time,`,
+    dependency: `the ledger, where ${owner} gets a new reservation each time,`,
     retryAfterMs: 1000,
   });
 }

@@ -1,6 +1,5 @@
-import type { Client } from "@muster/bus";
 import type { KubeObject } from "@muster/kube";
-import type { ReservationService } from "@muster/proto";
+import type { LedgerCalls, ReservationCalls } from "@muster/ledger-client";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { DiskType } from "../domain/claim.ts";
 import type { Place } from "./lease-names.ts";
@@ -50,14 +49,10 @@ export type WorkloadParts = {
   readonly ledger: Ledger;
   readonly nameOf: NameOf;
   readonly nowNs: () => bigint;
-  readonly newRequestId: () => string;
 };
 
-/** The ledger of machines. */
-export type Ledger = Pick<
-  Client<typeof ReservationService>,
-  "reserve" | "checkReservation" | "listMachines" | "getReservation" | "unreserve"
->;
+/** The ledger of machines: the reservations of leases, and how machines stand. */
+export type Ledger = LedgerCalls & Pick<ReservationCalls, "listMachines">;
 
 /** Returns the id of the lease that a workload was first created for. */
 export type NameOf = (lease: string) => string;

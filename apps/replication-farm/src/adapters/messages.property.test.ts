@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRollout, aSpec, placedOn } from "../../test/a-set.ts";
+import { aRollout, aSpec, aTransfer, placedOn } from "../../test/a-set.ts";
 import type { AuditRecord, ReplicaSet, Trouble } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 import { rolloutCodec, setCodec, toSpec } from "./messages.ts";
@@ -71,7 +71,10 @@ const set: fc.Arbitrary<ReplicaSet> = fc.record({
       newNode: maybeWord,
       deadlineMs: whole,
       startedAtMs: whole,
-      because: fc.string(),
+      because: fc.oneof(
+        fc.constant({ code: "REQUESTED" as const }),
+        fc.record({ code: fc.constant("NODE_INELIGIBLE" as const), detail: fc.string() }),
+      ),
     }),
     { nil: undefined },
   ),
@@ -157,6 +160,20 @@ describe("messages", () => {
   ])("a record %s is unreadable, and no other one", (_title, reason, bytes) => {
     const decoded = setCodec.decode(bytes);
     expect("unreadable" in decoded && decoded.unreadable).toMatch(reason);
+  });
+
+  it.each([
+    ["a request", "somebody asked for it", { code: "REQUESTED" }],
+    ["a node", "it is cordoned", { code: "NODE_INELIGIBLE", detail: "it is cordoned" }],
+  ])("the reason of a transfer that an earlier version wrote as text is read: %s", (_title, because, reason) => {
+    const transfer = { id: "t", oldNode: "n1", because };
+    const bytes = stored((record) => (record.transfer = transfer));
+    expect(setCodec.decode(bytes)).toMatchObject({ record: { transfer: { because: reason } } });
+  });
+
+  it("an earlier version finds the text of a transfer's reason", () => {
+    const bytes = setCodec.encode(placedOn(["n1"], { transfer: aTransfer("n1", undefined) }));
+    expect(ReplicaSetRecord.decode(bytes).transfer?.because).toBe("somebody asked for it");
   });
 
   it.each([

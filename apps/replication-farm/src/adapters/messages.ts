@@ -2,6 +2,7 @@ import { throwFault } from "@muster/faults";
 import type { Reservation } from "@muster/ledger-client";
 import { enums, lowercaseNames, muster, type MessageOf, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
+import { describeTransferReason } from "../domain/describe-transfer.ts";
 import { readSelector } from "../domain/eligible-nodes.ts";
 import {
   AUDIT_EVENTS,
@@ -12,6 +13,7 @@ import {
   type ReplicaSetSpec,
   type Transfer,
   type TransferHold,
+  type TransferReason,
   type Trouble,
 } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
@@ -158,14 +160,41 @@ function refuse(field: string, reason: string): never {
 }
 
 function toWireTransfer(transfer: Transfer): muster.farm.v1.Transfer.$Properties {
+  const { because, ...rest } = transfer;
   const { ALLOCATING, STARTING } = enums.TransferPhase.numbers;
-  return { ...transfer, phase: transfer.newNode === undefined ? ALLOCATING : STARTING };
+  return {
+    ...rest,
+    phase: transfer.newNode === undefined ? ALLOCATING : STARTING,
+    because: describeTransferReason(because),
+    cause: enums.TransferCause.numbers[because.code],
+  };
 }
 
 function toTransfer(transfer: muster.farm.v1.Transfer): Transfer {
-  const { id, oldNode, newNode, deadlineMs, startedAtMs, because } = transfer;
+  const { id, oldNode, newNode, deadlineMs, startedAtMs, cause, because: text } = transfer;
   if (id === "" || oldNode === "") throw new Error("its transfer has no id or no old node");
-  return { id, oldNode, newNode: newNode === "" ? undefined : newNode, deadlineMs, startedAtMs, because };
+  return {
+    id,
+    oldNode,
+    newNode: newNode === "" ? undefined : newNode,
+    deadlineMs,
+    startedAtMs,
+    because: toReason(cause, text),
+  };
+}
+
+function toReason(cause: number, text: string): TransferReason {
+  switch (enums.TransferCause.nameOf(cause)) {
+    case "REQUESTED":
+      return { code: "REQUESTED" };
+    case "NODE_INELIGIBLE":
+      return { code: "NODE_INELIGIBLE", detail: text };
+    case undefined: {
+      // An earlier version wrote only the text.
+      const requested: TransferReason = { code: "REQUESTED" };
+      return text === describeTransferReason(requested) ? requested : { code: "NODE_INELIGIBLE", detail: text };
+    }
+  }
 }
 
 function toHold({ by, because, atMs }: muster.farm.v1.TransferHold): TransferHold {
@@ -244,6 +273,5 @@ export function machineState(reservation: Reservation): Exclude<MachineState, { 
   const pool = needs[0]?.pool ?? "";
   if (reservation.state === "granted")
     return { kind: "granted", reservation: id, pool, node: reservation.machines[0]?.node ?? "" };
-  const { code } = reservation.because;
-  return { kind: "waiting", reservation: id, pool, because: code === "" ? "WAITING" : code };
+  return { kind: "waiting", reservation: id, pool, because: reservation.because?.code || "WAITING" };
 }

@@ -1,7 +1,14 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { FaultError, throwFault, type Fault } from "@muster/faults";
+import { FaultError, throwFault } from "@muster/faults";
 import type { NodeSeen } from "@muster/health";
-import { kubeFault, overdueNodes, unlessFault, unlessMissing, type KubeCalls } from "@muster/kube";
+import {
+  overdueNodes,
+  requireKubeFault,
+  unlessFault,
+  unlessMissing,
+  withKubeFault,
+  type KubeCalls,
+} from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
@@ -36,17 +43,15 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
     // A conflict: the name now belongs to a pod with another uid.
-    throwingFaults(
-      unlessFault(calls.patch<V1Pod>(resource, pod, { kind: "strategic", body }), "not_found", "conflict"),
-    );
+    withKubeFault(unlessFault(calls.patch<V1Pod>(resource, pod, { kind: "strategic", body }), "not_found", "conflict"));
   return {
     create: async (manifest) => {
       try {
         return madeOf(await calls.create<V1Pod>(resource, asPod(manifest)));
       } catch (error) {
-        const fault = faultOrThrow(error);
+        const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
-          const pod = await throwingFaults(unlessMissing(calls.get<V1Pod>(resource, manifest.metadata.name)));
+          const pod = await withKubeFault(unlessMissing(calls.get<V1Pod>(resource, manifest.metadata.name)));
           return pod === undefined ? throwVanished(manifest) : adopt(pod, manifest);
         }
         if (fault.code === "invalid_request") return refused(`${fault.field}: ${fault.reason}`);
@@ -57,7 +62,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     check: async (manifest) => {
       // The API server validates the manifest first. A taken name is no fault of the manifest: the place gets another name.
       const query = { dryRun: "All", fieldValidation: "Strict" };
-      await throwingFaults(unlessFault(calls.create(resource, asPod(manifest), { query }), "already_exists"));
+      await withKubeFault(unlessFault(calls.create(resource, asPod(manifest), { query }), "already_exists"));
     },
     confirm: async (pod, uid) => {
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
@@ -65,7 +70,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     },
     delete: async (pod, uid, force) => {
       const options = { preconditions: { uid }, ...(force && { gracePeriodSeconds: 0 }) };
-      await throwingFaults(unlessFault(calls.delete(resource, pod, options), "not_found", "conflict"));
+      await withKubeFault(unlessFault(calls.delete(resource, pod, options), "not_found", "conflict"));
     },
     abandon: async (pod, uid) => {
       const { ownerKind, owner, ownerUid, component, replicationController, installation: made } = labels;
@@ -77,7 +82,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       const pods: OwnedPod[] = [];
       for (let next: string | undefined; ;) {
         const query = { labelSelector, limit: PAGE, continue: next };
-        const page = await throwingFaults(calls.list<V1Pod>(resource, { query }));
+        const page = await withKubeFault(calls.list<V1Pod>(resource, { query }));
         const overdue = await overdueNodes(calls, page.items, Date.now());
         pods.push(...page.items.map((pod) => ownedPod(pod, installation, overdue.get(pod.metadata?.uid ?? ""))));
         next = page.continue;
@@ -126,19 +131,4 @@ function refused(message: string): CreateOutcome {
 /** The manifest contains the user's template; the API server validates it. */
 function asPod(manifest: PodManifest): V1Pod {
   return manifest as unknown as V1Pod;
-}
-
-async function throwingFaults<Answer>(call: Promise<Answer>): Promise<Answer> {
-  try {
-    return await call;
-  } catch (error) {
-    throw new FaultError(faultOrThrow(error), { cause: error });
-  }
-}
-
-/** An error that is neither a refusal nor a network error is a defect, and is rethrown. */
-function faultOrThrow(error: unknown): Fault {
-  const fault = kubeFault(error);
-  if (fault === undefined) throw error;
-  return fault;
 }

@@ -89,7 +89,9 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
       // Another reservation under this owner is released like anything else that is not in the record.
       await ledger.reserve(machineOwnerOf(set, number), [{ component: COMPONENT, pool }]);
     },
-    deallocate: ({ set, number, reservation }) => ledger.release(machineOwnerOf(set, number), reservation),
+    deallocate: async ({ set, number, reservation }) => {
+      await ledger.release(machineOwnerOf(set, number), reservation);
+    },
     ask: async (set, number) => {
       const found = await ledger.ask(machineOwnerOf(set, number));
       return found && machineState(found);

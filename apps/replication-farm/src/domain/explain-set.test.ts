@@ -7,7 +7,11 @@ import type { TroubleCode } from "./troubles.ts";
 import type { Rollout } from "./rollout.ts";
 
 const NOW_MS = 1_000_000;
-const TRANSFER = { ...aTransfer("n-1", undefined), because: "it is gone", deadlineMs: NOW_MS };
+const TRANSFER = {
+  ...aTransfer("n-1", undefined),
+  because: { code: "NODE_INELIGIBLE", detail: "it is gone" } as const,
+  deadlineMs: NOW_MS,
+};
 const ILL = aReplica("n-2", { health: "NOT_READY", reason: "CrashLoopBackOff", message: "back-off" });
 const GONE = aReplica("n-1", { health: "UNKNOWN", reason: "NODE_GONE", message: "node n-1 is gone", eligible: false });
 const LEAVING = [aReplica("n-1", { eligible: false }), aReplica("n-2")];

@@ -1,6 +1,7 @@
 import { formatElapsed } from "@muster/faults";
 import { because, type Reason } from "@muster/ledger-client/explanation";
 import { adviseNode, adviseReplica, adviseRollout, adviseTrouble } from "./advise-set.ts";
+import { describeTransferReason } from "./describe-transfer.ts";
 import type { NodeVerdict } from "./explain-nodes.ts";
 import type { ReplicaSet, Transfer } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
@@ -114,7 +115,7 @@ function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: Transfer):
   const waiting = replicas.filter(({ node, eligible }) => !eligible && node !== oldNode).map(({ node }) => node);
   const move = newNode === undefined ? `leaves ${oldNode}, and needs another node` : `leaves ${oldNode} for ${newNode}`;
   const parts = [
-    `it ${move}: ${transfer.because}`,
+    `it ${move}: ${describeTransferReason(transfer.because)}`,
     ...(isShort ? [`no eligible node is free (${describeNodes(nodes)})`] : []),
     `the old pod goes once the new one is ready, or all is taken back at ${by}`,
     ...(waiting.length > 0 ? [`${waiting.join(", ")} ${waiting.length === 1 ? "is" : "are"} left after that`] : []),

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRollout, aSet, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { aRollout, aSet, aSpec, aTransfer, placedOn, POLICY } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
 import { planPods } from "./plan-pods.ts";
 import { findContest } from "./find-overlap.ts";
@@ -168,7 +168,7 @@ describe("sets that share their nodes after a canary", () => {
 });
 
 it("an update waits until a set has left the node that it was about to leave", () => {
-  const transfer = { id: "t", oldNode: "a", newNode: "d", deadlineMs: 9, startedAtMs: 0, because: "it is cordoned" };
+  const transfer = aTransfer("a", "d");
   const leaving = well({ ...oldSet, transfer });
   expect(planRollout(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({
     kind: "wait",

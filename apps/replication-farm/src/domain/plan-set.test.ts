@@ -2,10 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aPlacement, aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { GROUP_NODES, planSet } from "./plan-set.ts";
-import { REQUESTED } from "./plan-transfer.ts";
-import type { ReplicaSet } from "./replica-set.ts";
+import type { ReplicaSet, TransferReason } from "./replica-set.ts";
 import type { SetPlan } from "./set-plan.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
+
+const REQUESTED: TransferReason = { code: "REQUESTED" };
+const GONE: TransferReason = { code: "NODE_INELIGIBLE", detail: "it is gone" };
+const UNMATCHED: TransferReason = { code: "NODE_INELIGIBLE", detail: "its labels no longer match" };
 
 const nodesOf = (plan: SetPlan): string[] | undefined => plan.change?.next.placements.map(({ node }) => node);
 const wanting = (replicasDesired: number, set: Partial<ReplicaSet> = {}): ReplicaSet =>
@@ -94,7 +97,7 @@ describe("a set with too many places", () => {
   });
 
   it("never leaves the nodes of a transfer that is under way", () => {
-    const transfer = { id: "t", oldNode: "a", newNode: "b", deadlineMs: 2_000_000, startedAtMs: 0, because: "" };
+    const transfer = { id: "t", oldNode: "a", newNode: "b", deadlineMs: 2_000_000, startedAtMs: 0, because: REQUESTED };
     const set = placedOn(["a", "b", "c"], { transfer, spec: aSpec({ replicasDesired: 0 }) });
     const pods = new Map(set.placements.map((each) => aPod(set, each, { health: "NOT_READY" })));
     expect(nodesOf(planSet(aSnapshot(set, ["b", "c"], { pods }), POLICY))).toEqual(["a", "b"]);
@@ -155,7 +158,7 @@ describe("a set whose node is no longer eligible", () => {
       newNode: "c",
       deadlineMs: 900_000,
       startedAtMs: 0,
-      because: "its labels no longer match",
+      because: UNMATCHED,
     };
     const both = placedOn(["a", "b", "c"], { transfer, transferFailures: 2, spec: aSpec({ replicasDesired: 2 }) });
     const pods = new Map(
@@ -181,9 +184,9 @@ describe("a set whose node is no longer eligible", () => {
 });
 
 describe("a transfer that leads nowhere", () => {
-  const seeking = (because: string, deadlineMs = 2_000_000) =>
+  const seeking = (because: TransferReason, deadlineMs = 2_000_000) =>
     ({ id: "t", oldNode: "a", newNode: undefined, deadlineMs, startedAtMs: 0, because }) as const;
-  const leaving = seeking("its labels no longer match");
+  const leaving = seeking(UNMATCHED);
   const ends = (plan: SetPlan): unknown => [
     plan.change?.because,
     plan.change?.audits.map(({ details }) => details["reason"]),
@@ -321,15 +324,19 @@ describe("a node that is left", () => {
     ["b", "its labels no longer match"],
     ["c", "it is cordoned"],
     ["d", "it is gone"],
-  ])("says why: %s", (node, because) => {
+  ])("says why: %s", (node, detail) => {
     const usable = { usable: new Set(["a", "b"]), unusable: new Map([["c", "it is cordoned"]]), foreign: new Map() };
     const nodes = { eligible: new Set(["a"]), ...usable };
     const { change } = planSet(aSnapshot(placedOn([node]), [], { nodes }), POLICY);
-    expect(change?.next.transfer).toMatchObject({ oldNode: node, because });
+    expect(change?.next.transfer).toMatchObject({
+      oldNode: node,
+      because: { code: "NODE_INELIGIBLE", detail },
+    });
+    expect(change?.audits[0]?.details["reason"]).toBe(detail);
   });
 
   it("keeps its pod while all seems lost, though the new one is ready", () => {
-    const transfer = { id: "t", oldNode: "b", newNode: "a", deadlineMs: 1, startedAtMs: 0, because: "it is gone" };
+    const transfer = { id: "t", oldNode: "b", newNode: "a", deadlineMs: 1, startedAtMs: 0, because: GONE };
     const set = placedOn(["a", "b"], { transfer, spec: aSpec({ replicasDesired: 1 }) });
     expect(planSet(aSnapshot(set, ["a"], { failsafe: true }), POLICY).change).toBeUndefined();
     expect(nodesOf(planSet(aSnapshot(set, ["a"]), POLICY))).toEqual(["a"]);

@@ -1,6 +1,7 @@
 import { backoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
 import { desiredOf, isFrozen } from "./desired-of.ts";
+import { describeTransferReason } from "./describe-transfer.ts";
 import { describeForeign } from "./explain-nodes.ts";
 import { countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
 import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
@@ -8,9 +9,6 @@ import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts
 import type { Nodes } from "./eligible-nodes.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
-
-/** The reason of a transfer from an eligible node, which is tried once. Stored in records. */
-export const REQUESTED = "somebody asked for it";
 
 /**
  * Exchanges a node that is no longer eligible for another one: one at a time for each set, none in a rolling update, and none that would remove a healthy pod
@@ -26,7 +24,7 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
 export function planMoot({ set, rollout, nodes }: SetSnapshot): SetPlan {
   const { transfer, placements } = set;
   if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
-  const isFitAgain = transfer.because !== REQUESTED && nodes?.eligible.has(transfer.oldNode) === true;
+  const isFitAgain = transfer.because.code !== "REQUESTED" && nodes?.eligible.has(transfer.oldNode) === true;
   const isSurplus = !isFrozen(set, rollout) && desiredOf(set, rollout, nodes?.eligible.size) < countPlaced(set);
   if (!isFitAgain && !isSurplus) return waitFor();
   const why = isFitAgain ? `${transfer.oldNode} is eligible again` : "fewer replicas are wanted";
@@ -50,14 +48,13 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   if (nowMs < set.transferNotBeforeMs) return waitFor("transfer-pause");
   if (snapshot.failsafe) return waitFor("failsafe");
   if (isWell(old) && !set.placements.every(isWell)) return waitFor("others-unhealthy");
-  const because = whyIneligible(set, nodes, old.node);
   const transfer: Transfer = {
     id: `${set.uid}-${set.nextOrdinal}`,
     oldNode: old.node,
     newNode: undefined,
     startedAtMs: nowMs,
     deadlineMs: nowMs + policy.transferMs,
-    because,
+    because: { code: "NODE_INELIGIBLE", detail: whyIneligible(set, nodes, old.node) },
   };
   const next = { ...set, transfer };
   return {
@@ -126,7 +123,7 @@ function rollBack(
   const isOldFit = nodes?.eligible.has(oldNode) === true;
   const isRetried = !isOldFit && set.spec.allocationStrategy === "dynamic";
   const outlook = isRetried ? `attempt ${failures}` : "it is not retried";
-  const message = `leaving ${oldNode} (${transfer.because}) was given up: ${why}; ${outlook}`;
+  const message = `leaving ${oldNode} (${describeTransferReason(transfer.because)}) was given up: ${why}; ${outlook}`;
   const isHidden = set.trouble !== undefined && isWorse(set.trouble.code, "TRANSFER_FAILED");
   const back = { ...set, placements: set.placements.filter(({ node }) => node !== newNode), transfer: undefined };
   const next: ReplicaSet = isOldFit
@@ -158,7 +155,7 @@ function audit(eventType: Audit["eventType"], set: ReplicaSet, transfer: Transfe
       old_node: oldNode,
       new_node: newNode ?? "",
       replicas_desired: replicasDesired,
-      reason: reason ?? transfer.because,
+      reason: reason ?? describeTransferReason(transfer.because),
     },
   };
 }

@@ -35,9 +35,16 @@ export type Transfer = {
   /** After this the transfer is given up, and the new node is left. */
   readonly deadlineMs: number;
   readonly startedAtMs: number;
-  /** Why the old node must be left. */
-  readonly because: string;
+  readonly because: TransferReason;
 };
+
+/**
+ * Why the old node is left:
+ * - REQUESTED: by a client, `transferNode` (`requests.ts`); it is tried once, also from an eligible node
+ * - NODE_INELIGIBLE: `planStart` (`plan-transfer.ts`), with what makes the node ineligible, for people
+ */
+export type TransferReason =
+  { readonly code: "REQUESTED" } | { readonly code: "NODE_INELIGIBLE"; readonly detail: string };
 
 /** An operator's order that no transfer begins. */
 export type TransferHold = { readonly by: string; readonly because: string; readonly atMs: number };

@@ -1,37 +1,55 @@
+import { randomUUID } from "node:crypto";
 import { deadline } from "@muster/backoff";
-import type { Client } from "@muster/bus";
-import { faultOf, unlessMissing } from "@muster/faults";
-import { askMachines, listReservations, type AskedMachines, type ExplainCalls } from "@muster/ledger-client";
+import { faultOf } from "@muster/faults";
+import {
+  askMachines,
+  ledgerCalls,
+  type AskedMachines,
+  type ExplainCalls,
+  type LedgerCalls,
+  type Reservation,
+  type ReservationCalls,
+} from "@muster/ledger-client";
 import { mayOccupy } from "@muster/names";
-import type { ReservationService } from "@muster/proto";
 import { LOGS_MOST_MS } from "../config.ts";
-import { decideRelease, type FoundReservation } from "../domain/decide-release.ts";
+import { decideRelease } from "../domain/decide-release.ts";
 import type { ActStep } from "../domain/plan-session.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
-import { REPLACEMENT_KIND, replacementId } from "../domain/replacement-owner.ts";
+import { REPLACEMENT_KIND, replacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { ReservationSeen, WaitReason } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
 import type { Acted, CollectStep, QuickStep } from "../session-deps.ts";
 import { collectLogs, type LogReading } from "./collect-logs.ts";
 import { createPod, type CreatePodDeps } from "./create-pod.ts";
-import {
-  foundReservationOf,
-  isRefusal,
-  ownedReplacementOf,
-  ownedReservationOf,
-  reservationSeenOf,
-  waitReasonOf,
-} from "./messages.ts";
+import { isRefusal, ownedReplacementOf, ownedReservationOf, reservationSeenOf, waitReasonOf } from "./messages.ts";
 import type { Pods } from "./pods.ts";
 import { inStep } from "./trace.ts";
 
 export type ActDeps = CreatePodDeps & {
-  readonly reservations: Client<typeof ReservationService>;
+  readonly ledger: SessionLedger;
   readonly pods: Pods;
   readonly reading: Omit<LogReading, "deadline">;
   readonly executorsMax: number;
 };
+
+/** The reservations of sessions, and of components that have a machine in place of a lost one. */
+export type SessionLedger = {
+  readonly sessions: LedgerCalls;
+  readonly replacements: LedgerCalls;
+  /** While this many sessions hold machines, the ledger grants none to others. */
+  readonly limitSessions: (limit: number) => Promise<void>;
+};
+
+export function sessionLedger(calls: ReservationCalls): SessionLedger {
+  return {
+    sessions: ledgerCalls(calls, SESSION_KIND),
+    replacements: ledgerCalls(calls, REPLACEMENT_KIND),
+    limitSessions: async (limit) => {
+      await calls.limitConcurrency({ requestId: randomUUID(), ownerKind: SESSION_KIND, limit });
+    },
+  };
+}
 
 /** Executes one step of a session at the ledger or the API server. Steps may be repeated: names, owners and uids make repetitions harmless. */
 export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Promise<Acted> {
@@ -48,15 +66,15 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Prom
         });
         return { kind: "nothing" };
       case "release":
-        await releaseReplacements(deps.reservations, record);
-        await releaseOwn(deps.reservations, record);
+        await releaseReplacements(deps.ledger, record);
+        await releaseOwn(deps.ledger, record);
         return { kind: "outcome", outcome: { kind: "released" } };
       case "reserve-replacement": {
         const reservation = await reserveReplacement(deps, record, step);
         return { kind: "replacement", component: step.component, reservation };
       }
       case "release-replacement":
-        await releaseReplacementOf(deps.reservations, record, step);
+        await releaseReplacement(deps.ledger, record, step);
         return { kind: "replacement", component: step.component, reservation: { state: "released" } };
     }
   });
@@ -77,12 +95,10 @@ export function collect(
 }
 
 /** Lists what sessions may leave behind: pods, then reservations, then replacement machines. */
-export async function listOwned({ pods, reservations }: Pick<ActDeps, "pods" | "reservations">): Promise<Owned[]> {
+export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger">): Promise<Owned[]> {
   const owned: Owned[] = await pods.ofAllSessions();
-  for await (const page of listReservations(reservations, "session"))
-    owned.push(...page.reservations.map(ownedReservationOf));
-  for await (const page of listReservations(reservations, REPLACEMENT_KIND))
-    owned.push(...page.reservations.map(ownedReplacementOf));
+  for await (const page of ledger.sessions.list()) owned.push(...page.reservations.map(ownedReservationOf));
+  for await (const page of ledger.replacements.list()) owned.push(...page.reservations.map(ownedReplacementOf));
   return owned;
 }
 
@@ -91,21 +107,15 @@ const EXPLAIN_TIMEOUT_MS = 1000;
 
 /** The present reason why the ledger lets a session wait, or would; undefined if it does not, or is unavailable. */
 export async function explainWaiting(
-  reservations: ActDeps["reservations"],
+  { sessions }: SessionLedger,
   record: SessionRecord,
 ): Promise<WaitReason | undefined> {
-  const owner = { kind: "session", id: record.name };
+  const options = { timeoutMs: EXPLAIN_TIMEOUT_MS };
   try {
-    if (record.reservationId === "") {
-      const { because } = await reservations.checkReservation(
-        { owner, needs: needsOf(record) },
-        { timeoutMs: EXPLAIN_TIMEOUT_MS },
-      );
-      return waitReasonOf(because);
-    }
-    const { reservation } = await reservations.getReservation({ owner }, { timeoutMs: EXPLAIN_TIMEOUT_MS });
-    const seen = reservationSeenOf(reservation);
-    return seen.state === "waiting" && seen.id === record.reservationId ? seen.because : undefined;
+    if (record.reservationId === "") return waitReasonOf(await sessions.check(record.name, needsOf(record), options));
+    const reservation = await sessions.ask(record.name, options);
+    if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
+    return waitReasonOf(reservation.because);
   } catch (error) {
     if (faultOf(error) === undefined) throw error;
     return undefined;
@@ -114,74 +124,36 @@ export async function explainWaiting(
 
 /** What the ledger and the node-scaler answer about the machines of the session, and of components that wait for other ones. */
 export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<AskedMachines> {
-  const owner = { kind: "session", id: name };
+  const owner = { kind: SESSION_KIND, id: name };
   return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => mayOccupy(owner, part) });
 }
 
-/** Releases the machines of one reservation, or its place in the queue; a missing reservation is no error. */
-export async function release(
-  reservations: ActDeps["reservations"],
-  session: string,
-  reservationId: string,
-  requestId: string,
-): Promise<void> {
-  await reservations.unreserve({ requestId, owner: { kind: "session", id: session }, reservationId });
-}
-
-async function releaseOwn(reservations: ActDeps["reservations"], record: SessionRecord): Promise<void> {
-  const found = record.reservationId === "" ? await findReservation(reservations, record.name) : undefined;
+async function releaseOwn({ sessions }: SessionLedger, record: SessionRecord): Promise<void> {
+  const found = record.reservationId === "" ? await sessions.ask(record.name) : undefined;
   const id = decideRelease(record, found);
-  if (id !== undefined) await release(reservations, record.name, id, `${record.uid}-release`);
+  if (id !== undefined) await sessions.release(record.name, id);
 }
 
 /** Every machine that components have, or wait for, in place of lost ones. */
-async function releaseReplacements(reservations: ActDeps["reservations"], record: SessionRecord): Promise<void> {
+async function releaseReplacements(ledger: SessionLedger, record: SessionRecord): Promise<void> {
   for (const { name, lostAtMs } of record.components)
-    if (lostAtMs > 0) await releaseReplacementOf(reservations, record, { component: name, reservationId: "" });
+    if (lostAtMs > 0) await releaseReplacement(ledger, record, { component: name, reservationId: "" });
 }
 
-async function releaseReplacementOf(
-  reservations: ActDeps["reservations"],
+async function releaseReplacement(
+  { replacements }: SessionLedger,
   record: SessionRecord,
   { component, reservationId }: { readonly component: string; readonly reservationId: string },
 ): Promise<void> {
-  const find = () => unlessMissing(reservations.getReservation({ owner: replacementOwner(record, component) }));
-  const id = reservationId === "" ? (await find())?.reservation?.id : reservationId;
-  if (typeof id === "string" && id !== "") await releaseReplacement(reservations, replacementId(record, component), id);
+  const ownerId = replacementId(record, component);
+  const id = reservationId === "" ? (await replacements.ask(ownerId))?.id : reservationId;
+  if (id !== undefined) await replacements.release(ownerId, id);
 }
 
-/** Releases one replacement machine, granted or queued; a released one is no error. */
-export async function releaseReplacement(
-  reservations: ActDeps["reservations"],
-  ownerId: string,
-  reservationId: string,
-): Promise<void> {
-  const owner = { kind: REPLACEMENT_KIND, id: ownerId };
-  await reservations.unreserve({ requestId: `${ownerId}-${reservationId}`, owner, reservationId });
-}
-
-function replacementOwner(record: SessionRecord, component: string): { kind: string; id: string } {
-  return { kind: REPLACEMENT_KIND, id: replacementId(record, component) };
-}
-
-async function findReservation(
-  reservations: ActDeps["reservations"],
-  session: string,
-): Promise<FoundReservation | undefined> {
-  const found = await unlessMissing(reservations.getReservation({ owner: { kind: "session", id: session } }));
-  const reservation = found?.reservation;
-  return reservation && foundReservationOf(reservation);
-}
-
-function reserve(deps: ActDeps, record: SessionRecord): Promise<ReservationSeen> {
-  return reserveOrRefused(deps.reservations, {
-    requestId: record.uid,
-    owner: { kind: "session", id: record.name },
-    needs: needsOf(record),
-    wait: true,
-    priority: record.spec.priority,
-    concurrencyLimit: deps.executorsMax,
-  });
+function reserve({ ledger, executorsMax }: ActDeps, record: SessionRecord): Promise<ReservationSeen> {
+  const { priority } = record.spec;
+  const options = { priority, concurrencyLimit: executorsMax };
+  return seeOrRefused(ledger.sessions.reserve(record.name, needsOf(record), options));
 }
 
 function needsOf({ spec }: SessionRecord): { component: string; pool: string }[] {
@@ -190,27 +162,18 @@ function needsOf({ spec }: SessionRecord): { component: string; pool: string }[]
 
 /** One machine in addition to the session's grant. */
 function reserveReplacement(
-  deps: ActDeps,
+  { ledger }: ActDeps,
   record: SessionRecord,
   { component, pool }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
-  const owner = replacementOwner(record, component);
-  return reserveOrRefused(deps.reservations, {
-    requestId: `${owner.id}-reserve`,
-    owner,
-    needs: [{ component, pool }],
-    wait: true,
-    priority: record.spec.priority,
-  });
+  const { priority } = record.spec;
+  const ownerId = replacementId(record, component);
+  return seeOrRefused(ledger.replacements.reserve(ownerId, [{ component, pool }], { priority }));
 }
 
-async function reserveOrRefused(
-  reservations: ActDeps["reservations"],
-  request: Parameters<ActDeps["reservations"]["reserve"]>[0],
-): Promise<ReservationSeen> {
+async function seeOrRefused(reserving: Promise<Reservation>): Promise<ReservationSeen> {
   try {
-    const { reservation } = await reservations.reserve(request);
-    return reservationSeenOf(reservation);
+    return reservationSeenOf(await reserving);
   } catch (error) {
     const fault = faultOf(error);
     if (fault !== undefined && isRefusal(fault)) return { state: "refused", fault };

@@ -37,17 +37,8 @@ import type { Stored } from "../session-deps.ts";
 import type { LeadDeps } from "../lead-sessions.ts";
 import type { Led } from "../sessions.ts";
 import type { SweepDeps } from "../sweep.ts";
-import {
-  act,
-  askMachinesOf,
-  collect,
-  explainWaiting,
-  listOwned,
-  release,
-  releaseReplacement,
-  type ActDeps,
-} from "./act.ts";
-import { followViews, hearGrant } from "./hints.ts";
+import { act, askMachinesOf, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "./act.ts";
+import { followGrants, followViews } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
 import { digestCodec, eventMessage, podSeenOf, recordCodec, sessionBytes, sessionMessage } from "./messages.ts";
 import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
@@ -99,9 +90,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   let led: Led | undefined;
   const hints = { followers, leftover, index, pods, led: () => led };
   followViews(hints);
-  const grants = await bus.listen(subjects.anyReservationGranted, ({ payload }) => {
-    hearGrant(hints, payload);
-  });
+  const grants = await followGrants(bus, hints);
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const calls = kubeCalls(kube, CALLS);
   const acting = actDeps(context, bus, { kube, calls, records, logStore, installation });
@@ -231,7 +220,7 @@ function actDeps(
   const { config } = context;
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
-    reservations: client(bus, ReservationService),
+    ledger: sessionLedger(client(bus, ReservationService)),
     pods: kubePods(calls, namespace, installation),
     load: (name) => load(records, name),
     reading: {
@@ -297,7 +286,7 @@ function requestDeps(world: World): RequestDeps {
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
-    explain: (record) => explainWaiting(acting.reservations, record),
+    explain: (record) => explainWaiting(acting.ledger, record),
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => announce(bus, record, from),
     forget: forgetter(world),
@@ -318,12 +307,9 @@ function sweepDeps(world: World): LeadDeps["sweep"] {
     listObjects: () => listOwned(acting),
     digests: () => index.entries().map(({ value }) => value),
     deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, { force }),
-    release: (session, reservationId) => release(acting.reservations, session, reservationId, randomUUID()),
-    releaseReplacement: (ownerId, reservationId) => releaseReplacement(acting.reservations, ownerId, reservationId),
-    limitSessions: async () => {
-      const limit = context.config.executorsMax;
-      await acting.reservations.limitConcurrency({ requestId: randomUUID(), ownerKind: "session", limit });
-    },
+    release: acting.ledger.sessions.release,
+    releaseReplacement: acting.ledger.replacements.release,
+    limitSessions: () => acting.ledger.limitSessions(acting.executorsMax),
     tellLeftAlone: reportForeignObjects(context.logger, { what: "session", own: world.installation }),
     forget: forgetter(world),
   };

@@ -1,10 +1,12 @@
 import type { Bell } from "@muster/backoff";
+import type { Bus } from "@muster/bus";
+import { listenReservations } from "@muster/ledger-client";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { needsPass, type SessionDigest } from "../domain/plan-sweep.ts";
+import { REPLACEMENT_KIND, SESSION_KIND, sessionOfReplacement } from "../domain/replacement-owner.ts";
 import type { Followers } from "../followers.ts";
 import type { Led } from "../sessions.ts";
-import { grantedSession } from "./messages.ts";
 
 /** Receivers of hints. A lost hint is made up for by the resync or the sweep. */
 type HintDeps = {
@@ -36,11 +38,18 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
   });
 }
 
-/** A grant schedules a pass that asks the ledger. */
-export function hearGrant({ index, led }: Pick<HintDeps, "index" | "led">, payload: Uint8Array): void {
-  const session = grantedSession(payload);
-  const leading = led();
-  if (session === undefined || leading === undefined || index.get(session)?.value.finishedAtMs !== 0) return;
-  leading.sessions.granted(session);
-  leading.queue.add(session);
+/** A grant to a session, or to one of its components, schedules a pass that asks the ledger. */
+export function followGrants(
+  bus: Pick<Bus, "listen">,
+  { index, led }: Pick<HintDeps, "index" | "led">,
+): Promise<AsyncDisposable> {
+  return listenReservations(bus, [SESSION_KIND, REPLACEMENT_KIND], {
+    granted: ({ ownerId }, kind) => {
+      const session = kind === SESSION_KIND ? ownerId : sessionOfReplacement(ownerId);
+      const leading = led();
+      if (leading === undefined || index.get(session)?.value.finishedAtMs !== 0) return;
+      leading.sessions.granted(session);
+      leading.queue.add(session);
+    },
+  });
 }

@@ -45,8 +45,17 @@ it.each([
   ["MOON_PHASE", "OTHER"],
   ["", "OTHER"],
 ])("takes the ledger's word %j for %s", (code, known) => {
-  const { Reservation, WaitReason } = muster.reservation.v1;
-  expect(reservationSeenOf(Reservation.create({ id: "r-1", because: WaitReason.create({ code }) }))).toMatchObject({
+  const because = { code, pool: "p", requested: 1, available: 0, ahead: 0 };
+  const waiting = {
+    id: "r-1",
+    ownerId: "echo",
+    sequence: 1,
+    createdAtMs: 1,
+    needs: [],
+    state: "waiting",
+    because,
+  } as const;
+  expect(reservationSeenOf(waiting)).toMatchObject({
     state: "waiting",
     because: { code: known },
   });

@@ -1,9 +1,8 @@
 import type { Fault } from "@muster/faults";
-import type { Reservation } from "@muster/ledger-client";
+import type { Reservation, WaitReason as LedgerReason } from "@muster/ledger-client";
 import { enums, lowercaseNames, muster } from "@muster/proto";
-import type { FoundReservation } from "../domain/decide-release.ts";
 import { digestOf, type OwnedReplacement, type OwnedReservation } from "../domain/plan-sweep.ts";
-import { REPLACEMENT_KIND, sessionOfReplacement } from "../domain/replacement-owner.ts";
+import { sessionOfReplacement } from "../domain/replacement-owner.ts";
 import {
   COMPONENT_STATES,
   END_REASONS,
@@ -144,20 +143,10 @@ export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
   };
 }
 
-export function reservationSeenOf(reservation = muster.reservation.v1.Reservation.create()): ReservationSeen {
-  const { id, because } = reservation;
-  if (!isGranted(reservation)) return { state: "waiting", id, because: waitReasonOf(because) };
-  const machines = reservation.machines.map(({ component, node }) => ({ component, node }));
-  return { state: "granted", id, machines };
-}
-
-function isGranted({ state }: muster.reservation.v1.Reservation): boolean {
-  return enums.ReservationState.nameOf(state) === "GRANTED";
-}
-
-/** The fields of a reservation by which `decideRelease` finds its owner. */
-export function foundReservationOf({ id, createdAtMs, needs }: muster.reservation.v1.Reservation): FoundReservation {
-  return { id, createdAtMs, needs: needs.map(({ component, pool }) => ({ component, pool })) };
+export function reservationSeenOf(reservation: Reservation): ReservationSeen {
+  const { state, id } = reservation;
+  if (state === "waiting") return { state, id, because: waitReasonOf(reservation.because) };
+  return { state, id, machines: reservation.machines.map(({ component, node }) => ({ component, node })) };
 }
 
 export function ownedReservationOf({ id, ownerId, createdAtMs, state }: Reservation): OwnedReservation {
@@ -166,20 +155,6 @@ export function ownedReservationOf({ id, ownerId, createdAtMs, state }: Reservat
 
 export function ownedReplacementOf({ id, ownerId, createdAtMs }: Reservation): OwnedReplacement {
   return { kind: "replacement", uid: id, ownerId, session: sessionOfReplacement(ownerId), createdAtMs };
-}
-
-/** The name of the session that a grant or a replacement belongs to; undefined for other kinds of work. */
-export function grantedSession(payload: Uint8Array): string | undefined {
-  try {
-    const { reservation } = muster.reservation.v1.ReservationGranted.decode(payload);
-    const kind = reservation?.owner?.kind;
-    const id = reservation?.owner?.id ?? "";
-    if (kind === REPLACEMENT_KIND) return sessionOfReplacement(id);
-    return kind === "session" ? id : undefined;
-  } catch {
-    // Without this hint the ledger is asked later.
-    return undefined;
-  }
 }
 
 /** Faults of Reserve that a retry cannot fix. */
@@ -234,10 +209,8 @@ function statusOf(status: muster.session.v1.ComponentStatus): ComponentStatus {
   return { name, kind: kindOf(status), pool, node, pod, podUid, podIp, state, message, exitCode, lostAtMs, lostNode };
 }
 
-export function waitReasonOf(because: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {
-  if (because === undefined) return undefined;
-  const { code, pool, requested, available, ahead } = because;
-  return { code: wordOf(WAIT_CODES, code) ?? "OTHER", pool, requested, available, ahead };
+export function waitReasonOf(because: LedgerReason | undefined): WaitReason | undefined {
+  return because && { ...because, code: wordOf(WAIT_CODES, because.code) ?? "OTHER" };
 }
 
 /** Maps a word written by another service; an unknown one becomes undefined. */

@@ -1,7 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import type { Fault } from "@muster/faults";
-import { openPodLog, readLogRange, type LogRange } from "@muster/kube";
-import { faultOrThrow } from "./pods.ts";
+import { openPodLog, readLogRange, requireKubeFault, type LogRange } from "@muster/kube";
 
 export type LogTail = {
   readonly bytes: Uint8Array;
@@ -55,7 +54,7 @@ export async function tailOf(stream: AsyncIterable<Uint8Array>, limitBytes: numb
     }
   } catch (error) {
     if (keptBytes === 0) throw error;
-    broken = faultOrThrow(error);
+    broken = requireKubeFault(error);
   }
   const bytes = Buffer.concat(kept);
   const excess = Math.max(0, bytes.length - limitBytes);

@@ -1,7 +1,16 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { FaultError, throwFault, type Fault } from "@muster/faults";
+import { throwFault, type Fault } from "@muster/faults";
 import { podHealth } from "@muster/health";
-import { kubeFault, listPages, overdueNodes, type KubeCalls, type KubeResource } from "@muster/kube";
+import {
+  listPages,
+  overdueNodes,
+  requireKubeFault,
+  unlessFault,
+  unlessMissing,
+  withKubeFault,
+  type KubeCalls,
+  type KubeResource,
+} from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
 import { MAIN_CONTAINER } from "@muster/session-limits";
@@ -47,7 +56,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
         return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
       } catch (error) {
-        const fault = faultOrThrow(error);
+        const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
           const pod = await readTaken(calls, pods, manifest.metadata.name, error);
           return adoptPod(pod, record, { component, node: pinnedNode(body), installation });
@@ -56,23 +65,16 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       }
     },
     confirm: async (pod, uid) => {
-      try {
-        // With the uid, the API server refuses it for another pod of that name. Foreign gates stay.
-        const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
-        await calls.patch(pods, pod, { kind: "strategic", body: { metadata: { uid }, spec } });
-      } catch (error) {
-        throw raised(faultOrThrow(error), error, `confirming pod ${pod}`);
-      }
+      // With the uid, the API server refuses it for another pod of that name. Foreign gates stay.
+      const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
+      const body = { metadata: { uid }, spec };
+      await withKubeFault(calls.patch(pods, pod, { kind: "strategic", body }), `confirming pod ${pod}`);
     },
     delete: async (pod, uid, { force, ...version }) => {
       const options = { preconditions: { uid, ...version }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
-      try {
-        await calls.delete(pods, pod, options);
-      } catch (error) {
-        const fault = faultOrThrow(error);
-        // On a conflict the name belongs to another pod, or the pod has changed.
-        if (fault.code !== "not_found" && fault.code !== "conflict") throw raised(fault, error, `deleting pod ${pod}`);
-      }
+      // On a conflict the name belongs to another pod, or the pod has changed.
+      const deletion = unlessFault(calls.delete(pods, pod, options), "not_found", "conflict");
+      await withKubeFault(deletion, `deleting pod ${pod}`);
     },
     ofSession: async ({ name, uid }) => {
       const all = await list(calls, pods, `${labels.ownerKind}=session,${labels.owner}=${name}`);
@@ -117,16 +119,10 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
 
 /** The pod that has the name; `taken` is the API server's refusal to create another one. */
 async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
-  try {
-    return await calls.get<V1Pod>(pods, name);
-  } catch (error) {
-    const fault = faultOrThrow(error);
-    // It was removed between the two calls: the next attempt succeeds.
-    if (fault.code === "not_found") {
-      return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 }, { cause: taken });
-    }
-    throw raised(fault, error, `reading pod ${name}`);
-  }
+  const pod = await withKubeFault(unlessMissing(calls.get<V1Pod>(pods, name)), `reading pod ${name}`);
+  if (pod !== undefined) return pod;
+  // It was removed between the two calls: the next attempt succeeds.
+  return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 }, { cause: taken });
 }
 
 /** The only node that the pod may be scheduled on. */
@@ -174,18 +170,17 @@ function decideRefusal(fault: Fault, component: string, error: unknown): Created
     case "not_found":
       return { kind: "refused", component, reason: "POD_REFUSED", message: `${fault.kind} ${fault.id} does not exist` };
     default:
-      throw raised(fault, error, `making the pod of ${component}`);
+      return throwFault(fault, { cause: error, doing: `making the pod of ${component}` });
   }
 }
 
 async function list(calls: KubeCalls, resource: KubeResource, labelSelector: string): Promise<V1Pod[]> {
-  try {
-    const pods: V1Pod[] = [];
+  const pods: V1Pod[] = [];
+  const read = async (): Promise<void> => {
     for await (const page of listPages<V1Pod>(calls, resource, { query: { labelSelector } }, PAGE)) pods.push(...page);
-    return pods;
-  } catch (error) {
-    throw raised(faultOrThrow(error), error, "listing pods");
-  }
+  };
+  await withKubeFault(read(), "listing pods");
+  return pods;
 }
 
 /** A listed pod. `overdueOn`: its node, once the pod should have ended by itself. */
@@ -232,15 +227,4 @@ function startedContainers(pod: V1Pod): string[] {
   return [...initContainerStatuses, ...containerStatuses]
     .filter(({ state, lastState }) => (state?.running ?? state?.terminated ?? lastState?.terminated) !== undefined)
     .map(({ name }) => name);
-}
-
-/** Errors other than refusals and network faults are defects, and are rethrown. */
-export function faultOrThrow(error: unknown): Fault {
-  const fault = kubeFault(error);
-  if (fault === undefined) throw error;
-  return fault;
-}
-
-function raised(fault: Fault, cause: unknown, doing: string): FaultError {
-  return new FaultError(fault, { cause, doing });
 }

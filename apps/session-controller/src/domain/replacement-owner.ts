@@ -1,6 +1,9 @@
 import { PART_OWNER_CHARACTERS, PART_SEPARATOR } from "@muster/names";
 import type { SessionRecord } from "./session.ts";
 
+/** Owner kind of sessions in the ledger. */
+export const SESSION_KIND = "session";
+
 /**
  * Owner kind, in the ledger, of machines that components have in place of lost ones. Of another kind than sessions, so that they take no place of
  * `SESSION_EXECUTORS`.

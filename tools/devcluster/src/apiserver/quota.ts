@@ -1,8 +1,8 @@
+import { NANO, parseQuantity, printQuantity } from "@muster/resources";
 import { type Json, type JsonObject, listAt, mapEntries, objectAt, textAt } from "./json.ts";
 import { pods } from "./kinds/pod.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
 import { nameOf } from "./metadata.ts";
-import { NANO, parseQuantity, printQuantity } from "./quantity.ts";
 import type { Resource } from "./resource.ts";
 
 /** How much of what, in 10^-9. `like` is a text in whose manner it is printed. */

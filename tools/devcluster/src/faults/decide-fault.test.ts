@@ -76,6 +76,14 @@ describe("what happens to a request", () => {
     expect(states.map(({ injected }) => injected)).toEqual([2, 2, 1, 1]);
   });
 
+  it("spares the first requests that match, as many as the rule says", () => {
+    const rule: FaultRule = { id: "r", match: { verbs: ["get"] }, fault: answer, after: 2, times: 1 };
+    const get = facts("GET", `${PODS}/a`);
+    const { verdicts, states } = run([rule], [get, facts("GET", PODS), get, get, get]);
+    expect(verdicts.map(({ because }) => because)).toEqual([[], [], [], ["r"], []]);
+    expect(states).toMatchObject([{ matched: 3, injected: 1 }]);
+  });
+
   it("never happens more often than the rule says", () => {
     fc.assert(
       fc.property(

@@ -27,6 +27,8 @@ export type FaultRule = {
   readonly id: string;
   readonly match: FaultMatch;
   readonly fault: RequestFault;
+  /** Not to the first so many that match. */
+  readonly after?: number;
   /** Only so many times. */
   readonly times?: number;
   /** Of the requests that match, this part, from 0 to 1; default all. */
@@ -59,7 +61,8 @@ export function decideFault(
     const { rule, matched, injected } = state;
     if (fault !== undefined || injected >= (rule.times ?? Number.POSITIVE_INFINITY)) return state;
     if (!matchesRequest(rule.match, request)) return state;
-    if (drawShare(seed, rule.id, matched) >= (rule.share ?? 1)) return { ...state, matched: matched + 1 };
+    const isSpared = matched < (rule.after ?? 0) || drawShare(seed, rule.id, matched) >= (rule.share ?? 1);
+    if (isSpared) return { ...state, matched: matched + 1 };
     because.push(rule.id);
     if (rule.fault.do === "delay") delayMs += rule.fault.ms;
     else fault = rule.fault;

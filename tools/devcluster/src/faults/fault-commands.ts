@@ -50,7 +50,13 @@ const fault = z.discriminatedUnion("do", [
   z.strictObject({ do: z.enum(["drop", "lose-answer"]) }),
 ]);
 
-const rule = z.strictObject({ id: text.exactOptional(), match: match.default({}), fault, ...ruleLimits });
+const rule = z.strictObject({
+  id: text.exactOptional(),
+  match: match.default({}),
+  fault,
+  after: count.exactOptional(),
+  ...ruleLimits,
+});
 
 const command = z.discriminatedUnion("do", [
   z.strictObject({ do: z.literal("inject"), rules: z.array(rule) }),

@@ -1,12 +1,12 @@
 import type { V1Node, V1Pod, V1PodAffinityTerm } from "@kubernetes/client-node";
+import { amountsOf, podRequests, type Amounts } from "@muster/resources";
 import { type Labels, matchesSelector } from "./match-labels.ts";
-import { podRequests, quantities, type Requests } from "./pod-requests.ts";
 
 /** A node with what is on it, counted as pods come and go. */
 export type NodePlace = {
   readonly name: string;
   readonly node: V1Node | undefined;
-  readonly allocatable: Requests;
+  readonly allocatable: Amounts;
   readonly used: Map<string, number>;
   readonly pods: Set<PlacedPod>;
 };
@@ -17,7 +17,7 @@ export type PlacedPod = {
   readonly namespace: string;
   readonly labels: Labels;
   readonly nodeName: string;
-  readonly requests: Requests;
+  readonly requests: Amounts;
 };
 
 /** A required anti-affinity term, and the number of its pods on each node. Every pod of a job has such a term. */
@@ -38,7 +38,7 @@ export class ClusterState {
 
   setNode(node: V1Node): void {
     const name = node.metadata?.name ?? "";
-    const allocatable = quantities(node.status?.allocatable ?? {});
+    const allocatable = amountsOf(node.status?.allocatable ?? {});
     this.#places.set(name, { ...this.#place(name), node, allocatable });
   }
 
@@ -64,12 +64,12 @@ export class ClusterState {
       namespace: pod.metadata?.namespace ?? "",
       labels: pod.metadata?.labels ?? {},
       nodeName,
-      requests: podRequests(pod),
+      requests: requestsOf(pod),
     };
     const place = this.#place(nodeName);
     this.#places.set(nodeName, place);
     place.pods.add(placed);
-    for (const [resource, milli] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) + milli);
+    for (const [resource, each] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) + each);
     this.#placed.set(placed.uid, placed);
     for (const key of labelKeys(placed.labels)) put(this.#byLabel, key, placed);
     for (const term of antiAffinityTerms(pod)) this.#hold(term, placed, 1);
@@ -81,7 +81,7 @@ export class ClusterState {
     this.#placed.delete(uid);
     const place = this.#place(placed.nodeName);
     place.pods.delete(placed);
-    for (const [resource, milli] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) - milli);
+    for (const [resource, each] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) - each);
     for (const key of labelKeys(placed.labels)) drop(this.#byLabel, key, placed);
     for (const term of antiAffinityTerms(placed.pod)) this.#hold(term, placed, -1);
     if (place.node === undefined && place.pods.size === 0) this.#places.delete(placed.nodeName);
@@ -174,6 +174,11 @@ export class ClusterState {
 /** The value of a topology key; the name of the node stands for its host where the label is missing. */
 export function topologyOf(node: V1Node, key: string): string | undefined {
   return node.metadata?.labels?.[key] ?? (key === HOSTNAME ? node.metadata?.name : undefined);
+}
+
+/** What the pod requests of its node. */
+export function requestsOf({ spec }: V1Pod): Amounts {
+  return podRequests(spec ?? { containers: [] });
 }
 
 export function antiAffinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {

@@ -1,7 +1,7 @@
 import type { V1Node, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { antiAffinityTerms, type ClusterState, type NodePlace, topologyOf } from "./cluster-state.ts";
+import type { Amounts } from "@muster/resources";
+import { antiAffinityTerms, type ClusterState, type NodePlace, requestsOf, topologyOf } from "./cluster-state.ts";
 import { hasLabels, matchesNodeTerm } from "./match-labels.ts";
-import { podRequests, type Requests } from "./pod-requests.ts";
 import { tolerates, untolerated } from "./tolerations.ts";
 
 /** Where a pod goes, or why it waits. `message` is what `kubectl describe pod` shows. */
@@ -18,7 +18,7 @@ export type Placement =
 const NO_POD_AFFINITY =
   "this scheduler does not support required pod affinity: use a Kubernetes cluster of your own (--kubeconfig)";
 const DEFAULT_SCHEDULER = "default-scheduler";
-const DEFAULT_PODS_MILLI = 110_000;
+const DEFAULT_PODS = 110;
 
 /** True for a pod that this scheduler has to place: not bound, not ended, not going away, and not given to another scheduler. */
 export function awaitsPlacement(pod: V1Pod): boolean {
@@ -65,7 +65,7 @@ type Domains = { readonly topologyKey: string; readonly domains: ReadonlySet<str
 /** The demands of a pod that are the same for every node. */
 type Demands = {
   readonly pod: V1Pod;
-  readonly requests: Requests;
+  readonly requests: Amounts;
   readonly apart: readonly Domains[];
   readonly unwanted: readonly Domains[];
 };
@@ -73,7 +73,7 @@ type Demands = {
 function demandsOf(pod: V1Pod, state: ClusterState): Demands {
   return {
     pod,
-    requests: podRequests(pod),
+    requests: requestsOf(pod),
     apart: antiAffinityTerms(pod).map((term) => ({
       topologyKey: term.topologyKey,
       domains: state.domainsWith(term, pod),
@@ -116,9 +116,9 @@ function matchesNode(pod: V1Pod, node: V1Node): boolean {
   return required.nodeSelectorTerms.some((term) => matchesNodeTerm(term, { name, labels }));
 }
 
-function insufficient(requests: Requests, { allocatable, used, pods }: NodePlace): string[] {
+function insufficient(requests: Amounts, { allocatable, used, pods }: NodePlace): string[] {
   const problems: string[] = [];
-  if ((pods.size + 1) * 1000 > (allocatable.get("pods") ?? DEFAULT_PODS_MILLI)) problems.push("Too many pods");
+  if (pods.size + 1 > (allocatable.get("pods") ?? DEFAULT_PODS)) problems.push("Too many pods");
   for (const [resource, wanted] of requests) {
     if (wanted === 0) continue;
     const free = (allocatable.get(resource) ?? 0) - (used.get(resource) ?? 0);

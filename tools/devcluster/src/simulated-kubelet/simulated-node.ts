@@ -7,7 +7,7 @@ import { isMissingImage } from "../kubelet/missing-image.ts";
 import { PodWorker } from "../kubelet/pod-worker.ts";
 import { nodeAddresses } from "./node-addresses.ts";
 import { simulatedPodApi } from "./simulated-pod-api.ts";
-import { type SimulatedMachine, simulatedRuntime, tickMachine } from "./simulated-runtime.ts";
+import { type SimulatedMachine, type SimulatedRuntime, simulatedRuntime, tickMachine } from "./simulated-runtime.ts";
 
 /** `frozen`: machine and kubelet hang. `dead`: the machine is off, and everything that ran on it is lost. */
 export type NodeState = "alive" | "frozen" | "dead";
@@ -28,6 +28,7 @@ export class SimulatedNode {
   readonly #nodeIndex: number;
   #state: NodeState = "alive";
   #workers = new Map<string, PodWorker>();
+  readonly #runtimes = new Map<string, SimulatedRuntime>();
   #machine: SimulatedMachine = { runs: new Set() };
   #addresses: ReturnType<typeof nodeAddresses>;
 
@@ -65,6 +66,11 @@ export class SimulatedNode {
     return { found: false, status: 404, message: `pod "${pod.metadata?.name ?? ""}" is not on this node` };
   }
 
+  /** Ends the containers of a pod that run. Returns whether one did. */
+  finish(pod: V1Pod, exitCode: number): boolean {
+    return this.#runtimes.get(pod.metadata?.uid ?? "")?.finish(exitCode) ?? false;
+  }
+
   freeze(): void {
     if (this.#state === "alive") this.#state = "frozen";
   }
@@ -81,6 +87,7 @@ export class SimulatedNode {
     this.#state = "dead";
     const workers = [...this.#workers.values()];
     this.#workers = new Map();
+    this.#runtimes.clear();
     this.#machine = { runs: new Set() };
     this.#addresses = nodeAddresses(this.#nodeIndex);
     await Promise.all(workers.map((worker) => worker.abandon()));
@@ -98,9 +105,11 @@ export class SimulatedNode {
     const { calls, now, onError, stopped } = this.#deps;
     const workers = this.#workers;
     const record = newsRecorder(calls, { name, namespace, uid }, { nodeName: this.facts.name, now, onError, stopped });
+    const runtime = simulatedRuntime(this.#machine, now);
+    const runtimes = this.#runtimes;
     const worker = new PodWorker(pod, {
       ...simulatedPodApi(calls, { name, namespace, uid }),
-      runtime: simulatedRuntime(this.#machine, now),
+      runtime,
       now,
       pod: () => {
         const cached = this.#deps.pod(`${namespace}/${name}`);
@@ -114,8 +123,12 @@ export class SimulatedNode {
         if (news.type === "Warning") record(news);
       },
       onError,
-      onDone: () => workers.delete(uid),
+      onDone: () => {
+        workers.delete(uid);
+        if (runtimes.get(uid) === runtime) runtimes.delete(uid);
+      },
     });
     workers.set(uid, worker);
+    runtimes.set(uid, runtime);
   }
 }

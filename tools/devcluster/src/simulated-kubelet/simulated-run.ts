@@ -40,6 +40,13 @@ export class SimulatedRun {
     }
   }
 
+  /** Ends by itself now, whatever its script says. */
+  finish(exitCode: number, nowMs: number): void {
+    if (this.#isOver) return;
+    this.#print(this.#script.printAtEnd, nowMs);
+    this.#end(exitCode);
+  }
+
   signal(signal: "SIGTERM" | "SIGKILL", nowMs: number): void {
     if (signal === "SIGKILL") {
       this.#end(SIGKILL_EXIT_CODE);

@@ -10,6 +10,11 @@ const PULL_AGAIN_MS = 10_000;
 /** The runs of one machine. They continue without its kubelet. */
 export type SimulatedMachine = { readonly runs: Set<SimulatedRun> };
 
+export type SimulatedRuntime = PodRuntime & {
+  /** Ends every container that runs, as if by itself. Returns whether one did. */
+  finish(exitCode: number): boolean;
+};
+
 export function tickMachine(machine: SimulatedMachine, nowMs: number): void {
   for (const run of machine.runs) {
     run.tick(nowMs);
@@ -18,7 +23,7 @@ export function tickMachine(machine: SimulatedMachine, nowMs: number): void {
 }
 
 /** "Runs" the containers of one pod without any process. Logs are kept in memory, of the present run of a container and the one before. */
-export function simulatedRuntime(machine: SimulatedMachine, now: () => number): PodRuntime {
+export function simulatedRuntime(machine: SimulatedMachine, now: () => number): SimulatedRuntime {
   const runs = new Map<string, SimulatedRun>();
   const createdAtMs = new Map<string, number>();
   return {
@@ -43,6 +48,11 @@ export function simulatedRuntime(machine: SimulatedMachine, now: () => number): 
     findLog: (container, run) => {
       const found = runs.get(`${container}/${run}`);
       return found === undefined ? undefined : (request, signal) => found.readLog(request, signal);
+    },
+    finish: (exitCode) => {
+      const running = [...runs.values()].filter((run) => !run.isOver());
+      for (const run of running) run.finish(exitCode, now());
+      return running.length > 0;
     },
     remove: () => {
       for (const run of runs.values()) machine.runs.delete(run);

@@ -44,6 +44,10 @@ export type SimulatedNodes = AsyncDisposable & {
   readonly names: readonly string[];
   /** Pods that the nodes take care of at this moment. */
   readonly podCount: () => number;
+  /**
+   * Ends the containers of a pod (`namespace/name`) that run, as if by themselves, with this exit code (default 0). Throws not_found where none runs.
+   */
+  readonly finish: (pod: string, exitCode?: number) => void;
   /** The machine is off: heartbeats stop, its pods stay in the API as they are, and what ran on it is lost. Resolves when its last request has ended. */
   readonly kill: (name: string) => Promise<void>;
   /** Machine and kubelet hang until `thaw`: no report, and no reaction to commands. */
@@ -135,6 +139,11 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
   return {
     names: [...nodes.keys()],
     podCount: () => [...nodes.values()].reduce((sum, node) => sum + node.podCount(), 0),
+    finish: (key, exitCode = 0) => {
+      const pod = pods.get(key);
+      const isFinished = pod !== undefined && nodeOf(pod)?.finish(pod, exitCode) === true;
+      if (!isFinished) throwFault({ code: "not_found", kind: "pod", id: key });
+    },
     ...controls(nodes, pods, beats),
     ...comingAndGoing(nodes, beats, make),
     [Symbol.asyncDispose]: () => all.disposeAsync(),

@@ -1,11 +1,10 @@
 import { runParts } from "@muster/controller";
-import { randomUUID } from "node:crypto";
-import { client, serve } from "@muster/bus";
+import { serve } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import { explainCalls } from "@muster/ledger-client";
-import { LeaseService, ReservationService } from "@muster/proto";
+import { LeaseService } from "@muster/proto";
 import { feedbackOver } from "@muster/provision-engine/feedback";
 import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
 import { readConfig } from "@muster/provision-engine/config";
@@ -16,7 +15,7 @@ import type { EngineOps } from "@muster/provision-engine/engine-ops";
 import { makeHandlers } from "@muster/provision-engine/handlers";
 import { openHistory } from "@muster/provision-engine/history";
 import { followLeases, openHoldings } from "@muster/provision-engine/holdings";
-import { joinLeftovers, openGrants, openLedgerLeftovers } from "@muster/provision-engine/ledger";
+import { joinLeftovers, leaseLedger, openGrants, openLedgerLeftovers } from "@muster/provision-engine/ledger";
 import { machineWorkload } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
 import { orderSecrets } from "@muster/provision-engine/order-secrets";
@@ -130,7 +129,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
 function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorkload): ReadonlyMap<string, Workload> {
   const workloads = [
     DEBUG_WORKLOAD,
-    machineWorkload(client(bus, ReservationService), randomUUID),
+    machineWorkload(leaseLedger(bus)),
     simWorkload(world, "network"),
     simWorkload(world, "container"),
   ];
@@ -154,7 +153,7 @@ function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise
 function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): Cleaner {
   const logger = traceLogger(world, process);
   const failed = (error: unknown): void => logger.warn({ err: error }, "clean-up cannot list all objects of leases");
-  const inLedger = openLedgerLeftovers(client(bus, ReservationService), (_kind, error) => failed(error));
+  const inLedger = openLedgerLeftovers(leaseLedger(bus), (_kind, error) => failed(error));
   return openCleaner(
     {
       leftovers: joinLeftovers([inLedger, simLeftovers(world)]),
@@ -168,6 +167,7 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
         },
         leftAlone: () => undefined,
+        notRemoved: (failures) => failures.forEach(({ error }) => failed(error)),
         failed,
       },
     },

@@ -3,18 +3,10 @@ import { client, publishEvent } from "@muster/bus";
 import { faultOf, throwFault } from "@muster/faults";
 import { annotations, bucketKeys, labels, muster, ReservationService, schedulingGates, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
-import {
-  act,
-  collect,
-  explainWaiting,
-  listOwned,
-  release,
-  releaseReplacement,
-  type ActDeps,
-} from "@muster/session-controller/act";
+import { act, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "@muster/session-controller/act";
 import { readConfig } from "@muster/session-controller/config";
 import { makeFollowers, type Followers } from "@muster/session-controller/followers";
-import { followViews, hearGrant } from "@muster/session-controller/hints";
+import { followGrants, followViews } from "@muster/session-controller/hints";
 import { leadSessions, type LeadDeps } from "@muster/session-controller/lead-sessions";
 import { digestCodec, eventMessage, podSeenOf, recordCodec } from "@muster/session-controller/messages";
 import type { LogStore } from "@muster/session-controller/log-store";
@@ -61,7 +53,7 @@ type Parts = {
   readonly logStore: LogStore;
   readonly followers: Followers;
   readonly leftover: Bell;
-  readonly reservations: ActDeps["reservations"];
+  readonly ledger: ActDeps["ledger"];
   readonly load: (name: string) => Promise<Stored | undefined>;
 };
 
@@ -79,7 +71,7 @@ export async function runController(
   let led: Led | undefined;
   const hints = { ...parts, led: () => led };
   followViews(hints);
-  await bus.listen(subjects.anyReservationGranted, ({ payload }) => hearGrant(hints, payload));
+  await followGrants(bus, hints);
   const deps: LeadDeps = {
     sessions: tamper(sessionDeps(parts)),
     sweep: sweepDeps(parts),
@@ -133,7 +125,7 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
     logStore: simLogStore(world),
     followers: makeFollowers(),
     leftover: makeBell(),
-    reservations: client(bus, ReservationService),
+    ledger: sessionLedger(client(bus, ReservationService)),
     load: async (name) => {
       const entry = await records.get(name);
       return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
@@ -144,7 +136,7 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
 function sessionDeps(parts: Parts): LeadDeps["sessions"] {
   const { world, replica, logger, records, index, pods, livePods, load } = parts;
   const acting: ActDeps = {
-    reservations: parts.reservations,
+    ledger: parts.ledger,
     pods: livePods,
     load,
     reading: {
@@ -184,25 +176,22 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
 }
 
 function sweepDeps(parts: Parts): LeadDeps["sweep"] {
-  const { records, index, livePods, leftover, reservations } = parts;
+  const { records, index, livePods, leftover, ledger } = parts;
   return {
     rest: (ms, signal) => leftover.wait(ms, signal),
-    listObjects: () => listOwned({ pods: livePods, reservations }),
+    listObjects: () => listOwned({ pods: livePods, ledger }),
     digests: () => index.entries().map(({ value }) => value),
     tellLeftAlone: () => undefined,
     deletePod: (pod, uid, force) => livePods.delete(pod, uid, { force }),
-    release: (session, id) => release(reservations, session, id, crypto.randomUUID()),
-    releaseReplacement: (ownerId, id) => releaseReplacement(reservations, ownerId, id),
-    limitSessions: async () => {
-      const limit = CONFIG.executorsMax;
-      await reservations.limitConcurrency({ requestId: crypto.randomUUID(), ownerKind: "session", limit });
-    },
+    release: ledger.sessions.release,
+    releaseReplacement: ledger.replacements.release,
+    limitSessions: () => ledger.limitSessions(CONFIG.executorsMax),
     forget: ({ record, revision }) => records.delete(record.name, revision),
   };
 }
 
 function requestDeps(parts: Parts): RequestDeps {
-  const { replica, records, index, logStore, followers, reservations, load } = parts;
+  const { replica, records, index, logStore, followers, ledger, load } = parts;
   return {
     now: Date.now,
     newUid: () => crypto.randomUUID(),
@@ -211,7 +200,7 @@ function requestDeps(parts: Parts): RequestDeps {
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
     occupancy: occupancyOf(index),
-    explain: (record) => explainWaiting(reservations, record),
+    explain: (record) => explainWaiting(ledger, record),
     askMachines: noMachines,
     announce: (record, from) => announceEvents(replica.bus, record, from),
     finished: () => undefined,

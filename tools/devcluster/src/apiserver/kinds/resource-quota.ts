@@ -1,6 +1,6 @@
+import { parseQuantity } from "@muster/resources";
 import { at, type JsonObject, objectAt, put, sameJson, textAt, textsAt } from "../json.ts";
 import { checkLabelKey, checkSubdomain } from "../names.ts";
-import { parseQuantity } from "../quantity.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalidValue, notServed, type Problem } from "../status.ts";
 

@@ -1,0 +1,36 @@
+import { pauseBy, systemClock, type Clock } from "@muster/backoff";
+
+type StopGraceOptions = {
+  readonly stop: AbortSignal;
+  /** Missing: no lead can be lost. */
+  readonly lost?: AbortSignal | undefined;
+  readonly graceMs: number;
+  readonly clock?: Clock;
+};
+
+/**
+ * A signal for work that should not be cut short: aborted immediately when the lead is lost, and only after the grace period once the process is to stop.
+ * Nothing aborts it after it is disposed of.
+ */
+export function openStopGrace({ stop, lost, graceMs, clock = systemClock }: StopGraceOptions): Disposable & {
+  readonly signal: AbortSignal;
+} {
+  const cut = new AbortController();
+  const over = new AbortController();
+  const cutLate = async (): Promise<void> => {
+    await pauseBy(clock, graceMs, over.signal);
+    if (!over.signal.aborted) cut.abort(new DOMException("the time to finish is over", "AbortError"));
+  };
+  const undo = new DisposableStack();
+  undo.defer(() => over.abort());
+  undo.defer(follow(lost, () => cut.abort(lost?.reason)));
+  undo.defer(follow(stop, () => void cutLate()));
+  return { signal: cut.signal, [Symbol.dispose]: () => undo.dispose() };
+}
+
+/** Calls once when the signal is aborted, also when it was before. Returns the way to stop listening. */
+export function follow(signal: AbortSignal | undefined, call: () => void): () => void {
+  if (signal?.aborted === true) call();
+  else signal?.addEventListener("abort", call, { once: true });
+  return () => signal?.removeEventListener("abort", call);
+}

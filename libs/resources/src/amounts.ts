@@ -1,0 +1,20 @@
+import { NANO, parseQuantity } from "./quantity.ts";
+
+/** By resource: cpu in thousandths of a core, everything else in its own unit, such as bytes or pieces. Whole numbers, as kube-scheduler counts. */
+export type Amounts = ReadonlyMap<string, number>;
+
+const NANO_PER_MILLI = NANO / 1000n;
+
+/** The amount of a resource that a quantity such as `250m`, `1.5`, `2Gi` or `1e3` means, rounded up. Undefined where the text is no quantity. */
+export function amountOf(resource: string, text: string): number | undefined {
+  const nano = parseQuantity(text.trim());
+  if (nano === undefined) return undefined;
+  const unit = resource === "cpu" ? NANO_PER_MILLI : NANO;
+  const whole = nano / unit;
+  return Number(whole * unit < nano ? whole + 1n : whole);
+}
+
+/** The amounts of these quantities; a text that is no quantity counts as nothing. */
+export function amountsOf(quantities: Readonly<Record<string, string>>): Amounts {
+  return new Map(Object.entries(quantities).map(([resource, text]) => [resource, amountOf(resource, text) ?? 0]));
+}

@@ -1,0 +1,3 @@
+export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
+export { podRequests, type RequestingPod } from "./pod-requests.ts";
+export { NANO, parseQuantity, printQuantity } from "./quantity.ts";

@@ -1,0 +1,49 @@
+import { type Amounts, amountsOf } from "./amounts.ts";
+
+type Quantities = Readonly<Record<string, string>>;
+
+type Requesting = {
+  readonly resources?: { readonly requests?: Quantities; readonly limits?: Quantities };
+};
+
+/** What of the spec of a pod decides what it requests. */
+export type RequestingPod = Requesting & {
+  readonly containers: readonly Requesting[];
+  readonly initContainers?: readonly (Requesting & { readonly restartPolicy?: string })[];
+  readonly overhead?: Quantities;
+};
+
+/**
+ * What a pod requests of a node, as kube-scheduler counts it: its containers and sidecars together, or an init container beside the sidecars that started
+ * before it where that is more; instead of both what the pod requests as a whole; plus its overhead.
+ * https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+ */
+export function podRequests(pod: RequestingPod): Amounts {
+  const running = new Map<string, number>();
+  for (const container of pod.containers) add(running, requestsOf(container));
+  const sidecars = new Map<string, number>();
+  const starting = new Map<string, number>();
+  for (const container of pod.initContainers ?? []) {
+    const own = requestsOf(container);
+    if (container.restartPolicy === "Always") add(sidecars, own);
+    else for (const [resource, amount] of own) raise(starting, resource, amount + (sidecars.get(resource) ?? 0));
+  }
+  add(running, sidecars);
+  for (const [resource, amount] of starting) raise(running, resource, amount);
+  for (const [resource, amount] of requestsOf(pod)) running.set(resource, amount);
+  add(running, amountsOf(pod.overhead ?? {}));
+  return running;
+}
+
+/** A limit without a request is a request, as the defaults of the API server say. */
+function requestsOf({ resources }: Requesting): Amounts {
+  return amountsOf({ ...resources?.limits, ...resources?.requests });
+}
+
+function add(total: Map<string, number>, more: Amounts): void {
+  for (const [resource, amount] of more) total.set(resource, (total.get(resource) ?? 0) + amount);
+}
+
+function raise(total: Map<string, number>, resource: string, amount: number): void {
+  total.set(resource, Math.max(total.get(resource) ?? 0, amount));
+}

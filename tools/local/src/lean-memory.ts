@@ -1,0 +1,15 @@
+/**
+ * Keeps a service that has little to do small; the Dockerfile sets the same for the images. The C library has one arena and returns what is free above 128 KiB,
+ * and V8 keeps 2 MiB for young objects instead of 16.
+ */
+export const LEAN_MEMORY = {
+  MALLOC_ARENA_MAX: "1",
+  MALLOC_TRIM_THRESHOLD_: "131072",
+  NODE_OPTIONS: "--max-semi-space-size=2",
+};
+
+/** The environment of a service: this one, and what keeps it small. */
+export function withLeanMemory<Env extends Readonly<Record<string, string | undefined>>>(env: Env) {
+  const options = [LEAN_MEMORY.NODE_OPTIONS, env["NODE_OPTIONS"] ?? ""].join(" ").trim();
+  return { ...LEAN_MEMORY, ...env, NODE_OPTIONS: options };
+}
