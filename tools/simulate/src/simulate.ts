@@ -1,5 +1,5 @@
 import { memoryBus } from "@muster/bus";
-import { judgeRun } from "@muster/chaos/judge-run";
+import { judgeRun, RESULT_RULE } from "@muster/chaos/judge-run";
 import { DRIVERS, planShapes, WORKERS, type Shape } from "@muster/chaos/plan-shapes";
 import { randomFrom } from "@muster/chaos/random";
 import { isFinished } from "@muster/session-controller/session";
@@ -175,7 +175,7 @@ function judge(world: World, shapes: readonly Shape[], observed: Parameters<type
 
 /** One rule of real runs is weaker here: an unreadable log may lose the result. */
 function isExplained(rule: string, session: string | undefined, { sessions }: Parameters<typeof judgeRun>[1]): boolean {
-  return rule === "the result is kept" && (sessions.get(session ?? "")?.warnings.length ?? 0) > 0;
+  return rule === RESULT_RULE && (sessions.get(session ?? "")?.warnings.length ?? 0) > 0;
 }
 
 function countOutcomes(

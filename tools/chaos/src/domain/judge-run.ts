@@ -13,6 +13,9 @@ const LOST_AFTER_MS = 3000;
 
 const ORDER = ["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const;
 
+/** The rule that a simulated run may break by an unreadable log. */
+export const RESULT_RULE = "the result is kept";
+
 /** Returns the violations of a run. */
 export function judgeRun(
   { shapes, jobs }: { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] },
@@ -86,7 +89,7 @@ function judgeSession(shape: Shape, observed: Observed): Finding[] {
   const mayMiss = expectation.resultWhenDone === "perhaps" && session.resultJson === "";
   if (end.kind === "DONE" && session.resultJson !== result && !mayMiss) {
     const found = session.resultJson === "" ? ["none", ...session.warnings].join("; ") : session.resultJson;
-    problems.push(finding("the result is kept", result, found));
+    problems.push(finding(RESULT_RULE, result, found));
   }
   if (session.warnings.length > 0 && !hits.disturbed) {
     problems.push(finding("an undisturbed session ends without a warning", "none", session.warnings.join("; ")));
