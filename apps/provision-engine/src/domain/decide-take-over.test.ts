@@ -36,9 +36,9 @@ describe("an order that refers to a lease", () => {
     ["an earlier heir", decide(aLease({ phase: "ENDED", heir: "3-1" })), "was taken over by lease 3-1"],
     ["an unreadable lease", decideReference(order, { kind: "unreadable", id: "1-1" }, NOW), "cannot be read"],
   ])("of %s is refused, and says so", (_what, verdict, because) => {
-    const told = verdict && withText(verdict);
-    expect(told).toMatchObject({ kind: "no", because: expect.stringContaining(because) as string });
-    expect(told?.because).toMatch(/^upgrade refused: lease 1-1 /);
+    const shown = verdict && withText(verdict);
+    expect(shown).toMatchObject({ kind: "no", because: expect.stringContaining(because) as string });
+    expect(shown?.because).toMatch(/^upgrade refused: lease 1-1 /);
   });
 
   it("that is unknown is decided as if it had no reference", () => {
