@@ -1,5 +1,5 @@
 import type { NatsBus } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { kubeFault } from "@muster/kube";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import { explainCalls, logNotRemoved } from "@muster/ledger-client";
@@ -216,7 +216,7 @@ function cleanerOf(
 ): Cleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
-    if (faultOf(error) === undefined)
+    if (kubeFault(error) === undefined)
       logger.error({ err: error, kind }, "internal error of clean-up, which is retried");
     else logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
   };
