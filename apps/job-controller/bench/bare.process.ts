@@ -4,7 +4,8 @@
  */
 import { once } from "node:events";
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
-import { kubeClient, loadKube } from "@muster/kube";
+import { loadKube } from "@muster/kube";
+import { kubeClient } from "@muster/testkit";
 
 const [kubeconfig = "", count = "0", maxInFlight = "1"] = process.argv.slice(2);
 const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });

@@ -1,6 +1,7 @@
 import { CoreV1Api } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
-import { kubeClient, loadKube } from "@muster/kube";
+import { loadKube } from "@muster/kube";
+import { kubeClient } from "@muster/testkit";
 import type { TestApiServer } from "@muster/testkit";
 import type { TestCluster } from "./world.ts";
 

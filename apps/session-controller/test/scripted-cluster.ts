@@ -1,6 +1,7 @@
 import { CoreV1Api, type V1ContainerState, type V1Pod } from "@kubernetes/client-node";
 import { faultOf } from "@muster/faults";
-import { kubeClient, kubeFault, loadKube } from "@muster/kube";
+import { kubeFault, loadKube } from "@muster/kube";
+import { kubeClient } from "@muster/testkit";
 import type { TestApiServer } from "@muster/testkit";
 
 const NAMESPACE = "default";

@@ -9,7 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats } from "@muster/bus";
 import { natsServer, quickArguments, sized, until } from "@muster/testkit";
-import { openPodSubscriptions, type PodNews } from "@muster/watch";
+import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
+import type { PodNews } from "../src/subscriptions/subscriber.ts";
 import { makeLatencies, PODS, PODS_PER_SESSION, type Order } from "./load.ts";
 
 const RATES = sized([500, 2000], [500]);

@@ -2,11 +2,13 @@ import type { V1ContainerState, V1Pod, V1PodStatus } from "@kubernetes/client-no
 import { connectNats, type NatsBus } from "@muster/bus";
 import { labels } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
-import { openPodSubscriptions, type PodNews, type PodWatchEvent } from "@muster/watch";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openWatcher } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
 import { keepPublished } from "../src/keep-published.ts";
+import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
+import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
+import type { PodNews } from "../src/subscriptions/subscriber.ts";
 import { fakeApiServer, type FakeApiServer } from "./fake-api-server.ts";
 import { silent } from "./world.ts";
 

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { CoreV1Api, KubeConfig, PatchStrategy, setHeaderOptions, type V1PodStatus } from "@kubernetes/client-node";
-import { kubeClient, loadKube } from "@muster/kube";
+import { loadKube } from "@muster/kube";
+import { kubeClient } from "@muster/testkit";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 

@@ -3,16 +3,9 @@ import { ReservationService, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  client,
-  serve,
-  type Bus,
-  type CallContext,
-  type Handlers,
-  type Message,
-  type RequestRate,
-  type ServeOptions,
-} from "../src/index.ts";
+import { client, serve, type Bus, type CallContext, type Handlers, type Message } from "../src/index.ts";
+import type { RequestRate } from "../src/request-rates.ts";
+import type { ServeOptions } from "../src/serve.ts";
 import { answered } from "./answered.ts";
 
 /** Where buses meet: one nats-server, or one memory. */

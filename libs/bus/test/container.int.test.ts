@@ -1,7 +1,8 @@
 import { until } from "@muster/testkit";
 import { GenericContainer, getContainerRuntimeClient, Wait } from "testcontainers";
 import { expect, it } from "vitest";
-import { connectNats, type Headers } from "../src/index.ts";
+import type { Headers } from "../src/bus.ts";
+import { connectNats } from "../src/index.ts";
 
 const WITHOUT_HEADERS: Headers = new Map();
 const identity = { name: "echo", version: "1.0.0", description: "" };

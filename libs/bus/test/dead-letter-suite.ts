@@ -1,7 +1,8 @@
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { consumeEvents, deadLetters, publishEvent, type Bus, type EventOptions } from "../src/index.ts";
+import type { EventOptions } from "../src/events.ts";
+import { consumeEvents, deadLetters, publishEvent, type Bus } from "../src/index.ts";
 import { faultFrom, type TestWorld } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;

@@ -1,15 +1,8 @@
 import { muster, subjects, streams } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  consumeEvents,
-  publishEvent,
-  type Bus,
-  type ConsumeOptions,
-  type Delivery,
-  type FailedDelivery,
-  type StreamConfig,
-} from "../src/index.ts";
+import type { ConsumeOptions, FailedDelivery, StreamConfig } from "../src/bus.ts";
+import { consumeEvents, publishEvent, type Bus, type Delivery } from "../src/index.ts";
 import { faultFrom, type TestWorld } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;

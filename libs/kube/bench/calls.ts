@@ -1,6 +1,6 @@
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
-import { kubeApiServer, kubeAssets, sized } from "@muster/testkit";
-import { kubeCalls, kubeClient, loadKube } from "../src/index.ts";
+import { kubeApiServer, kubeAssets, kubeClient, sized } from "@muster/testkit";
+import { kubeCalls, loadKube } from "../src/index.ts";
 
 const CREATIONS = sized(1000, 50);
 const ROUNDS = sized(3, 1);

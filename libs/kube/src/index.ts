@@ -1,11 +1,10 @@
-export { kubeClient } from "./kube-client.ts";
 export { openGet } from "./kube-http.ts";
 export { openPodLog, readLogRange } from "./pod-log.ts";
 export type { LogRange } from "./pod-log.ts";
 export { followLogs } from "./follow-logs.ts";
 export type { FollowedLog, LogFollowers } from "./follow-logs.ts";
 export { informer } from "./informer.ts";
-export type { Informer, InformerOptions, InformerTiming } from "./informer.ts";
+export type { Informer, InformerTiming } from "./informer.ts";
 export { keyOf } from "./cache.ts";
 export { KubeError } from "./kube-error.ts";
 export { isForbidden, kubeFault, requireKubeFault, statusMessage } from "./kube-fault.ts";

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { isForbidden } from "./kube-fault.ts";
 import { unlessFault, unlessMissing, withKubeFault } from "./unless-fault.ts";
 
-const refused = (code: number) => Promise.reject(new ApiException(code, "", {}, {}));
+const refused = (code: number): Promise<string> => Promise.reject(new ApiException(code, "", {}, {}));
 
 it("takes expected faults for answers, and rethrows others", async () => {
   expect(await unlessMissing(refused(404))).toBeUndefined();

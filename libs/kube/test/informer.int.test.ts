@@ -1,6 +1,7 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { informer, kubeFault, listWatch, type InformerOptions } from "../src/index.ts";
+import { informer, kubeFault, listWatch } from "../src/index.ts";
+import type { InformerOptions } from "../src/informer.ts";
 import {
   bookmark,
   page,

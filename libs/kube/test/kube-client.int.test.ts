@@ -1,6 +1,7 @@
 import { CoreV1Api } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
-import { kubeClient, kubeFault } from "../src/index.ts";
+import { kubeClient } from "@muster/testkit";
+import { kubeFault } from "../src/index.ts";
 import { refuse, scriptedServer } from "./scripted-server.ts";
 
 const pod = { name: "p", namespace: "ns" };

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { describeFault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { kubeCalls, kubeClient, kubeFault, listWatch, loadKube, loadServiceKube } from "../src/index.ts";
+import { kubeClient } from "@muster/testkit";
+import { kubeCalls, kubeFault, listWatch, loadKube, loadServiceKube } from "../src/index.ts";
 import { page, refuse, scriptedServer } from "./scripted-server.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "ns" };

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { KUBERNETES_SIZES, kubernetesSize, LEASE_DATA, readData, type LeaseType } from "./data.ts";
+import { kubernetesSize, LEASE_DATA, readData, type LeaseType } from "./data.ts";
+import { KUBERNETES_SIZES } from "./kubernetes-sizes.ts";
 import { MAX_SEALED_CHARACTERS, SEALED_PREFIX, MAX_SECRET_CHARACTERS } from "./secret-fields.ts";
 
 const PAGE = readFileSync(new URL("../../../docs/lease-types.md", import.meta.url), "utf8");

@@ -5,7 +5,8 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { findNatsServer, startNatsServer, type NatsServer, type NatsServerOptions } from "../src/index.ts";
+import { findNatsServer, startNatsServer, type NatsServer } from "../src/index.ts";
+import type { NatsServerOptions } from "../src/start.ts";
 
 const PATIENCE = { timeout: 20_000 };
 

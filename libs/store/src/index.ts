@@ -1,7 +1,7 @@
 export type { Codec, ListCodec } from "./codec.ts";
 export { jsonText, protoCodec } from "./codec.ts";
 export { bucketFill, bucketMadeMs, bucketRevision, openBucket } from "./bucket.ts";
-export type { Bucket, BucketConfig, WatchOptions } from "./bucket.ts";
+export type { Bucket, WatchOptions } from "./bucket.ts";
 export type { Change, Entry } from "./watch.ts";
 export { modifyBy } from "./modify.ts";
 export type { Modification } from "./modify.ts";
@@ -12,7 +12,6 @@ export { lead } from "./lead.ts";
 export type { Leadership } from "./lead.ts";
 export { withSessions } from "./sessions.ts";
 export type { Session } from "./sessions.ts";
-export type { SessionLock } from "./claim-locks.ts";
 export { openLog } from "./log.ts";
 export type { SnapshotCodec } from "./log-snapshots.ts";
-export type { Decision, Log, LogConfig } from "./log-writer.ts";
+export type { Log } from "./log-writer.ts";

@@ -4,7 +4,8 @@ import { throwFault } from "@muster/faults";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { modifyBy, openBucket, type Bucket, type BucketConfig, type Change, type Modification } from "../src/index.ts";
+import type { BucketConfig } from "../src/bucket.ts";
+import { modifyBy, openBucket, type Bucket, type Change, type Modification } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 
 type Machine = { readonly name: string; readonly gpus?: number };

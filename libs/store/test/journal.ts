@@ -1,5 +1,6 @@
 import type { NatsConnection } from "@nats-io/nats-core";
-import { openLog, type Decision, type Log, type LogConfig } from "../src/index.ts";
+import { openLog, type Log } from "../src/index.ts";
+import type { Decision, LogConfig } from "../src/log-writer.ts";
 import { jsonCodec } from "./connected.ts";
 
 /** The simplest log: it remembers what was noted, in order, and how often each note was taken. */

@@ -1,4 +1,5 @@
-import type { Session, SessionLock } from "../src/index.ts";
+import type { SessionLock } from "../src/claim-locks.ts";
+import type { Session } from "../src/index.ts";
 
 /** What a process with sessions reports to its parent. */
 export type SessionEvent = {

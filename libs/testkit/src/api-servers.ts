@@ -24,7 +24,7 @@ export type ApiServerCase = {
 };
 
 /** Starts the embedded API server with its files in this directory. Handed in, because what it is made of is tested with this library. */
-export type StartEmbedded = (options: { readonly directory: string }) => Promise<
+type StartEmbedded = (options: { readonly directory: string }) => Promise<
   AsyncDisposable & {
     readonly kubeconfig: string;
     readonly kubelet?: {

@@ -24,7 +24,7 @@ export type TestKubeApiServer = AsyncDisposable & {
   readonly kubeletClientCa: string;
 };
 
-export type KubeAssets =
+type KubeAssets =
   { readonly found: true; readonly directory: string } | { readonly found: false; readonly reason: string };
 
 const READY_TIMEOUT_MS = 60_000;

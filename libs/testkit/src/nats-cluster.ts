@@ -25,7 +25,7 @@ export type TestNatsCluster = AsyncDisposable & {
   start(index: number): Promise<void>;
 };
 
-export type SecuredNats = { readonly caFile: string; readonly nkeyFileOf: (user: NatsUserName) => string };
+type SecuredNats = { readonly caFile: string; readonly nkeyFileOf: (user: NatsUserName) => string };
 
 /** Resolves once JetStream answers. `secured`: TLS, and users with their rights, instead of clients with the token. */
 export async function natsCluster(size = 3, options: { readonly secured?: boolean } = {}): Promise<TestNatsCluster> {

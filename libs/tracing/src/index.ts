@@ -2,4 +2,3 @@ export { contextOfIds, contextOfTraceparent, extractTrace, injectTrace, tracepar
 export { inSpan, recordSpan } from "./span.ts";
 export { startTracing } from "./start-tracing.ts";
 export { startTelemetry } from "./telemetry.ts";
-export type { Telemetry } from "./telemetry.ts";

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
 import { faultOf } from "@muster/faults";
-import { kubeClient, loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { loadKube } from "@muster/kube";
+import { kubeApiServer, kubeAssets, kubeClient, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { attachNodes, endLeftovers, startDevCluster } from "../src/index.ts";
 

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { CoreV1Api, type V1Node } from "@kubernetes/client-node";
-import { kubeClient, loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { loadKube } from "@muster/kube";
+import { kubeApiServer, kubeAssets, kubeClient, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type DevClusterOptions,

@@ -1,6 +1,6 @@
 import { CoreV1Api, type KubeConfig, Log, type V1Container, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
-import { kubeClient, listWatch, loadKube } from "@muster/kube";
-import { until, type TestApiServer } from "@muster/testkit";
+import { listWatch, loadKube } from "@muster/kube";
+import { kubeClient, until, type TestApiServer } from "@muster/testkit";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppsV1Api, CoreV1Api } from "@kubernetes/client-node";
-import { kubeClient, loadKube, unlessMissing } from "@muster/kube";
-import { until } from "@muster/testkit";
+import { loadKube, unlessMissing } from "@muster/kube";
+import { kubeClient, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { startApiServer, startDevCluster } from "../src/index.ts";
 

@@ -6,7 +6,6 @@ import {
   type RequestContext,
 } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { recordAnswer } from "./credential.ts";
 
 /** Connections are remade with new credentials this often, in case client certificates are renewed. */
 const CONNECTIONS_KEPT_MS = 5 * 60_000;
@@ -36,10 +35,7 @@ export function kubeClient<Api>(
           share(request);
           return Promise.resolve(request);
         },
-        post: (response) => {
-          recordAnswer(config, response.httpStatusCode);
-          return Promise.resolve(response);
-        },
+        post: (response) => Promise.resolve(response),
       },
     ],
   });

@@ -1,11 +1,11 @@
-import { connect } from "@nats-io/transport-node";
-import type { NatsConnection } from "@nats-io/nats-core";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { buckets, muster } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { openPodSubscriptions, type PodNews } from "../src/index.ts";
-import { podStateCodec } from "../src/messages.ts";
+import { podStateCodec } from "../src/subscriptions/pod-state-codec.ts";
+import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
+import type { PodNews } from "../src/subscriptions/subscriber.ts";
 
 const { HEALTH_READY, HEALTH_FAILED } = muster.health.v1.Health;
 

@@ -1,5 +1,5 @@
 import type { Change, Watchable } from "@muster/store";
-import type { PodWatchEvent } from "../src/pod-watch-event.ts";
+import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
 
 type Sent = { readonly change: Change<PodWatchEvent> } | { readonly status: "current" | "interrupted" };
 

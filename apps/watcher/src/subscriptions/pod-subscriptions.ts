@@ -1,8 +1,7 @@
-import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, type Change, type Watchable } from "@muster/store";
-import { podStateCodec } from "./messages.ts";
+import { podStateCodec } from "./pod-state-codec.ts";
 import type { Owner, PodWatchEvent } from "./pod-watch-event.ts";
 import { makePodsByOwner, ownerOf } from "./pods-by-owner.ts";
 import { makeSubscriber, type PodNews } from "./subscriber.ts";
@@ -34,7 +33,7 @@ const EVENT_BUFFER_SIZE = 32;
 
 /** Follows the states that the watcher writes until disposed. Rejects with FaultError when the bucket cannot be opened; later interruptions are survived. */
 export async function openPodSubscriptions(
-  connection: NatsConnection,
+  connection: Parameters<typeof openBucket>[0],
   options: PodSubscriptionsOptions = {},
 ): Promise<PodSubscriptions> {
   const { onDecodeError } = options;

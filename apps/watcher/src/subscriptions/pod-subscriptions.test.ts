@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import fc from "fast-check";
 import { FaultError, faultOf } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { fakeStates } from "../test/fake-states.ts";
+import { fakeStates } from "../../test/fake-states.ts";
 import { followPods } from "./pod-subscriptions.ts";
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 import type { PodNews } from "./subscriber.ts";
