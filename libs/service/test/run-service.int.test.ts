@@ -35,7 +35,13 @@ function start(
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   const address = () =>
     until("it has said its address", () => lines().find((line) => line["msg"] === "started")?.["http"] as string);
-  return { child, exit: once(child, "close"), output: () => output, lines, address };
+  // The whole output has been read. The event "close" does not come where the test has closed the channel.
+  const read = child.stderr === null ? undefined : once(child.stderr, "close");
+  const exit = once(child, "exit").then(async (how: unknown[]) => {
+    await read;
+    return how;
+  });
+  return { child, exit, output: () => output, lines, address };
 }
 
 it("answers health, readiness with what is missing, and metrics, and stops on SIGTERM", async () => {
