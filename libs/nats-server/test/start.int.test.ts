@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { findNatsServer, startNatsServer, type NatsServer, type NatsServerOptions } from "../src/index.ts";
 
-const PATIENCE = { timeout: 20_000 };
+const PATIENCE = { timeout: 60_000 };
 
 let directory: string;
 
