@@ -39,7 +39,8 @@ async function processSession(name: string, ...options: string[]) {
 async function submitSession(start: SessionWorld["muster"], name: string, options: readonly string[]) {
   const cli = start(["run", await world.file(`${name}.yaml`, sessionYaml(name)), ...options]);
   await until("the session is submitted", () => world.sessions.has(name));
-  if (!options.includes("--detach")) await until("the CLI follows it", () => cli.stderr().includes("QUEUE"));
+  const mayLeave = options.some((option) => option === "--detach" || option === "--timeout");
+  if (!mayLeave) await until("the CLI follows it", () => cli.stderr().includes("QUEUE"));
   return cli;
 }
 
@@ -141,7 +142,9 @@ describe("muster run", () => {
     const cli = await processSession("cancelled");
     cli.interrupt();
     await until("the cancel has arrived", () => world.sessions.get("cancelled")?.cancelRequested);
-    expect(cli.stderr()).toContain("cancelling cancelled and waiting for the end; Ctrl-C again leaves immediately");
+    await until("it says so", () =>
+      cli.stderr().includes("cancelling cancelled and waiting for the end; Ctrl-C again leaves immediately"),
+    );
     world.move("cancelled", "CANCELLED", { why: "asked to" });
     const { code, stdout } = await cli.ended;
     expect(stdout).toMatch(/^session cancelled CANCELLED after/);
@@ -162,10 +165,10 @@ describe("muster run", () => {
   });
 
   it("leaves after its time limit with 1, and the session continues", async () => {
-    const cli = await runSession("slow", "--timeout", "300ms");
+    const cli = await runSession("slow", "--timeout", "3s");
     const { code, stderr } = await cli.ended;
     expect(stderr).toContain(
-      "left after 300ms: session slow continues; `muster get session slow` shows it, `muster cancel slow` ends it",
+      "left after 3s: session slow continues; `muster get session slow` shows it, `muster cancel slow` ends it",
     );
     expect(code).toBe(1);
     expect(world.sessions.get("slow")?.cancelRequested).not.toBe(true);

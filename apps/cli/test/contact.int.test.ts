@@ -10,7 +10,7 @@ afterAll(() => world[Symbol.asyncDispose]());
 
 it(
   "reports that contact was lost and that it is back, and continues, for everything that is followed",
-  { timeout: 120_000 },
+  { timeout: 400_000 },
   async () => {
     const yaml = `apiVersion: muster.dev/v1
 kind: Session
@@ -30,12 +30,12 @@ spec:
     const following = [run, events, logs];
     const lost = `lost contact with ${world.url} (MUSTER_NATS_URL)`;
     await until("all have reported the loss", () => following.every(({ stderr }) => stderr().includes(lost)), {
-      timeoutMs: 40_000,
+      timeoutMs: 120_000,
     });
     await world.nats.start();
     const back = `in contact again with ${world.url} (MUSTER_NATS_URL) after `;
     await until("all have reported the return", () => following.every(({ stderr }) => stderr().includes(back)), {
-      timeoutMs: 40_000,
+      timeoutMs: 120_000,
     });
 
     world.logs.set("lasting/driver", "first\nsecond\n");

@@ -92,7 +92,7 @@ it(
     expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
     startService("provision-engine", {
       PROVISION_KEY: ENGINE_KEY,
-      PROVISION_LOCK_TTL_MS: "1500",
+      PROVISION_LOCK_TTL_MS: "10000",
       PROVISION_RETRY_MS: "50",
       PROVISION_RETRY_MOST_MS: "500",
     });
@@ -381,7 +381,7 @@ it(
       await nodes.create(name, NodeState.encode(state).finish());
     }
     await nodes.create(bucketKeys.nodesComplete, NodesComplete.encode({ atMs: Date.now() }).finish());
-    startService("reservation-manager", { RESERVATION_LOCK_TTL_MS: "1500" });
+    startService("reservation-manager", { RESERVATION_LOCK_TTL_MS: "10000" });
     await until("the ledger answers", async () => (await muster("pools")).out.includes("n "), LONG);
 
     const many = await muster("lease order --dry-run -f -", {

@@ -16,7 +16,7 @@ export async function processCluster(
   stack.use(await attachNodes({ kubeconfig, pools: named, stopGraceMs: 200, ...server.nodeOptions }));
   return {
     kubeconfig,
-    api: kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 10_000 }),
+    api: kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 }),
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }

@@ -30,7 +30,7 @@ export async function scriptedCluster(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,
 ): Promise<ScriptedCluster> {
-  const api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
+  const api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   for (const [pool, count] of Object.entries(pools)) {
     for (let index = 0; index < count; index += 1) await addNode(api, `${pool}-${index}`, pool);
   }

@@ -88,6 +88,10 @@ const storyOf = (states: readonly PodState[], pod: string): string[] =>
     .map(({ health, deleted }) => `${health}${deleted ? " deleted" : ""}`)
     .filter((line, index, all) => line !== all[index - 1]);
 
+/** The bucket keeps the last state alone, so that a recorder which is behind misses those before it. */
+const heard = (states: readonly PodState[], pod: string, line: string): Promise<unknown> =>
+  until(`the recorder has heard ${line} of ${pod}`, () => storyOf(states, pod).at(-1) === line);
+
 describe("a watcher", () => {
   it("with NATS away for a minute is not ready, and publishes everything after", async () => {
     const watcher = startWatcher({ env: QUICK });
@@ -168,7 +172,7 @@ describe("kill -9", () => {
     const states = record();
     await act.createPod("p", "s", "n");
     await act.run("p");
-    await awaitHealth("p", "READY");
+    await heard(states, "p", "READY");
     held.holdAt("session.s.p");
     await act.end("p", 3);
     await until("the write is on its way", () => held.isHolding());
@@ -177,6 +181,7 @@ describe("kill -9", () => {
 
     startWatcher();
     await awaitHealth("p", "FAILED");
+    await heard(states, "p", "FAILED");
     await act.deletePod("p");
     await awaitDeleted("p");
     await until("the recorder has heard it", () => states.at(-1)?.deleted === true);
@@ -211,24 +216,25 @@ describe("a watcher that is stopped while another continues", () => {
     const first = startWatcher({ gate: held, env: QUICK });
     const states = record();
     await act.createPod("p", "s", "n");
-    await awaitHealth("p", "NOT_READY");
+    await heard(states, "p", "NOT_READY");
     held.holdAt("session.s.p");
     await act.run("p");
     await until("its write is on its way", () => held.isHolding());
     await first.signal("SIGSTOP");
 
     const second = startWatcher({ env: QUICK });
-    await awaitHealth("p", "READY");
+    await heard(states, "p", "READY");
     await act.end("p", 3);
-    await awaitHealth("p", "FAILED");
+    await heard(states, "p", "FAILED");
     await act.deletePod("p");
-    await awaitDeleted("p");
+    await heard(states, "p", "FAILED deleted");
     const uid = (await stateOf("p"))?.uid;
     await act.createPod("p", "s", "n");
     await until("the next pod of that name is published", async () => {
       const state = await stateOf("p");
       return state !== undefined && state.uid !== uid;
     });
+    await heard(states, "p", "NOT_READY");
 
     held.letGo();
     await first.signal("SIGCONT");

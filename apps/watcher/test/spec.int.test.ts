@@ -367,7 +367,7 @@ describe("Pod -> Health", () => {
   });
 
   it("an image that does not exist is UNKNOWN with a reason, and FAILED after the start grace", async () => {
-    await startWatcher({ startGraceMs: 1500 });
+    await startWatcher({ startGraceMs: 5000 });
     const { states, last } = await subscriber();
     api.put("pods", pod("p", waiting("ImagePullBackOff")));
     await until("it has failed", () => last("p")?.health === "FAILED");

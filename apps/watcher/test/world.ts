@@ -77,7 +77,7 @@ export function configBehind(kubeconfig: string, port: number): KubeConfig {
 
 /** The owner of pods, the scheduler and the kubelet, as far as the watcher observes them. */
 export function actors(kubeconfig: string) {
-  const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 20_000 });
+  const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   const merge = setHeaderOptions("Content-Type", PatchStrategy.MergePatch);
   const setStatus = (name: string, status: V1PodStatus) =>
     api.patchNamespacedPodStatus({ name, namespace: NAMESPACE, body: { status } }, merge);

@@ -184,7 +184,7 @@ it("converges to the server's state through any gaps, with an unbroken chain of 
       });
       for (const each of happenings) await server.happen(each);
       await until("the cache is as new as the server", () => followed.resourceVersion() === String(server.version()), {
-        timeoutMs: 5000,
+        timeoutMs: 60_000,
         everyMs: 1,
       });
       expect(kept(followed)).toEqual(rows(server.things()));

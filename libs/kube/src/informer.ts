@@ -251,11 +251,15 @@ async function watchOnce<Object extends KubeObject, Kept>(
   const timeoutSeconds = Math.max(1, Math.ceil(Math.min(spread, untilRelistMs / 1000)));
   const silence = new AbortController();
   const silentMs = Math.min(timeoutSeconds * 1000 + timing.silenceMarginMs, timing.maxSilenceMs);
+  let events = 0;
   const watchdog = setTimeout(() => {
-    silence.abort(new DOMException(`the watch was silent for ${silentMs} ms`, "TimeoutError"));
+    // The timers of a process that was held up run before it reads what has arrived meanwhile.
+    const read = events;
+    setImmediate(() => {
+      if (events === read) silence.abort(new DOMException(`the watch was silent for ${silentMs} ms`, "TimeoutError"));
+    });
   }, silentMs);
   const startedMs = now();
-  let events = 0;
   try {
     const watching = AbortSignal.any([signal, silence.signal]);
     for await (const event of source.watch({ resourceVersion: from, timeoutSeconds, signal: watching })) {

@@ -237,6 +237,26 @@ it("cuts a dead watch before its time has passed, and counts every event as a si
   expect(errors.map((error) => (error as Error).message)).toEqual(["the watch was silent for 200 ms"]);
 });
 
+it("does not take the time in which its process was held up for silence of the watch", async () => {
+  await using server = await scriptedServer();
+  server.onList(page([thing("a", 1)], 5));
+  server.onWatch((response, request) => {
+    let version = 6;
+    watch([bookmark(version)], "stay")(response, request);
+    const word = setInterval(() => response.write(JSON.stringify(bookmark((version += 1))) + "\n"), 10);
+    response.on("close", () => clearInterval(word));
+  });
+  const { followed, errors } = follow(server, { timing: { ...timing, maxSilenceMs: 400 } });
+  await using _ = followed;
+  for (const version of [10, 20, 30]) {
+    await until("it has heard the watch", () => Number(followed.resourceVersion()) > version);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600);
+  }
+  await until("it has heard the watch again", () => Number(followed.resourceVersion()) > 40);
+  expect(errors).toEqual([]);
+  expect(watches(server)).toHaveLength(1);
+});
+
 it("lists again when the last list is too old, even while the watch works", async () => {
   await using server = await scriptedServer();
   let nowMs = 0;

@@ -26,7 +26,7 @@ it("ends a call when its signal is aborted", async () => {
 it("rejects with errors that are read as faults", async () => {
   await using server = await scriptedServer();
   server.onList(refuse(404, "NotFound"), refuse(429, "TooManyRequests", { "retry-after": "2" }));
-  const api = kubeClient(server.config, CoreV1Api, { timeoutMs: 10_000 });
+  const api = kubeClient(server.config, CoreV1Api, { timeoutMs: 60_000 });
   const read = () => api.readNamespacedPod(pod).then(() => undefined, kubeFault);
   expect(await read()).toMatchObject({ code: "not_found" });
   expect(await read()).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 2000 });

@@ -72,14 +72,14 @@ const WAYS: readonly [
     "lists and watches",
     (config) => {
       const source = listWatch(config, "/api/v1/namespaces/ns/pods");
-      const ask = () => source.list({ limit: 0, signal: AbortSignal.timeout(10_000) });
+      const ask = () => source.list({ limit: 0, signal: AbortSignal.timeout(60_000) });
       return { ask, [Symbol.asyncDispose]: () => Promise.resolve() };
     },
   ],
   [
     "client-node's own calls",
     (config) => {
-      const api = kubeClient(config, CoreV1Api, { timeoutMs: 10_000 });
+      const api = kubeClient(config, CoreV1Api, { timeoutMs: 60_000 });
       const ask = () => api.listNamespacedPod({ namespace: "ns" });
       return { ask, [Symbol.asyncDispose]: () => Promise.resolve() };
     },

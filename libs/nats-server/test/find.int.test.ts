@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { debianPackage } from "../src/debian-package.ts";
 import { findNatsServer, type FindOptions } from "../src/find.ts";
 import { goInstall } from "../src/go-install.ts";
@@ -19,6 +19,7 @@ beforeEach(async () => {
   home = await mkdtemp(join(tmpdir(), "muster-find-"));
 });
 afterEach(async () => {
+  vi.restoreAllMocks();
   await chmod(home, 0o700);
   await rm(home, { recursive: true, force: true });
 });
@@ -40,6 +41,13 @@ function find(
   options: Partial<FindOptions> = {},
 ): ReturnType<typeof findNatsServer> {
   return findNatsServer({ env: { HOME: home, ...env }, sources, ...options });
+}
+
+/** The limit of the next search, which the test ends by itself. */
+function ownLimit(): { readonly end: () => void } {
+  const limit = new AbortController();
+  vi.spyOn(AbortSignal, "timeout").mockReturnValue(limit.signal);
+  return { end: () => limit.abort(new DOMException("the limit", "TimeoutError")) };
 }
 
 /** A source that makes a program, and counts how often it was asked. */
@@ -190,8 +198,13 @@ describe("a server that is not there", () => {
 
   it("is not waited for beyond one limit for all ways, and progress is reported until then", async () => {
     const progress: string[] = [];
-    const patience = { limitMs: 300, headStartMs: 10, sayEveryMs: 20 };
-    const options = { patience, onProgress: (line: string) => progress.push(line) };
+    const patience = { limitMs: 400, headStartMs: 10, sayEveryMs: 20 };
+    const limit = ownLimit();
+    const onProgress = (line: string): void => {
+      progress.push(line);
+      if (line.endsWith("hanging and second")) limit.end();
+    };
+    const options = { patience, onProgress };
     const failed = find({ PATH: "/usr/bin:/bin" }, [hanging(), failing("no luck"), hanging("second")], options);
     // Both of these end at the limit, in whichever order.
     await expect(failed).rejects.toThrow(
@@ -206,7 +219,12 @@ describe("a server that is not there", () => {
     await writeFile(join(directory, "nats-server.lock"), String(process.pid));
     const progress: string[] = [];
     const patience = { limitMs: 150, headStartMs: 10, sayEveryMs: 60_000 };
-    const options = { patience, onProgress: (line: string) => progress.push(line) };
+    const limit = ownLimit();
+    const onProgress = (line: string): void => {
+      progress.push(line);
+      if (line.startsWith("waiting")) limit.end();
+    };
+    const options = { patience, onProgress };
     const failed = find({ PATH: "/usr/bin:/bin" }, [making("2.15.2")], options);
     await expect(failed).rejects.toThrow("another process was fetching it for longer than");
     expect(progress).toContain("waiting for another process that fetches it");

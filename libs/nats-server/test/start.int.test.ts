@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { findNatsServer, startNatsServer, type NatsServer } from "../src/index.ts";
 import type { NatsServerOptions } from "../src/start.ts";
 
-const PATIENCE = { timeout: 20_000 };
+const PATIENCE = { timeout: 60_000 };
 
 let directory: string;
 

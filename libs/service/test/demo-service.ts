@@ -1,5 +1,6 @@
 /** A service for the tests: ready after a delay that the test chooses, stops as DEMO_STOP says. */
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { throwFault } from "@muster/faults";
 import { readEnv, runService } from "../src/index.ts";
 
@@ -10,11 +11,12 @@ await runService({
   readConfig: (env) =>
     readEnv(env, (read) => ({
       stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "away", "never-ready", "late"], "orderly"),
+      gate: read.optional("DEMO_GATE") ?? "",
       limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
     })),
   run: async ({ config, signal, logger, natsReplicas, requestRate, readyWhen }) => {
     runs += 1;
-    if (config.stop === "late" && runs < 3) {
+    if (config.stop === "late" && !existsSync(config.gate)) {
       readyWhen("forgotten", () => "it is of an earlier run");
       const cause = new Error("JetStream has no leader");
       throwFault({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }, { doing: `run ${runs}`, cause });

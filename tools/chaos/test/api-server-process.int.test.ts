@@ -10,7 +10,7 @@ const AWAY_MS = 50;
 
 it(
   "serves its stored state after a kill that comes before the server of the first one is back",
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chaos-api-"));
     await using server = await startApiServerProcess("embedded", directory.path);

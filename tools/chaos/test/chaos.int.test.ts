@@ -11,7 +11,7 @@ const SESSIONS = 20;
 const JOBS = 15;
 const FAULTS = 8;
 /** A run takes a minute, or longer on a busy machine. */
-const TIMEOUT_MS = 240_000;
+const TIMEOUT_MS = 600_000;
 
 const assets = kubeAssets();
 

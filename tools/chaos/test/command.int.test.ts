@@ -50,7 +50,7 @@ describe("npm run chaos", () => {
       await until(
         "a session was accepted",
         () => readdirSync(place).some((name) => logsOf(join(place, name)).includes('"kind":"accept"')),
-        { timeoutMs: 120_000 },
+        { timeoutMs: 240_000 },
       );
       running.child.kill("SIGINT");
       expect(await running.ended).toBe(130);
@@ -59,7 +59,7 @@ describe("npm run chaos", () => {
     } finally {
       await rm(place, { recursive: true, force: true });
     }
-  }, 180_000);
+  }, 400_000);
 });
 
 function logsOf(directory: string): string {

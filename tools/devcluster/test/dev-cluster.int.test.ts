@@ -176,7 +176,7 @@ async function startMain(
 }
 
 function apiOf(kubeconfig: string): CoreV1Api {
-  return kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
+  return kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
 }
 
 /** A pod whose processes carry a mark, so that the test finds them under any parent. */

@@ -116,9 +116,9 @@ for (const { title, skip, start } of API_SERVERS) {
     });
 
     it("ends a pod at its deadline", async () => {
-      await run("pod", ["sleep", "1000"], { activeDeadlineSeconds: 5, restartPolicy: "Always" });
+      await run("pod", ["sleep", "1000"], { activeDeadlineSeconds: 600, restartPolicy: "Always" });
       await inPhase("pod", "Running");
-      aheadMs += 5_000;
+      aheadMs += 600_000;
       const pod = await inPhase("pod", "Failed");
       expect(pod.status?.reason).toBe("DeadlineExceeded");
     });
@@ -292,9 +292,10 @@ for (const { title, skip, start } of API_SERVERS) {
       await until("it holds back", backOff);
       expect((await read("pod")).status?.phase).toBe("Pending");
       await until("every event is recorded", async () => (await reasonsOf("pod")).includes("BackOff"));
-      expect(await reasonsOf("pod")).toEqual(["Pulling", "Failed", "Failed", "BackOff"]);
+      // It may have tried again already.
+      expect((await reasonsOf("pod")).slice(0, 4)).toEqual(["Pulling", "Failed", "Failed", "BackOff"]);
       aheadMs += 10_000;
-      await until("it tried again", async () => (await reasonsOf("pod")).length === 8);
+      await until("it tried again", async () => (await reasonsOf("pod")).length >= 8);
       await remove("pod");
     });
 

@@ -26,7 +26,9 @@ const TYPES = [
   { name: "small", cpu: "2", memory: "4Gi" },
   { name: "large", cpu: "8", memory: "32Gi", gpus: 2, spot: false },
 ];
-const BOOT_MS = 5_000;
+/** Of the clock that the tests push: no pause of this process is as long. */
+const BOOT_MS = 120_000;
+const END_MS = 60_000;
 
 describe.each([
   { title: "kubelets", simulated: false },
@@ -49,11 +51,11 @@ describe.each([
       now: () => Date.now() + aheadMs,
       stopGraceMs: 100,
       onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
-      machines: { types: TYPES, bootMs: { from: BOOT_MS, to: BOOT_MS }, seed: 7, ...more },
+      machines: { types: TYPES, bootMs: { from: BOOT_MS, to: BOOT_MS }, endMs: END_MS, seed: 7, ...more },
     });
     if (cluster.machines === undefined) throw new Error("the cluster has no cloud");
     cloud = cluster.machines;
-    nodes = kubeClient(loadKube(cluster.kubeconfig), CoreV1Api, { timeoutMs: 20_000 });
+    nodes = kubeClient(loadKube(cluster.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   };
   beforeEach(async () => {
     aheadMs = 0;
@@ -147,7 +149,7 @@ describe.each([
     const answers = [await ask("DELETE", `instances/${id}`), await ask("DELETE", `instances/${id}`)];
     expect(answers.map(({ code }) => code)).toEqual([202, 202]);
     expect(listed("n-1")?.state).toBe("stopping");
-    aheadMs += 1_000;
+    aheadMs += END_MS;
     await gone("n-1");
     expect((await ask("DELETE", `instances/${id}`)).body).toMatchObject({ state: "gone" });
     expect((await ask("DELETE", "instances/i-ffffffff")).code).toBe(404);
@@ -286,7 +288,7 @@ describe.each([
       });
       if (way === "vanish") await cloud.vanish("n-1");
       else await ask("DELETE", `instances/${id}`);
-      aheadMs += 1_000;
+      aheadMs += END_MS;
       await gone("n-1");
       for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
       expect(await readdir(join(machinesOf(directory), "nodes"))).toEqual([]);
@@ -294,16 +296,20 @@ describe.each([
 
     it("lets a machine be lost so long after it has joined", async () => {
       await cloud.inject(
-        { id: "spot", match: { nodeNames: ["n-1"] }, fault: { do: "spot-loss", afterMs: 10_000, noticeMs: 5_000 } },
-        { id: "vanish", match: { nodeNames: ["n-2"] }, fault: { do: "vanish", afterMs: 10_000 } },
+        {
+          id: "spot",
+          match: { nodeNames: ["n-1"] },
+          fault: { do: "spot-loss", afterMs: 10 * BOOT_MS, noticeMs: 5 * BOOT_MS },
+        },
+        { id: "vanish", match: { nodeNames: ["n-2"] }, fault: { do: "vanish", afterMs: 10 * BOOT_MS } },
       );
       await running("n-1", { spot: true });
       await running("n-2");
       expect(listed("n-1")).not.toHaveProperty("lostAtMs");
-      aheadMs += 10_000;
+      aheadMs += 10 * BOOT_MS;
       expect(listed("n-1")).toHaveProperty("lostAtMs");
       await gone("n-2");
-      aheadMs += 5_000;
+      aheadMs += 5 * BOOT_MS;
       await gone("n-1");
     });
 
@@ -314,7 +320,7 @@ describe.each([
         expect((await ask("DELETE", `instances/${id}`)).body).toMatchObject({ state: "running" });
       }
       expect((await ask("DELETE", `instances/${id}`)).body).toMatchObject({ state: "stopping" });
-      aheadMs += 1_000;
+      aheadMs += END_MS;
       await gone("n-1");
     });
 
@@ -324,7 +330,7 @@ describe.each([
       await joined("n-1-twin");
       expect(cloud.list()).toHaveLength(1);
       await ask("DELETE", `instances/${listed("n-1")?.instanceId ?? ""}`);
-      aheadMs += 1_000;
+      aheadMs += END_MS;
       await gone("n-1");
       expect(readyOf(await nodes.readNode({ name: "n-1-twin" }))).toBe("False");
     });
@@ -350,7 +356,7 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
       headers: { authorization: `Bearer ${token}` },
       body: JSON.stringify({ nodeName: "n-1", owner: "tests", instanceType: "small" }),
     });
-    const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 20_000 });
+    const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
     const containers = [{ name: "main", image: "none", command: ["sleep", "1000"] }];
     const pod = { metadata: { name: "p" }, spec: { nodeName: "n-1", containers } };
     await api.createNamespacedPod({ namespace: "default", body: pod });
@@ -376,7 +382,7 @@ it.skipIf(!assets.found)("makes and ends nodes of a real kube-apiserver, too", a
   try {
     await using server = await kubeApiServer();
     const kubeconfig = loadKube(server.kubeconfig);
-    const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: 20_000 });
+    const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: 60_000 });
     const nodes = kubeletNodes(machineNodesOf(directory), { kubeconfig, stopGraceMs: 100 });
     await using cloud = await startMachines({ directory, nodes, types: TYPES, bootMs: { from: 0, to: 0 }, endMs: 0 });
     const headers = { authorization: `Bearer ${cloud.control.token}` };

@@ -13,14 +13,14 @@ describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? asset
     await using server = await kubeApiServer();
     await using calls = kubeCalls(loadKube(server.kubeconfig));
     await calls.create(RESOURCE, deployment("unlike", { app: "unlike" }));
-    await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(10_000));
+    await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(60_000));
     await calls.create(RESOURCE, deployment("session-controller", { "app.kubernetes.io/part-of": "muster" }));
     await expect(startWorld({ kubeconfig: server.kubeconfig })).rejects.toThrow(
       /a Muster is installed in it \(deployments default\/session-controller\)/,
     );
     // An installation that is scaled to zero does not conflict.
     await calls.patch(RESOURCE, "session-controller", { kind: "merge", body: { spec: { replicas: 0 } } });
-    await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(10_000));
+    await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(60_000));
   });
 });
 

@@ -34,8 +34,8 @@ const missing = assets.found
     : undefined
   : assets.reason;
 
-const PATIENCE = { timeoutMs: 60_000, everyMs: 100 };
-const LONG = { timeout: 150_000 };
+const PATIENCE = { timeoutMs: 120_000, everyMs: 100 };
+const LONG = { timeout: 600_000 };
 
 const MAKERS: readonly {
   name: string;
@@ -72,8 +72,8 @@ describe.each(MAKERS)(
         await writeFile(poolsFile, stringify({ providers: { made: maker.provider }, pools }));
         const env = { ...INTERVALS, SESSION_RESULT_FILE: "result.json" };
         world = running.use(await startWorld({ kubeconfig: server.kubeconfig, poolsFile, env }));
-        api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 10_000 });
-      }, 120_000);
+        api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+      }, 300_000);
       afterAll(() => running.disposeAsync(), 60_000);
 
       const expectEmptyPool = async (): Promise<void> => {
@@ -84,8 +84,11 @@ describe.each(MAKERS)(
           PATIENCE,
         );
         await expectNothingLeft(world);
-        const { pools } = await world.ledger.listPools({});
-        expect(pools.find(({ name }) => name === "elastic")).toMatchObject({ capacity: 0, elasticMax: 8 });
+        await until("the ledger has an empty pool", async () => {
+          const { pools } = await world.ledger.listPools({});
+          const { capacity, elasticMax } = pools.find(({ name }) => name === "elastic") ?? {};
+          return capacity === 0 && elasticMax === 8;
+        });
       };
 
       it("has exactly the four nodes that a session needs, and none afterwards", LONG, async () => {

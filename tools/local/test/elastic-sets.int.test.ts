@@ -3,7 +3,7 @@ import { client, connectNats, type Client } from "@muster/bus";
 import { type MachineControls, remoteMachineControls } from "@muster/devcluster";
 import { faultOf } from "@muster/faults";
 import { FarmService, muster } from "@muster/proto";
-import { until } from "@muster/testkit";
+import { patientClient, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, type Elastic } from "../src/elastic.ts";
 import { startWorld, type World } from "./stack-world.ts";
@@ -30,7 +30,7 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
     world = stack.use(await startWorld({ elastic: TWO_POOLS, pools: { drivers: 1 } }));
     const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
     cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
-    farms = client(stack.use(await connectNats({ ...world.stack.nats, name: "test" })), FarmService);
+    farms = patientClient(client(stack.use(await connectNats({ ...world.stack.nats, name: "test" })), FarmService));
     await until("a farm answers", () => farms.listReplicaSets({}).then(() => true), PATIENT);
     await untilPool(KEPT, 1);
   }, 300_000);
@@ -57,16 +57,16 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
       replicasDesired,
       allocationStrategy: muster.farm.v1.AllocationStrategy.ALLOCATION_STRATEGY_DYNAMIC,
     };
-    return farms.applyReplicaSet({ requestId: name, name, spec }, { timeoutMs: 20_000 });
+    return farms.applyReplicaSet({ requestId: name, name, spec });
   };
   const scale = (name: string, replicasDesired: number) =>
-    farms.scaleReplicaSet({ requestId: `${name}-${replicasDesired}`, name, replicasDesired }, { timeoutMs: 20_000 });
+    farms.scaleReplicaSet({ requestId: `${name}-${replicasDesired}`, name, replicasDesired });
   /** Waits until all replicas are healthy, each on its own reserved machine. */
   const untilHealthy = (name: string, replicas: number) =>
     until(
       `${name} has ${replicas} healthy replicas, each on its own machine`,
       async () => {
-        const { set } = await farms.getReplicaSet({ name }, { timeoutMs: 5000 });
+        const { set } = await farms.getReplicaSet({ name });
         const { reservations } = await world.ledger.listReservations({ ownerKind: "replica-set" });
         const own = reservations.filter(({ owner }) => owner?.id.startsWith(`${name}--`));
         const reserved = own.map(({ machines }) => machines[0]?.node ?? "").toSorted();
@@ -76,11 +76,11 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
       PATIENT,
     );
   const remove = async (name: string) => {
-    await farms.deleteReplicaSet({ requestId: `${name}-end`, name, force: true }, { timeoutMs: 20_000 });
+    await farms.deleteReplicaSet({ requestId: `${name}-end`, name, force: true });
     await until(
       `${name} is gone`,
       () =>
-        farms.getReplicaSet({ name }, { timeoutMs: 5000 }).then(
+        farms.getReplicaSet({ name }).then(
           () => false,
           (error: unknown) => faultOf(error)?.code === "not_found",
         ),

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
-import { createServer, connect, type AddressInfo, type Socket } from "node:net";
+import { createServer, connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startApiServer } from "@muster/devcluster";
 import { SERVICES, type ServiceName } from "@muster/repo/services";
-import { natsCluster, processEnv, until } from "@muster/testkit";
+import { freePort, natsCluster, processEnv, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { startChild } from "../src/child.ts";
 import { installDefinitions } from "../src/definitions.ts";
@@ -86,18 +86,16 @@ async function closedGate(kubeconfig: string, copy: string) {
     sockets.add(onward);
     socket.pipe(onward).pipe(socket);
   });
-  const listen = async (port: number): Promise<number> => {
+  const listen = async (port: number): Promise<void> => {
     server.listen(port, "127.0.0.1");
     await once(server, "listening");
-    return (server.address() as AddressInfo).port;
   };
   const close = (): void => {
     server.close();
     for (const socket of sockets) socket.destroy();
     sockets.clear();
   };
-  const port = await listen(0);
-  close();
+  const port = await freePort();
   await writeFile(copy, text.replaceAll(`127.0.0.1:${target}`, `127.0.0.1:${port}`));
   return {
     kubeconfig: copy,

@@ -19,7 +19,7 @@ const missing =
   FIXTURES === undefined ? "MUSTER_CRD_FIXTURES names no folder" : assets.found ? undefined : assets.reason;
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 const NODES = { apiVersion: "v1", plural: "nodes" };
-const PATIENCE = { timeoutMs: 60_000, everyMs: 100 };
+const PATIENCE = { timeoutMs: 120_000, everyMs: 100 };
 
 const MAKERS = [
   { name: "karpenter", start: startKarpenter },
@@ -55,7 +55,7 @@ for (const { name, start } of MAKERS) {
       return nodes.find(({ phase }) => phase === muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE);
     };
 
-    it("makes a node and ends it: cordons it, evicts its pods, and deletes it", { timeout: 180_000 }, async () => {
+    it("makes a node and ends it: cordons it, evicts its pods, and deletes it", { timeout: 600_000 }, async () => {
       const first = await until("a standby node exists", available, PATIENCE);
       const node = first.kubernetesNode;
       await world.calls.create(PODS, podOn(node));
@@ -74,7 +74,7 @@ for (const { name, start } of MAKERS) {
 describe.skipIf(!assets.found)(
   `the rights for ec2 on a real kube-apiserver${assets.found ? "" : ` (skipped: ${assets.reason})`}`,
   () => {
-    it("let the node-scaler create a bootstrap token, and read no secret", { timeout: 180_000 }, async () => {
+    it("let the node-scaler create a bootstrap token, and read no secret", { timeout: 600_000 }, async () => {
       await using server = await kubeApiServer();
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-limited-"));
       const { files: rights } = await grantAccess(server.kubeconfig, directory.path, {

@@ -90,8 +90,8 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   starting.defer(async () => {
     await Promise.all(children.map((child) => child.stop()));
   });
-  const signal = AbortSignal.timeout(60_000);
-  await Promise.all(children.map((child) => serviceReady(child, { timeoutMs: 60_000, signal })));
+  const signal = AbortSignal.timeout(180_000);
+  await Promise.all(children.map((child) => serviceReady(child, { timeoutMs: 180_000, signal })));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const ledger = patientClient(client(bus, ReservationService));
   await until("the ledger knows the nodes", async () => {

@@ -30,7 +30,7 @@ const JOBS = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default"
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 /** Three pods of the session, and one each of the job and the set. */
 const PODS_OF_ALL = 5;
-const PATIENCE = { timeoutMs: 20_000 };
+const PATIENCE = { timeoutMs: 60_000 };
 
 type JobObject = {
   readonly metadata: { readonly name: string };
@@ -110,7 +110,7 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
   };
 }
 
-const PATIENCE_OF_NATS = { timeout: 10_000 };
+const PATIENCE_OF_NATS = { timeout: 60_000 };
 
 function jobUntilFile(endFile: string) {
   const containers = [{ name: "main", image: "scripted", command: ["node", "-e", untilFile(endFile)] }];

@@ -58,6 +58,9 @@ it("removes sockets of killed stacks elsewhere, and keeps those of stacks that r
     await writeFile(join(directory, "muster-of-another-program.sock"), "");
     const longAgo = new Date(Date.now() - 60_000);
     for (const name of await sockets()) if (name !== young) await utimes(join(directory, name), longAgo, longAgo);
+    // However long this process pauses now, the socket stays young.
+    const soon = new Date(Date.now() + 600_000);
+    await utimes(join(directory, young ?? ""), soon, soon);
     const next = await onlyOne(join(directory, "next"));
     const left = await sockets();
     await next[Symbol.asyncDispose]();

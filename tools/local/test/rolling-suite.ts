@@ -78,7 +78,7 @@ export function rollingSuite(kubeconfig: string): void {
       farms = patientClient(client(bus, FarmService));
       stack.defer(async () => {
         for (const name of ["web-1", "web-2"]) {
-          const deleted = farms.deleteReplicaSet({ requestId: "end", name, force: true }, { timeoutMs: 10_000 });
+          const deleted = farms.deleteReplicaSet({ requestId: "end", name, force: true }, { timeoutMs: 60_000 });
           await deleted.catch(() => undefined);
           await until(`${name} is gone`, () => isMissing(farms.getReplicaSet({ name })), LONG);
         }
@@ -96,7 +96,7 @@ export function rollingSuite(kubeconfig: string): void {
         allocationStrategy: muster.farm.v1.AllocationStrategy.ALLOCATION_STRATEGY_DYNAMIC,
       };
       await until("the farm answers", () => farms.listReplicaSets({}).then(() => true), LONG);
-      await farms.applyReplicaSet({ requestId: "1", name: "web-1", spec }, { timeoutMs: 20_000 });
+      await farms.applyReplicaSet({ requestId: "1", name: "web-1", spec }, { timeoutMs: 60_000 });
       const service = { selector: { app: NAME }, ports: [{ port: 80, targetPort: 8080 }] };
       const metadata = { name: NAME };
       const { spec: made } = await calls.create(SERVICES, {
@@ -111,7 +111,7 @@ export function rollingSuite(kubeconfig: string): void {
       await until("requests are answered", async () => ((await seen(kubeconfig)).versions["1"] ?? 0) > 50, LONG);
 
       const roll = { requestId: "2", oldSet: "web-1", newSet: "web-2", templateJson: templateOf("2") };
-      await farms.createRoll({ ...roll, minimumReplicas: REPLICAS - 1 }, { timeoutMs: 20_000 });
+      await farms.createRoll({ ...roll, minimumReplicas: REPLICAS - 1 }, { timeoutMs: 60_000 });
       await until("the update has ended", () => isMissing(farms.getRoll({ id: "web-2" })), LONG);
       await until("the old set's pods are gone", () => isMissing(farms.getReplicaSet({ name: "web-1" })), LONG);
       const after = await seen(kubeconfig);

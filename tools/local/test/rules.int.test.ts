@@ -60,7 +60,7 @@ type Alerts = { readonly data: { readonly alerts: readonly { readonly labels: { 
 
 it.skipIf(lack !== undefined)(
   `alerts on the first event of each counter, and on no event from before Prometheus started${lack === undefined ? "" : ` (skipped: ${lack})`}`,
-  { timeout: 120_000 },
+  { timeout: 400_000 },
   async () => {
     await using stack = new AsyncDisposableStack();
     const { path } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-rules-")));
@@ -93,14 +93,14 @@ it.skipIf(lack !== undefined)(
     const isScraped = async (): Promise<boolean> =>
       (await ask<{ data: { result: unknown[] } }>("query?query=muster_session_unreadable_total")).data.result.length >
       0;
-    await until("the exporter is scraped", () => isScraped().catch(() => false), { timeoutMs: 60_000 });
+    await until("the exporter is scraped", () => isScraped().catch(() => false), { timeoutMs: 120_000 });
     const scrapedMs = Date.now();
     await until("the rules are evaluated", async () => (await lastEvaluatedMs()) > scrapedMs);
     expect(await ringing()).toContain("MusterNoLedger");
     expect(await heard()).toEqual([]);
     exported = [...Object.values(TROUBLE), history(Date.now())].join("\n");
     const expected = Object.keys(TROUBLE).toSorted();
-    await until("all alerts fire", async () => (await heard()).length === expected.length, { timeoutMs: 30_000 }).catch(
+    await until("all alerts fire", async () => (await heard()).length === expected.length, { timeoutMs: 90_000 }).catch(
       async (cause: unknown) => {
         throw new Error(`only these alerts fire: ${(await heard()).join(", ")}`, { cause });
       },

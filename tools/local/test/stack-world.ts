@@ -5,7 +5,7 @@ import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
 import { client, type Client, connectNats } from "@muster/bus";
 import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
 import { enums, labels, muster, ReservationService, SessionService } from "@muster/proto";
-import { processEnv, until, patientClient } from "@muster/testkit";
+import { patientClient, processEnv, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
 import { expectQuietLogs } from "./quiet-logs.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
@@ -139,7 +139,7 @@ export async function submit(
   name: string,
   spec: muster.session.v1.SessionSpec.$Properties,
 ): Promise<void> {
-  await world.sessions.submitSession({ requestId: `submit-${name}`, name, spec }, { timeoutMs: 20_000 });
+  await world.sessions.submitSession({ requestId: `submit-${name}`, name, spec });
 }
 
 /** Waits until the condition holds for the session; retries when a service is down. */
@@ -152,11 +152,11 @@ export function untilSession(
   return until(
     `${name} ${condition}`,
     async () => {
-      const { session } = await world.sessions.getSession({ name }, { timeoutMs: 2000 });
+      const { session } = await world.sessions.getSession({ name }, { timeoutMs: 5000 });
       const present = session ?? muster.session.v1.Session.create();
       return holds(present) && present;
     },
-    { timeoutMs: 50_000, everyMs: 50 },
+    { timeoutMs: 120_000, everyMs: 50 },
   );
 }
 

@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { connectNats, deadLetters } from "@muster/bus";
 import { subjects } from "@muster/proto";
 import { STANDARD, type ServiceName } from "@muster/repo/services";
@@ -15,6 +17,7 @@ import {
   eventNames,
   expectNothingLeft,
   isFinished,
+  sessionUntilFile,
   smallSession,
   startWorld,
   submit,
@@ -103,7 +106,8 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
   });
 
   it("runs sessions one after another with one executor, and reports why the second waits", async () => {
-    await submit(world, "first", smallSession({ driverSeconds: 2 }));
+    const file = join(dirname(world.stack.kubeconfig), "first-may-end");
+    await submit(world, "first", sessionUntilFile(file));
     await untilSession(world, "first", "runs", (session) => eventNames(session).includes("RUN"));
     await submit(world, "second", smallSession({ driverSeconds: 0.1 }));
     const waiting = await untilSession(
@@ -113,6 +117,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
       ({ waitingBecause }) => waitingBecause !== "",
     );
     expect(eventNames(waiting)).toEqual(["QUEUE"]);
+    await writeFile(file, "");
     const second = await untilSession(world, "second", "is finished", isFinished);
     expect(eventNames(second)).toEqual(GOOD);
     await expectNothingLeft(world);

@@ -10,15 +10,26 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
 
 let directory: string;
+let examples: string;
 let mark: string;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "muster-start-"));
+  examples = await mkdtemp(join(tmpdir(), "muster-example-"));
   mark = randomUUID();
 });
 afterEach(async () => {
   for (const { pid } of left()) process.kill(pid, "SIGKILL");
-  await rm(directory, { recursive: true, force: true });
+  for (const path of [directory, examples]) await rm(path, { recursive: true, force: true });
 });
+
+/** The example, with a session that no pause of this machine can outlast. */
+async function lastingExample(): Promise<string> {
+  const text = await readFile(join(ROOT, "examples/http-benchmark.yaml"), "utf8");
+  const lasting = text.replace("seconds: 5\n", "seconds: 1000\n").replace("timeout: 2m\n", "timeout: 30m\n");
+  expect(lasting.match(/ 1000\n| 30m\n/g)).toHaveLength(2);
+  await writeFile(join(examples, "lasting.yaml"), lasting);
+  return join(examples, "lasting.yaml");
+}
 
 function start(...args: string[]) {
   const child = spawn(process.execPath, [join(ROOT, "tools/local/src/main.ts"), ...args], {
@@ -38,11 +49,16 @@ function start(...args: string[]) {
       output += chunk;
     });
   }
-  const exit = once(child, "exit") as Promise<[number | null, string | null]>;
+  const closed = once(child, "close");
+  /** How it ended. Its last output has been read; what a killed one leaves behind may still hold its output. */
+  const exit = (once(child, "exit") as Promise<[number | null, string | null]>).then(async ([code, signal]) => {
+    if (signal === null) await closed;
+    return [code, signal];
+  });
   /** Signals the whole foreground process group, like a terminal on Ctrl-C. */
   const interrupt = () => process.kill(-(child.pid ?? 0), "SIGINT");
   const seen = (text: string) =>
-    until(`"${text}" is printed`, () => output.includes(text), { timeoutMs: 60_000, everyMs: 5 }).catch(
+    until(`"${text}" is printed`, () => output.includes(text), { timeoutMs: 150_000, everyMs: 5 }).catch(
       (error: unknown) => {
         throw new Error(`${String(error)}\n${output}`);
       },
@@ -69,7 +85,7 @@ function left(): { pid: number; command: string }[] {
 
 describe.skipIf(!existsSync("/proc/self/environ"))(
   "npm start (needs /proc to find processes)",
-  { timeout: 120_000 },
+  { timeout: 400_000 },
   () => {
     it("runs the example, prints its result, exits with 0 and leaves no process", async () => {
       const run = start();
@@ -87,7 +103,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
     it.each(["nats-server", "embedded cluster", "are ready", "PROVISION", "RUN"])(
       'leaves no process when Ctrl-C comes right after "%s"',
       async (moment) => {
-        const run = start();
+        const run = start(await lastingExample());
         await run.seen(moment);
         run.interrupt();
         expect(await run.exit, run.output()).toEqual([130, null]);
@@ -96,15 +112,15 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
     );
 
     it("leaves no process when it is killed by SIGKILL", async () => {
-      const run = start();
+      const run = start(await lastingExample());
       await run.seen("RUN");
       run.child.kill("SIGKILL");
       await run.exit;
-      await until("all processes have ended by themselves", () => left().length === 0, { timeoutMs: 30_000 });
+      await until("all processes have ended by themselves", () => left().length === 0, { timeoutMs: 90_000 });
     });
 
     it("ends the pods of an earlier stack that was killed together with its cluster", async () => {
-      const killed = start();
+      const killed = start(await lastingExample());
       await killed.seen("RUN");
       const cluster = left().find(({ command }) => command.includes("devcluster/src/main.ts"));
       process.kill(cluster?.pid ?? 0, "SIGKILL");
@@ -112,7 +128,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       await killed.exit;
       const services = /apps\/|tools\/|devcluster|nats-server/;
       await until("only pods are left", () => left().every(({ command }) => !services.test(command)), {
-        timeoutMs: 30_000,
+        timeoutMs: 90_000,
       });
       const orphans = left().map(({ pid }) => pid);
       expect(orphans.length).toBeGreaterThan(0);
@@ -120,7 +136,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       expect(await next.exit, next.output()).toEqual([0, null]);
       expect(left()).toEqual([]);
       // Two whole stacks start, one after the other, on a possibly slow machine.
-    }, 180_000);
+    }, 600_000);
 
     it("with --keep: keeps running, lets the CLI and kubectl find it, and refuses a second stack", async () => {
       const run = start("--keep");

@@ -97,7 +97,7 @@ it("contains the dependencies of telemetry over gRPC", async () => {
   });
   stack.defer(() => void program.kill("SIGKILL"));
   const path = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-  await until("metrics have arrived", () => received.includes(path), { timeoutMs: 30_000, everyMs: 50 });
+  await until("metrics have arrived", () => received.includes(path), { timeoutMs: 120_000, everyMs: 50 });
 });
 
 async function contentsOf(directory: string): Promise<ReadonlyMap<string, string>> {
