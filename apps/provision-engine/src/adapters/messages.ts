@@ -2,7 +2,6 @@ import { timestampOf, type Result } from "@muster/leases";
 import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
-import type { CrashWindow } from "../domain/count-exits.ts";
 import type { Readable } from "../holdings/records.ts";
 import {
   ENDING_CAUSES,
@@ -11,6 +10,7 @@ import {
   type LeaseEvent,
   type LeaseRecord,
   type Origin,
+  type CrashWindow,
 } from "../domain/lease.ts";
 
 const wire = muster.provision.v1;

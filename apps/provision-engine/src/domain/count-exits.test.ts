@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countExits, describeCrashes, MAX_EXITS, readExits, type CrashWindow, type PodExits } from "./count-exits.ts";
+import { countExits, describeCrashes, MAX_EXITS, readExits, type PodExits } from "./count-exits.ts";
+import type { CrashWindow } from "./lease.ts";
 import { describeReason } from "./describe-reason.ts";
 
 const WINDOW_NS = 100n;

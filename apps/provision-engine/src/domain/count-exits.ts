@@ -1,4 +1,5 @@
 import type { LeaseReason } from "./lease-reason.ts";
+import type { CrashWindow } from "./lease.ts";
 
 /** The container exits that a pod reports: their number, and the time and cause of the last one. */
 export type PodExits = {
@@ -30,14 +31,6 @@ type ContainerStatus = {
 };
 
 type Terminated = { readonly exitCode: number; readonly reason?: string; readonly finishedAt?: unknown };
-
-/** Counted exits, in a window that begins with the first of them. */
-export type CrashWindow = {
-  readonly sinceNs: bigint;
-  readonly exits: number;
-  /** The exits already counted, by pod; the most recently seen pod is last. */
-  readonly pods: readonly { readonly pod: string; readonly exits: number; readonly lastNs: bigint }[];
-};
 
 export type CrashPolicy = { readonly windowNs: bigint };
 

@@ -1,6 +1,5 @@
 import type { Renewal, Result } from "@muster/leases";
-import type { CrashWindow } from "./count-exits.ts";
-import type { Ending, LeaseEventType, LeaseRecord, Origin } from "./lease.ts";
+import type { Ending, LeaseEventType, LeaseRecord, Origin, CrashWindow } from "./lease.ts";
 
 /** A change of a lease. */
 export type LeaseChange =

@@ -1,5 +1,12 @@
 import type { EndRequest, Order, Renewal, Result } from "@muster/leases";
-import type { CrashWindow } from "./count-exits.ts";
+
+/** Counted exits, in a window that begins with the first of them. */
+export type CrashWindow = {
+  readonly sinceNs: bigint;
+  readonly exits: number;
+  /** The exits already counted, by pod; the most recently seen pod is last. */
+  readonly pods: readonly { readonly pod: string; readonly exits: number; readonly lastNs: bigint }[];
+};
 
 /**
  * ORDERED -> PROVISIONING -> ACTIVE -> DECOMMISSIONING -> ENDED, or FAILED if provisioning fails. In PROVISIONING and DECOMMISSIONING resources of the lease
