@@ -2,7 +2,7 @@ import { aNode, aPool, aSnapshot, aTermination } from "../test/scaling-snapshots
 import type { Unavailability } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
-import { buildMark, mark, sweep } from "../src/domain/unavailability.ts";
+import { buildMark, dropExpired, mark } from "../src/domain/unavailability.ts";
 import { exponential, makeRandom } from "./random.ts";
 import type { DayPolicy } from "./trivial-policies.ts";
 import { DAY_MS, HOUR_MS, type Work } from "./work-of-a-day.ts";
@@ -70,7 +70,7 @@ class SimulatedDay {
   round(nowMs: number, policy: DayPolicy): void {
     const due = this.#happenings[nowMs / ROUND_MS] ?? [];
     for (const { atMs, run: happen } of due.sort((one, other) => one.atMs - other.atMs)) happen(atMs);
-    this.#unavailable = sweep(this.#unavailable, nowMs);
+    this.#unavailable = dropExpired(this.#unavailable, nowMs);
     const plan = policy(
       aSnapshot({
         nowMs,

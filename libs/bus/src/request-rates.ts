@@ -90,8 +90,8 @@ const INBOX = "_INBOX.";
 const USER = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
 
 /**
- * Whether an answer may go there. A responder has more rights than its caller: the server would accept a publication to another subject as the responder's
- * own.
+ * Whether a reply to this subject is allowed. A responder has more rights than its caller, so the server would accept a publication to any other subject as
+ * one of the responder.
  */
 export function isInbox(reply: string | undefined): boolean {
   return reply?.startsWith(INBOX) === true;

@@ -49,15 +49,15 @@ export const taints = {
 export const annotations = {
   /** On pods: name of the container by which the pod is judged; the first one when absent. */
   mainContainer: "muster.dev/main-container",
-  /** On jobs: a user wants it to end; the value says when and why. */
+  /** On jobs: a user cancelled the job; the value has time and reason. */
   cancelled: "muster.dev/cancelled",
-  /** On jobs: id of the request that made it, so that the same request again finds it. */
+  /** On jobs: id of the request that created the job, so that a repeated request finds it. */
   requestId: "muster.dev/request-id",
-  /** On jobs whose own status has no place for it: restarts and completed indexes, as JSON. */
+  /** On jobs of kinds whose status has no field for it: restarts and completed indexes, as JSON. */
   progress: "muster.dev/progress",
   /** On nodes that the node scaler has cordoned: why. A cordon without it is another client's, and stays. */
   cordoned: "muster.dev/cordoned",
-  /** On pods of replica sets: the sweep leaves the pod alone though its set does not exist; the value says why. */
+  /** On pods of replica sets: the sweep keeps the pod even without its set; the value is the reason. */
   kept: "muster.dev/kept",
   /** On pods: W3C traceparent of the work that the pod belongs to. */
   traceparent: "muster.dev/traceparent",

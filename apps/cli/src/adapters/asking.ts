@@ -1,9 +1,9 @@
-/** Short: the answer of a service that dies is waited for until the deadline. */
+/** Short, because a caller waits until its deadline for the reply of a service that died. */
 export const LONG_POLL_MS = 4000;
 export const LONG_POLL_TIMEOUT_MS = 6000;
 /** Longer than a change of leader or a restart takes. */
 export const CALL_TIMEOUT_MS = 15_000;
-/** For calls that only find out whether a service answers. */
+/** Time limit of calls that only check whether a service answers. */
 export const STATUS_TIMEOUT_MS = 2000;
 /** Pages of a list; each has at most 500 items. */
 const MAX_PAGES = 200;

@@ -20,9 +20,9 @@ export type BackupWriter = AsyncDisposable & {
   readonly head: (head: StreamHead) => Promise<void>;
   readonly bytes: (bytes: Uint8Array) => Promise<void>;
   readonly endStream: () => Promise<void>;
-  /** Returns a function that drops all that is written from now on. */
+  /** Marks the current end of the file; `rewind` truncates the file to it. */
   readonly mark: () => { readonly rewind: () => void };
-  /** Gives the file its name, so that every file of that name is whole. */
+  /** Renames the file to its final name, so that every file of that name is complete. */
   readonly finish: () => Promise<void>;
 };
 

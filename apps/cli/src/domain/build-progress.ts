@@ -53,7 +53,7 @@ export function buildScalingLine(session: Work, scaling: DemandScaling, nowMs: n
 /** Work that is followed, and what the node scaler does about it where that is known. */
 export type Followed = Work & { readonly scaling?: DemandScaling | undefined };
 
-/** All that is to be seen of the sessions at one moment, for a terminal that is redrawn: the phases with their times, and a line for each component. */
+/** One frame of a redrawn terminal: the phases of the sessions with their times, and a line for each component. */
 export function buildProgressBlock(
   sessions: readonly Followed[],
   nowMs: number,

@@ -10,7 +10,7 @@ export const LEASE_NOUN = "lease";
 /** In the order in which their data are listed. */
 export const LEASE_TYPES = Object.keys(LEASE_DATA) as readonly LeaseType[];
 
-export const ENGINE_DEFAULT = "main";
+export const DEFAULT_ENGINE = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
 const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
 const LEASE_ID = new RegExp(LEASE_ID_PATTERN);
@@ -47,7 +47,7 @@ export const LEASE_FORM: CheckedSchema = closed(["apiVersion", "kind", "spec"], 
     engine: {
       type: "string",
       pattern: ENGINE_PATTERN,
-      default: ENGINE_DEFAULT,
+      default: DEFAULT_ENGINE,
       description: "Id of the engine that serves the lease.",
     },
     type: { enum: LEASE_TYPES, description: "What is leased." },

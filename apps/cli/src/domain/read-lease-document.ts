@@ -5,7 +5,7 @@ import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
 import { readJson } from "./find-non-json.ts";
 import { readLeaseDuration } from "./lease-duration.ts";
 import { fieldsOf, type ReadDocument } from "./read-document.ts";
-import { ENGINE_DEFAULT, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
+import { DEFAULT_ENGINE, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
 
 const ENGINE = new RegExp(ENGINE_PATTERN);
 
@@ -14,7 +14,7 @@ export function readLeaseDocument(value: unknown): ReadDocument<LeaseDocument> {
   const reader = valueReader();
   checkSchema(reader, LEASE_FORM, [], value);
   const { metadata, spec } = fieldsOf(value);
-  const { engine = ENGINE_DEFAULT, duration, data = null, ...rest } = fieldsOf(spec);
+  const { engine = DEFAULT_ENGINE, duration, data = null, ...rest } = fieldsOf(spec);
   const id = readId(reader, ["metadata", "name"], fieldsOf(metadata)["name"]);
   const durationNs = typeof duration === "string" ? readDuration(reader, duration) : undefined;
   const type = LEASE_TYPES.find((each) => each === rest["type"]);

@@ -17,7 +17,7 @@ export type Replica = {
 
 export type NodeTransfer = {
   readonly oldNode: string;
-  /** Empty: none is found yet. */
+  /** Empty: no node is found yet. */
   readonly newNode: string;
   readonly because: string;
   readonly startedAtMs: number;
@@ -44,8 +44,9 @@ export type ReplicaSet = {
   readonly disabled: boolean;
   readonly transfer: NodeTransfer | undefined;
   readonly held: { readonly by: string; readonly because: string; readonly atMs: number } | undefined;
-  /** Transfers that failed since one succeeded, and when the next may begin. */
+  /** Failed transfers since the last success. */
   readonly transferFailures: number;
+  /** Earliest start of the next transfer after a failure. */
   readonly transferNotBeforeAtMs: number | undefined;
   /** Id of its rolling update; empty: none. */
   readonly roll: string;

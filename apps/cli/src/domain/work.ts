@@ -1,4 +1,4 @@
-/** What the command submits, follows and shows, whatever its kind. */
+/** A piece of work of any kind, which the command submits, follows and shows. */
 export type Work = {
   /** Noun of its kind, as commands name it: `session`. */
   readonly kind: string;
@@ -6,7 +6,7 @@ export type Work = {
   readonly uid: string;
   /** Differs whenever anything else does. */
   readonly revision: number | string;
-  /** The `spec` of a document that would make it. */
+  /** The `spec` of a document that would create it. */
   readonly spec: Readonly<Record<string, unknown>>;
   /** What its kind counts, for tables and programs; the same names in the same order for all of a kind: `machines`. */
   readonly columns: Readonly<Record<string, string | number>>;

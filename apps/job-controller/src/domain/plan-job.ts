@@ -331,7 +331,7 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
   }
 }
 
-/** What is reserved, and what is missing: a right, or machines for single members. */
+/** Describes the reserved machines, and what is missing: a right, or machines for single members. */
 function describeGrant(
   { units, job, companionsRefused }: Snapshot,
   machines: number,

@@ -10,8 +10,8 @@ type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?:
  * The changes that a controller has requested and its cache does not show yet. While a key has outstanding changes, the cache is behind our own writes, and a
  * decision by it would create or delete a second time.
  *
- * Names and uids are kept, not numbers. A repeated or late event for a member that is not expected changes nothing, where a number would decrease (even below
- * zero) and hide an outstanding creation. A member's name follows from its owner, type and index, so a creation is known by name before the answer. A
+ * Keeps names and uids instead of counts: an event for a member that is not expected changes nothing, where a count would decrease (even below zero) and hide
+ * an outstanding creation. A member's name follows from its owner, type and index, so a creation is known by name before the answer. A
  * deletion is of one object, so it is known by uid, whatever set the object is in by then: its labels may change between our read and our request.
  *
  * Each expectation expires by itself: a new one under the key does not prolong an old one.

@@ -11,14 +11,13 @@ type ProviderLimits = {
   readonly now: () => number;
 };
 
-/** The provider as one leadership may use it. */
+/** Returns the provider for one term of leadership. */
 export type ProviderOfLeader = (isHeld: () => boolean) => NodeProvider;
 
 /**
- * A provider whose calls have a time limit and a limit in flight, and which is left alone during the pauses that it asks for. Calls in a pause reject with
- * limit_exceeded and the time that is left; calls that take too long with deadline_exceeded. Calls of each kind have turns and pauses of their own: many of
- * them, or slow ones, or a pause that the provider asked for, delay no call of another kind. Starts and stops reject with unavailable when the process no
- * longer leads at their turn.
+ * Limits the time and the concurrency of calls to a provider, and makes no call during a pause that the provider requests. Calls in a pause reject with
+ * limit_exceeded and the remaining time, slow calls with deadline_exceeded. Each kind of call has its own queue and pause, so it never delays another kind.
+ * Starts and stops reject with unavailable if the process no longer leads at their turn.
  */
 export function guardProvider(provider: NodeProvider, limits: ProviderLimits): ProviderOfLeader {
   const starting = makeLane(provider.name, limits);

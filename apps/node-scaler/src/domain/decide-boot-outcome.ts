@@ -2,7 +2,7 @@ import type { NodeChange } from "./change-node.ts";
 import type { ScaledNode } from "./node.ts";
 import type { Asked, Shortage } from "./unavailability.ts";
 
-/** What the provider answered; `failed`: it may have taken effect or not. */
+/** The answer of the provider to a start. `failed`: the start may have taken effect. */
 export type BootAnswer =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
   | Shortage

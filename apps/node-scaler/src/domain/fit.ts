@@ -12,20 +12,20 @@ export type FreeMachine = {
   readonly gpus: number | undefined;
 } & Shared;
 
-/** The pods, for people, that run on what the ledger could grant; absent: none. */
+/** Text about foreign pods on a machine that the ledger could grant; absent: none. */
 type Shared = { readonly sharedWith?: string };
 
-/** A node as one round sees it. One that is shared is never surplus. */
+/** A node in the snapshot of one round. A shared node is never surplus. */
 export type ComputedNode = ScaledNode & Shared;
 
-/** A pool, and what is known of it in this round. */
+/** A pool in the snapshot of one round. */
 export type Pool = {
   readonly policy: PoolPolicy;
-  /** A volume has to have the size that is asked for from the start. */
+  /** A volume must have the requested size from its creation on. */
   readonly fixedSizeVolumes: boolean;
   /** Undefined: not known, so that nothing can be booted. */
   readonly bootImage: string | undefined;
-  /** Records of its nodes, whatever their phase, less those that are Terminated. */
+  /** Records of its nodes in any phase except Terminated. */
   readonly records: number;
   /** How many of these end or are to end. */
   readonly ending: number;

@@ -220,7 +220,7 @@ function end(
   return { ...begin(node, "to-end"), spec: { terminate: buildTermination({ code, message }, node, policies, nowMs) } };
 }
 
-/** The order to end a node, with the time that what runs on it has. */
+/** The request to terminate a node, with the time limit of its drain. */
 export function buildTermination(
   { code, message, requestId }: Pick<Termination, "code" | "message"> & { readonly requestId?: string },
   { spec }: Pick<ScaledNode, "spec">,

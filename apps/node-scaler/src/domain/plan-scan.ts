@@ -18,9 +18,9 @@ import {
 
 export type ScanSnapshot = {
   readonly nowMs: number;
-  /** Read before the instances: an instance of a node that was begun later is not known by the record that it has. */
+  /** Read before the instances, so a record may lack the id of an instance that was started meanwhile. */
   readonly nodes: readonly ScaledNode[];
-  /** Names of records that came while the providers were asked. */
+  /** Names of records that were created while the providers were listed. */
   readonly newcomers: ReadonlySet<string>;
   readonly policies: ReadonlyMap<string, PoolPolicy>;
   readonly instances: Instances;

@@ -1,7 +1,15 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { Unavailability } from "./demand.ts";
-import { buildMark, buildShortages, mark, REMEMBERED_MS, sweep, type Asked, type Shortage } from "./unavailability.ts";
+import {
+  buildMark,
+  buildShortages,
+  dropExpired,
+  mark,
+  REMEMBERED_MS,
+  type Asked,
+  type Shortage,
+} from "./unavailability.ts";
 
 const spot: Asked = { provider: "cloud", instanceType: "large", spot: true };
 const onDemand: Asked = { ...spot, spot: false };
@@ -100,11 +108,11 @@ it("answers after any history, swept or not, as a walk over all that was found w
           (entry.zone === undefined || entry.zone === zone) &&
           nowMs < entry.untilMs,
       );
-      for (const kept of [memory, sweep(memory, nowMs)]) {
+      for (const kept of [memory, dropExpired(memory, nowMs)]) {
         const shortages = buildShortages(kept, nowMs);
         expect(shortages.isUnavailable(asked.provider, asked.instanceType, asked.spot, zone)).toBe(covering);
       }
-      expect(sweep(memory, nowMs).every(({ untilMs }) => untilMs > nowMs)).toBe(true);
+      expect(dropExpired(memory, nowMs).every(({ untilMs }) => untilMs > nowMs)).toBe(true);
       expect(memory.every(({ sinceMs, untilMs }) => untilMs - sinceMs === REMEMBERED_MS)).toBe(true);
     }),
   );

@@ -42,8 +42,8 @@ export function mark(memory: readonly Unavailability[], found: Unavailability): 
   return before !== undefined && before.untilMs > found.sinceMs ? memory : memory.with(same, found);
 }
 
-/** Forgets what has lapsed. */
-export function sweep(memory: readonly Unavailability[], nowMs: number): readonly Unavailability[] {
+/** Removes expired shortages. */
+export function dropExpired(memory: readonly Unavailability[], nowMs: number): readonly Unavailability[] {
   const left = memory.filter(({ untilMs }) => untilMs > nowMs);
   return left.length === memory.length ? memory : left;
 }

@@ -11,7 +11,7 @@ import {
 import { compute, type ScalingPlan, type StartStep } from "../domain/compute.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
-import { sweep } from "../domain/unavailability.ts";
+import { dropExpired } from "../domain/unavailability.ts";
 import { inRoundSpan, inStepSpan } from "../node-trace.ts";
 import type { Scaler } from "../scaler.ts";
 import { bootNode } from "./boot-node.ts";
@@ -33,7 +33,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   const nodes = records.list();
   const use: Use = { machines, pods: scaler.cluster.pods() };
   const nowMs = scaler.now();
-  memory.unavailable = sweep(memory.unavailable, nowMs);
+  memory.unavailable = dropExpired(memory.unavailable, nowMs);
   const plan = compute({
     nodes: buildComputedNodes(nodes, use, policies),
     machines: buildFreeMachines(nodes, use, policies),

@@ -227,7 +227,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
   }
 }
 
-/** Reports an error for an order, unless its id belongs to a lease, which the answer would not be about. */
+/** Reports an error for an order. If a lease has the same id, reports nothing: the source would take the error for that of the lease. */
 async function reportRefusal(
   deps: TakePolledDeps,
   source: string,

@@ -237,7 +237,7 @@ function sharedBy({ name, sharesWith }: ReplicaSet, ...others: readonly string[]
   return [...new Set([...sharesWith, ...others])].filter((other) => other !== name).slice(-MAX_SHARES);
 }
 
-/** The set without the update, with a number of its own. */
+/** The set after it has left the rollout, with its own number of replicas. */
 function freed(set: ReplicaSet, replicasDesired: number): ReplicaSet {
   return { ...set, rollout: undefined, spec: { ...set.spec, replicasDesired } };
 }

@@ -48,12 +48,12 @@ export type Update = {
   readonly subresource?: "status" | "finalize" | undefined;
   /** The new state from the current one; from undefined where an update may create. */
   readonly change: (current: JsonObject | undefined) => JsonObject;
-  /** Create when there is nothing yet, whatever the resource allows. */
+  /** Creates a missing object, even if the resource does not allow it. */
   readonly upsert?: boolean;
   readonly dryRun: boolean;
 };
 
-/** Create, update and delete with Kubernetes' rules. Everything happens at once, so that no two writes interleave; refusals are thrown as failures. */
+/** Create, update and delete by the rules of Kubernetes. Each runs synchronously, so that no two writes interleave; refusals are thrown as failures. */
 export type Registry = {
   find(target: ObjectName): JsonObject | undefined;
   get(target: ObjectName): JsonObject;

@@ -8,7 +8,7 @@ export const clusterApiSettings = z.strictObject({
   controller: controllerName,
   /** Of the MachineDeployments. */
   namespace: kubernetesName,
-  /** What each of them makes. The scaler owns their replicas. */
+  /** The pool and instance type of the nodes of each MachineDeployment. The scaler owns their replicas. */
   deployments: z
     .array(
       z.strictObject({

@@ -115,7 +115,7 @@ export function* unusableNodes(machines: Machines, pool: string): Generator<Unus
     const standing = standingOf(record.facts, record);
     if (standing === "notReady") yield { node, reason: "NOT_READY", occupant: undefined };
     if (standing === "cordoned") yield { node, reason: "CORDONED", occupant: undefined };
-    if (standing === "occupied") yield { node, reason: "OCCUPIED", occupant: strangerOn(record.facts, record) };
+    if (standing === "occupied") yield { node, reason: "OCCUPIED", occupant: foreignOccupantOf(record.facts, record) };
   }
 }
 
@@ -199,10 +199,10 @@ function emptyPool(name: string): PoolState {
 export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";
   if (!facts.schedulable) return "cordoned";
-  if (strangerOn(facts, record) !== undefined) return "occupied";
+  if (foreignOccupantOf(facts, record) !== undefined) return "occupied";
   return record.holder === undefined ? "free" : "held";
 }
 
-function strangerOn({ occupants }: NodeFacts, { holder }: MachineRecord): Owner | undefined {
+function foreignOccupantOf({ occupants }: NodeFacts, { holder }: MachineRecord): Owner | undefined {
   return occupants.find((owner) => holder === undefined || !mayOccupy(owner, holder));
 }

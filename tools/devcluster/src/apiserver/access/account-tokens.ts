@@ -8,12 +8,12 @@ import type { User } from "./user.ts";
 /** The default audience of tokens: this server. */
 export const OWN_AUDIENCE = "https://kubernetes.default.svc";
 
-export type TokenWish = { readonly audiences: readonly string[]; readonly expirationSeconds: number };
+export type TokenRequest = { readonly audiences: readonly string[]; readonly expirationSeconds: number };
 
-/** Tokens of service accounts, in the form of Kubernetes' own, which say all about themselves. */
+/** Self-contained tokens of service accounts (JWT), in the form of Kubernetes. */
 export type AccountTokens = {
-  issue(account: JsonObject, wish: TokenWish): { readonly token: string; readonly expirationTimestamp: string };
-  /** Undefined for what was not issued here or not for this server, is over, or is of an account that is gone. */
+  issue(account: JsonObject, request: TokenRequest): { readonly token: string; readonly expirationTimestamp: string };
+  /** Undefined for a token of another issuer or audience, an expired one, or one of a deleted account. */
   verify(token: string): User | undefined;
 };
 

@@ -2,7 +2,7 @@ import { type Json, type JsonObject, listAt, textAt, textsAt } from "../json.ts"
 import { nameOf, namespaceOf } from "../metadata.ts";
 import { type Failure, forbidden } from "../status.ts";
 import type { Attributes } from "./attributes.ts";
-import { mayDoEverything, type User } from "./user.ts";
+import { hasAllRights, type User } from "./user.ts";
 
 /** What is kept of roles and bindings. */
 export type RoleBook = {
@@ -46,7 +46,7 @@ const EVERYTHING: readonly JsonObject[] = [
 
 /** All that a user may do in a namespace; "" stands for the cluster. */
 function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
-  if (mayDoEverything(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
+  if (hasAllRights(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
   const bound = book.bindings(namespace).flatMap((binding): Grant[] => {
     const subject = listAt(binding, "subjects").find((one) => isMeant(one, user, namespaceOf(binding)));
     if (subject === undefined) return [];

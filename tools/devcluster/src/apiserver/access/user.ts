@@ -14,7 +14,7 @@ const MASTERS = "system:masters";
 export const ADMIN: User = { name: "admin", uid: undefined, groups: [MASTERS, "system:authenticated"], extra: {} };
 
 /** Whether there is nothing that the user may not do. */
-export function mayDoEverything({ groups }: User): boolean {
+export function hasAllRights({ groups }: User): boolean {
   return groups.includes(MASTERS);
 }
 
