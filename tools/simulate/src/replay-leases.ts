@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { describeReason } from "@muster/provision-engine/describe-reason";
 import { planLease } from "@muster/provision-engine/plan-lease";
 import { FORMAT, readDecision, type StoredDecision } from "@muster/provision-engine/stored-decision";
 import type { NextStep } from "./replay.ts";
@@ -14,6 +15,6 @@ export function planLeases(decisions: readonly StoredDecision[]): NextStep[] {
   return decisions.map(({ snapshot, policy, nowNs }) => {
     const plan = planLease(snapshot, policy, nowNs);
     const step = plan.kind === "change" ? `change ${plan.change.kind}` : plan.kind;
-    return { who: `lease ${snapshot.lease.id}`, step, because: plan.because.code };
+    return { who: `lease ${snapshot.lease.id}`, step, because: describeReason(plan.because) };
   });
 }

@@ -3,7 +3,7 @@ import { serve } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
-import { explainCalls } from "@muster/ledger-client";
+import { explainCalls, logNotRemoved } from "@muster/ledger-client";
 import { LeaseService } from "@muster/proto";
 import { feedbackOver } from "@muster/provision-engine/feedback";
 import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
@@ -167,7 +167,7 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
           if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
         },
         leftAlone: () => undefined,
-        notRemoved: (failures) => failures.forEach(({ error }) => failed(error)),
+        notRemoved: logNotRemoved(logger, "lease"),
         failed,
       },
     },
