@@ -117,6 +117,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
     serve(deps, guard, { request, response }).catch(onDefect);
   });
+  // Clients close what they do not use. A server that does so after some seconds resets the request that a client sends at the same moment.
+  server.keepAliveTimeout = 0;
   const tunnels = new Set<Socket>();
   server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
     tunnels.add(socket);
