@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type MachineFault, type MachineMatch, type Machines, startMachines } from "@muster/devcluster";
 import { faultOf } from "@muster/faults";
-import { until } from "@muster/testkit";
+import { freePort, until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openLocal } from "../src/providers/local/open-local.ts";
 import { localSettings } from "../src/providers/local/settings.ts";
@@ -254,12 +254,7 @@ describe("the provider local", () => {
   });
 
   it("is not available while no server listens", async () => {
-    const server = createServer().listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const address = server.address();
-    const port = typeof address === "object" && address !== null ? address.port : 0;
-    server.close();
-    await once(server, "close");
+    const port = await freePort();
     await using unreachable = await open({ ...cloud, url: `http://127.0.0.1:${port}` });
     expect(await faultFrom(unreachable.start(fresh(), never))).toMatchObject({ code: "unavailable" });
   });

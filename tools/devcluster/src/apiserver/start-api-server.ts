@@ -74,7 +74,10 @@ export type ApiServer = AsyncDisposable & {
   expireHistory(): void;
 };
 
-/** As in kube-apiserver. With Node's five seconds, every heartbeat of every node would begin with a TLS handshake. */
+/**
+ * As in kube-apiserver. With Node's five seconds every heartbeat of every node began with a TLS handshake, and a request that a client sent at the moment of the
+ * end was reset.
+ */
 const IDLE_CONNECTION_MS = 90_000;
 
 const HISTORY_LIMIT = 1000;

@@ -71,6 +71,7 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
   });
   // A frozen or slow client is the tester's business; nothing is cut off but on demand.
   server.requestTimeout = 0;
+  server.keepAliveTimeout = 0;
   const listener = started.use(await faultyListener(server, options.port ?? 0, options.onError ?? (() => undefined)));
   const url = `https://127.0.0.1:${listener.port}`;
   const admit = async (who: string, file: string): Promise<string> => {
