@@ -83,12 +83,12 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   const running = new Map<KindRuntime, Promise<void>>();
   const failed = Promise.withResolvers<never>();
   const cut = new AbortController();
-  const abort = AbortSignal.any([leadership.lost, cut.signal]);
+  const lost = AbortSignal.any([leadership.lost, cut.signal]);
   const { isHeld } = leadership;
   const begin = (): void => {
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
-      const ended = runKind(context, deps, runtime, { signal: abort, isHeld }).catch((error: unknown) => {
+      const ended = runKind(context, deps, runtime, { lost, isHeld }).catch((error: unknown) => {
         // A kind that was uninstalled before its first list was complete has no jobs to run.
         if (!runtime.ended.aborted) throw error;
       });
@@ -96,7 +96,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
       running.set(runtime, ended);
     }
   };
-  const stop = AbortSignal.any([signal, abort]);
+  const stop = AbortSignal.any([signal, lost]);
   const working = Promise.all([
     repeat(1000, stop, "beginning kinds", context, () => {
       begin();

@@ -23,7 +23,7 @@ it("counts rounds and failures, continues after a failure, and stops at the sign
       },
     ],
     {
-      lead: { signal: stop.signal, isHeld: () => !stop.signal.aborted },
+      lead: { signal: stop.signal, lost: stop.signal, isHeld: () => !stop.signal.aborted },
       now: () => tookMs,
       clock,
       onRoundEnd: (_report, error) => reports.push(error),
@@ -60,7 +60,7 @@ it("waits with the next round of a loop for the end of the one before, and delay
     },
   });
   const running = runLoops([loop("pool", () => slow.promise), loop("scan", () => Promise.resolve())], {
-    lead: { signal: stop.signal, isHeld: () => !stop.signal.aborted },
+    lead: { signal: stop.signal, lost: stop.signal, isHeld: () => !stop.signal.aborted },
     now: clock.now,
     clock,
     onRoundEnd: () => undefined,

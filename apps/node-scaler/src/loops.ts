@@ -18,7 +18,8 @@ export type LoopReport = {
 export type Loop = { readonly report: LoopReport; readonly round: () => Promise<void> };
 
 type LoopDeps = {
-  readonly lead: Lead;
+  /** No round begins after its signal, and none that ends later is reported. */
+  readonly lead: Lead & { readonly signal: AbortSignal };
   /** Milliseconds since 1970, for the reports. */
   readonly now: () => number;
   readonly clock?: Clock;

@@ -60,7 +60,7 @@ it("a lease renewed in its last nanosecond lasts strictly until its new end, and
         stuck: () => undefined,
       },
     },
-    { token: 1, signal: stop.signal, isHeld: () => true },
+    { token: 1, signal: stop.signal, lost: new AbortController().signal, isHeld: () => true },
   );
   const stored = async () => (await records.get("1-1"))?.record;
   const reaches = (phase: string) => until(phase, async () => (await stored())?.phase === phase, LONG);

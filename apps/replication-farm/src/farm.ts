@@ -24,7 +24,7 @@ export function makeFarm(deps: FarmDeps): Farm {
   return {
     owned: () => passes?.size ?? 0,
     run: async (session) => {
-      passes = startPasses(deps.pass, { lead: session, resyncMs: deps.resyncMs });
+      passes = startPasses(deps.pass, { lead: session, stop: session.signal, resyncMs: deps.resyncMs });
       try {
         await runFarm(deps, session, passes);
       } finally {

@@ -15,6 +15,7 @@ function lateView(isStored: () => boolean) {
   const session: Session = {
     id: "ours",
     signal: stop.signal,
+    lost: new AbortController().signal,
     isHeld: () => true,
     lock: async (key) => {
       locked.push(key);

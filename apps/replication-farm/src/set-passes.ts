@@ -1,4 +1,4 @@
-import { reconciler, runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
+import { openStopGrace, reconciler, runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
 import { NO_REFUSALS } from "./pass-machines.ts";
 import { newPodsOwned } from "./pass-pods.ts";
 import { retryAfter, setPasses } from "./pass.ts";
@@ -24,20 +24,26 @@ export type SetPasses = {
 /** Retries of failed passes and conflicts: a pause per set, which a change ends, and a limit for all sets together. */
 const LIMITS = { firstMs: 200, maxMs: 30_000, perSecond: 1000, burst: 10_000 };
 
+/** Time that passes and pod steps in flight have after a stop: less than a service has for an orderly stop. */
+const STOP_GRACE_MS = 10_000;
+
 /** A set that this farm makes passes over. */
 type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<void> };
 
 /**
  * Makes passes over the sets: after each change of the view, after each write of its own, and at each resync. A failed pass is retried with a growing pause,
- * which a change ends. The sets do not wait for each other.
+ * which a change ends. The sets do not wait for each other. None begins after `stop`.
  */
 export function startPasses(
   deps: PassDeps,
-  { lead, resyncMs }: { readonly lead: Lead; readonly resyncMs: number },
+  { lead, stop, resyncMs }: { readonly lead: Lead; readonly stop: AbortSignal; readonly resyncMs: number },
 ): SetPasses {
   const sets = new Map<string, OwnedSet>();
   const queue = workQueue({ limits: LIMITS });
   const stopping = new AbortController();
+  const ending = AbortSignal.any([stop, stopping.signal]);
+  // Pod steps outlive the pass that begins them, so they have the same time to finish.
+  const grace = openStopGrace({ stop: ending, lost: lead.lost, graceMs: STOP_GRACE_MS });
   const end = async (set: OwnedSet, how: () => void): Promise<void> => {
     await Promise.allSettled(set.owned.steps.values());
     sets.delete(set.owned.name);
@@ -65,8 +71,12 @@ export function startPasses(
     workers: Infinity,
     resync: { keys: () => sets.keys(), everyMs: resyncMs },
     lead,
-    stop: stopping.signal,
-  }).finally(() => Promise.all([...sets.values()].map((set) => end(set, set.ended.resolve))));
+    stop: ending,
+    stopGraceMs: STOP_GRACE_MS,
+  }).finally(async () => {
+    await Promise.all([...sets.values()].map((set) => end(set, set.ended.resolve)));
+    grace[Symbol.dispose]();
+  });
   const wake = (names: Iterable<string>): void => {
     for (const name of names) if (sets.has(name)) queue.add(name);
   };
@@ -76,8 +86,8 @@ export function startPasses(
     },
     has: (name) => sets.has(name),
     own: (name, fence) => {
-      if (stopping.signal.aborted || lead.signal.aborted) return Promise.resolve();
-      const isHeld = (): boolean => owned.end === undefined && !stopping.signal.aborted && lead.isHeld();
+      if (ending.aborted || lead.lost.aborted) return Promise.resolve();
+      const isHeld = (): boolean => owned.end === undefined && !grace.signal.aborted && lead.isHeld();
       const owned = newOwned(deps, { name, fence, isHeld });
       const ended: OwnedSet["ended"] = Promise.withResolvers();
       sets.set(name, { owned, ended });

@@ -55,6 +55,7 @@ it("a farm continues when a set of another owner cannot be given up, and reports
   const run = farm.run({
     id: "ours",
     signal: stop.signal,
+    lost: new AbortController().signal,
     isHeld: () => true,
     lock: (key) => Promise.resolve({ key, token: 1 }),
     unlock: () => Promise.reject(new Error("the bucket is gone")),
@@ -77,6 +78,7 @@ it("a set that becomes free during a failing claim is claimed again immediately"
   const run = farm.run({
     id: "ours",
     signal: stop.signal,
+    lost: new AbortController().signal,
     isHeld: () => !stop.signal.aborted,
     lock: async (key) => {
       const ask = Promise.withResolvers<undefined>();
@@ -135,4 +137,34 @@ it("a set is taken over once its owner has been silent for its time, without any
   expect(farm.owned()).toBe(2);
   stop.abort();
   await run;
+});
+
+it("lets the pass in flight finish when it is stopped", async () => {
+  await using world = await passWorld();
+  await withSets(world, "web");
+  const stop = new AbortController();
+  const gate = Promise.withResolvers<undefined>();
+  let reads = 0;
+  const get: typeof world.deps.sets.get = async (name) => {
+    reads += 1;
+    // The claim reads it first.
+    if (reads > 1) await gate.promise;
+    return world.deps.sets.get(name);
+  };
+  const farm = farmOf({ ...world, deps: { ...world.deps, sets: { ...world.deps.sets, get } } });
+  const run = farm.run({
+    id: "ours",
+    signal: stop.signal,
+    lost: new AbortController().signal,
+    isHeld: () => true,
+    lock: (key) => Promise.resolve({ key, token: 7 }),
+    unlock: () => Promise.resolve(),
+    view: () => ({ sessions: live, locks: new Map() }),
+    onChange: () => () => undefined,
+  });
+  await until("the pass reads the set", () => reads > 1);
+  stop.abort();
+  gate.resolve(undefined);
+  await run;
+  expect(await fenceOf(world, "web")).toBe(7);
 });

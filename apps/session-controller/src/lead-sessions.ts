@@ -44,6 +44,7 @@ export async function leadSessions(
   const stoodDown = new AbortController();
   const lead = {
     signal: AbortSignal.any([leadership.signal, stoodDown.signal]),
+    lost: AbortSignal.any([leadership.lost, stoodDown.signal]),
     isHeld: () => leadership.isHeld() && !stoodDown.signal.aborted,
   };
   const queue = workQueue({ limits: LIMITS });

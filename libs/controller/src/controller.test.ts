@@ -1,7 +1,7 @@
 import { scrape, settled, until, virtualClock } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { describe, expect, it } from "vitest";
-import { runController, type ControllerOptions, type Reconcile } from "./controller.ts";
+import { runController, type ControllerOptions, type Lead, type Reconcile } from "./controller.ts";
 import { workQueue } from "./work-queue.ts";
 
 /** A controller on a clock that the test owns, whose pauses are the longest. */
@@ -233,7 +233,7 @@ describe("an end", () => {
 
   it("lets the pass in work finish, and begins no other", async () => {
     const { finish, seen, reconcile } = held();
-    const { clock, queue, stop, ended } = controlled(reconcile);
+    const { clock, queue, stop, ended } = controlled(reconcile, { stopGraceMs: 30_000 });
     for (const key of ["a", "b"]) queue.add(key);
     await settled();
     stop.abort();
@@ -258,10 +258,45 @@ describe("an end", () => {
     expect(errors).toEqual([]);
   });
 
+  it("cuts the passes within half of the time that a service has to stop, unless configured", async () => {
+    const { finish, seen, reconcile } = held();
+    const { clock, queue, stop, ended } = controlled(reconcile);
+    queue.add("a");
+    await settled();
+    stop.abort();
+    await clock.run(9_999);
+    expect(seen.signal?.aborted).toBe(false);
+    await clock.run(1);
+    expect(seen.signal?.aborted).toBe(true);
+    finish.resolve(undefined);
+    await ended;
+  });
+
+  it("does not count a pass as failed that has ended its own calls at the stop", async () => {
+    const { queue, stop, ended, errors } = controlled(
+      () =>
+        new Promise((_resolve, reject) => {
+          stop.signal.addEventListener("abort", () => reject(new DOMException("stopped", "AbortError")));
+        }),
+    );
+    queue.add("a");
+    await settled();
+    stop.abort();
+    await ended;
+    expect(errors).toEqual([]);
+  });
+
+  it("does not take the signal of a lead, which a stop aborts, too, for its loss", async () => {
+    const signal = new AbortController().signal;
+    // @ts-expect-error: `lost` is missing.
+    const lead: Lead = { signal, isHeld: () => true };
+    await controlled(() => Promise.resolve(undefined), { lead, stop: AbortSignal.abort() }).ended;
+  });
+
   it("aborts the signal of the passes immediately when the lead is lost", async () => {
     const { finish, seen, reconcile } = held();
     const lost = new AbortController();
-    const { queue, ended } = controlled(reconcile, { lead: { signal: lost.signal, isHeld: () => true } });
+    const { queue, ended } = controlled(reconcile, { lead: { lost: lost.signal, isHeld: () => true } });
     queue.add("a");
     await settled();
     lost.abort();
@@ -302,7 +337,7 @@ it("resyncs every known key once in each period, spread over it, after events", 
 
 it("makes no pass once its lead has lapsed, before the signal is aborted", async () => {
   const passes: string[] = [];
-  const lead = { held: true, isHeld: () => lead.held, signal: new AbortController().signal };
+  const lead = { held: true, isHeld: () => lead.held, lost: new AbortController().signal };
   const { queue, stop, ended } = controlled(
     (key) => {
       passes.push(key);

@@ -16,10 +16,10 @@ export type Reconciled = {
 /** One pass over the object of this key: brings the observed state closer to the desired one. Any number of calls is harmless, also after its deletion. */
 export type Reconcile = (key: string, signal: AbortSignal) => Promise<Reconciled | undefined>;
 
-/** That this process leads: a `Leadership` of the store. */
+/** That this process leads: a `Leadership` or a `Session` of the store. */
 export type Lead = {
-  /** Aborted as soon as the lead may be lost. */
-  readonly signal: AbortSignal;
+  /** Aborted only when the lead may be lost. A signal that a stop aborts, too, would cut the passes that may finish. */
+  readonly lost: AbortSignal;
   /** Whether the lead is held at this moment, by the monotonic clock: a process that was frozen may run a pass before the timer that aborts the signal. */
   readonly isHeld: () => boolean;
 };
@@ -40,7 +40,7 @@ export type ControllerOptions = {
   readonly resync?: { readonly keys: () => Iterable<string>; readonly everyMs?: number };
   /** Aborted for an orderly end: no new pass begins, and those in flight may finish. */
   readonly stop: AbortSignal;
-  /** How long those in flight may take then, before their signal is aborted; default 30 s. */
+  /** How long those in flight may take then, before their signal is aborted; default 10 s, half of a service's time for an orderly stop. */
   readonly stopGraceMs?: number;
   /** The lead under which passes are made; none is begun without it. Its loss cuts every pass short and ends the controller. */
   readonly lead?: Lead;
@@ -51,7 +51,7 @@ export type ControllerOptions = {
 
 const SYNC_TIMEOUT_MS = 120_000;
 const RESYNC_EVERY_MS = 15_000;
-const STOP_GRACE_MS = 30_000;
+const STOP_GRACE_MS = 10_000;
 /** Passes that never wait for anything would keep the process from its network; this long at most. */
 const TURN_MS = 10;
 
@@ -65,7 +65,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const end = new AbortController();
   await using undo = new AsyncDisposableStack();
   undo.defer(follow(stop, () => end.abort()));
-  undo.defer(follow(lead?.signal, () => end.abort()));
+  undo.defer(follow(lead?.lost, () => end.abort()));
   // Also when the caches fail: no worker will take a key.
   undo.defer(() => queue.shutDown());
   await untilSynced(options, end.signal);
@@ -80,7 +80,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const length = Number.isFinite(workers) ? workers : 1;
   undo.defer(follow(end.signal, () => void queue.shutDown()));
   const { stopGraceMs: graceMs = STOP_GRACE_MS } = options;
-  using grace = openStopGrace({ stop: end.signal, lost: lead?.signal, graceMs, clock });
+  using grace = openStopGrace({ stop: end.signal, lost: lead?.lost, graceMs, clock });
   await Promise.all(Array.from({ length }, () => work(options, metrics, end.signal, grace.signal)));
 }
 
@@ -160,7 +160,7 @@ async function pass(options: ControllerOptions, key: string, signal: AbortSignal
     queue.addAfter(key, next.requeueAfterMs);
     return "requeue";
   } catch (error) {
-    if (signal.aborted) return "stopped";
+    if (signal.aborted || (options.stop.aborted && isAbortError(error))) return "stopped";
     queue.addRateLimited(key);
     try {
       options.onError?.(error, key, queue.numRequeues(key));
@@ -169,4 +169,9 @@ async function pass(options: ControllerOptions, key: string, signal: AbortSignal
     }
     return "error";
   }
+}
+
+/** What a pass throws that has ended its own calls at the stop. */
+function isAbortError(error: unknown): boolean {
+  return error instanceof Error && error.name === "AbortError";
 }

@@ -4,7 +4,7 @@ import type { Lead } from "./controller.ts";
  * Runs the parts of one lead together: the first that fails ends the lead of all. Resolves when every part has returned, and rejects with the first failure
  * once the others have ended, so that the caller may release the lock then.
  */
-export async function runParts<Own extends Lead>(
+export async function runParts<Own extends Lead & { readonly signal: AbortSignal }>(
   lead: Own,
   parts: readonly ((lead: Own) => Promise<void>)[],
 ): Promise<void> {
@@ -12,6 +12,7 @@ export async function runParts<Own extends Lead>(
   const own: Own = {
     ...lead,
     signal: AbortSignal.any([lead.signal, over.signal]),
+    lost: AbortSignal.any([lead.lost, over.signal]),
     isHeld: () => lead.isHeld() && !over.signal.aborted,
   };
   const failures: unknown[] = [];

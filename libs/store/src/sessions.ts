@@ -18,6 +18,8 @@ export type Session = {
   readonly id: string;
   /** Aborted as soon as the session may be lost, and with it all its locks; and when the caller stops. */
   readonly signal: AbortSignal;
+  /** Aborted only when the session may be lost: work that finishes an effect after the caller has stopped listens to this one. */
+  readonly lost: AbortSignal;
   /**
    * Whether the session is live and at work at this moment, by our monotonic clock; aborts the signal when it is not live. A process that was frozen may run
    * other work before the timer that aborts the signal: ask before each effect that is not fenced by a lock's token.

@@ -60,7 +60,14 @@ export type EngineOps = {
 };
 
 /** The lead of an engine id. */
-export type Lead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
+export type Lead = {
+  readonly token: number;
+  /** Aborted when the lead may be lost, and at a stop. */
+  readonly signal: AbortSignal;
+  /** Aborted only when the lead may be lost. */
+  readonly lost: AbortSignal;
+  readonly isHeld: () => boolean;
+};
 
 /** Maximum concurrent requests to the store, so that many simultaneous ends do not time out together. */
 const MAX_STORE_CALLS = 128;
@@ -91,6 +98,7 @@ export function passDepsOf(
     recordWait: recordAs("waiting"),
     recordLoss: recordAs("lost"),
     isHeld: lead.isHeld,
+    // A call may wait for minutes, and the next leader's call finds its objects: a stop ends it.
     signal: lead.signal,
     defect: report.defect,
   });

@@ -25,7 +25,12 @@ it.each(["a change", "a grant"])(
   async (what) => {
     const world = worldBehind();
     const stop = new AbortController();
-    const running = runEngine(world.ops, { token: 9, signal: stop.signal, isHeld: () => true });
+    const running = runEngine(world.ops, {
+      token: 9,
+      signal: stop.signal,
+      lost: new AbortController().signal,
+      isHeld: () => true,
+    });
     // During the read of the records.
     world.notify(what === "a change" ? "change" : "grant");
     world.listed.resolve([TRUTH]);
@@ -45,7 +50,10 @@ it.each<[what: string, listed: Stored[]]>([
   const known = { key: "1-1", value: { record: TRUTH.record }, revision: TRUTH.revision };
   const view = { ...world.ops.view, get: () => known, entries: () => [known] };
   const stop = new AbortController();
-  const running = runEngine({ ...world.ops, view }, { token: 9, signal: stop.signal, isHeld: () => true });
+  const running = runEngine(
+    { ...world.ops, view },
+    { token: 9, signal: stop.signal, lost: new AbortController().signal, isHeld: () => true },
+  );
   world.listed.resolve(listed);
   await until("it is decided about", () => world.planned.includes("ENDED"));
   stop.abort();

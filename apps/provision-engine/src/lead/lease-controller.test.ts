@@ -9,7 +9,7 @@ function controllerOf(pass: (id: string) => Promise<bigint | undefined>, more: P
   const stop = new AbortController();
   const failed: string[] = [];
   const nowNs = (): bigint => nsFromMs(Date.now());
-  const lead = { signal: stop.signal, isHeld: () => true };
+  const lead = { signal: stop.signal, lost: new AbortController().signal, isHeld: () => true };
   const given = { name: "tested", nowNs, retry: RETRY, failed: (id: string) => failed.push(id), lead, ...more };
   const reconcile = async (id: string) => requeueAfter(await pass(id), given.nowNs());
   return { controller: startLeaseController({ ...given, reconcile }), stop, failed, nowNs };
@@ -86,5 +86,30 @@ it("notices a wall clock that is set forward within ten seconds", async () => {
   await settled();
   expect(passes).toEqual([10_000]);
   stop.abort();
+  await controller.done;
+});
+
+it("lets the pass in flight finish at a stop, and cuts it when the lead is lost", async () => {
+  const [stop, lost] = [new AbortController(), new AbortController()];
+  const finish = Promise.withResolvers<undefined>();
+  const cuts: AbortSignal[] = [];
+  const controller = startLeaseController({
+    name: "tested",
+    nowNs: () => nsFromMs(Date.now()),
+    retry: RETRY,
+    failed: () => undefined,
+    lead: { signal: stop.signal, lost: lost.signal, isHeld: () => !lost.signal.aborted },
+    reconcile: (_id, cut) => {
+      cuts.push(cut);
+      return finish.promise;
+    },
+  });
+  controller.add("a");
+  await until("the pass has begun", () => cuts.length === 1);
+  stop.abort();
+  expect(cuts[0]?.aborted).toBe(false);
+  lost.abort();
+  expect(cuts[0]?.aborted).toBe(true);
+  finish.resolve(undefined);
   await controller.done;
 });

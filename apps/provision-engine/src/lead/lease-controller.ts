@@ -10,7 +10,8 @@ export type LeaseControllerOptions = {
   readonly retry: RetryPolicy;
   /** Called for each pass that failed; it is retried with a growing pause. */
   readonly failed: (id: string, error: unknown) => void;
-  readonly lead: Lead;
+  /** No pass begins after its signal. */
+  readonly lead: Lead & { readonly signal: AbortSignal };
   readonly alarm?: Clock["alarm"];
 };
 
@@ -20,7 +21,7 @@ export type LeaseController = {
   readonly add: (id: string) => void;
   /** Makes a pass strictly after the time. The earliest of several times wins. */
   readonly addAt: (id: string, atNs: bigint | undefined) => void;
-  /** Resolves after the lead is lost, once no pass is in flight. */
+  /** Resolves after the signal of the lead, once no pass is in flight. */
   readonly done: Promise<void>;
 };
 

@@ -300,7 +300,7 @@ it("reports a lease whose source hangs concurrently with the others", async () =
     nowNs: () => 0n,
     retry: POLICY.retry,
     failed: () => undefined,
-    lead: { signal: stop.signal, isHeld: () => true },
+    lead: { signal: stop.signal, lost: stop.signal, isHeld: () => true },
   });
   for (const id of ["1-1", "1-2", "1-3"]) controller.add(id);
   await until("all are looked at", () => looked.length === 3);
