@@ -3,7 +3,9 @@ import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/ku
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { ownerIdOf } from "../domain/build-units.ts";
-import { sweep, reportOnce, type SweepDeps } from "./sweep.ts";
+import { JAXJOB_KIND } from "../domain/kind-jaxjob.ts";
+import { podFact } from "./read-pod.ts";
+import { podsLeft, sweep, reportOnce, type SweepDeps } from "./sweep.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
 const job = (number: number) => ({ name: `train-${number}`, namespace: "default", uid: `${number}a1b2c3d4e5f6071` });
@@ -17,6 +19,8 @@ function podOf(number: number, phase: string): V1Pod {
   };
 }
 
+const ownerOf = ({ metadata }: V1Pod): string | undefined => metadata?.labels?.[labels.owner];
+
 /**
  * Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what
  * was asked.
@@ -25,6 +29,8 @@ async function swept(live: {
   readonly jobs?: readonly number[];
   readonly pods?: readonly V1Pod[];
   readonly refused?: number;
+  readonly unread?: boolean;
+  readonly cached?: readonly V1Pod[];
 }) {
   const released: string[] = [];
   const asked: { plural: string; limit: unknown }[] = [];
@@ -58,7 +64,8 @@ async function swept(live: {
       },
     },
     nodes: { lostAmong: () => new Map() },
-    world: { runningFor: () => [] },
+    world: { runningFor: (id) => (live.cached ?? []).filter((pod) => ownerOf(pod) === id).map(podFact) },
+    kindsUnread: live.unread === true ? [JAXJOB_KIND] : [],
     runtimes: [
       ...(live.refused === undefined
         ? []
@@ -67,7 +74,7 @@ async function swept(live: {
     ],
   };
   await sweep(deps);
-  return { released, asked };
+  return { released, asked, left: podsLeft(deps) };
 }
 
 it("releases what jobs had that are gone, with their pods", async () => {
@@ -79,9 +86,15 @@ it("gives nothing back of a job that the API server has, whatever the copies sho
   expect((await swept({ jobs: [1] })).released).toEqual([idOf(0), idOf(2)]);
 });
 
-it("continues with the other kinds when it may not read one, and not when one does not answer", async () => {
-  expect((await swept({ jobs: [1], refused: 403 })).released).toEqual([idOf(0), idOf(2)]);
+it("releases nothing while it may not read a kind, and while the API server does not answer about one", async () => {
+  await expect(swept({ jobs: [1], refused: 403 })).rejects.toThrow();
   await expect(swept({ jobs: [1], refused: 503 })).rejects.toThrow();
+});
+
+it("releases nothing, and reports no pod as left, while jobs of a kind may exist that it has not read", async () => {
+  const cached = [podOf(0, "Running")];
+  expect((await swept({ cached })).left.map(({ ownerId }) => ownerId)).toEqual([idOf(0)]);
+  expect(await swept({ cached, unread: true })).toEqual({ released: [], asked: [], left: [] });
 });
 
 it("gives nothing back on which the API server has a pod that may run, whatever the copies show", async () => {

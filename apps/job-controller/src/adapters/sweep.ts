@@ -1,10 +1,11 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
+import { listPages, type KubeCalls } from "@muster/kube";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import type { Nodes } from "@muster/watch";
 import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
+import type { Kind } from "../domain/kind.ts";
 import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
 import { planForced } from "../domain/plan-pods.ts";
 import type { PodFact } from "../domain/snapshot.ts";
@@ -28,6 +29,8 @@ export type SweepDeps = {
     readonly resource: KindRuntime["resource"];
     readonly jobs: Pick<KindRuntime["jobs"], "byIndex">;
   }[];
+  /** Kinds that may have jobs which no cache shows: while one exists, no job counts as gone. */
+  readonly kindsUnread: readonly Kind[];
 };
 
 /** Owners in one sweep; their ids form one selector. */
@@ -66,7 +69,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
 }
 
 /** Pods that have outlived their jobs and keep machines, as caches show them. */
-export function podsLeft(deps: Pick<SweepDeps, "runtimes"> & LeftoversDeps): readonly PodLeft[] {
+export function podsLeft(deps: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps): readonly PodLeft[] {
   return leftoversOf(deps, goneOwners(deps)).left;
 }
 
@@ -75,7 +78,13 @@ type LeftoversDeps = {
   readonly world: Pick<World, "runningFor">;
 };
 
-function goneOwners({ machines, runtimes }: Pick<SweepDeps, "runtimes"> & LeftoversDeps): string[] {
+/** The id of an owner does not contain its kind, so that a job of an unread kind looks like one that is gone. */
+function goneOwners({
+  machines,
+  runtimes,
+  kindsUnread,
+}: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps): string[] {
+  if (kindsUnread.length > 0) return [];
   return [...machines.ownerIds()].filter((id) =>
     runtimes.every(({ jobs }) => jobs.byIndex("ownerId", id).length === 0),
   );
@@ -121,15 +130,9 @@ async function forceOnLostMachines(
 /** Owner ids. */
 async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<string>> {
   const ids = new Set<string>();
-  for (const { resource } of runtimes) {
-    try {
-      for await (const jobs of listPages<JobResource>(calls, resource))
-        for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
-    } catch (error) {
-      // Nothing new was reserved for a kind that the controller may not read: the cache has all of it.
-      if (!isForbidden(error)) throw error;
-    }
-  }
+  for (const { resource } of runtimes)
+    for await (const jobs of listPages<JobResource>(calls, resource))
+      for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
   return ids;
 }
 
