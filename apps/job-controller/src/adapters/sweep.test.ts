@@ -31,8 +31,11 @@ async function swept(live: {
   readonly refused?: number;
   readonly unread?: boolean;
   readonly cached?: readonly V1Pod[];
+  /** The deletion of pods fails with this status. */
+  readonly deletion?: number;
 }) {
   const released: string[] = [];
+  const warned: unknown[] = [];
   const asked: { plural: string; limit: unknown }[] = [];
   const objects: Record<string, readonly KubeObject[]> = {
     jobs: (live.jobs ?? []).map((number) => ({ metadata: job(number) })),
@@ -52,8 +55,14 @@ async function swept(live: {
     return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
   };
   const deps: SweepDeps = {
-    logger: { warn: () => undefined },
-    calls: { list, delete: () => Promise.resolve() },
+    logger: { warn: (about) => warned.push(about) },
+    calls: {
+      list,
+      delete: () =>
+        live.deletion === undefined
+          ? Promise.resolve()
+          : Promise.reject(Object.assign(new Error("not deleted"), { code: live.deletion })),
+    },
     namespace: "default",
     machines: {
       ownerIds: () => new Set([0, 1, 2].map(idOf)),
@@ -63,7 +72,7 @@ async function swept(live: {
         return Promise.resolve();
       },
     },
-    nodes: { lostAmong: () => new Map() },
+    nodes: { lostAmong: () => new Map(live.deletion === undefined ? [] : [["node-0", "lost"]]) },
     world: { runningFor: (id) => (live.cached ?? []).filter((pod) => ownerOf(pod) === id).map(podFact) },
     kindsUnread: live.unread === true ? [JAXJOB_KIND] : [],
     runtimes: [
@@ -74,7 +83,7 @@ async function swept(live: {
     ],
   };
   await sweep(deps);
-  return { released, asked, left: podsLeft(deps) };
+  return { released, asked, warned, left: podsLeft(deps) };
 }
 
 it("releases what jobs had that are gone, with their pods", async () => {
@@ -94,11 +103,19 @@ it("releases nothing while it may not read a kind, and while the API server does
 it("releases nothing, and reports no pod as left, while jobs of a kind may exist that it has not read", async () => {
   const cached = [podOf(0, "Running")];
   expect((await swept({ cached })).left.map(({ ownerId }) => ownerId)).toEqual([idOf(0)]);
-  expect(await swept({ cached, unread: true })).toEqual({ released: [], asked: [], left: [] });
+  expect(await swept({ cached, unread: true })).toEqual({ released: [], asked: [], warned: [], left: [] });
 });
 
 it("gives nothing back on which the API server has a pod that may run, whatever the copies show", async () => {
   expect((await swept({ pods: [podOf(0, "Running"), podOf(2, "Pending")] })).released).toEqual([idOf(1)]);
+});
+
+it("releases other machines when a pod on a lost machine cannot be deleted by force, and reports the pod", async () => {
+  const stuck = podOf(0, "Running");
+  stuck.metadata = { ...stuck.metadata, uid: "u-0", deletionTimestamp: new Date(0) };
+  const { released, warned } = await swept({ cached: [stuck], pods: [stuck], deletion: 500 });
+  expect(released).toEqual([idOf(1), idOf(2)]);
+  expect(warned).toEqual([expect.objectContaining({ pod: "train-0-worker-0", uid: "u-0" })]);
 });
 
 it("reads jobs and pods in pages, and the last ones count as the first do", async () => {

@@ -1,4 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
+import { forEachSome } from "@muster/backoff";
 import { listPages, type KubeCalls } from "@muster/kube";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
@@ -35,6 +36,9 @@ export type SweepDeps = {
 
 /** Owners in one sweep; their ids form one selector. */
 const MAX_OWNERS = 100;
+const MAX_DELETIONS_IN_FLIGHT = 8;
+/** Of forced deletions. One cause often fails all of them. */
+const MAX_FAILURES_REPORTED = 10;
 
 /**
  * Releases what deleted jobs had. A job that seems to be gone is read at the API server, because caches may be stale and a release cannot be undone.
@@ -109,22 +113,25 @@ export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodL
   };
 }
 
-/** Works on all items in order, and throws the first error after the last item. */
-async function each<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
-  const errors: unknown[] = [];
-  for (const item of items) await work(item).catch((error: unknown) => errors.push(error));
-  if (errors.length > 0) throw errors[0];
-}
-
-/** Pods that were deleted with their job, on nodes that do not answer. */
+/** Pods that were deleted with their job, on nodes that do not answer. Reports failed deletions: they block only the machines of their own pods. */
 async function forceOnLostMachines(
-  { calls, namespace, nodes, world }: SweepDeps,
+  { calls, namespace, nodes, world, logger }: SweepDeps,
   ids: readonly string[],
 ): Promise<void> {
   const pods = ids.flatMap((id) => world.runningFor(id));
   const occupied = new Set(pods.flatMap(({ node }) => node ?? []));
   const lost = [...nodes.lostAmong(occupied, { nowMs: Date.now(), occupied }).keys()];
-  await each(planForced(pods, lost), ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }));
+  const failures: { readonly pod: string; readonly uid: string; readonly err: unknown }[] = [];
+  await forEachSome(
+    planForced(pods, lost),
+    MAX_DELETIONS_IN_FLIGHT,
+    ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }),
+    ({ pod, uid }, err) => failures.push({ pod, uid, err }),
+  );
+  for (const failure of failures.slice(0, MAX_FAILURES_REPORTED))
+    logger.warn(failure, "a pod on a lost machine could not be deleted by force; the next sweep retries");
+  const more = failures.length - MAX_FAILURES_REPORTED;
+  if (more > 0) logger.warn({ more }, "more pods on lost machines could not be deleted by force");
 }
 
 /** Owner ids. */
