@@ -107,8 +107,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
       if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer; the next refresh asks it again");
     }),
     repeat(config.refreshMs, stop, "sweeping", context, async () => {
-      const isComplete = deps.runtimes().every(({ jobs }) => Number.isFinite(jobs.listAgeMs()));
-      if (deps.world.isComplete() && isComplete && isHeld()) await deps.sweep();
+      if (deps.world.isComplete() && isHeld()) await deps.sweep();
     }),
   ]);
   try {

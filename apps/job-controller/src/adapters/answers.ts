@@ -54,6 +54,8 @@ type AnswerDeps = {
   readonly kindsRefused: () => readonly Kind[];
   /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
+  /** Kinds that may have jobs which no cache shows. */
+  readonly kindsUnread: () => readonly Kind[];
 };
 
 type View = {
@@ -265,8 +267,8 @@ function resourceOf({ group, version, plural }: Kind, namespace: string): KubeRe
   return { apiVersion: `${group}/${version}`, plural, namespace };
 }
 
-function podsLeftOf({ machines, world, runtimes, config }: AnswerDeps): PodLeft[] {
-  const left = podsLeft({ machines, world, runtimes: runtimes() }).slice(0, MAX_PODS_LEFT);
+function podsLeftOf({ machines, world, runtimes, kindsUnread, config }: AnswerDeps): PodLeft[] {
+  const left = podsLeft({ machines, world, runtimes: runtimes(), kindsUnread: kindsUnread() }).slice(0, MAX_PODS_LEFT);
   return left.map(({ ownerId, job: name, pod, node }) => {
     return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${config.kube.namespace}/${pod}`, node };
   });

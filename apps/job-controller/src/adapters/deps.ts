@@ -37,6 +37,8 @@ export type Deps = AsyncDisposable & {
   readonly kindsRefused: () => readonly Kind[];
   /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
+  /** Kinds that may have jobs which no cache shows. */
+  readonly kindsUnread: () => readonly Kind[];
   /** Follows kinds that have been installed, and stops following those that have been uninstalled; returns the kinds that are missing. */
   readonly discover: () => Promise<readonly Kind[]>;
   readonly reconcileOf: MakeReconcile;
@@ -67,6 +69,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     kindsGone: () => [...gone],
     kindsRefused: () => kinds.refused(),
     kindsUnknown: () => kinds.unknown(),
+    kindsUnread: () => kinds.unread(),
   };
   undo.defer(async () => {
     await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
@@ -98,7 +101,6 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const reportPodsLeft = reportOnce((left) =>
     logger.warn(left, "a pod has outlived its job and keeps machines: delete it"),
   );
-  let areKindsKnown = false;
   const opened = undo.move();
   return {
     calls,
@@ -109,16 +111,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     discover: async () => {
       // Before the first pass: the marks of pods are set when they are created, or never.
       await groups.discover();
-      const missing = await kinds.discover();
-      areKindsKnown = true;
-      return missing;
+      return kinds.discover();
     },
     scanElsewhere: elsewhere.scan,
     reconcileOf: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
-    // Before the first discovery, jobs of a kind that was not checked yet would count as gone.
     sweep: async () => {
-      if (!areKindsKnown) return;
-      const seen = { machines, nodes, world, runtimes: [...runtimes.values()] };
+      const seen = { machines, nodes, world, runtimes: [...runtimes.values()], kindsUnread: kinds.unread() };
       reportPodsLeft(await sweep({ calls, namespace, logger, ...seen }));
     },
     staleness: () => describeAge(world, known),

@@ -42,3 +42,46 @@ it("knows nothing of a kind while the API server does not answer", async () => {
   await expect(kinds.discover()).rejects.toThrow("no");
   expect(names(kinds.unknown())).toEqual(["JAXJob"]);
 });
+
+it("has read a kind once the API server has answered twice that it is not installed", async () => {
+  const statuses: Record<string, number> = { jaxjobs: 403, jobs: 503 };
+  const { kinds } = following(statuses);
+  expect(names(kinds.unread())).toEqual(names(KINDS));
+  await expect(kinds.discover()).rejects.toThrow("no");
+  expect(names(kinds.unread())).toEqual(names(KINDS));
+  await expect(kinds.discover()).rejects.toThrow("no");
+  expect(names(kinds.unread()).sort()).toEqual(["JAXJob", "Job"]);
+  statuses["jobs"] = 403;
+  await kinds.discover();
+  expect(names(kinds.unread()).sort()).toEqual(["JAXJob", "Job"]);
+  delete statuses["jobs"];
+  delete statuses["jaxjobs"];
+  await kinds.discover();
+  expect(names(kinds.unread()).sort()).toEqual(["JAXJob", "Job"]);
+  await kinds.discover();
+  expect(kinds.unread()).toEqual([]);
+});
+
+it("has not read a kind that is refused after it was not installed", async () => {
+  const statuses: Record<string, number> = {};
+  const { kinds } = following(statuses);
+  await kinds.discover();
+  await kinds.discover();
+  expect(kinds.unread()).toEqual([]);
+  statuses["jaxjobs"] = 403;
+  await kinds.discover();
+  expect(names(kinds.unread())).toEqual(["JAXJob"]);
+  delete statuses["jaxjobs"];
+  await kinds.discover();
+  expect(names(kinds.unread())).toEqual(["JAXJob"]);
+});
+
+it("has not read a kind that was not installed and about which the API server does not answer", async () => {
+  const statuses: Record<string, number> = {};
+  const { kinds } = following(statuses);
+  await kinds.discover();
+  await kinds.discover();
+  statuses["jaxjobs"] = 503;
+  await expect(kinds.discover()).rejects.toThrow("no");
+  expect(names(kinds.unread())).toEqual(["JAXJob"]);
+});

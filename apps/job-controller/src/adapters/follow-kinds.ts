@@ -35,15 +35,24 @@ export function followKinds(deps: FollowDeps): {
   unknown(): readonly Kind[];
   /** Kinds that the controller had no right to read at the last check. */
   refused(): readonly Kind[];
+  /** Kinds that may have jobs which no cache shows. A job that no cache shows counts as gone only while this is empty. */
+  unread(): readonly Kind[];
 } {
   const { runtimes, gone, calls, context } = deps;
   const expectations = makeExpectations();
   const absences = new Map<string, number>();
   const refused = new Set<Kind>();
+  const unanswered = new Set<Kind>();
   const ending = new Map<string, () => Promise<void>>();
   return {
     unknown: () => KINDS.filter((kind) => !absences.has(kind.kind) && !refused.has(kind)),
     refused: () => [...refused],
+    unread: () =>
+      KINDS.filter((kind) => {
+        const runtime = runtimes.get(kind.kind);
+        if (runtime !== undefined) return refused.has(kind) || !Number.isFinite(runtime.jobs.listAgeMs());
+        return unanswered.has(kind) || (absences.get(kind.kind) ?? 0) < ABSENCES;
+      }),
     discover: async () => {
       const { namespace } = context.config.kube;
       const asked = await Promise.allSettled(
@@ -54,7 +63,11 @@ export function followKinds(deps: FollowDeps): {
       const failures: unknown[] = [];
       for (const [index, kind] of KINDS.entries()) {
         const answer = asked[index];
-        if (answer?.status !== "fulfilled") continue;
+        if (answer?.status !== "fulfilled") {
+          unanswered.add(kind);
+          continue;
+        }
+        unanswered.delete(kind);
         if (answer.value === "refused") {
           if (!refused.has(kind)) {
             const rights = `${kind.plural}.${kind.group}`;
@@ -64,6 +77,8 @@ export function followKinds(deps: FollowDeps): {
             );
           }
           refused.add(kind);
+          // It is installed; only answers after this one can confirm that it is missing.
+          absences.delete(kind.kind);
           continue;
         }
         refused.delete(kind);

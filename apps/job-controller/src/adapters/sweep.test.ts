@@ -3,7 +3,9 @@ import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/ku
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { ownerIdOf } from "../domain/build-units.ts";
-import { sweep, reportOnce, type SweepDeps } from "./sweep.ts";
+import { JAXJOB_KIND } from "../domain/kind-jaxjob.ts";
+import { podFact } from "./read-pod.ts";
+import { podsLeft, sweep, reportOnce, type SweepDeps } from "./sweep.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
 const job = (number: number) => ({ name: `train-${number}`, namespace: "default", uid: `${number}a1b2c3d4e5f6071` });
@@ -17,6 +19,8 @@ function podOf(number: number, phase: string): V1Pod {
   };
 }
 
+const ownerOf = ({ metadata }: V1Pod): string | undefined => metadata?.labels?.[labels.owner];
+
 /**
  * Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what
  * was asked.
@@ -25,8 +29,13 @@ async function swept(live: {
   readonly jobs?: readonly number[];
   readonly pods?: readonly V1Pod[];
   readonly refused?: number;
+  readonly unread?: boolean;
+  readonly cached?: readonly V1Pod[];
+  /** The deletion of pods fails with this status. */
+  readonly deletion?: number;
 }) {
   const released: string[] = [];
+  const warned: unknown[] = [];
   const asked: { plural: string; limit: unknown }[] = [];
   const objects: Record<string, readonly KubeObject[]> = {
     jobs: (live.jobs ?? []).map((number) => ({ metadata: job(number) })),
@@ -46,8 +55,14 @@ async function swept(live: {
     return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
   };
   const deps: SweepDeps = {
-    logger: { warn: () => undefined },
-    calls: { list, delete: () => Promise.resolve() },
+    logger: { warn: (about) => warned.push(about) },
+    calls: {
+      list,
+      delete: () =>
+        live.deletion === undefined
+          ? Promise.resolve()
+          : Promise.reject(Object.assign(new Error("not deleted"), { code: live.deletion })),
+    },
     namespace: "default",
     machines: {
       ownerIds: () => new Set([0, 1, 2].map(idOf)),
@@ -57,8 +72,9 @@ async function swept(live: {
         return Promise.resolve();
       },
     },
-    nodes: { lostAmong: () => new Map() },
-    world: { runningFor: () => [] },
+    nodes: { lostAmong: () => new Map(live.deletion === undefined ? [] : [["node-0", "lost"]]) },
+    world: { runningFor: (id) => (live.cached ?? []).filter((pod) => ownerOf(pod) === id).map(podFact) },
+    kindsUnread: live.unread === true ? [JAXJOB_KIND] : [],
     runtimes: [
       ...(live.refused === undefined
         ? []
@@ -67,7 +83,7 @@ async function swept(live: {
     ],
   };
   await sweep(deps);
-  return { released, asked };
+  return { released, asked, warned, left: podsLeft(deps) };
 }
 
 it("releases what jobs had that are gone, with their pods", async () => {
@@ -79,13 +95,27 @@ it("gives nothing back of a job that the API server has, whatever the copies sho
   expect((await swept({ jobs: [1] })).released).toEqual([idOf(0), idOf(2)]);
 });
 
-it("continues with the other kinds when it may not read one, and not when one does not answer", async () => {
-  expect((await swept({ jobs: [1], refused: 403 })).released).toEqual([idOf(0), idOf(2)]);
+it("releases nothing while it may not read a kind, and while the API server does not answer about one", async () => {
+  await expect(swept({ jobs: [1], refused: 403 })).rejects.toThrow();
   await expect(swept({ jobs: [1], refused: 503 })).rejects.toThrow();
+});
+
+it("releases nothing, and reports no pod as left, while jobs of a kind may exist that it has not read", async () => {
+  const cached = [podOf(0, "Running")];
+  expect((await swept({ cached })).left.map(({ ownerId }) => ownerId)).toEqual([idOf(0)]);
+  expect(await swept({ cached, unread: true })).toEqual({ released: [], asked: [], warned: [], left: [] });
 });
 
 it("gives nothing back on which the API server has a pod that may run, whatever the copies show", async () => {
   expect((await swept({ pods: [podOf(0, "Running"), podOf(2, "Pending")] })).released).toEqual([idOf(1)]);
+});
+
+it("releases other machines when a pod on a lost machine cannot be deleted by force, and reports the pod", async () => {
+  const stuck = podOf(0, "Running");
+  stuck.metadata = { ...stuck.metadata, uid: "u-0", deletionTimestamp: new Date(0) };
+  const { released, warned } = await swept({ cached: [stuck], pods: [stuck], deletion: 500 });
+  expect(released).toEqual([idOf(1), idOf(2)]);
+  expect(warned).toEqual([expect.objectContaining({ pod: "train-0-worker-0", uid: "u-0" })]);
 });
 
 it("reads jobs and pods in pages, and the last ones count as the first do", async () => {

@@ -1,10 +1,12 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
+import { forEachSome } from "@muster/backoff";
+import { listPages, type KubeCalls } from "@muster/kube";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import type { Nodes } from "@muster/watch";
 import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
+import type { Kind } from "../domain/kind.ts";
 import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
 import { planForced } from "../domain/plan-pods.ts";
 import type { PodFact } from "../domain/snapshot.ts";
@@ -28,10 +30,15 @@ export type SweepDeps = {
     readonly resource: KindRuntime["resource"];
     readonly jobs: Pick<KindRuntime["jobs"], "byIndex">;
   }[];
+  /** Kinds that may have jobs which no cache shows: while one exists, no job counts as gone. */
+  readonly kindsUnread: readonly Kind[];
 };
 
 /** Owners in one sweep; their ids form one selector. */
 const MAX_OWNERS = 100;
+const MAX_DELETIONS_IN_FLIGHT = 8;
+/** Of forced deletions. One cause often fails all of them. */
+const MAX_FAILURES_REPORTED = 10;
 
 /**
  * Releases what deleted jobs had. A job that seems to be gone is read at the API server, because caches may be stale and a release cannot be undone.
@@ -66,7 +73,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
 }
 
 /** Pods that have outlived their jobs and keep machines, as caches show them. */
-export function podsLeft(deps: Pick<SweepDeps, "runtimes"> & LeftoversDeps): readonly PodLeft[] {
+export function podsLeft(deps: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps): readonly PodLeft[] {
   return leftoversOf(deps, goneOwners(deps)).left;
 }
 
@@ -75,7 +82,13 @@ type LeftoversDeps = {
   readonly world: Pick<World, "runningFor">;
 };
 
-function goneOwners({ machines, runtimes }: Pick<SweepDeps, "runtimes"> & LeftoversDeps): string[] {
+/** The id of an owner does not contain its kind, so that a job of an unread kind looks like one that is gone. */
+function goneOwners({
+  machines,
+  runtimes,
+  kindsUnread,
+}: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps): string[] {
+  if (kindsUnread.length > 0) return [];
   return [...machines.ownerIds()].filter((id) =>
     runtimes.every(({ jobs }) => jobs.byIndex("ownerId", id).length === 0),
   );
@@ -100,36 +113,33 @@ export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodL
   };
 }
 
-/** Works on all items in order, and throws the first error after the last item. */
-async function each<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
-  const errors: unknown[] = [];
-  for (const item of items) await work(item).catch((error: unknown) => errors.push(error));
-  if (errors.length > 0) throw errors[0];
-}
-
-/** Pods that were deleted with their job, on nodes that do not answer. */
+/** Pods that were deleted with their job, on nodes that do not answer. Reports failed deletions: they block only the machines of their own pods. */
 async function forceOnLostMachines(
-  { calls, namespace, nodes, world }: SweepDeps,
+  { calls, namespace, nodes, world, logger }: SweepDeps,
   ids: readonly string[],
 ): Promise<void> {
   const pods = ids.flatMap((id) => world.runningFor(id));
   const occupied = new Set(pods.flatMap(({ node }) => node ?? []));
   const lost = [...nodes.lostAmong(occupied, { nowMs: Date.now(), occupied }).keys()];
-  await each(planForced(pods, lost), ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }));
+  const failures: { readonly pod: string; readonly uid: string; readonly err: unknown }[] = [];
+  await forEachSome(
+    planForced(pods, lost),
+    MAX_DELETIONS_IN_FLIGHT,
+    ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }),
+    ({ pod, uid }, err) => failures.push({ pod, uid, err }),
+  );
+  for (const failure of failures.slice(0, MAX_FAILURES_REPORTED))
+    logger.warn(failure, "a pod on a lost machine could not be deleted by force; the next sweep retries");
+  const more = failures.length - MAX_FAILURES_REPORTED;
+  if (more > 0) logger.warn({ more }, "more pods on lost machines could not be deleted by force");
 }
 
 /** Owner ids. */
 async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<string>> {
   const ids = new Set<string>();
-  for (const { resource } of runtimes) {
-    try {
-      for await (const jobs of listPages<JobResource>(calls, resource))
-        for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
-    } catch (error) {
-      // Nothing new was reserved for a kind that the controller may not read: the cache has all of it.
-      if (!isForbidden(error)) throw error;
-    }
-  }
+  for (const { resource } of runtimes)
+    for await (const jobs of listPages<JobResource>(calls, resource))
+      for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
   return ids;
 }
 
