@@ -3,7 +3,10 @@ import type { Rollout } from "./domain/rollout.ts";
 import type { RolloutStep } from "./domain/plan-rollout.ts";
 import type { PassDeps } from "./pass-deps.ts";
 
-/** Raises the alert of the trouble that a set has, on each pass, so that a failed delivery is repeated. Resolves that of its former trouble. */
+/**
+ * Raises the alert of the trouble that a set has, on each pass: `Alerts` publishes it once an hour, and again after a restart. Resolves the alert of its former
+ * trouble.
+ */
 export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
   const { name, trouble } = after;
   if (before.trouble !== undefined && before.trouble.code !== trouble?.code)

@@ -39,7 +39,7 @@ export type Config = {
 
 const DAY_MS = 86_400_000;
 /** For all logs of a session together; its terminal event waits for them. */
-export const LOGS_MOST_MS = 60_000;
+export const MAX_LOGS_MS = 60_000;
 /** For all concurrent reads of one process; a single log may be larger. */
 const MAX_LOGS_READ_BYTES = 64 * 2 ** 20;
 /** Maximum time of the steps of one round: a process that was stopped may have lost its lead in the meantime. */
@@ -127,12 +127,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       },
       logs: {
         /** How long reading a log is retried. Then the log is lost (`LOGS_LOST`). */
-        patienceMs: read.integer("SESSION_LOG_PATIENCE_MS", { fallback: 20_000, min: 0, max: LOGS_MOST_MS }),
+        patienceMs: read.integer("SESSION_LOG_PATIENCE_MS", { fallback: 20_000, min: 0, max: MAX_LOGS_MS }),
         /** The same for the driver's log (`RESULT_LOST`). All logs of a session have 60000 together. */
         resultPatienceMs: read.integer("SESSION_RESULT_PATIENCE_MS", {
-          fallback: LOGS_MOST_MS,
+          fallback: MAX_LOGS_MS,
           min: 0,
-          max: LOGS_MOST_MS,
+          max: MAX_LOGS_MS,
         }),
         perContainerBytes,
         readAtOnce: Math.max(1, Math.floor(MAX_LOGS_READ_BYTES / perContainerBytes)),

@@ -57,9 +57,9 @@ const MAX_LISTED = 500;
 /** A reply is one message on the bus. */
 const MAX_LIST_BYTES = 512 * 1024;
 const MAX_CONCURRENT_LOADS = 32;
-const WATCH_MOST_MS = 30_000;
+const MAX_WATCH_MS = 30_000;
 const MAX_LOG_BYTES = 256 * 1024;
-const LOG_WAIT_MOST_MS = 30_000;
+const MAX_LOG_WAIT_MS = 30_000;
 
 export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
 
@@ -154,7 +154,7 @@ export async function watch(
   signal: AbortSignal,
 ): Promise<Stored> {
   using follower = deps.follow(checkedName(request.name));
-  const endMs = deps.now() + Math.min(request.waitMs, WATCH_MOST_MS);
+  const endMs = deps.now() + Math.min(request.waitMs, MAX_WATCH_MS);
   for (;;) {
     const stored = await get(deps, request.name);
     const restMs = endMs - deps.now();
@@ -248,7 +248,7 @@ export async function readLog(deps: RequestDeps, request: LogRequest, signal: Ab
   }
   if (record.logsCollected || record.logsRead.includes(component.pod)) return deps.keptLog(log, range);
   const over = isFinished(record);
-  const waitMs = over ? 0 : Math.min(request.waitMs, LOG_WAIT_MOST_MS);
+  const waitMs = over ? 0 : Math.min(request.waitMs, MAX_LOG_WAIT_MS);
   const bytes = component.podUid === "" ? new Uint8Array() : await liveLog(deps, { log, range, waitMs }, signal);
   return { bytes, nextOffset: range.offset + bytes.length, complete: over, truncated: false };
 }

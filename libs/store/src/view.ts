@@ -20,7 +20,7 @@ export type View<Value> = AsyncDisposable & {
 
 export type ViewOptions = {
   readonly filter?: string;
-  /** Gives up waiting for the first catching up. */
+  /** Ends the view for good, also before it has caught up; `onEnd` is not called. */
   readonly signal?: AbortSignal;
   /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;

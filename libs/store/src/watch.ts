@@ -61,10 +61,10 @@ export async function* watchBucket<Value>(
       }
     } catch (error) {
       onStatus("interrupted");
-      await prepareNext(connection, target, error, synced);
+      const problem = await prepareNext(connection, target, error, synced);
       failures += 1;
       const retryInMs = backoffMs(failures, RETRY);
-      target.onProblem(error, retryInMs);
+      target.onProblem(problem, retryInMs);
       await pause(retryInMs, signal);
     }
   }
@@ -112,17 +112,22 @@ async function* onePass<Value>(
   }
 }
 
-/** Prepares the next attempt, or throws the error that ends the watch. */
+/** Prepares the next attempt and returns the error to report, or throws the error that ends the watch. */
 async function prepareNext<Value>(
   connection: NatsConnection,
   target: WatchTarget<Value>,
   error: unknown,
   synced: boolean,
-): Promise<void> {
+): Promise<unknown> {
   if (connection.isClosed()) throw unavailable(`watching ${target.name}: the connection is closed`, error);
-  // The next attempt says so when the bucket is still not there.
-  if (jetStreamCode(error) === JETSTREAM.streamNotFound) await target.ensure().catch(() => undefined);
-  else if (faultOf(toFault(error, `watching ${target.name}`))?.code === "unavailable") return;
+  if (jetStreamCode(error) === JETSTREAM.streamNotFound)
+    return target.ensure().then(
+      () => error,
+      // Why the bucket stays missing; the next attempt finds only that it is missing.
+      (failure: unknown) => failure,
+    );
+  if (faultOf(toFault(error, `watching ${target.name}`))?.code === "unavailable") return error;
   // A first refusal fails the caller immediately; after a successful pass a refusal may pass.
-  else if (!synced || !isRefusal(error)) throw error;
+  if (!synced || !isRefusal(error)) throw error;
+  return error;
 }

@@ -6,7 +6,7 @@ import { planJob } from "./plan-job.ts";
 import type { PodFact } from "./snapshot.ts";
 import { summariseReplicas } from "./summarise-replicas.ts";
 
-const RUNS_MOST = 10;
+const MAX_RUNS = 10;
 
 /** What is seen of a member that ends with this code at its `run`th run, first when it has ended and then when it runs again. */
 function looks(policy: RestartPolicy, code: number, run: number): readonly PodFact[] {
@@ -23,7 +23,7 @@ function look(status: JobStatus, member: PodFact, restartPolicy: RestartPolicy, 
 /** How the job of such a member ends, and after how many runs. */
 function endOf(policy: RestartPolicy, code: number, backoffLimit: number): string {
   let status: JobStatus = NEW_STATUS;
-  for (let run = 1; run <= RUNS_MOST; run += 1) {
+  for (let run = 1; run <= MAX_RUNS; run += 1) {
     for (const [nth, member] of looks(policy, code, run).entries()) {
       // Whatever is seen again is not counted again.
       status = look(look(status, member, policy, backoffLimit), member, policy, backoffLimit);

@@ -83,7 +83,7 @@ function toTrouble({ trouble: message, troubleCode }: muster.node.v1.NodeRecord)
   if (message === "") return undefined;
   const known = TROUBLE_CODES.find((code) => code === troubleCode);
   if (known !== undefined) return { code: known, message };
-  // An earlier version wrote only the text.
+  // Stored records may have the text without a code.
   const isStall = troubleCode === "" && message.startsWith("the drain stalls: ");
   return { code: isStall ? "DRAIN_STALLS" : "UNKNOWN", message };
 }

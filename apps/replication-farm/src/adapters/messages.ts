@@ -190,7 +190,7 @@ function toReason(cause: number, text: string): TransferReason {
     case "NODE_INELIGIBLE":
       return { code: "NODE_INELIGIBLE", detail: text };
     case undefined: {
-      // An earlier version wrote only the text.
+      // Stored records may have the text without a code.
       const requested: TransferReason = { code: "REQUESTED" };
       return text === describeTransferReason(requested) ? requested : { code: "NODE_INELIGIBLE", detail: text };
     }

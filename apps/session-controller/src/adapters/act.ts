@@ -11,7 +11,7 @@ import {
   type ReservationCalls,
 } from "@muster/ledger-client";
 import { mayOccupy } from "@muster/names";
-import { LOGS_MOST_MS } from "../config.ts";
+import { MAX_LOGS_MS } from "../config.ts";
 import { decideRelease } from "../domain/decide-release.ts";
 import type { ActStep } from "../domain/plan-session.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
@@ -89,7 +89,7 @@ export function collect(
   signal: AbortSignal,
 ): Promise<void> {
   return inStep(record, step, async () => {
-    using over = deadline(LOGS_MOST_MS, [signal]);
+    using over = deadline(MAX_LOGS_MS, [signal]);
     await collectLogs({ ...deps.reading, deadline: over.signal }, record, step.pods, onRead);
   });
 }

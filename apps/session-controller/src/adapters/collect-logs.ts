@@ -1,7 +1,7 @@
 import { pause, type Turns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "@muster/session-limits";
-import { LOGS_MOST_MS } from "../config.ts";
+import { MAX_LOGS_MS } from "../config.ts";
 import { pickResult, type DriverLog, type PickedResult } from "../domain/pick-result.ts";
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
@@ -180,7 +180,7 @@ async function inTurn<Result>(reading: LogReading, work: (signal: AbortSignal) =
     const late = {
       code: "deadline_exceeded",
       operation: "the wait for a turn to read a log",
-      timeoutMs: LOGS_MOST_MS,
+      timeoutMs: MAX_LOGS_MS,
     } as const;
     return throwFault(late, { cause: error });
   }
