@@ -205,21 +205,6 @@ describe("the embedded API server", () => {
       socket.destroy();
     });
 
-    it("leaves it to its clients to close connections that they do not use", async () => {
-      await using started = await start();
-      const { server } = started;
-      const socket = connectTls({ host: "127.0.0.1", port: server.port, ca: server.ca, servername: "localhost" });
-      const ask = `GET /version HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.token}\r\n\r\n`;
-      let text = "";
-      socket.setEncoding("latin1").on("data", (chunk: string) => (text += chunk));
-      socket.write(ask);
-      await until("it has answered", () => text.includes("gitVersion"));
-      expect(text).toMatch(/^HTTP\/1.1 200 [^]*\r\nConnection: keep-alive\r\n/);
-      // No time after which the server would close it, and reset what the client sends then.
-      expect(text).not.toMatch(/^Keep-Alive: timeout/im);
-      socket.destroy();
-    });
-
     it("sends bookmarks to idle watches", async () => {
       await using started = await start({ watchLimits: { bookmarkEveryMs: 10 } });
       const { client } = started;
