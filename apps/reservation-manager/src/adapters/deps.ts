@@ -16,6 +16,7 @@ import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
 import { nodeView, type NodeView } from "./node-view.ts";
+import { reportDeposed } from "./report-deposed.ts";
 
 type Manager = {
   readonly context: ServiceContext<Config>;
@@ -152,6 +153,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         },
       });
       await keeper.run(log.deposed);
+      reportDeposed(logger, log.deposed.reason, context.signal.aborted);
     } finally {
       manager.keeper = undefined;
     }
