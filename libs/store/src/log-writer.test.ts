@@ -30,7 +30,7 @@ function writerOf(append: () => Promise<Appended>) {
   };
   const snapshots = { read: () => Promise.resolve(undefined), write: unexpected };
   const recovered = { state: "", sequence: 0 };
-  return new LogWriter<string, string>({ info: undefined }, { config, stream, snapshots, recovered, snapshotAt: 0 });
+  return new LogWriter<string, string>({}, { config, stream, snapshots, recovered, snapshotAt: 0 });
 }
 
 describe("a deposed writer", () => {

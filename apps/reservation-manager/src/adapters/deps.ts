@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { connectService, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { buckets, ReservationService, streams, type muster } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
@@ -66,9 +66,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
       holder: instance,
       ttlMs: config.lockTtlMs,
       signal,
-      onChange: (state) => {
-        logger.info({ state }, "leadership of the ledger");
-      },
+      onChange: holdLogger(logger, "leadership of the ledger"),
       onProblem: (error) => {
         logger.warn({ err: error }, "the lead of the ledger is free, and cannot be taken");
       },
