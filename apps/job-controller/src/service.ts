@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { connectService, serve } from "@muster/bus";
 import { runController, type Lead } from "@muster/controller";
 import { JobService } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
@@ -51,7 +51,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
         holder: instance,
         ttlMs: config.lockTtlMs,
         signal,
-        onChange: (state) => logger.info({ state }, "leadership of the jobs"),
+        onChange: holdLogger(logger, "leadership of the jobs"),
         onProblem: (error) => logger.warn({ err: error }, "the lead of the jobs is free, and cannot be taken"),
       },
       (leadership) => {

@@ -2,7 +2,7 @@ import { connectService, serve, type NatsBus } from "@muster/bus";
 import { openStopGrace } from "@muster/controller";
 import { faultOf, isRetryable } from "@muster/faults";
 import { NodeService } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
@@ -37,9 +37,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       holder: instance,
       ttlMs: config.lockTtlMs,
       signal,
-      onChange: (state) => {
-        logger.info({ state }, "leadership of the nodes");
-      },
+      onChange: holdLogger(logger, "leadership of the nodes"),
       onProblem: (error) => {
         logger.warn({ err: error }, "the lead of the nodes is free, and cannot be taken");
       },

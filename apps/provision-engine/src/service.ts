@@ -3,7 +3,7 @@ import { client, connectService, serve, type Client, type NatsBus } from "@muste
 import { faultOf, isRetryable } from "@muster/faults";
 import { loadServiceKube } from "@muster/kube";
 import { LeaseService, leaseServiceOf, type LeaseServiceOfEngine } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { holdLogger, type ServiceContext } from "@muster/service";
 import { installationOf, lead, type Leadership } from "@muster/store";
 import { openCluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
@@ -46,7 +46,7 @@ export async function run(
       holder: instance,
       ttlMs: config.lockTtlMs,
       signal,
-      onChange: (state) => logger.info({ state }, "leadership of the engine"),
+      onChange: holdLogger(logger, "leadership of the engine"),
       onProblem: (error) => logger.warn({ err: error }, "the lead of the engine is free but cannot be acquired"),
     },
     (leadership) => work(context, deps, leadership),

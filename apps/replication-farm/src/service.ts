@@ -1,6 +1,6 @@
 import { connectService, serve } from "@muster/bus";
 import { buckets, FarmService } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { holdLogger, type ServiceContext } from "@muster/service";
 import { withSessions } from "@muster/store";
 import { openDeps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
@@ -30,7 +30,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       ttlMs: config.sessionTtlMs,
       about: aboutFarm(config.rcSelector),
       signal,
-      onChange: (state) => logger.info({ state }, "session of this farm"),
+      onChange: holdLogger(logger, "session of this farm"),
+      onProblem: (error) => logger.warn({ err: error }, "no session of this farm can be made; it is retried"),
     },
     deps.farm.run,
   );

@@ -71,6 +71,7 @@ export function startPasses(
     workers: Infinity,
     resync: { keys: () => sets.keys(), everyMs: resyncMs },
     lead,
+    onError: (error, name) => deps.report.failed(name, "pass", error),
     stop: ending,
     stopGraceMs: STOP_GRACE_MS,
   }).finally(async () => {

@@ -1,6 +1,6 @@
 import { connectService, serve, type Handlers } from "@muster/bus";
 import { SessionService, type muster } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { draftOf, sessionMessage } from "./adapters/messages.ts";
@@ -32,7 +32,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       holder: instance,
       ttlMs: config.lockTtlMs,
       signal,
-      onChange: (state) => logger.info({ state }, "leadership of the sessions"),
+      onChange: holdLogger(logger, "leadership of the sessions"),
       onProblem: (error) => logger.warn({ err: error }, "the lead of the sessions is free but cannot be acquired"),
     },
     (leadership) => leadSessions(deps, config, { logger, leadership, stop: signal }),

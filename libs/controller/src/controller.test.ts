@@ -125,6 +125,21 @@ it("retries a pass that has reported its failure with growing pauses, and report
   await ended;
 });
 
+it("reports the error of a pass that returns one, counts it, and retries it with growing pauses", async () => {
+  const passedAt: number[] = [];
+  const { clock, queue, stop, ended, errors } = controlled(() => {
+    passedAt.push(clock.now());
+    return Promise.resolve({ isFailed: true, error: new Error("never converges") });
+  });
+  queue.add("a");
+  await clock.run(20);
+  expect(passedAt).toEqual([0, 5, 15]);
+  expect(errors).toEqual([1, 2, 3].map((failures) => `a: Error: never converges (${failures})`));
+  expect(queue.stats().retries).toBe(3);
+  stop.abort();
+  await ended;
+});
+
 it("continues with the other keys when one has a defect, even in its report", async () => {
   const passes: string[] = [];
   const { clock, queue, stop, ended } = controlled(

@@ -9,8 +9,10 @@ import type { WorkQueue } from "./work-queue.ts";
 /** When the next pass over the key is due: never, or in so many milliseconds; 0: immediately. An event before that brings it earlier. */
 export type Reconciled = {
   readonly requeueAfterMs?: number;
-  /** Something failed, which the pass has reported. The queue's rate limits set the time of the next pass, as after an error. */
+  /** Something failed. The queue's rate limits set the time of the next pass, as after an error. */
   readonly isFailed?: boolean;
+  /** With `isFailed`: for `onError`. Missing: the pass has reported the failure itself. */
+  readonly error?: unknown;
 };
 
 /** One pass over the object of this key: brings the observed state closer to the desired one. Any number of calls is harmless, also after its deletion. */
@@ -152,7 +154,7 @@ async function pass(options: ControllerOptions, key: string, signal: AbortSignal
     const next = await reconcile(key, signal);
     if (next?.isFailed === true) {
       if (signal.aborted) return "stopped";
-      queue.addRateLimited(key);
+      retry(options, key, next.error);
       return "error";
     }
     queue.forget(key);
@@ -161,13 +163,19 @@ async function pass(options: ControllerOptions, key: string, signal: AbortSignal
     return "requeue";
   } catch (error) {
     if (signal.aborted || (options.stop.aborted && isAbortError(error))) return "stopped";
-    queue.addRateLimited(key);
-    try {
-      options.onError?.(error, key, queue.numRequeues(key));
-    } catch {
-      // A defect in `onError` must not end a worker.
-    }
+    retry(options, key, error);
     return "error";
+  }
+}
+
+/** `error`: undefined when the pass has reported it. */
+function retry({ queue, onError }: ControllerOptions, key: string, error: unknown): void {
+  queue.addRateLimited(key);
+  if (error === undefined) return;
+  try {
+    onError?.(error, key, queue.numRequeues(key));
+  } catch {
+    // A defect in `onError` must not end a worker.
   }
 }
 

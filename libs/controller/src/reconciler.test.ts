@@ -39,9 +39,10 @@ it("plans nothing where nothing is seen", async () => {
   expect(world.rounds).toEqual([]);
 });
 
-it("leaves its worker to others and pauses when there is always something to do", async () => {
+it("fails with the key when there is always something to do, and leaves its worker to others", async () => {
   const { world, reconcile } = growing(0, { plan: () => ({ steps: [GROW] }) });
-  expect(await reconcile("a", never)).toEqual({ requeueAfterMs: 100 });
+  const error = new Error("the plan for a has not converged after 16 rounds");
+  expect(await reconcile("a", never)).toEqual({ isFailed: true, error });
   expect(world.rounds).toHaveLength(16);
 });
 

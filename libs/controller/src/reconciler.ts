@@ -30,18 +30,20 @@ export type Round = {
   readonly signal: AbortSignal;
 };
 
-/** A pass that keeps changing something leaves its worker to other keys after this many rounds, and pauses: its plan may never converge. */
-const ROUNDS_MAX = 16;
-const ROUNDS_PAUSE_MS = 100;
+/** A pass that changes something in each of this many rounds has failed: its plan does not converge. */
+const MAX_ROUNDS = 16;
 /** Steps of a plan that its span lists. */
 const STEPS_LISTED_MAX = 50;
 
-/** One level-triggered pass: observes, plans and acts, until there is nothing to do but wait. A pass that ends anywhere is repaired by the next one. */
+/**
+ * One level-triggered pass: observes, plans and acts, until there is nothing to do but wait. A pass that ends anywhere is repaired by the next one. A plan that
+ * does not converge is a failure of the pass.
+ */
 export function reconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
   passes: Passes<Seen, Plan>,
 ): Reconcile {
   return async (key, signal) => {
-    for (let number = 1; number <= ROUNDS_MAX && !signal.aborted; number += 1) {
+    for (let number = 1; number <= MAX_ROUNDS && !signal.aborted; number += 1) {
       const observed = await passes.observe(key, signal);
       if (!("seen" in observed)) return observed;
       const { seen } = observed;
@@ -51,7 +53,8 @@ export function reconciler<Seen, Plan extends { readonly steps: readonly Planned
       const acted = await (span === undefined ? act() : inPass(passes.tracer, span, plan.steps, act));
       if (acted !== "again") return acted;
     }
-    return { requeueAfterMs: ROUNDS_PAUSE_MS };
+    if (signal.aborted) return {};
+    return { isFailed: true, error: new Error(`the plan for ${key} has not converged after ${MAX_ROUNDS} rounds`) };
   };
 }
 

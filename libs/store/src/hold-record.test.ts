@@ -1,3 +1,4 @@
+import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { holdRecord, type HeldRecord } from "./hold-record.ts";
 
@@ -31,4 +32,43 @@ describe("holdRecord", () => {
     await holdRecord(context, () => Promise.reject(new Error("work has started")));
     expect(released).toEqual([7]);
   });
+
+  it.each([
+    ["a fault", new FaultError({ code: "limit_exceeded", what: "bytes of the bucket", limit: 1, retryAfterMs: 1 })],
+    ["a defect", new TypeError("a defect")],
+  ])("passes %s of the last renewal to onLost", async (_title, error) => {
+    const { record } = written();
+    const causes: unknown[] = [];
+    const failing = { ...record, ttlMs: 60, renew: () => Promise.reject(error) };
+    await holdRecord(holding(failing, causes), ({ lost }) => ended(lost));
+    expect(causes).toEqual([error]);
+  });
+
+  it("passes the conflict to onLost when another owner has taken the record", async () => {
+    const { record } = written();
+    const causes: unknown[] = [];
+    const conflict = new FaultError({ code: "conflict", id: "lock", expectedRevision: 7, actualRevision: 9 });
+    const taken = { ...record, ttlMs: 60, renew: () => Promise.reject(conflict) };
+    await holdRecord(holding(taken, causes), ({ lost }) => ended(lost));
+    expect(causes).toEqual([conflict]);
+  });
+
+  it("passes deadline_exceeded to onLost when the record was not renewed in time", async () => {
+    const { record } = written();
+    const causes: unknown[] = [];
+    const frozen = { ...record, ttlMs: 60, renew: () => new Promise<never>(() => undefined) };
+    const never = { ...holding(frozen, causes), now: () => 60 };
+    await holdRecord(never, () => Promise.reject(new Error("work has started")));
+    expect(causes).toMatchObject([{ fault: { code: "deadline_exceeded", timeoutMs: 60 } }]);
+  });
 });
+
+function holding(record: HeldRecord, causes: unknown[]) {
+  const startedMs = performance.now();
+  const onLost = (cause: unknown): void => void causes.push(cause);
+  return { record, onLost, signal: new AbortController().signal, now: () => performance.now() - startedMs };
+}
+
+function ended(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

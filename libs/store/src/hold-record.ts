@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { FaultError, faultOf } from "@muster/faults";
 import { pause } from "@muster/backoff";
 
 /** A record in a bucket that we hold while we renew it. */
@@ -15,14 +15,17 @@ export type HeldRecord = {
   readonly find: () => Promise<number | undefined>;
   /** Releases it, if this is its revision. */
   readonly giveUp: (revision: number) => Promise<unknown>;
-  /** Calls `lose` when another owner is seen to have taken it since this revision. Returns the function that stops. */
-  readonly onTaken: (lose: () => void, revision: () => number) => () => void;
+  /** Calls `lose` with the reason when another owner is seen to have taken it since this revision. Returns the function that stops. */
+  readonly onTaken: (lose: (cause: unknown) => void, revision: () => number) => () => void;
 };
 
 type HoldContext = {
   readonly record: HeldRecord;
-  /** Called when it is lost, except while it is being released. */
-  readonly onLost: () => void;
+  /**
+   * Called when it is lost, except while it is being released: with the error of the last renewal, with the reason why it is taken, or with deadline_exceeded
+   * when this process did not renew it in time.
+   */
+  readonly onLost: (cause: unknown) => void;
   readonly signal: AbortSignal;
   readonly now: () => number;
 };
@@ -53,18 +56,21 @@ export async function holdRecord(
   let { revision } = record;
   let deadlineMs = record.sentAtMs + record.ttlMs;
 
-  const lose = (): void => {
+  let failure: { readonly error: unknown } | undefined;
+
+  const lose = (cause: unknown): void => {
     if (lost.signal.aborted || done.signal.aborted) return;
     lost.abort();
-    if (!signal.aborted) context.onLost();
+    if (!signal.aborted) context.onLost(cause);
   };
+  const expire = (): void => lose(failure === undefined ? notRenewed(record.ttlMs) : failure.error);
   const checkDeadline = (): void => {
     const leftMs = deadlineMs - now();
-    if (leftMs <= 0) lose();
+    if (leftMs <= 0) expire();
     else timer = setTimeout(checkDeadline, leftMs);
   };
   const isHeld = (): boolean => {
-    if (now() >= deadlineMs) lose();
+    if (now() >= deadlineMs) expire();
     return !lost.signal.aborted && !done.signal.aborted;
   };
   let timer: NodeJS.Timeout | undefined;
@@ -80,8 +86,12 @@ export async function holdRecord(
       if (!isHeld()) return;
       const sentAtMs = now();
       const renewed = await renewOnce(record, revision);
-      if (renewed.because === "taken") lose();
-      if (renewed.because === "renewed") deadlineMs = sentAtMs + record.ttlMs;
+      if (renewed.because === "taken") lose(renewed.error);
+      if (renewed.because === "unknown") failure = renewed;
+      if (renewed.because === "renewed") {
+        deadlineMs = sentAtMs + record.ttlMs;
+        failure = undefined;
+      }
       if (renewed.because !== "unknown") revision = renewed.revision;
       waitMs = record.ttlMs * NEXT_RENEWAL[renewed.because];
     }
@@ -107,22 +117,30 @@ export async function holdRecord(
 
 type Renewal =
   | { readonly because: "renewed" | "behind"; readonly revision: number }
-  | { readonly because: "taken"; readonly revision: number }
-  | { readonly because: "unknown" };
+  | { readonly because: "taken"; readonly revision: number; readonly error: unknown }
+  | { readonly because: "unknown"; readonly error: unknown };
 
 /** `behind`: an earlier renewal had succeeded and its answer was lost; the next one can follow, but this proves nothing about how long the record is ours. */
 async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal> {
+  let conflict: unknown;
   try {
     return { because: "renewed", revision: await record.renew(revision) };
   } catch (error) {
-    if (faultOf(error)?.code !== "conflict") return { because: "unknown" };
+    if (faultOf(error)?.code !== "conflict") return { because: "unknown", error };
+    conflict = error;
   }
   try {
     const found = await record.find();
-    return found === undefined ? { because: "taken", revision } : { because: "behind", revision: found };
-  } catch {
-    return { because: "unknown" };
+    return found === undefined
+      ? { because: "taken", revision, error: conflict }
+      : { because: "behind", revision: found };
+  } catch (error) {
+    return { because: "unknown", error };
   }
+}
+
+function notRenewed(ttlMs: number): FaultError {
+  return new FaultError({ code: "deadline_exceeded", operation: "the renewal", timeoutMs: ttlMs });
 }
 
 /** Others see the release immediately. When it fails they wait for its time to live. */

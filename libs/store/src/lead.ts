@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { NatsConnection } from "@nats-io/nats-core";
-import { faultOf } from "@muster/faults";
+import { FaultError, faultOf } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { backoffMs, pause } from "@muster/backoff";
 import { RETRY } from "./connection-events.ts";
@@ -33,7 +33,8 @@ type LeadOptions = {
   /** The lock is free for others this long after its last renewal. Renewed every third of it. */
   readonly ttlMs: number;
   readonly signal: AbortSignal;
-  readonly onChange?: (state: "waiting" | "leading" | "lost") => void;
+  /** `cause`: why the lead is lost. */
+  readonly onChange?: (state: "waiting" | "leading" | "lost", cause?: unknown) => void;
   /** Called when the free lock cannot be taken, once while the reason is the same. The attempt is retried. */
   readonly onProblem?: (error: unknown) => void;
   /** Monotonic milliseconds. */
@@ -61,9 +62,9 @@ export async function lead(
   await using observer = observeLock(bucket, lock, now);
   const { onProblem = () => undefined } = options;
   const context = { bucket, lock, record, observer, signal, now, onProblem };
-  const report = (state: "waiting" | "leading" | "lost"): void => {
+  const report = (state: "waiting" | "leading" | "lost", cause?: unknown): void => {
     countLock(lock, state);
-    options.onChange?.(state);
+    options.onChange?.(state, cause);
   };
   let shortLeads = 0;
   for (;;) {
@@ -71,7 +72,8 @@ export async function lead(
     const acquired = await acquireLock(context);
     if (acquired === undefined) return;
     report("leading");
-    const hold = { record: heldLock(context, acquired), onLost: () => report("lost"), signal, now };
+    const onLost = (cause: unknown): void => report("lost", cause);
+    const hold = { record: heldLock(context, acquired), onLost, signal, now };
     const { heldMs } = await holdRecord(hold, (held) => work({ token: acquired.revision, ...held }));
     if (signal.aborted) return;
     shortLeads = heldMs > ttlMs ? 0 : shortLeads + 1;
@@ -152,7 +154,9 @@ function heldLock({ bucket, lock, record, observer }: LockContext, acquired: Acq
     onTaken: (lose, revision) =>
       observer.onChange(() => {
         const seen = observer.current();
-        if (seen !== undefined && seen.revision > revision() && seen.record?.session !== record.session) lose();
+        if (seen === undefined || seen.revision <= revision() || seen.record?.session === record.session) return;
+        const [expectedRevision, actualRevision] = [revision(), seen.revision];
+        lose(new FaultError({ code: "conflict", id: lock, expectedRevision, actualRevision }));
       }),
   };
 }

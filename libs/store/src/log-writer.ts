@@ -1,5 +1,5 @@
 import type { NatsConnection } from "@nats-io/nats-core";
-import { FaultError, throwFault } from "@muster/faults";
+import { FaultError, faultOf, throwFault } from "@muster/faults";
 import type { ListCodec, Codec } from "./codec.ts";
 import type { Snapshot, Snapshots, SnapshotCodec } from "./log-snapshots.ts";
 import type { Appended, LogStream } from "./log-stream.ts";
@@ -25,7 +25,10 @@ export type Log<State, Event> = AsyncDisposable & {
    * throws, is answered once everything that it has seen is on disk.
    */
   transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result>;
-  /** Aborted when this writer is deposed or the log is disposed: stop deciding, open again if still the leader. */
+  /**
+   * Aborted when this writer is deposed or the log is disposed: stop deciding, open again if still the leader. The reason is a FaultError, or the defect that
+   * ended the writer.
+   */
   readonly deposed: AbortSignal;
   /** Calls the listener after events are on disk, in order, with the state after them. */
   onCommit(listener: (events: readonly Event[], state: State) => void): void;
@@ -214,7 +217,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
 
   #kick(): void {
     this.#writing ??= this.#write()
-      .catch((error: unknown) => this.#depose(error, "a defect"))
+      .catch((error: unknown) => this.#depose(error, "a defect", faultOf(error) === undefined))
       .finally(() => {
         this.#writing = undefined;
         if (this.#waiting.length > 0) this.#kick();
@@ -254,14 +257,14 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     this.#snapshotter.offer(this.#durable);
   }
 
-  #depose(cause: unknown, because: string): void {
+  #depose(cause: unknown, because: string, isDefect = false): void {
     if (this.#isDeposed()) return;
     const rejected = [...this.#inFlight, ...this.#waiting];
     this.#inFlight = [];
     this.#waiting = [];
     this.#tentative = this.#durable.state;
     const fault = outOfOrder(this.#config.stream.name, because, cause);
-    this.#deposed.abort(fault);
+    this.#deposed.abort(isDefect ? cause : fault);
     for (const { refuse } of rejected) refuse(fault);
   }
 }

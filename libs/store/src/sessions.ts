@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { backoffMs, pause, MAX_TIMER_MS } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { FaultError, faultOf } from "@muster/faults";
 import type { NatsConnection } from "@nats-io/nats-core";
 import type { Bucket } from "./bucket.ts";
 import { openClaims, type SessionLock } from "./claim-locks.ts";
@@ -56,7 +56,10 @@ type SessionsOptions = {
   /** What others see of the session: small, and JSON. */
   readonly about: About;
   readonly signal: AbortSignal;
-  readonly onChange?: (state: SessionState) => void;
+  /** `cause`: why the session is lost. */
+  readonly onChange?: (state: SessionState, cause?: unknown) => void;
+  /** Called when no session can be made, once while the reason is the same. The attempt is retried. */
+  readonly onProblem?: (error: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
 };
@@ -98,16 +101,17 @@ export async function runSessions(
   await using observer = observeClaims(bucket, ttlMs, now);
   await using _expiry = deleteSilentSessions(bucket, observer, now);
   const context = { bucket, observer, options, now };
-  const report = (state: SessionState): void => {
+  const report = (state: SessionState, cause?: unknown): void => {
     countLock(bucket.name, state);
-    options.onChange?.(state);
+    options.onChange?.(state, cause);
   };
   for (let shortLived = 0; ;) {
     report("waiting");
     const started = await startSession(context);
     if (started === undefined) return;
     report("live");
-    const hold = { record: heldSession(context, started), onLost: () => report("lost"), signal, now };
+    const onLost = (cause: unknown): void => report("lost", cause);
+    const hold = { record: heldSession(context, started), onLost, signal, now };
     const { heldMs } = await holdRecord(hold, (held) => runSession(context, started.id, held, work));
     if (signal.aborted) return;
     shortLived = heldMs < SETTLED_MS ? shortLived + 1 : 0;
@@ -126,7 +130,8 @@ type StartedSession = { readonly id: string; readonly revision: number; readonly
 
 /** undefined when the signal came first. An attempt whose answer was lost leaves a session that is never renewed, and is deleted. */
 async function startSession({ bucket, observer, options, now }: SessionContext): Promise<StartedSession | undefined> {
-  const { signal } = options;
+  const { signal, onProblem } = options;
+  let lastProblem = "";
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -140,6 +145,8 @@ async function startSession({ bucket, observer, options, now }: SessionContext):
       return { id, revision: await bucket.create(sessionKey(id), recordOf(options)), sentAtMs };
     } catch (error) {
       if (faultOf(error)?.code !== "unavailable") throw error;
+      if (!signal.aborted && String(error) !== lastProblem) onProblem?.(error);
+      lastProblem = String(error);
       failures += 1;
       await pause(backoffMs(failures, NEXT_SESSION), signal);
     }
@@ -164,13 +171,14 @@ function heldSession({ bucket, observer, options }: SessionContext, session: Sta
       let seen = false;
       const look = (): void => {
         // A session that sees nothing of the others is of no use.
-        if (observer.failure() !== undefined) lose();
+        const failure = observer.failure();
+        if (failure !== undefined) lose(failure.error);
         const wasSeen = seen;
         seen = isSeen(observer, session.id);
         // What the watch misses may still be there: only the bucket knows.
         if (wasSeen && !seen)
           observer.isGone(session.id).then(
-            (gone) => gone && lose(),
+            (gone) => gone && lose(new FaultError({ code: "not_found", kind: "session", id: session.id })),
             () => undefined,
           );
       };

@@ -230,3 +230,28 @@ it("pauses longer after each session that was short-lived, but not beyond a limi
     expect(pausesMs[at]).toBeLessThan(ms + 500);
   }
 });
+
+it("reports why no session can be made, once while the reason is the same, and retries", async () => {
+  const bucket = new Wire(new Store(), () => 0.5).bucket();
+  const stop = new AbortController();
+  const problems: unknown[] = [];
+  const away = new FaultError({ code: "unavailable", dependency: "JetStream", retryAfterMs: 1 });
+  let refusals = 3;
+  const create: typeof bucket.create = (key, value) =>
+    (refusals -= 1) < 0 ? bucket.create(key, value) : Promise.reject(away);
+  const running = runSessions(
+    { ...bucket, create },
+    {
+      bucket: "modelled",
+      holder: "one",
+      ttlMs: TTL_MS,
+      about: {},
+      signal: stop.signal,
+      onProblem: (error) => problems.push(error),
+    },
+    () => Promise.resolve(stop.abort()),
+  );
+  await vi.advanceTimersByTimeAsync(60_000);
+  await running;
+  expect(problems).toEqual([away]);
+});

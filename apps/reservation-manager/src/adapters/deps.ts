@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { connectService, serve, type NatsBus } from "@muster/bus";
 import { faultOf, isRetryable } from "@muster/faults";
 import { buckets, ReservationService, streams, type muster } from "@muster/proto";
-import type { ServiceContext } from "@muster/service";
+import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
@@ -16,6 +16,7 @@ import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
 import { nodeView, type NodeView } from "./node-view.ts";
+import { reportDeposed } from "./report-deposed.ts";
 
 type Manager = {
   readonly context: ServiceContext<Config>;
@@ -65,9 +66,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
       holder: instance,
       ttlMs: config.lockTtlMs,
       signal,
-      onChange: (state) => {
-        logger.info({ state }, "leadership of the ledger");
-      },
+      onChange: holdLogger(logger, "leadership of the ledger"),
       onProblem: (error) => {
         logger.warn({ err: error }, "the lead of the ledger is free, and cannot be taken");
       },
@@ -152,6 +151,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         },
       });
       await keeper.run(log.deposed);
+      reportDeposed(logger, log.deposed.reason, context.signal.aborted);
     } finally {
       manager.keeper = undefined;
     }
