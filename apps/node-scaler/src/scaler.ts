@@ -105,6 +105,8 @@ type Memory = {
   /** Pools that their providers cannot make nodes of. */
   readonly invalidPools: Map<string, Silence>;
   readonly stops: Map<string, StopsTried>;
+  /** Stops of orphans, by instance. */
+  readonly orphanStops: Map<string, StopsTried>;
   suspects: ReadonlySet<string>;
   /** By provider, as this leader has seen it. */
   readonly lists: Map<string, ProviderList>;
@@ -118,8 +120,8 @@ type Memory = {
   readonly booting: Map<string, Promise<void>>;
   /** Steps under way that end a node, by its name. They never reject. */
   readonly ending: Map<string, Promise<void>>;
-  /** Steps of scans under way. They never reject. */
-  readonly scanning: Set<Promise<void>>;
+  /** Steps of scans under way, by their kind and object. They never reject. */
+  readonly scanning: Map<string, Promise<void>>;
   plan: Pick<ScalingPlan, "bindings" | "waits" | "poolScaling"> | undefined;
 };
 
@@ -135,6 +137,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     silences: new Map(),
     invalidPools: new Map(),
     stops: new Map(),
+    orphanStops: new Map(),
     suspects: new Set(),
     lists: new Map(),
     asking: new Map(),
@@ -142,7 +145,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     hasObserved: false,
     booting: new Map(),
     ending: new Map(),
-    scanning: new Set(),
+    scanning: new Map(),
     plan: undefined,
   };
   return { ...deps, memory };
@@ -153,7 +156,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
  * outcome.
  */
 export async function finishWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
-  await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning]);
+  await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning.values()]);
 }
 
 /** Undefined when the ledger does not answer. */

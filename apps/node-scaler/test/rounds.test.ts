@@ -1,3 +1,4 @@
+import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { buildPoolTroubles } from "../src/domain/build-pool-troubles.ts";
 import { listInstances } from "../src/instance-lists.ts";
@@ -549,16 +550,57 @@ it("boots the rest of a gang of as many as its pool may have where a pod of othe
   expect(world.problems).toEqual([]);
 });
 
-it("finishes a step of a scan that has taken longer than its round waits for", async () => {
+/** A world in which the provider has one instance without a record. */
+function orphanWorld(stop: NodeProvider["stop"]) {
   const world = new ScalerWorld(buildPolicy());
-  const answer = Promise.withResolvers<undefined>();
-  const stop = () => answer.promise;
   const [name, provider] = [...world.scaler.providers][0] ?? [];
   if (name === undefined || provider === undefined) throw new Error("there is no provider");
   const orphan = buildInstance("", { instanceId: "i-orphan" });
   const list = () => Promise.resolve([orphan]);
   const providers = new Map<string, NodeProvider>([[name, { ...provider, stop, list }]]);
-  const scaler = { ...world.scaler, providers };
+  return { world, scaler: { ...world.scaler, providers } };
+}
+
+it("asks a provider that does not answer once to stop an orphan, however many scans find it", async () => {
+  const answer = Promise.withResolvers<undefined>();
+  const stopped: string[] = [];
+  const { world, scaler } = orphanWorld(({ instanceId }) => {
+    stopped.push(instanceId);
+    return answer.promise;
+  });
+  for (let scan = 0; scan < 5; scan += 1) {
+    await scanRound(scaler);
+    world.nowMs += MINUTE;
+  }
+  expect(stopped).toEqual(["i-orphan"]);
+  expect(scaler.memory.scanning.size).toBe(1);
+  answer.resolve(undefined);
+  await finishWork(scaler.memory);
+  world.nowMs += MINUTE;
+  await scanRound(scaler);
+  expect(stopped).toEqual(["i-orphan", "i-orphan"]);
+});
+
+it("leaves a provider alone that refuses to stop an orphan, for as long as it asks", async () => {
+  const retryAfterMs = 10 * MINUTE;
+  let stops = 0;
+  const { world, scaler } = orphanWorld(() => {
+    stops += 1;
+    return Promise.reject(new FaultError({ code: "unavailable", dependency: "cloud", retryAfterMs }));
+  });
+  for (let scan = 0; scan < 11; scan += 1) {
+    await scanRound(scaler);
+    await finishWork(scaler.memory);
+    world.nowMs += MINUTE;
+  }
+  expect(stops).toBe(1);
+  await scanRound(scaler);
+  expect(stops).toBe(2);
+});
+
+it("finishes a step of a scan that has taken longer than its round waits for", async () => {
+  const answer = Promise.withResolvers<undefined>();
+  const { world, scaler } = orphanWorld(() => answer.promise);
   await scanRound(scaler);
   world.nowMs += MINUTE;
   await scanRound(scaler);

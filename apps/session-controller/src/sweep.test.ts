@@ -151,6 +151,25 @@ describe("sweep", () => {
     expect(did).toEqual(["save", "release bench r-1", "save"]);
   });
 
+  it("reports each leftover that could not be removed, and removes the others", async () => {
+    const away = new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 });
+    const leftover = { ...pod, session: "another", ownerUid: "u-0" };
+    const did: string[] = [];
+    const warned: unknown[] = [];
+    const { deps } = world(running(over), {
+      logger: { ...silent, warn: (...line: unknown[]) => void warned.push(line) },
+      listObjects: () => Promise.resolve([leftover, { ...leftover, pod: "another-server", uid: "p-2" }]),
+      deletePod: (name) => (name === leftover.pod ? Promise.reject(away) : Promise.resolve(void did.push(name))),
+    });
+    await sweep(deps, POLICY, never);
+    expect(did).toEqual(["another-server"]);
+    expect(warned).toContainEqual([
+      { what: "session", uid: leftover.uid, err: away },
+      "a leftover could not be removed",
+    ]);
+    expect(warned).not.toContainEqual([expect.anything(), "the sweep cannot list pods or reservations"]);
+  });
+
   it("continues with the other sessions if the record of one cannot be read", async () => {
     const unreadable = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
     const { deps, did } = world(running(over), {

@@ -69,7 +69,9 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
     const sessions = deps.digests();
     const snapshot = { nowMs: deps.now(), sessions, objects: attribute(listed, sessions) };
     await executeAll(deps, planRecords(snapshot), signal);
-    await sweepObjects(deps, snapshot, policy, signal);
+    await reporting(deps, "the sweep has not removed all leftovers; the next one retries", () =>
+      sweepObjects(deps, snapshot, policy, signal),
+    );
   });
 }
 
@@ -123,7 +125,7 @@ async function sweepObjects(
     remove: async (step) => {
       if (signal.aborted) return { ...step, kind: "suspect" };
       deps.logger.info({ step }, "sweep step");
-      await reporting(deps, "sweep step failed", () => remove(deps, step.object));
+      await remove(deps, step.object);
       return step;
     },
     report: { leftAlone: deps.tellLeftAlone, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },

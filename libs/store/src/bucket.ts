@@ -24,7 +24,7 @@ import { orderedPass } from "./ordered.ts";
 import { type Fill, showFill } from "./show-fill.ts";
 import { observed } from "./telemetry.ts";
 import { unlessUnstored } from "./unstored.ts";
-import { watchBucket, type Change, type Entry } from "./watch.ts";
+import { watchBucket, type Change, type Entry, type Present } from "./watch.ts";
 
 export type WatchOptions = {
   readonly filter?: string;
@@ -33,6 +33,8 @@ export type WatchOptions = {
   readonly onStatus?: (status: "current" | "interrupted") => void;
   /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;
+  /** Interval of checks for keys that are missing without a mark of deletion; default 10 minutes. */
+  readonly checkMs?: number;
 };
 
 /**
@@ -74,6 +76,8 @@ export type BucketConfig<Value, Input = Value> = BucketLimits & {
 };
 
 const TIMEOUT_MS = 5000;
+/** Each check costs the server a list of the keys. */
+const CHECK_MS = 600_000;
 /** A reader of metrics does not wait for a server that is away. */
 const FILL_TIMEOUT_MS = 1000;
 const OPERATION = "KV-Operation";
@@ -134,6 +138,8 @@ export async function openBucket<Value, Input>(
         onStatus: options.onStatus ?? (() => undefined),
         onProblem: options.onProblem ?? (() => undefined),
         ensure,
+        checkMs: options.checkMs ?? CHECK_MS,
+        present: () => listPresent(opened, options.filter ?? ">"),
         created: async () => (await ask(connection, timeoutMs, () => manager.streams.info(opened.stream))).created,
         read: (message) => {
           const key = message.subject.slice(opened.prefix.length);
@@ -231,6 +237,7 @@ async function remove<Value, Input>(
     await write(opened, key, Empty, expected, mark).catch(async (error: unknown) => {
       if (!isFull(error)) throw error;
       // A full bucket has no room for the mark until the value has gone. A newer revision stays, and then the mark is refused.
+      // If this process ends before it writes the mark, watches report the deletion at their next check.
       await opened.manager.streams.purge(opened.stream, { filter: subjectOf(opened, key), seq: expected + 1 });
       await write(opened, key, Empty, 0, mark);
     });
@@ -261,6 +268,16 @@ async function list<Value, Input>(opened: Opened<Value, Input>, filter: string):
     else entries.set(key, entry);
   }
   return [...entries.values()].sort(compareKeys);
+}
+
+/** Keys with a value or a mark of deletion, and the revision of the bucket that has them. */
+async function listPresent<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<Present> {
+  const { connection, manager, stream, prefix, timeoutMs } = opened;
+  const { state } = await ask(connection, timeoutMs, () =>
+    manager.streams.info(stream, { subjects_filter: prefix + validFilter(filter) }),
+  );
+  const keys = new Set(Object.keys(state.subjects ?? {}).map((subject) => subject.slice(prefix.length)));
+  return { keys, revision: state.last_seq };
 }
 
 type Last = { readonly bytes: Uint8Array; readonly revision: number; readonly deleted: boolean };

@@ -13,6 +13,9 @@ export type Change<Value> =
   /** Everything that existed when the watch began has been reported. */
   | { readonly kind: "synced" };
 
+/** Keys of the bucket when its latest write had this revision. */
+export type Present = { readonly keys: ReadonlySet<string>; readonly revision: number };
+
 type WatchTarget<Value> = {
   readonly name: string;
   readonly stream: string;
@@ -23,6 +26,9 @@ type WatchTarget<Value> = {
   readonly onProblem: (error: unknown, retryInMs: number) => void;
   /** Makes the bucket again after it was lost with the server's disk. */
   readonly ensure: () => Promise<void>;
+  /** Interval of checks for missing keys. */
+  readonly checkMs: number;
+  readonly present: () => Promise<Present>;
   /** When the stream was made: revisions before and after another time are not comparable. */
   readonly created: () => Promise<string>;
   /** The entry of a message; undefined when it says that the key is gone. */
@@ -31,7 +37,8 @@ type WatchTarget<Value> = {
 
 /**
  * Passes over the bucket, again after each interruption, and reports what differs from the reports before. Each pass begins with every key's last value, so
- * whatever happened in between (also to keys whose mark of deletion has vanished, also to the whole bucket) is found by comparison.
+ * whatever happened in between (also to keys whose mark of deletion has vanished, also to the whole bucket) is found by comparison. A check that finds a
+ * reported key missing without a mark of deletion begins the next pass.
  */
 export async function* watchBucket<Value>(
   connection: NatsConnection,
@@ -51,7 +58,9 @@ export async function* watchBucket<Value>(
       // Keys stay, so that the missing ones are reported as deleted; their revisions mean nothing in the new bucket.
       if (created !== now) for (const key of reported.keys()) reported.set(key, 0);
       created = now;
-      for await (const change of onePass(connection, target, reported)) {
+      using checking = checkForMissing(target, reported);
+      const passSignal = AbortSignal.any([signal, checking.found]);
+      for await (const change of onePass(connection, { ...target, signal: passSignal }, reported)) {
         failures = 0;
         if (change.kind !== "synced") yield change;
         else if (!synced) {
@@ -68,6 +77,28 @@ export async function* watchBucket<Value>(
       await pause(retryInMs, signal);
     }
   }
+}
+
+/** Aborts `found` once a reported key is missing, until it is disposed of. A failed check is repeated with the next one. */
+function checkForMissing<Value>(
+  { checkMs, present, signal }: WatchTarget<Value>,
+  reported: ReadonlyMap<string, number>,
+): Disposable & { readonly found: AbortSignal } {
+  const found = new AbortController();
+  const end = new AbortController();
+  const isOver = (): boolean => found.signal.aborted || end.signal.aborted || signal.aborted;
+  const run = async (): Promise<void> => {
+    while (!isOver()) {
+      await pause(backoffMs(1, { firstMs: checkMs, maxMs: checkMs }), end.signal);
+      if (isOver()) return;
+      const now = await present().catch(() => undefined);
+      // A key that was reported with a later revision was written after the list.
+      const isMissing = [...reported].some(([key, revision]) => now && revision <= now.revision && !now.keys.has(key));
+      if (isMissing && !isOver()) found.abort();
+    }
+  };
+  void run();
+  return { found: found.signal, [Symbol.dispose]: () => end.abort() };
 }
 
 async function* onePass<Value>(

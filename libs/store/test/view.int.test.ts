@@ -1,7 +1,7 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import { natsServer, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { openBucket, openView, type Change } from "../src/index.ts";
+import { openBucket, openView, type Change, type Watchable } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
@@ -29,6 +29,70 @@ it("holds the bucket in key order and reports which key changed", async () => {
   await bucket.create("c", { name: "c1" });
   await until("the view has it", () => view.get("c"));
   expect(changed).toHaveLength(2);
+});
+
+it("drops a key whose deletion ended between the removal of its value and its mark, without an interruption", async () => {
+  await using server = await natsServer();
+  await using connection = await connected(server);
+  const name = freshName("view");
+  const bucket = await openBucket(connection, { name, codec });
+  const statuses: string[] = [];
+  const checked: Watchable<Machine> = {
+    watch: ({ onStatus, ...options }) =>
+      bucket.watch({
+        ...options,
+        checkMs: 50,
+        onStatus: (status) => {
+          statuses.push(status);
+          onStatus?.(status);
+        },
+      }),
+  };
+  await bucket.create("stay", { name: "1" });
+  await bucket.create("gone", { name: "1" });
+  await using view = await openView(checked);
+  const changed: string[] = [];
+  view.onChange((key) => changed.push(key));
+  const manager = await jetstreamManager(connection);
+  await manager.streams.purge(`KV_${name}`, { filter: `$KV.${name}.gone` });
+  await until("the view has dropped it", () => view.get("gone") === undefined);
+  await bucket.create("gone", { name: "2" });
+  await until("the view has the next one", () => view.get("gone")?.value.name === "2");
+  expect(changed).toEqual(["gone", "gone"]);
+  expect(view.entries().map(({ key }) => key)).toEqual(["gone", "stay"]);
+  expect(statuses).not.toContain("interrupted");
+});
+
+it("reports nothing twice and nothing false, however often it checks for missing keys", async () => {
+  await using server = await natsServer();
+  await using connection = await connected(server);
+  const bucket = await openBucket(connection, { name: freshName("view"), codec });
+  const stop = new AbortController();
+  const changes: Change<Machine>[] = [];
+  const read = async (): Promise<void> => {
+    for await (const change of bucket.watch({ signal: stop.signal, checkMs: 1 })) changes.push(change);
+  };
+  const reading = read();
+  const expected: string[] = [];
+  for (let round = 0; round < 200; round += 1) {
+    const key = `k${round % 5}`;
+    const revision = await bucket.create(key, { name: `${round}` });
+    await bucket.delete(key, revision);
+    expected.push(`put ${key}`, `delete ${key}`);
+  }
+  const lines = () =>
+    changes.flatMap((change) =>
+      change.kind === "synced" ? [] : `${change.kind} ${change.kind === "put" ? change.entry.key : change.key}`,
+    );
+  await until("all is reported", () => lines().at(-1) === expected.at(-1) && lines().length >= 2);
+  stop.abort();
+  await reading;
+  const puts = changes.flatMap((change) => (change.kind === "put" ? change.entry.revision : []));
+  expect(new Set(puts).size).toBe(puts.length);
+  for (const key of ["k0", "k1", "k2", "k3", "k4"]) {
+    const own = lines().filter((each) => each.endsWith(key));
+    expect(own).toEqual(own.map((_, index) => `${index % 2 === 0 ? "put" : "delete"} ${key}`));
+  }
 });
 
 it("grows old while it is cut off, and finds out what went meanwhile", async () => {

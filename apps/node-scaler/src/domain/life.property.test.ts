@@ -101,7 +101,7 @@ function planAll(all: readonly Sight[], silent: Silences) {
     claims: planClaims({ ...common, machines, pods }),
     reap: planReap({ ...common, machines: ledger, pods, stops: new Map() }),
     scan: (suspects: ReadonlySet<string>) =>
-      planScan({ ...common, machines: ledger, pods, newcomers: new Set(), suspects }),
+      planScan({ ...common, machines: ledger, pods, newcomers: new Set(), suspects, stops: new Map() }),
   };
 }
 

@@ -23,6 +23,7 @@ const base: ScanSnapshot = {
   machines: inLedger(),
   pods: new Map(),
   suspects: new Set(),
+  stops: new Map(),
 };
 
 /** What the second of two scans of the same world does; the first does nothing. */
@@ -51,6 +52,14 @@ describe("an instance", () => {
     expect(twice({ nodes, instances: listed(buildInstance("n")) })).toMatchObject([
       { kind: "stop-orphan", instanceId: "i-n" },
     ]);
+  });
+
+  it("is not stopped again before the pause after the latest stop is over", () => {
+    const instances = listed(buildInstance("x"));
+    const { provider, instanceId } = buildInstance("x");
+    const stops = new Map([[`${provider} ${instanceId}`, { attempts: 1, nextAtMs: 1001, accepted: true }]]);
+    expect(twice({ instances, stops })).toEqual([{ kind: "wait", instanceId, because: "stopping" }]);
+    expect(twice({ instances, stops, nowMs: 1001 })).toMatchObject([{ kind: "stop-orphan", instanceId }]);
   });
 
   it.each<[string, Partial<ScanSnapshot>]>([

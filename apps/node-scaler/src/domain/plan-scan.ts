@@ -1,6 +1,7 @@
 import type { NodeChange } from "./change-node.ts";
 import type { Phase, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
+import type { StopsTried } from "./plan-reap.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
   instanceKey,
@@ -30,6 +31,8 @@ export type ScanSnapshot = {
   readonly pods: PodsByNode;
   /** What was wrong in the scan before, as that scan returned it. */
   readonly suspects: ReadonlySet<string>;
+  /** Stops of orphans that this process has tried, by instance. */
+  readonly stops: ReadonlyMap<string, StopsTried>;
 };
 
 export type ScanStep =
@@ -60,7 +63,7 @@ export type ScanStep =
       readonly because: WaitReason;
     };
 
-type WaitReason = "orphan-held" | "ledger-silent" | "watcher-silent" | "cordon-not-seen";
+type WaitReason = "orphan-held" | "ledger-silent" | "watcher-silent" | "cordon-not-seen" | "stopping";
 
 type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: ReadonlySet<string> };
 
@@ -102,8 +105,13 @@ function findOrphans(snapshot: ScanSnapshot): Finding[] {
     const labelled = byRecord.get(instance.nodeName) ?? [];
     const joined = named === undefined ? labelled : [named, ...labelled.filter((one) => !record && one !== named)];
     const steps = endOrphan(instance, { record, joined, isOwnListed: ownListed.has(instance.nodeName) }, snapshot);
-    return [{ suspect: `instance ${instanceKey(instance)}`, steps }];
+    return [{ suspect: orphanSuspect(instanceKey(instance)), steps }];
   });
+}
+
+/** By the instance's key; in `suspects` while the instance is an orphan, or its provider is silent. */
+export function orphanSuspect(instance: string): string {
+  return `instance ${instance}`;
 }
 
 type Orphan = {
@@ -118,7 +126,7 @@ type Orphan = {
 function endOrphan(
   { provider, instanceId, nodeName, kubernetesNode }: ListedInstance,
   { record, joined, isOwnListed }: Orphan,
-  { kubeNodes, machines, pods }: ScanSnapshot,
+  { nowMs, kubeNodes, machines, pods, stops }: ScanSnapshot,
 ): ScanStep[] {
   const because = record === undefined ? "no-record" : "another-instance";
   const wait = (why: WaitReason): ScanStep => ({ kind: "wait", instanceId, because: why });
@@ -142,6 +150,8 @@ function endOrphan(
     return machine.cordoned || machine.standing === "LOST" || (hasStartupTaint && machine.standing !== "FREE");
   });
   if (cordons.length > 0 || !isSeen) return [...cordons, wait("cordon-not-seen")];
+  const tried = stops.get(instanceKey({ provider, instanceId }));
+  if (tried !== undefined && nowMs < tried.nextAtMs) return [wait("stopping")];
   return [{ kind: "stop-orphan", provider, instanceId, nodeName, because }];
 }
 

@@ -1,10 +1,11 @@
 import { forEachSome, within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
-import { planScan, type ScanStep } from "../domain/plan-scan.ts";
-import type { Instances } from "../domain/sightings.ts";
+import { nextStop } from "../domain/plan-reap.ts";
+import { orphanSuspect, planScan, type ScanStep } from "../domain/plan-scan.ts";
+import { instanceKey, type Instances } from "../domain/sightings.ts";
 import { listInstances } from "../instance-lists.ts";
 import { inRoundSpan } from "../node-trace.ts";
-import { askMachines, type Scaler } from "../scaler.ts";
+import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
 const MAX_STEPS_IN_FLIGHT = 8;
 
@@ -32,8 +33,11 @@ export async function scanRound(scaler: Scaler): Promise<void> {
     machines,
     pods: cluster.pods(),
     suspects: memory.suspects,
+    stops: memory.orphanStops,
   });
   memory.suspects = suspects;
+  for (const instance of memory.orphanStops.keys())
+    if (!suspects.has(orphanSuspect(instance))) memory.orphanStops.delete(instance);
   const failed = ({ kind: doing, because }: ScanStep, error: unknown): void =>
     scaler.report.failed("scan", `${doing} because of ${because}`, error);
   const takeSteps = (): Promise<unknown> =>
@@ -41,11 +45,14 @@ export async function scanRound(scaler: Scaler): Promise<void> {
       steps,
       MAX_STEPS_IN_FLIGHT,
       async (step) => {
+        const key = keyOf(step);
+        // A provider that takes its time is asked once, however many scans find the same.
+        if (memory.scanning.has(key)) return;
         scaler.report.planned("scan", step);
         const taking = take(scaler, step)
           .catch((error: unknown) => failed(step, error))
-          .finally(() => memory.scanning.delete(taking));
-        memory.scanning.add(taking);
+          .finally(() => memory.scanning.delete(key));
+        memory.scanning.set(key, taking);
         await within(scaler.patienceMs, taking);
       },
       failed,
@@ -59,17 +66,31 @@ function withoutSeen({ all, silent, askedAtMs }: Instances, scanned: ReadonlyMap
   return { all: all.filter(({ provider }) => !seen.has(provider)), silent: new Set([...silent, ...seen]), askedAtMs };
 }
 
-async function take({ records, providers, cluster, signal, isHeld }: Scaler, step: ScanStep): Promise<void> {
+function keyOf(step: ScanStep): string {
+  switch (step.kind) {
+    case "change":
+      return `${step.kind} ${step.node}`;
+    case "stop-orphan":
+      return `${step.kind} ${instanceKey(step)}`;
+    case "cordon":
+    case "delete-kube-node":
+      return `${step.kind} ${step.kubeNode}`;
+    case "wait":
+      return `${step.kind} ${step.instanceId}`;
+    default:
+      return assertNever(step);
+  }
+}
+
+async function take(scaler: Scaler, step: ScanStep): Promise<void> {
+  const { records, cluster, isHeld } = scaler;
   if (!isHeld()) return;
   switch (step.kind) {
     case "change":
       await records.changeNode(step);
       return;
-    case "stop-orphan": {
-      const { instanceId, nodeName } = step;
-      await providers.get(step.provider)?.stop({ instanceId, nodeName }, signal);
-      return;
-    }
+    case "stop-orphan":
+      return stopOrphan(scaler, step);
     case "cordon":
       return cluster.cordon(step.kubeNode, step.because);
     case "delete-kube-node":
@@ -78,5 +99,23 @@ async function take({ records, providers, cluster, signal, isHeld }: Scaler, ste
       return;
     default:
       return assertNever(step);
+  }
+}
+
+async function stopOrphan(
+  { memory, providers, signal, now }: Scaler,
+  step: Extract<ScanStep, { readonly kind: "stop-orphan" }>,
+): Promise<void> {
+  const { instanceId, nodeName } = step;
+  const key = instanceKey(step);
+  const remember = (answer: { readonly accepted: boolean; readonly retryAfterMs: number }): void => {
+    memory.orphanStops.set(key, nextStop(memory.orphanStops.get(key), answer, now()));
+  };
+  try {
+    await providers.get(step.provider)?.stop({ instanceId, nodeName }, signal);
+    remember({ accepted: true, retryAfterMs: 0 });
+  } catch (error) {
+    remember({ accepted: false, retryAfterMs: describeFailure(error).retryAfterMs });
+    throw error;
   }
 }
