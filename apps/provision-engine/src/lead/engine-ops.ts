@@ -60,7 +60,7 @@ export type EngineOps = {
 };
 
 /** The lead of an engine id. */
-export type Lead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
+export type EngineLead = { readonly token: number; readonly signal: AbortSignal; readonly isHeld: () => boolean };
 
 /** Maximum concurrent requests to the store, so that many simultaneous ends do not time out together. */
 const MAX_STORE_CALLS = 128;
@@ -69,7 +69,7 @@ const MAX_ANSWER_WAIT_MS = 1000;
 /** What passes need. */
 export function passDepsOf(
   ops: EngineOps,
-  lead: Lead,
+  lead: EngineLead,
   waiting: WaitingLeases,
   pauses: CallPauses,
 ): PassDeps & Pick<WorkloadCalls, "cancel" | "check"> {
@@ -117,7 +117,7 @@ export function passDepsOf(
 /** The store while the lead is held. The holdings know each record that is read or written. */
 function openStore(
   { records, holdings, nowNs }: EngineOps,
-  { token, isHeld }: Lead,
+  { token, isHeld }: EngineLead,
 ): WriteDeps & Pick<PassDeps, "remove"> {
   const store = takeTurns(MAX_STORE_CALLS);
   const learn = (stored: Stored): Stored => {
@@ -177,7 +177,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
 /** What reports need. */
 export function reportDepsOf(
   { records, holdings, history, feedback, sign, digest, nowNs, policy, report }: EngineOps,
-  { token }: Lead,
+  { token }: EngineLead,
   wake: ReportDeps["wake"],
 ): ReportDeps {
   const store = takeTurns(MAX_STORE_CALLS);
