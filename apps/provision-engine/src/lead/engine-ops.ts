@@ -103,6 +103,7 @@ export function passDepsOf(
     digest,
     isSame: secrets.isSame,
     snapshotOf: (record) => snapshotOf(ops, pauses, record),
+    holdingsRevision: holdings.revision,
     planned: (snapshot, plan, nowNs) => {
       const { id } = snapshot.lease;
       waiting.set(id, plan.kind === "wait" ? plan.waitsFor : undefined);
