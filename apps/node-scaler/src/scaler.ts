@@ -5,7 +5,7 @@ import type { Silence } from "./domain/build-pool-troubles.ts";
 import type { BootBackoff } from "./domain/decide-boot-outcome.ts";
 import type { Demand, Unavailability } from "./domain/demand.ts";
 import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
-import type { ClaimStep } from "./domain/plan-claims.ts";
+import type { ClaimStep } from "./domain/plan-node-claims.ts";
 import type { ReapStep, StopsTried } from "./domain/plan-reap.ts";
 import type { StartupTaintStep } from "./domain/plan-startup-taints.ts";
 import type { ScanStep } from "./domain/plan-scan.ts";

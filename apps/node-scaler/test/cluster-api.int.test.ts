@@ -3,7 +3,7 @@ import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { MachineDeployment } from "../src/providers/cluster-api/holdings.ts";
 import { openClusterApi } from "../src/providers/cluster-api/open-cluster-api.ts";
-import type { Machine } from "../src/providers/cluster-api/plan-machines.ts";
+import type { Machine } from "../src/providers/cluster-api/plan-deployment-machines.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";
 import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
 import { buildBoot } from "./build-boot.ts";

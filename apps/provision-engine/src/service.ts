@@ -11,7 +11,7 @@ import { makeHandlers } from "./adapters/handlers.ts";
 import { routeHandlers } from "./adapters/route.ts";
 import type { Config } from "./config.ts";
 import { runEngine } from "./lead/engine.ts";
-import type { Lead } from "./lead/engine-ops.ts";
+import type { EngineLead } from "./lead/engine-ops.ts";
 import { consumeOrders } from "./orders/order-stream.ts";
 import { pushStats } from "./adapters/polling.ts";
 import { takePolled } from "./orders/take-polled.ts";
@@ -99,8 +99,8 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
 }
 
 /** A failure of one part ends all of them. */
-function workAs({ engine, polled, cleaner }: Deps, lead: Lead): Promise<void> {
-  const parts = [(own: Lead) => runEngine(engine, own), ({ signal }: Lead) => cleaner.run(signal)];
+function workAs({ engine, polled, cleaner }: Deps, lead: EngineLead): Promise<void> {
+  const parts = [(own: EngineLead) => runEngine(engine, own), ({ signal }: EngineLead) => cleaner.run(signal)];
   if (polled !== undefined) {
     parts.push(({ signal }) => takePolled(polled.take, polled.source, signal));
     parts.push(({ signal }) => pushStats(polled.stats, signal));

@@ -146,6 +146,7 @@ export function leaseWorld() {
     return {
       fence: own,
       now: () => nowNs,
+      holdingsRevision: () => revision,
       read: (asked) =>
         gate(() => {
           const found = records.get(asked);

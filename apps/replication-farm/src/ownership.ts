@@ -2,7 +2,7 @@ import { pause } from "@muster/backoff";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
 import { readSelector } from "./domain/eligible-nodes.ts";
-import { planClaims, type LiveFarm, type OwnableSet } from "./domain/plan-claims.ts";
+import { planSetClaims, type LiveFarm, type OwnableSet } from "./domain/plan-set-claims.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 import type { SetPasses } from "./set-passes.ts";
 
@@ -16,8 +16,8 @@ type OwnershipDeps = Pick<FarmDeps, "logger"> & {
 };
 
 /**
- * Claims and releases sets as `planClaims` decides, by the state at each scan. Returns the scan of the sets and rolling updates of these names, or of all. It
- * starts the work and does not wait for it.
+ * Claims and releases sets as `planSetClaims` decides, by the state at each scan. Returns the scan of the sets and rolling updates of these names, or of
+ * all. It starts the work and does not wait for it.
  */
 export function makeScan(
   deps: OwnershipDeps,
@@ -77,7 +77,7 @@ export function makeScan(
   const scan = (names?: Iterable<string>): void => {
     if (session.signal.aborted) return;
     const sets = ownableSets(deps.world, session, passes, names);
-    for (const step of planClaims(session.id, liveFarms(session), sets)) {
+    for (const step of planSetClaims(session.id, liveFarms(session), sets)) {
       const work = step.kind === "claim" ? claim(step.set) : release(step.set);
       work.catch((error: unknown) => logger.warn({ set: step.set, err: error }, `${step.kind} failed`));
     }

@@ -1,7 +1,7 @@
 import { pause } from "@muster/backoff";
 import { describeFault, faultOf } from "@muster/faults";
 import { logNotRemoved, sweepOwners, type SweepOptions } from "@muster/ledger-client";
-import { decideBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
+import { decideSweepBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
 import { reservationStanding, type OwnedReservation } from "./domain/plan-allocation.ts";
@@ -117,7 +117,7 @@ async function brakeOn(
   if (!steps.some((step) => step.kind === "remove")) return undefined;
   const owners = (await isAnyStored(pass, world)) ? 1 : 0;
   const counts = { left, olderThanStore: 0, found: steps.length, owners, owner: "replica set", confirmed: 0 };
-  const brake = decideBrake(counts, { mostObjects: Number.POSITIVE_INFINITY, mostPercent: 100 });
+  const brake = decideSweepBrake(counts, { mostObjects: Number.POSITIVE_INFINITY, mostPercent: 100 });
   if (brake === undefined) return undefined;
   pass.report.planned(SWEEP_LOCK, "wait", incidentKey);
   pass.alerts.raise({

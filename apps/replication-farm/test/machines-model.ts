@@ -1,7 +1,7 @@
 import { FaultError } from "@muster/faults";
 import type { Bucket } from "@muster/store";
 import type { Readable } from "../src/adapters/messages.ts";
-import { readMachineOwner } from "../src/domain/plan-machines.ts";
+import { readMachineOwner } from "../src/domain/plan-set-machines.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import type { MachineState, SetPod } from "../src/domain/set-snapshot.ts";
 

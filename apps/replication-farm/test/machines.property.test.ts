@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aSet, aSpec } from "./a-set.ts";
-import { machineOwnerOf } from "../src/domain/plan-machines.ts";
+import { machineOwnerOf } from "../src/domain/plan-set-machines.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { MachinesModel, POOL, SET } from "./machines-model.ts";
 import { livePods, modelFarm, NODE_LOST_MS, type Fate, type ModelFarm } from "./model-farm.ts";

@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { makeRecords } from "../src/adapters/records.ts";
 import { newOwned } from "../src/set-passes.ts";
 import { findNodes, readSelector } from "../src/domain/eligible-nodes.ts";
-import { machineOwnerOf } from "../src/domain/plan-machines.ts";
+import { machineOwnerOf } from "../src/domain/plan-set-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
 import type { MachineState, SetPolicy } from "../src/domain/set-snapshot.ts";
 import { passOnce } from "./pass-once.ts";

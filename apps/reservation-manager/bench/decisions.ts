@@ -3,7 +3,7 @@ import { sized } from "@muster/testkit";
 import { readConfig } from "../src/config.ts";
 import { buildDemand } from "../src/domain/decisions/build-demand.ts";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
-import { decideRelease } from "../src/domain/decisions/decide-release.ts";
+import { decideReservationRelease } from "../src/domain/decisions/decide-reservation-release.ts";
 import { decideReservation } from "../src/domain/decisions/decide-reservation.ts";
 import { emptyLedger } from "../src/domain/ledger/ledger.ts";
 import { buildMachines } from "../src/domain/ledger/machines.ts";
@@ -53,7 +53,7 @@ function measureDecisions(start: World) {
     const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
     const release = { owner, reservationId: idOf(holder) };
     const begin = performance.now();
-    world = evolveWorld(world, decideRelease(release, world.ledger, nowMs).events);
+    world = evolveWorld(world, decideReservationRelease(release, world.ledger, nowMs).events);
     world = evolveWorld(
       world,
       planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),

@@ -2,7 +2,7 @@ import { SpanStatusCode, trace, type Span } from "@opentelemetry/api";
 import { faultOf, reasonOf, type Fault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import type { LimitVerdict } from "./domain/decisions/decide-limit.ts";
-import type { ReleaseVerdict } from "./domain/decisions/decide-release.ts";
+import type { ReleaseVerdict } from "./domain/decisions/decide-reservation-release.ts";
 import type { Verdict } from "./domain/decisions/decide-reservation.ts";
 import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
 import type { Settlement } from "./domain/decisions/plan-settlement.ts";

@@ -14,7 +14,11 @@ import { buildExplanation } from "./domain/decisions/build-explanation.ts";
 import type { Explanation } from "./domain/decisions/explanation.ts";
 import { checkLimit, checkOwner, checkRelease, type ReservationRequest } from "./domain/decisions/check-request.ts";
 import { decideLimit, type LimitRequest, type LimitVerdict } from "./domain/decisions/decide-limit.ts";
-import { decideRelease, type ReleaseRequest, type ReleaseVerdict } from "./domain/decisions/decide-release.ts";
+import {
+  decideReservationRelease,
+  type ReleaseRequest,
+  type ReleaseVerdict,
+} from "./domain/decisions/decide-reservation-release.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
 import { findHold } from "./domain/decisions/fit.ts";
@@ -162,7 +166,7 @@ export class LedgerKeeper {
     mustBeRight(checkRelease(request));
     const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
     const done = await this.#change("decide release", attributes, (ledger, nowMs) =>
-      decideRelease(request, ledger, nowMs),
+      decideReservationRelease(request, ledger, nowMs),
     );
     return done === "release";
   }

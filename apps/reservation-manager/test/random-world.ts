@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import { decideLimit } from "../src/domain/decisions/decide-limit.ts";
-import { decideRelease, type ReleaseRequest } from "../src/domain/decisions/decide-release.ts";
+import { decideReservationRelease, type ReleaseRequest } from "../src/domain/decisions/decide-reservation-release.ts";
 import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import { emptyLedger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import {
@@ -108,7 +108,7 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
       apply(run, decideLimit(operation, run.world.ledger, run.nowMs).events);
       break;
     case "release":
-      apply(run, decideRelease(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
+      apply(run, decideReservationRelease(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
       break;
     case "reserve": {
       const verdict = decideReservation(operation.request, run.world, policy, run.nowMs);

@@ -4,7 +4,7 @@ import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen, SessionPolicy } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
-import { RETRY, type Held } from "./run.ts";
+import { RETRY, type HeldSession } from "./run.ts";
 import type { SessionDeps, Stored } from "./session-deps.ts";
 
 /** Thrown if the record belongs to another executor. */
@@ -25,8 +25,8 @@ export async function takeOver(
   deps: SessionDeps,
   name: string,
   mayTry: () => boolean,
-): Promise<Held | "unreadable" | "gone" | "lost" | "suspect"> {
-  return retryOnConflict<Held | "unreadable" | "gone" | "lost" | "suspect">(`session ${name}`, async () => {
+): Promise<HeldSession | "unreadable" | "gone" | "lost" | "suspect"> {
+  return retryOnConflict<HeldSession | "unreadable" | "gone" | "lost" | "suspect">(`session ${name}`, async () => {
     const oursAtMs = deps.monotonicMs();
     const stored = await loadReadable(deps, name);
     if (stored === "unreadable") return { unchanged: stored };
@@ -66,7 +66,7 @@ const HAND_BACKS_MAX = 30;
  */
 export async function handBack(
   deps: SessionDeps,
-  { record: { name, uid, attempts } }: Held,
+  { record: { name, uid, attempts } }: HeldSession,
   signal: AbortSignal,
 ): Promise<void> {
   for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX && !signal.aborted; attempt += 1) {
@@ -98,7 +98,7 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "
  * Checks the record before external effects: a process that was stopped for a while may have been replaced, and its machines granted to another owner. A
  * request already in flight when the process stopped cannot be recalled: `takeBack` and the sweep remove its effects.
  */
-export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held: Held): Promise<void> {
+export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held: HeldSession): Promise<void> {
   if (deps.monotonicMs() - held.oursAtMs <= policy.trustRecordMs) return;
   held.checking ??= reload(deps, held).finally(() => {
     held.checking = undefined;
@@ -110,7 +110,7 @@ export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held:
  * Writes the outcomes into the record. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session
  * is lost. Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
  */
-export async function remember(deps: SessionDeps, held: Held, outcomes: readonly Outcome[]): Promise<void> {
+export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
   for (let attempt = 1; outcomes.length > 0; attempt += 1) {
     const next = outcomes.reduce(transitionRecord, held.record);
     const oursAtMs = deps.monotonicMs();
@@ -127,7 +127,7 @@ export async function remember(deps: SessionDeps, held: Held, outcomes: readonly
 }
 
 /** Reads the record again; throws Lost if it is no longer ours. */
-export async function reload(deps: SessionDeps, held: Held): Promise<void> {
+export async function reload(deps: SessionDeps, held: HeldSession): Promise<void> {
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
   if (!isStillOurs(held, stored)) throw new Lost();
@@ -136,7 +136,7 @@ export async function reload(deps: SessionDeps, held: Held): Promise<void> {
   held.oursAtMs = oursAtMs;
 }
 
-function isStillOurs({ record }: Held, stored: Stored | undefined): stored is Stored {
+function isStillOurs({ record }: HeldSession, stored: Stored | undefined): stored is Stored {
   return stored !== undefined && stored.record.uid === record.uid && stored.record.epoch === record.epoch;
 }
 
@@ -146,7 +146,7 @@ function isStillOurs({ record }: Held, stored: Stored | undefined): stored is St
  */
 export async function takeBack(
   deps: SessionDeps,
-  { record }: Held,
+  { record }: HeldSession,
   made: { readonly outcomes: readonly Outcome[]; readonly reservation: ReservationSeen },
 ): Promise<void> {
   const { outcomes, reservation } = made;

@@ -3,7 +3,7 @@ import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
 import type { LogsRead } from "./domain/transition-record.ts";
 
 /** A session that belongs to this executor, as far as it knows. */
-export type Held = {
+export type HeldSession = {
   record: SessionRecord;
   revision: number;
   /** On the monotonic clock: the session was ours at this moment. */
@@ -13,7 +13,7 @@ export type Held = {
 };
 
 /** The state of one executor beyond the record; the next executor can rebuild it. */
-export type Run = Held & {
+export type Run = HeldSession & {
   /** The stored record may be newer. */
   stale: boolean;
   /** A write failed, but may have happened. */
@@ -48,7 +48,7 @@ export const RETRY = { firstMs: 200, maxMs: 10_000 };
 /** Maximum interval of reads of the record and its pods, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
 
-export function newRun(held: Held): Run {
+export function newRun(held: HeldSession): Run {
   const { record, oursAtMs } = held;
   return {
     ...held,

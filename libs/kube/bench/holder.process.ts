@@ -8,9 +8,9 @@ const config = new KubeConfig();
 config.loadFromClusterAndUser({ name: "bench", server, skipTLSVerify: true }, { name: "bench", token: "bench" });
 
 /** Returns the number of pods in the cache. */
-type Held = () => number;
+type CountHeld = () => number;
 
-const holders: Readonly<Record<string, () => Promise<Held>>> = {
+const holders: Readonly<Record<string, () => Promise<CountHeld>>> = {
   projected: () => ours(watched),
   whole: () => ours((pod) => pod),
   "client-node": theirs,
@@ -46,13 +46,13 @@ function watched(pod: V1Pod) {
   };
 }
 
-async function ours(project: (pod: V1Pod) => object): Promise<Held> {
+async function ours(project: (pod: V1Pod) => object): Promise<CountHeld> {
   const followed = informer<V1Pod, object>({ source: listWatch<V1Pod>(config, "/api/v1/pods"), project });
   await followed.synced;
   return () => followed.list().length;
 }
 
-async function theirs(): Promise<Held> {
+async function theirs(): Promise<CountHeld> {
   const api = config.makeApiClient(CoreV1Api);
   const followed = makeInformer<V1Pod>(config, "/api/v1/pods", () => api.listPodForAllNamespaces());
   await followed.start();

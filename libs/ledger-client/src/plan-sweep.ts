@@ -85,7 +85,7 @@ export const FEW = 10;
  * Undefined: the sweep may remove what it plans. A process that has lost records sees leftovers everywhere, so what looks left over counts from the first
  * sweep on.
  */
-export function decideBrake(
+export function decideSweepBrake(
   { left, olderThanStore, found, owners, owner, confirmed }: BrakeSnapshot,
   { mostObjects, mostPercent }: BrakePolicy,
 ): Brake | undefined {

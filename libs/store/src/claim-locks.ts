@@ -2,7 +2,7 @@ import { backoffMs, pause, takeTurns } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { Bucket } from "./bucket.ts";
 import { RETRY } from "./connection-events.ts";
-import { decideClaim, lockKey, readClaim, type ClaimRecord } from "./decide-claim.ts";
+import { decideLockClaim, lockKey, readClaim, type ClaimRecord } from "./decide-lock-claim.ts";
 import type { Held } from "./hold-record.ts";
 import type { ClaimsObserver } from "./observe-claims.ts";
 
@@ -90,7 +90,7 @@ async function claim(context: ClaimContext, key: string): Promise<number | undef
   const { bucket, observer, session, holder, held } = context;
   const observed = observer.current();
   if (observed === undefined) return undefined;
-  const decision = decideClaim(observed, key, session);
+  const decision = decideLockClaim(observed, key, session);
   if (decision.kind === "leave") return undefined;
   if (decision.kind === "take-from" && !(await observer.isGone(decision.session))) return undefined;
   if (!held.isHeld()) return undefined;

@@ -8,7 +8,7 @@ import {
   type ObservedClaim,
   type ObservedClaims,
   type ObservedSession,
-} from "./decide-claim.ts";
+} from "./decide-lock-claim.ts";
 import { openListeners } from "./listeners.ts";
 
 /** Follows all sessions and locks of a bucket through one watch. */

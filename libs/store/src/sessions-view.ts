@@ -1,4 +1,4 @@
-import type { About, ObservedClaims } from "./decide-claim.ts";
+import type { About, ObservedClaims } from "./decide-lock-claim.ts";
 
 type LiveSession = {
   readonly id: string;

@@ -6,7 +6,7 @@ import type { Bucket } from "./bucket.ts";
 import { openClaims, type SessionLock } from "./claim-locks.ts";
 import { jsonText } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
-import { decideExpiry, sessionKey, type About, type SessionRecord } from "./decide-claim.ts";
+import { decideExpiry, sessionKey, type About, type SessionRecord } from "./decide-lock-claim.ts";
 import { holdRecord, type Held, type HeldRecord } from "./hold-record.ts";
 import { observeClaims, type ClaimsObserver } from "./observe-claims.ts";
 import { openLocks } from "./open-locks.ts";

@@ -26,6 +26,8 @@ it.each([
       stop.abort();
     },
     ensure,
+    checkMs: 60_000,
+    present: () => Promise.reject(MISSING),
     created: () => Promise.reject(MISSING),
     read: () => ({ key: "a", entry: undefined }),
   });

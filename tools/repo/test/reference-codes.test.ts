@@ -34,13 +34,13 @@ async function reasonsOf(path: string): Promise<string[]> {
 }
 
 async function reasonsOfOutcomes(): Promise<string[]> {
-  const files = ["decide-failure", "decide-outcome", "plan-job"].map((name) => read(`${APPS.jobs}/${name}.ts`));
+  const files = ["decide-pod-failure", "decide-outcome", "plan-job"].map((name) => read(`${APPS.jobs}/${name}.ts`));
   const failed = /(?:kind: "failed", |action: "fail-job",\s*)reason: "(\w+)"/g;
   return (await Promise.all(files)).flatMap((text) => all(text, failed));
 }
 
 async function restartsOf(): Promise<string[]> {
-  const verdicts = all(await read(`${APPS.jobs}/decide-failure.ts`), /counts: \w+, because: "([\w-]+)"/g);
+  const verdicts = all(await read(`${APPS.jobs}/decide-pod-failure.ts`), /counts: \w+, because: "([\w-]+)"/g);
   return [...verdicts, ...(await listOf(`${APPS.jobs}/job-status.ts`, "UNCOUNTED_REASONS"))];
 }
 

@@ -8,7 +8,7 @@ import type { GroupSpec } from "../domain/pod-group.ts";
 import { deleteBudget, syncBudget } from "../members/budget.ts";
 import { createMembers, deleteMembers, type ChangeReport } from "../members/change-members.ts";
 import { claimMembers, recheckDeletionTimestamp, type Claimed, type Ownership } from "../members/claim-members.ts";
-import { findCandidates, type ClaimantCache } from "../members/claimant-index.ts";
+import { findClaimCandidates, type ClaimantCache } from "../members/claimant-index.ts";
 import { podsKey, servicesKey, type Expectations } from "../members/expectations.ts";
 import { memberCalls } from "../members/member-calls.ts";
 import {
@@ -115,9 +115,9 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
     changeService: (change) => noteMemberChange(changes, servicesKey, change),
     recheckDeletionTimestamp: recheck,
     claimPods: (job, canAdopt) =>
-      claimMembers(job, ownership(job, canAdopt), findCandidates(pods, job), podCalls.patch),
+      claimMembers(job, ownership(job, canAdopt), findClaimCandidates(pods, job), podCalls.patch),
     claimServices: (job, canAdopt) =>
-      claimMembers(job, ownership(job, canAdopt), findCandidates(services, job), serviceCalls.patch),
+      claimMembers(job, ownership(job, canAdopt), findClaimCandidates(services, job), serviceCalls.patch),
     createPods: (job, type, wanted, { signal, isHeld }) => {
       const create = fenced(isHeld, (pod: V1Pod) => createMember(podsOf(job), pod));
       return createMembers(wanted, create, { expectations, key: podsKey(job.metadata.uid, type) }, signal);

@@ -1,5 +1,5 @@
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, endedByItself, endedWell, isDisrupted } from "./decide-failure.ts";
+import { decidePodFailure, endedByItself, endedWell, isDisrupted } from "./decide-pod-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus, Uncounted, UncountedReason } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
@@ -61,6 +61,6 @@ function whyUncounted(
   if (mayRun(pod) && !pod.deleting)
     return nodesLost.includes(pod.node ?? pod.pinned ?? "") ? "machine-lost" : undefined;
   if (pod.deleting && !endedByItself(pod) && !isDisrupted(pod)) return undefined;
-  const verdict = decideFailure(pod, replica, spec);
+  const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && !verdict.counts ? verdict.because : undefined;
 }

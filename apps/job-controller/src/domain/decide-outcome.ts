@@ -1,6 +1,6 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, endedByItself, endedWell, type FailReason } from "./decide-failure.ts";
+import { decidePodFailure, endedByItself, endedWell, type FailReason } from "./decide-pod-failure.ts";
 import { describeEnd, describeLastEnd } from "./describe-end.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
 import { conditionOf, type JobStatus, type UncountedReason } from "./job-status.ts";
@@ -114,7 +114,7 @@ function decideFailures(
     for (const pod of slots) {
       if (pod?.phase !== "Failed" || !endedByItself(pod) || pod.attempt !== status.attempt) continue;
       if (endedWell(pod, replica)) continue;
-      const verdict = decideFailure(pod, replica, spec);
+      const verdict = decidePodFailure(pod, replica, spec);
       if (verdict.action === "fail-job") return { kind: "failed", reason: verdict.reason, message: verdict.message };
       if (verdict.action === "restart-job") {
         restart ??= {

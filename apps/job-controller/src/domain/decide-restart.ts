@@ -1,5 +1,5 @@
 import { CLOCKS_APART_MS, decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, endedByItself } from "./decide-failure.ts";
+import { decidePodFailure, endedByItself } from "./decide-pod-failure.ts";
 import { restartsOf } from "./decide-outcome.ts";
 import { describeEnd } from "./describe-end.ts";
 import type { JobSpec } from "./job.ts";
@@ -39,7 +39,7 @@ export function decideRestart(
       const [, type, index] = /^(.*)-([^-]*)$/.exec(pod.component) ?? [];
       if (type !== replica.type || completed.includes(Number(index))) continue;
       if (pod.phase !== "Failed" || !endedByItself(pod) || pod.attempt !== status.attempt) continue;
-      const verdict = decideFailure(pod, replica, spec);
+      const verdict = decidePodFailure(pod, replica, spec);
       if (verdict.action === "fail-job") return undefined;
       const endMs = decideEndMs(pod, nowMs);
       const because = describeEnd(pod, replica.mainContainer);

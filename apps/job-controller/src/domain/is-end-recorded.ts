@@ -1,4 +1,4 @@
-import { decideFailure, endedWell } from "./decide-failure.ts";
+import { decidePodFailure, endedWell } from "./decide-pod-failure.ts";
 import { isFinished, type JobStatus } from "./job-status.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
@@ -11,5 +11,5 @@ export function isEndRecorded(pod: PodFact, spec: Snapshot["spec"], status: JobS
   if ("problems" in spec) return false;
   const replica = spec.replicas.find(({ type }) => pod.component.replace(/-[^-]*$/, "") === type);
   if (replica === undefined || endedWell(pod, replica)) return true;
-  return decideFailure(pod, replica, spec).action !== "restart-job";
+  return decidePodFailure(pod, replica, spec).action !== "restart-job";
 }

@@ -1,7 +1,7 @@
 import type { CleanPodPolicy } from "./job.ts";
 import { conditionOf, type JobStatus } from "./job-status.ts";
 import { planGroupDeletions } from "./plan-group.ts";
-import { heldMachines, isStray, planReleases, podsOf } from "./plan-machines.ts";
+import { heldMachines, isStray, planReleases, podsOf } from "./plan-job-machines.ts";
 import { planDeletions } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";

@@ -1,6 +1,6 @@
 import { planBudgetDeletion } from "./plan-clean-up.ts";
 import { planGroupDeletions } from "./plan-group.ts";
-import { planReleases, podsOf } from "./plan-machines.ts";
+import { planReleases, podsOf } from "./plan-job-machines.ts";
 import { planDeletions, planForced } from "./plan-pods.ts";
 import type { JobPlan } from "./plan-steps.ts";
 import { isOurs } from "./recover-status.ts";

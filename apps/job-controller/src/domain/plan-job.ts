@@ -12,12 +12,12 @@ import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
 import {
   machinesOf,
-  planMachines,
+  planJobMachines,
   planReleases,
   podsOf,
   replacedMembers,
   replacementSinceMs,
-} from "./plan-machines.ts";
+} from "./plan-job-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
@@ -170,7 +170,7 @@ function planRunning(
   return {
     status,
     steps: [
-      ...planMachines(snapshot, spec, status, policy),
+      ...planJobMachines(snapshot, spec, status, policy),
       ...planCompanions(snapshot, granted),
       ...(granted ? planGroup(snapshot, spec, status, policy) : []),
       ...pods.steps,

@@ -1,11 +1,11 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decideFailure, endedByItself, endedWell } from "./decide-failure.ts";
+import { decidePodFailure, endedByItself, endedWell } from "./decide-pod-failure.ts";
 import { heldBackUntilMs, memberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { presentMembers } from "./present-members.ts";
-import { heldMachines, isMisplaced, podsOf, type Places } from "./plan-machines.ts";
+import { heldMachines, isMisplaced, podsOf, type Places } from "./plan-job-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { memberName } from "./member-names.ts";
@@ -126,7 +126,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     }
     if (pod.phase !== "Failed") return;
     restarting = true;
-    const verdict = decideFailure(pod, replica, world.spec);
+    const verdict = decidePodFailure(pod, replica, world.spec);
     // The pause of the gang decides when it is recreated, including this pod.
     if (verdict.action !== "restart-pod") return;
     const { counts } = verdict;

@@ -8,7 +8,7 @@ export type PodOrder = Member & { readonly node: string };
 
 /**
  * Why a pod is deleted, and the functions that set it.
- * - failed, machine-lost, already-completed: `planType` (`plan-pods.ts`); whether a failed pod is replaced, `decideFailure` (`decide-failure.ts`)
+ * - failed, machine-lost, already-completed: `planType` (`plan-pods.ts`); whether a failed pod is replaced, `decidePodFailure` (`decide-pod-failure.ts`)
  * - duplicate-index, index-out-of-range: `planType`, from `slicePods` (`slice-pods.ts`)
  * - type-removed: `planPods` (`plan-pods.ts`)
  * - gang-restarts: `planPods` for pods of an earlier attempt, `planRegrouping` (`plan-job.ts`)

@@ -1,5 +1,5 @@
 import { isFinished, type Condition, type JobStatus } from "./job-status.ts";
-import { podsOf } from "./plan-machines.ts";
+import { podsOf } from "./plan-job-machines.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 import { mayRun } from "./summarise-replicas.ts";
 import { wholeSecond } from "./transition-conditions.ts";

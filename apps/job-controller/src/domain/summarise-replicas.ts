@@ -1,4 +1,4 @@
-import { decideFailure, endedByItself, endedWell, isDisrupted } from "./decide-failure.ts";
+import { decidePodFailure, endedByItself, endedWell, isDisrupted } from "./decide-pod-failure.ts";
 import { restartsInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
 import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
@@ -77,7 +77,7 @@ function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
 
 function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
   if (pod.phase !== "Failed" || !endedByItself(pod) || endedWell(pod, replica)) return false;
-  const verdict = decideFailure(pod, replica, spec);
+  const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && verdict.counts;
 }
 

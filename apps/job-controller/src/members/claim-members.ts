@@ -1,5 +1,5 @@
 import { assertNever, FaultError, throwFault, type Fault } from "@muster/faults";
-import { decideClaim, type ClaimVerdict } from "../domain/decide-claim.ts";
+import { decideMemberClaim, type ClaimVerdict } from "../domain/decide-member-claim.ts";
 import { selects, type Labels } from "../domain/member-labels.ts";
 import {
   controllerOf,
@@ -28,7 +28,7 @@ export type Ownership = {
 type Patch<M extends MemberObject> = MemberCalls<M>["patch"];
 
 /**
- * Claims the members of the job among candidates of its namespace: keeps, adopts and releases as `decideClaim` decides. An error with one member does not
+ * Claims the members of the job among candidates of its namespace: keeps, adopts and releases as `decideMemberClaim` decides. An error with one member does not
  * stop the others, and all errors are returned. The claimed members keep the order of the candidates.
  */
 export async function claimMembers<M extends MemberObject>(
@@ -40,7 +40,7 @@ export async function claimMembers<M extends MemberObject>(
   const claimant = { uid: job.metadata.uid, isDeleting: isDeleting(job) };
   const outcomes = new Map<M, M | Error | undefined>();
   await inOrder(candidates, async (member) => {
-    const verdict = decideClaim(claimant, {
+    const verdict = decideMemberClaim(claimant, {
       controllerUid: controllerOf(member)?.uid,
       isSelected: selects(ownership.labels, labelsOf(member)),
       isDeleting: isDeleting(member),

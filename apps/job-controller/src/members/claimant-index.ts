@@ -18,7 +18,7 @@ export function claimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberO
 }
 
 /** All members of the job, and every orphan that it may select. */
-export function findCandidates<M extends MemberObject>(cache: ClaimantCache<M>, { metadata }: JobObject): M[] {
+export function findClaimCandidates<M extends MemberObject>(cache: ClaimantCache<M>, { metadata }: JobObject): M[] {
   const orphans = cache.byIndex("claimant", orphanKey(metadata.namespace, metadata.name));
   return [...cache.byIndex("claimant", metadata.uid), ...orphans];
 }

@@ -4,7 +4,7 @@ import { buildNode, buildPolicy } from "../../test/build-node.ts";
 import { buildInstance, buildKubeNode, buildMachine, buildPod, holder } from "../../test/build-sightings.ts";
 import { decideChange, type NodeChange } from "./change-node.ts";
 import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
-import { planClaims } from "./plan-claims.ts";
+import { planNodeClaims } from "./plan-node-claims.ts";
 import { planHeartbeat } from "./plan-heartbeat.ts";
 import { planReap } from "./plan-reap.ts";
 import { planScan } from "./plan-scan.ts";
@@ -98,7 +98,7 @@ function planAll(all: readonly Sight[], silent: Silences) {
   const ledger = silent.isLedgerSilent ? undefined : machines;
   return {
     heartbeat: planHeartbeat({ ...common, machines: ledger, leadingSinceMs: 0, term: 2 }),
-    claims: planClaims({ ...common, machines, pods }),
+    claims: planNodeClaims({ ...common, machines, pods }),
     reap: planReap({ ...common, machines: ledger, pods, stops: new Map() }),
     scan: (suspects: ReadonlySet<string>) =>
       planScan({ ...common, machines: ledger, pods, newcomers: new Set(), suspects, stops: new Map() }),

@@ -12,7 +12,7 @@ export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning
  * - BOOT_FAILED: the provider refused, or reports an instance that cannot become a node, `planLoss` and `planCreating` (`plan-heartbeat.ts`)
  * - RESTARTED: the leader that ordered it was replaced before the answer, `planCreating` (`plan-heartbeat.ts`)
  * - VANISHED: two lists of the provider lack the instance, and its node is not ready, `findVanished` (`plan-scan.ts`)
- * - RETURNED: its owner released it, and the pool has `reuse: false`, `planCleaning` (`plan-claims.ts`)
+ * - RETURNED: its owner released it, and the pool has `reuse: false`, `planCleaning` (`plan-node-claims.ts`)
  * - REQUESTED: an operator ended it, `terminateNode` (`adapters/handlers.ts`); also a word that this version does not know
  */
 export type TerminationCode =

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { buildNode } from "../../test/build-node.ts";
-import type { ClaimStep } from "./plan-claims.ts";
+import type { ClaimStep } from "./plan-node-claims.ts";
 import type { HeartbeatStep } from "./plan-heartbeat.ts";
 import type { ScaledNode } from "./node.ts";
 import { transitionBootFailures, type BootFailure } from "./transition-boot-failures.ts";

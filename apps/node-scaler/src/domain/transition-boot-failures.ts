@@ -1,6 +1,6 @@
 import { pauseMsAfter } from "./decide-boot-outcome.ts";
 import type { ScaledNode, TerminationCode } from "./node.ts";
-import type { ClaimStep } from "./plan-claims.ts";
+import type { ClaimStep } from "./plan-node-claims.ts";
 import type { HeartbeatStep } from "./plan-heartbeat.ts";
 
 /** Instances of one kind that were made and did not become usable nodes: how many in a row, and the message of the latest. */

@@ -1,5 +1,5 @@
 import { forEachSome } from "@muster/backoff";
-import { planClaims, type ClaimStep } from "../domain/plan-claims.ts";
+import { planNodeClaims, type ClaimStep } from "../domain/plan-node-claims.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
@@ -31,7 +31,7 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
   await removeStartupTaints(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
-  const claims = planClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() });
+  const claims = planNodeClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() });
   noteBoots(scaler, await inRoundSpan("heartbeat", claims, () => take(scaler, claims)), nodes);
   memory.hasObserved ||= cluster.nodes().known;
 }

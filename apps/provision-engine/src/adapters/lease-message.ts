@@ -1,7 +1,7 @@
 import { timestampOf } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
 import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
-import { decideAdmission, decideRelease } from "../domain/decide-admission.ts";
+import { decideAdmission, decideDecommission } from "../domain/decide-admission.ts";
 import { describeReason } from "../domain/describe-reason.ts";
 import { isStuck } from "../domain/decide-retry.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
@@ -59,7 +59,7 @@ function explainWait(
   users: Surroundings["users"],
 ): string {
   if (phase === "DECOMMISSIONING") {
-    const release = decideRelease({ users });
+    const release = decideDecommission({ users });
     return release.kind === "later" ? describeReason(release.because) : trouble;
   }
   if (phase !== "ORDERED") return trouble;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decideAdmission, decideRelease } from "./decide-admission.ts";
+import { decideAdmission, decideDecommission } from "./decide-admission.ts";
 import type { Phase } from "./lease.ts";
 import { NO_UNITS, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
 import { ALONE, withText } from "../../test/a-lease.ts";
@@ -133,7 +133,7 @@ it("never lets the held units exceed the capacity, and never refuses an order th
 });
 
 it("releases a lease without users, and otherwise names some of its users", () => {
-  const decide = (some: string[], count = some.length) => withText(decideRelease({ users: { some, count } }));
+  const decide = (some: string[], count = some.length) => withText(decideDecommission({ users: { some, count } }));
   expect(decide([])).toEqual({ kind: "yes", because: "nothing uses it" });
   expect(decide(["1-3"])).toEqual({ kind: "later", lease: "1-3", because: "it is in use by 1-3" });
   const many = ["2-0", "2-1", "2-2", "2-3", "2-4"];

@@ -93,7 +93,7 @@ type Release =
 export const MAX_NAMED_USERS = 5;
 
 /** A network stays while leases use it, a volume while it may be mounted. */
-export function decideRelease({ users }: Pick<Surroundings, "users">): Release {
+export function decideDecommission({ users }: Pick<Surroundings, "users">): Release {
   const [first] = users.some;
   if (first === undefined) return { kind: "yes", because: { code: "unused" } };
   const named = users.some.slice(0, MAX_NAMED_USERS);

@@ -6,7 +6,7 @@ import { openHoldings } from "../holdings/holdings.ts";
 import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder, type OrderVerdict } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
-import { decideRelease } from "./decide-admission.ts";
+import { decideDecommission } from "./decide-admission.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "./lease.ts";
 import { transitionLease } from "./transition-lease.ts";
@@ -160,10 +160,10 @@ it("keeps a network or a volume for exactly those leases of its user that may us
       for (const all of [leases, leases.toReversed()]) {
         const holdings = openHoldings({}, {});
         for (const record of all) holdings.learn({ record, revision: 1 });
-        expect(decideRelease(holdings.around(volume)).kind).toBe(
+        expect(decideDecommission(holdings.around(volume)).kind).toBe(
           expected(there.some(({ mounts }) => mounts.includes("1-1"))),
         );
-        expect(decideRelease(holdings.around(network)).kind).toBe(
+        expect(decideDecommission(holdings.around(network)).kind).toBe(
           expected(there.some((each) => each.network === "net")),
         );
       }

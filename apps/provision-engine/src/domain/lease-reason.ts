@@ -25,7 +25,7 @@ type Reasons = {
   // `decideCapacity` (`decide-admission.ts`)
   readonly "capacity-short": { readonly unit: keyof ResourceUnits; readonly needed: bigint; readonly free: bigint };
   readonly "capacity-suffices": object;
-  // `decideRelease` (`decide-admission.ts`); `more` users are not named
+  // `decideDecommission` (`decide-admission.ts`); `more` users are not named
   readonly unused: object;
   readonly "in-use": { readonly users: readonly string[]; readonly more: number };
   // `decideReference` (`decide-take-over.ts`)

@@ -9,7 +9,7 @@ import {
   type CleanupSnapshot,
   type FoundObject,
   type LeaseTruth,
-  decideBrake,
+  decideCleanupBrake,
   type Census,
   type CleanupStep,
 } from "./plan-cleanup.ts";
@@ -191,7 +191,7 @@ const steps = (keep: number, left: number, createdMs = 2_000_000): CleanupStep[]
 const gone = (found: readonly CleanupStep[]) =>
   new Map<string, LeaseTruth>(found.map(({ object }) => [object.lease?.id ?? "", { kind: "none" }]));
 const brake = (found: readonly CleanupStep[], census = CENSUS, confirmed = 0) =>
-  decideBrake(found, { truth: gone(found) }, census, confirmed, BRAKE_POLICY);
+  decideCleanupBrake(found, { truth: gone(found) }, census, confirmed, BRAKE_POLICY);
 
 it.each<[string, readonly CleanupStep[], Census, number, string | undefined]>([
   ["a few that are left over go", steps(0, FEW), CENSUS, 0, undefined],
@@ -214,7 +214,7 @@ it("considers the age only of objects without any record", () => {
   const found = steps(5, 1, 0);
   const truth: LeaseTruth = { kind: "unknown", because: "?" };
   const known = new Map(found.map(({ object }) => [object.lease?.id ?? "", truth]));
-  expect(decideBrake(found, { truth: known }, CENSUS, 0, BRAKE_POLICY)).toBeUndefined();
+  expect(decideCleanupBrake(found, { truth: known }, CENSUS, 0, BRAKE_POLICY)).toBeUndefined();
 });
 
 it("never removes more than is allowed or confirmed, and a removal of more never holds up less", () => {

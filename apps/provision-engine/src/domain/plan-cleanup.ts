@@ -3,7 +3,7 @@ import {
   type OwnedObject,
   type Standing,
   type SweepStep,
-  decideBrake as decideSweepBrake,
+  decideSweepBrake,
   type Brake,
   type BrakePolicy,
 } from "@muster/ledger-client/plan-sweep";
@@ -174,7 +174,7 @@ export type Census = {
 const MAX_CLOCK_SKEW_MS = 60_000;
 
 /** Decides whether clean-up needs confirmation; undefined if it may continue. `confirmed` is the number of leftover objects that a user has confirmed. */
-export function decideBrake(
+export function decideCleanupBrake(
   steps: readonly CleanupStep[],
   { truth }: Pick<CleanupSnapshot, "truth">,
   { records, bucketCreatedMs: bucketMadeMs }: Census,

@@ -1,6 +1,6 @@
 import { isOver } from "@muster/leases";
 import { countExits, type CrashPolicy, type PodExits } from "./count-exits.ts";
-import { decideAdmission, type Admission, decideRelease } from "./decide-admission.ts";
+import { decideAdmission, type Admission, decideDecommission } from "./decide-admission.ts";
 import { decideReference } from "./decide-take-over.ts";
 import { describeReason, describeRefusal } from "./describe-reason.ts";
 import type { LeaseReason } from "./lease-reason.ts";
@@ -114,7 +114,7 @@ function planActive({ lease, exits }: LeaseSnapshot, { crash }: LeasePolicy): Le
 }
 
 function planDecommission({ lease, around }: LeaseSnapshot): LeasePlan {
-  const verdict = decideRelease(around);
+  const verdict = decideDecommission(around);
   if (verdict.kind === "yes") return { kind: "decommission", because: { code: "ends", cause: lease.endsBecause } };
   const waitsFor = { leases: [verdict.lease], until: "over" } as const;
   return { kind: "wait", untilNs: undefined, waitsFor, because: verdict.because };

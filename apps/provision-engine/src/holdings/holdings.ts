@@ -33,6 +33,8 @@ export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
   forget(id: string): void;
   /** Counts a lease as begun before its record says so, because other leases are decided before that write ends. */
   begin(id: string): void;
+  /** Grows with each change. */
+  revision(): number;
   /** The known record. */
   find(id: string): LeaseRecord | undefined;
   /** Id of the lease that the workload of this one was first created for. */
@@ -49,12 +51,14 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
   /** Begun leases whose write is not known yet, each with the revision that it was begun at. */
   const begun = new Map<string, number>();
   const held = heldUnits();
+  let revision = 0;
   const seen = ({ record: { order, phase } }: Stored): Pick<LeaseRecord, "order" | "phase"> => ({
     order,
     phase: begun.has(order.id) ? "PROVISIONING" : phase,
   });
   /** Recounts a lease after a change: its index keys and share follow from its record, and the sum from the shares. */
   const count = (id: string): void => {
+    revision += 1;
     const stored = known.get(id);
     setSums(id, stored?.record);
     const now = stored && seen(stored);
@@ -94,6 +98,7 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
       begun.set(id, known.get(id)?.revision ?? 0);
       count(id);
     },
+    revision: () => revision,
     find: (id) => known.get(id)?.record,
     nameOf: (id) => known.get(id)?.record.madeFor?.id ?? id,
     around: (order) => {

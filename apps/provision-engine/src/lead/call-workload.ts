@@ -185,8 +185,8 @@ async function call(
   };
   ended.addEventListener("abort", resolveEarly);
   try {
-    const makeInTurn = () => outcomeOf(record.order.id, name, () => work(ended), defect);
-    const traced = inLeaseTrace(record, { name: `${name} ${record.order.type}` }, makeInTurn, failureOf);
+    const runWork = () => outcomeOf(record.order.id, name, () => work(ended), defect);
+    const traced = inLeaseTrace(record, { name: `${name} ${record.order.type}` }, runWork, failureOf);
     const outcome = await Promise.race([traced, early.promise]);
     // A call cut off by the loss of the lead has not failed.
     if (isLost() && !outcome.ok) throw leadLost();

@@ -5,7 +5,7 @@ import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
 import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { Records } from "../holdings/records.ts";
 import {
-  decideBrake,
+  decideCleanupBrake,
   type Census,
   isStaleReservation,
   isNamespace,
@@ -90,7 +90,7 @@ const MAX_DEFECTS = 10;
 const RETRY_MS = 1000;
 
 /** State of one leadership: the next leader starts with its own sweeps. */
-type Leadership = {
+type CleanerLead = {
   readonly signal: AbortSignal;
   readonly sweeps: Pick<Cleaner, "sweep" | "brake">;
   /** Number of sources whose earlier orders are not all known yet. */
@@ -101,15 +101,15 @@ type Leadership = {
 /** `sources` is the number of sources that must deliver their earlier orders first. */
 export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
   /** Undefined: this replica does not lead. */
-  let leading: Leadership | undefined;
+  let leading: CleanerLead | undefined;
   let nextMs: number | undefined;
   let turn: Promise<unknown> = Promise.resolve();
 
-  const requireLead = (): Leadership => {
+  const requireLead = (): CleanerLead => {
     if (leading === undefined || leading.signal.aborted) return refuse(LEADER);
     return leading;
   };
-  const requireHistory = (): Leadership => {
+  const requireHistory = (): CleanerLead => {
     const own = requireLead();
     return own.missing > 0 ? refuse(HISTORY) : own;
   };
@@ -253,7 +253,7 @@ function startSweeps({
       graceMs: policy.graceMs,
       nowMs,
       refine: keepOccupied,
-      brake: async (steps) => (brake = decideBrake(steps, observed, await census(), confirmed, policy)),
+      brake: async (steps) => (brake = decideCleanupBrake(steps, observed, await census(), confirmed, policy)),
       isHarmless: (step) => releasesMachines && isStaleReservation(step, observed),
       kindOf: ({ kind }) => kind,
       remove: (step) => remove(step, signal),

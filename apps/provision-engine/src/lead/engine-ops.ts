@@ -60,7 +60,7 @@ export type EngineOps = {
 };
 
 /** The lead of an engine id. */
-export type Lead = {
+export type EngineLead = {
   readonly token: number;
   /** Aborted when the lead may be lost, and at a stop. */
   readonly signal: AbortSignal;
@@ -76,7 +76,7 @@ const MAX_ANSWER_WAIT_MS = 1000;
 /** What passes need. */
 export function passDepsOf(
   ops: EngineOps,
-  lead: Lead,
+  lead: EngineLead,
   waiting: WaitingLeases,
   pauses: CallPauses,
 ): PassDeps & Pick<WorkloadCalls, "cancel" | "check"> {
@@ -111,6 +111,7 @@ export function passDepsOf(
     digest,
     isSame: secrets.isSame,
     snapshotOf: (record) => snapshotOf(ops, pauses, record),
+    holdingsRevision: holdings.revision,
     planned: (snapshot, plan, nowNs) => {
       const { id } = snapshot.lease;
       waiting.set(id, plan.kind === "wait" ? plan.waitsFor : undefined);
@@ -125,7 +126,7 @@ export function passDepsOf(
 /** The store while the lead is held. The holdings know each record that is read or written. */
 function openStore(
   { records, holdings, nowNs }: EngineOps,
-  { token, isHeld }: Lead,
+  { token, isHeld }: EngineLead,
 ): WriteDeps & Pick<PassDeps, "remove"> {
   const store = takeTurns(MAX_STORE_CALLS);
   const learn = (stored: Stored): Stored => {
@@ -185,7 +186,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
 /** What reports need. */
 export function reportDepsOf(
   { records, holdings, history, feedback, sign, digest, nowNs, policy, report }: EngineOps,
-  { token }: Lead,
+  { token }: EngineLead,
   wake: ReportDeps["wake"],
 ): ReportDeps {
   const store = takeTurns(MAX_STORE_CALLS);

@@ -12,13 +12,13 @@ import { sortByRank } from "../types/workload-types.ts";
 import { requeueAfter, startLeaseController, type LeaseController } from "./lease-controller.ts";
 import { leasePasses, type PassDeps } from "./pass.ts";
 import { openReporter } from "./report-lease.ts";
-import { passDepsOf, reportDepsOf, type EngineOps, type Lead } from "./engine-ops.ts";
+import { passDepsOf, reportDepsOf, type EngineOps, type EngineLead } from "./engine-ops.ts";
 
 /** Leases processed before the event loop runs other work. */
 const BATCH_SIZE = 200;
 
 /** Provisions and decommissions leases as their records say, and reports them, while the lead is held. */
-export async function runEngine(ops: EngineOps, lead: Lead): Promise<void> {
+export async function runEngine(ops: EngineOps, lead: EngineLead): Promise<void> {
   const { view, nowNs, policy, report } = ops;
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
@@ -168,7 +168,7 @@ function startPasses(
   { view, nowNs, policy, report }: EngineOps,
   pass: PassDeps & Pick<WorkloadCalls, "check">,
   checks: Checks,
-  lead: Lead,
+  lead: EngineLead,
   alerts: Alerts,
 ): LeaseController {
   const reconcile = leasePasses(pass, policy.pass);

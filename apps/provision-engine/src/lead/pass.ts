@@ -36,7 +36,9 @@ export type PassDeps = {
   readonly remove: (stored: Stored) => Promise<void>;
   /** The present inputs of the next step. */
   readonly snapshotOf: (record: LeaseRecord) => LeaseSnapshot;
-  /** Called with each plan immediately: a begun lease counts from then on, not only from the write that follows. */
+  /** Grows with each change of what snapshots read about other leases. */
+  readonly holdingsRevision: () => number;
+  /** Called before the first call of each plan: a begun lease counts from then on, not only from the write that follows. */
   readonly planned: (snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint) => void;
   /** Creates the missing objects of the lease and finds existing ones. Resolves even on failure, and within the deadline. */
   readonly provision: (record: LeaseRecord) => Promise<Outcome>;
@@ -58,6 +60,14 @@ export type PassPolicy = LeasePolicy & {
   readonly maxProvisionAttempts: number;
 };
 
+/** What the next step is planned from. `holdingsRevision` is that of the snapshot. */
+type Seen = {
+  readonly stored: Stored;
+  readonly snapshot: LeaseSnapshot;
+  readonly nowNs: bigint;
+  readonly holdingsRevision: number;
+};
+
 /** What a lease's pass does next: one step at most, because the next one is planned from the record that it has written. */
 type NextStep = { readonly next: LeasePlan; readonly steps: readonly PlannedStep[] };
 
@@ -69,20 +79,24 @@ export function leasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
   return (id, signal) => {
     /** The record as the previous step of this pass has left it. */
     let known: Stored | undefined;
-    const pass = reconciler<Stored, NextStep>({
+    const pass = reconciler<Seen, NextStep>({
       tracer: TRACER,
-      observe: async (): Promise<Observed<Stored>> => {
+      observe: async (): Promise<Observed<Seen>> => {
         const stored = known ?? deps.seen(id) ?? (await deps.read(id));
         if (stored === undefined || signal.aborted || stored.record.fence > deps.fence) return {};
-        return { seen: stored };
+        const snapshot = deps.snapshotOf(stored.record);
+        return { seen: { stored, snapshot, nowNs: deps.now(), holdingsRevision: deps.holdingsRevision() } };
       },
-      plan: ({ record }) => planNext(deps, policy, record),
-      act: async (stored, { next }) => {
+      plan: ({ snapshot, nowNs }) => planNext(snapshot, policy, nowNs),
+      act: async ({ stored, snapshot, nowNs, holdingsRevision }, { next }) => {
+        // A lease that has begun since the observation must be counted, and the end of one that is waited for must be noticed.
+        if (dependsOnOthers(next) && deps.holdingsRevision() !== holdingsRevision) return "again";
+        deps.planned(snapshot, next, nowNs);
         if (next.kind === "wait") return requeueAfter(next.untilNs, deps.now());
         known = await inLeaseStep(stored.record, next, () => takeStep(deps, policy, stored, next));
         return known === undefined ? {} : "again";
       },
-      span: ({ record }, { steps }) => (steps.length === 0 ? undefined : spanOfPass(record)),
+      span: ({ stored }, { steps }) => (steps.length === 0 ? undefined : spanOfPass(stored.record)),
     });
     return pass(id, signal);
   };
@@ -90,13 +104,16 @@ export function leasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
 
 type Step = Exclude<LeasePlan, { kind: "wait" }>;
 
-/** Takes the snapshot here: leases that begin between the observation and the plan must be counted. */
-function planNext(deps: PassDeps, policy: PassPolicy, record: LeaseRecord): NextStep {
-  const snapshot = deps.snapshotOf(record);
-  const nowNs = deps.now();
+function planNext(snapshot: LeaseSnapshot, policy: PassPolicy, nowNs: bigint): NextStep {
   const next = planLease(snapshot, policy, nowNs);
-  deps.planned(snapshot, next, nowNs);
   return { next, steps: next.kind === "wait" ? [] : [{ kind: nameOfStep(next), because: next.because.code }] };
+}
+
+/** Whether other leases decide when or whether the lease may take this step. */
+function dependsOnOthers(plan: LeasePlan): boolean {
+  return plan.kind === "wait"
+    ? plan.waitsFor !== undefined
+    : plan.kind === "change" && plan.change.kind === "provisioning";
 }
 
 async function takeStep(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {

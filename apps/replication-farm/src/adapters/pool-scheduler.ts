@@ -4,7 +4,7 @@ import { describeFault, type Fault, faultOf } from "@muster/faults";
 import { openLedgerClient, type Reservation, type ReservationCalls } from "@muster/ledger-client";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
-import { machineOwnerOf, readMachineOwner } from "../domain/plan-machines.ts";
+import { machineOwnerOf, readMachineOwner } from "../domain/plan-set-machines.ts";
 import type { Trouble } from "../domain/replica-set.ts";
 import type { MachineState } from "../domain/set-snapshot.ts";
 import { machineState } from "./messages.ts";

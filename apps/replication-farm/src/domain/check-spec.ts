@@ -1,6 +1,6 @@
 import { throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
-import { mayHaveMachines } from "./plan-machines.ts";
+import { mayHaveMachines } from "./plan-set-machines.ts";
 import {
   MAX_NAME_LENGTH,
   MAX_REPLICAS,

@@ -3,7 +3,7 @@ import type { Audit } from "./set-plan.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 /** Eligible nodes without a pod of this pod id that no older set has, in the order of their names. */
-export function findCandidates({ set, nodes, taken, contest }: SetSnapshot): string[] {
+export function findCandidateNodes({ set, nodes, taken, contest }: SetSnapshot): string[] {
   const own = new Set(set.placements.map(({ node }) => node));
   return [...(nodes?.eligible ?? [])]
     .filter(

@@ -3,7 +3,7 @@ import { decideStuck, type RolloutWait } from "./decide-stuck.ts";
 import { nextAvailableAtMs } from "./decide-available.ts";
 import { planAnswers, type PodAnswer } from "./plan-answers.ts";
 import { planAllocation, type AllocationStep } from "./plan-allocation.ts";
-import { endOfLossMs } from "./plan-machines.ts";
+import { endOfLossMs } from "./plan-set-machines.ts";
 import { planPods, type PodAction, type Restarts } from "./plan-pods.ts";
 import { planRollout, type RolloutSet, type RolloutStep } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";

@@ -1,7 +1,7 @@
 import { isAvailable } from "./decide-available.ts";
 import { desiredOf, isFrozen } from "./desired-of.ts";
-import { compareNodes, countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
-import { findMachineTrouble, planMachines } from "./plan-machines.ts";
+import { compareNodes, countPlaced, findCandidateNodes, isReady, place, podOf, retarget } from "./places.ts";
+import { findMachineTrouble, planSetMachines } from "./plan-set-machines.ts";
 import { planMoot, planTransfer } from "./plan-transfer.ts";
 import { desiredInRollout } from "./rollout.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
@@ -29,10 +29,10 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const waits: SetWait[] = [];
   const isStill = isFrozen(set, rollout);
   const steps = isStill
-    ? [planMoot, planMachines, planTransfer]
+    ? [planMoot, planSetMachines, planTransfer]
     : set.spec.daemon
-      ? [planMachines, planYield, planDaemon, planTemplate]
-      : [planMoot, planMachines, planYield, planLost, planCount, planTransfer, planTemplate];
+      ? [planSetMachines, planYield, planDaemon, planTemplate]
+      : [planMoot, planSetMachines, planYield, planLost, planCount, planTransfer, planTemplate];
   for (const step of steps) {
     const plan = step(snapshot, policy);
     waits.push(...plan.waits);
@@ -65,7 +65,7 @@ function planLost(snapshot: SetSnapshot): SetPlan {
   if (rollout?.newSet !== set.name || set.transfer !== undefined) return waitFor();
   if (set.spec.allocationStrategy === "static" || desiredInRollout(rollout, set.name) === undefined) return waitFor();
   const isLost = (each: Placement): boolean => nodes?.eligible.has(each.node) === false && !isReady(snapshot, each);
-  const candidates = findCandidates(snapshot).slice(0, GROUP_NODES);
+  const candidates = findCandidateNodes(snapshot).slice(0, GROUP_NODES);
   const lost = set.placements.filter(isLost).slice(0, candidates.length);
   if (lost.length === 0) return waitFor();
   if (snapshot.failsafe) return waitFor("failsafe");
@@ -80,7 +80,7 @@ function planCount(snapshot: SetSnapshot): SetPlan {
   const { set, rollout } = snapshot;
   const desired = desiredOf(set, rollout, undefined);
   const current = countPlaced(set);
-  if (desired > current) return planAdd(snapshot, desired - current, findCandidates(snapshot));
+  if (desired > current) return planAdd(snapshot, desired - current, findCandidateNodes(snapshot));
   return desired < current ? planRemove(snapshot, current - desired) : waitFor();
 }
 
@@ -91,7 +91,7 @@ function planDaemon(snapshot: SetSnapshot): SetPlan {
   if (nodes.eligible.size === 0) return set.placements.length === 0 ? waitFor() : waitFor("no-eligible-nodes");
   const surplus = set.placements.filter(({ node }) => !nodes.eligible.has(node));
   if (surplus.length > 0) return removePlaces(snapshot, surplus.slice(0, GROUP_NODES));
-  const candidates = findCandidates(snapshot);
+  const candidates = findCandidateNodes(snapshot);
   return candidates.length === 0 ? waitFor() : planAdd(snapshot, candidates.length, candidates);
 }
 

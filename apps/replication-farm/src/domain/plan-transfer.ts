@@ -3,7 +3,7 @@ import { isAvailable } from "./decide-available.ts";
 import { desiredOf, isFrozen } from "./desired-of.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import { describeForeign } from "./explain-nodes.ts";
-import { countPlaced, findCandidates, isReady, place, podOf, retarget } from "./places.ts";
+import { countPlaced, findCandidateNodes, isReady, place, podOf, retarget } from "./places.ts";
 import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { Nodes } from "./eligible-nodes.ts";
@@ -85,7 +85,7 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
   const late = nowMs >= transfer.deadlineMs && !(fresh !== undefined && isReady(snapshot, fresh));
   if (lost || late) return { change: rollBack(snapshot, policy, transfer, lost), waits: [] };
   if (fresh !== undefined) return waitFor("transfer-starting");
-  const node = findCandidates(snapshot).find((each) => each !== transfer.oldNode);
+  const node = findCandidateNodes(snapshot).find((each) => each !== transfer.oldNode);
   if (node === undefined) return waitFor("transfer-allocating");
   const next = { ...place(snapshot, set, node), transfer: { ...transfer, newNode: node } };
   return { change: { next, because: "transfer-placed", audits: [] }, waits: [] };

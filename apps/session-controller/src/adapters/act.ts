@@ -12,7 +12,7 @@ import {
 } from "@muster/ledger-client";
 import { mayOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
-import { decideRelease } from "../domain/decide-release.ts";
+import { decideSessionRelease } from "../domain/decide-session-release.ts";
 import type { ActStep } from "../domain/plan-session.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
 import { REPLACEMENT_KIND, replacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
@@ -130,7 +130,7 @@ export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Pro
 
 async function releaseOwn({ sessions }: SessionLedger, record: SessionRecord): Promise<void> {
   const found = record.reservationId === "" ? await sessions.ask(record.name) : undefined;
-  const id = decideRelease(record, found);
+  const id = decideSessionRelease(record, found);
   if (id !== undefined) await sessions.release(record.name, id);
 }
 

@@ -24,14 +24,14 @@ export function decideVerdict(
   if (driver?.state === "SUCCEEDED") return outcome("DONE", nowMs, "", "the driver ended with exit code 0");
   if (record.cancelRequested) return outcome("CANCELLED", nowMs, "", "cancelled on request");
   return (
-    decideFailure(components, nowMs) ??
+    decideComponentFailure(components, nowMs) ??
     decideObstacle(snapshot) ??
     decideReplacement(snapshot, components, policy) ??
     (eventOf(record, "ACCEPT") === undefined ? decideQueue(snapshot) : decideTimeout(snapshot, components))
   );
 }
 
-function decideFailure(components: readonly ComponentStatus[], nowMs: number): Verdict | undefined {
+function decideComponentFailure(components: readonly ComponentStatus[], nowMs: number): Verdict | undefined {
   const failed = components.filter(({ state }) => state === "FAILED");
   const named = failed.find(({ kind }) => kind === "driver") ?? failed[0];
   if (named === undefined) return undefined;

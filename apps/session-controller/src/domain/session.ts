@@ -45,7 +45,7 @@ export type EventKind = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | TerminalKind;
 
 /**
  * The stable words behind an ERROR, and the functions that set them; those without a file are in `decide-verdict.ts`.
- * - COMPONENT_FAILED: `decideFailure`, from the states of `summariseComponents` (`summarise-components.ts`)
+ * - COMPONENT_FAILED: `decideComponentFailure`, from the states of `summariseComponents` (`summarise-components.ts`)
  * - TIMEOUT: `decideTimeout`
  * - QUEUE_TIMEOUT, POOL_UNKNOWN, POOL_CAPACITY, RESERVATION_DIFFERS, INVALID_REQUEST: `decideQueue`
  * - POD_REFUSED, POD_NAME_TAKEN: `decideObstacle`, from `decideRefusal` and `adoptPod` (`adapters/pods.ts`)

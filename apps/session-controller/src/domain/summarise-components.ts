@@ -23,8 +23,8 @@ const MESSAGES_LENGTH = 20_000;
 /**
  * What each component is doing, in declared order: the remembered status, updated from the newest state of exactly its pod, published or listed. A pod that the
  * API server no longer lists, and whose end is unknown, is gone. A pod that is deleted before it succeeded makes its component FAILED, which ends the session
- * with COMPONENT_FAILED (`decideFailure`), unless its machine is lost before it started (`replaceMachines`). `listed` was listed after the record was written;
- * undefined: not listed.
+ * with COMPONENT_FAILED (`decideComponentFailure`), unless its machine is lost before it started (`replaceMachines`). `listed` was listed after the
+ * record was written; undefined: not listed.
  */
 export function summariseComponents(
   record: SessionRecord,

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { type CollectStep, type Held, planCollection } from "./collect.ts";
+import { type CollectStep, type CollectableObject, planCollection } from "./collect.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { configMaps, namespaces } from "./kinds/core.ts";
 import { events } from "./kinds/event.ts";
 
 const NOW = Date.UTC(2026, 0, 1);
 const policy = { eventTtlMs: 1000, isKept: (_apiVersion: string, kind: string): boolean => kind !== "Job" };
-const map = (name: string, metadata: JsonObject = {}): Held => ({
+const map = (name: string, metadata: JsonObject = {}): CollectableObject => ({
   resource: configMaps,
   object: { kind: "ConfigMap", apiVersion: "v1", metadata: { name, namespace: "a", uid: `uid-${name}`, ...metadata } },
 });
@@ -21,7 +21,7 @@ const deleting = (finalizer: string): JsonObject => ({
   deletionTimestamp: "2026-01-01T00:00:00Z",
   finalizers: [finalizer],
 });
-const plan = (...world: Held[]): string[] => planCollection(world, policy, NOW).map(describeStep);
+const plan = (...world: CollectableObject[]): string[] => planCollection(world, policy, NOW).map(describeStep);
 
 function describeStep({ kind: action, because, held }: CollectStep): string {
   return `${action} ${JSON.stringify((held.object["metadata"] as JsonObject)["name"])} ${because}`;
@@ -67,14 +67,14 @@ describe("collecting", () => {
       metadata: { name: "a", uid: "uid-ns", deletionTimestamp: "2026-01-01T00:00:00Z" },
       spec: { finalizers: ["kubernetes"] },
     };
-    const ending: Held = { resource: namespaces, object };
+    const ending: CollectableObject = { resource: namespaces, object };
     expect(plan(ending, map("b"))).toEqual(['delete "b" namespace-ends']);
     expect(plan(ending, map("b", deleting("x/y")))).toEqual([]);
     expect(plan(ending)).toEqual(['finalize "a" namespace-empty']);
   });
 
   it("deletes events that are old", () => {
-    const event = (name: string, ageMs: number): Held => ({
+    const event = (name: string, ageMs: number): CollectableObject => ({
       resource: events,
       object: { metadata: { name, uid: name, creationTimestamp: new Date(NOW - ageMs).toISOString() } },
     });

@@ -3,21 +3,21 @@ import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata
 import type { Resource } from "./resource.ts";
 
 /** An object and the resource that it is shown by. */
-export type Held = { readonly resource: Resource; readonly object: JsonObject };
+export type CollectableObject = { readonly resource: Resource; readonly object: JsonObject };
 
 /** What has to go, or to change, because of what went. */
 export type CollectStep =
   | {
       readonly kind: "delete";
-      readonly held: Held;
+      readonly held: CollectableObject;
       readonly because: "owners-gone" | "owner-waits" | "namespace-ends" | "event-old";
     }
   | {
       readonly kind: "write";
-      readonly held: Held;
+      readonly held: CollectableObject;
       readonly because: "owner-orphans" | "one-owner-gone" | "dependents-done";
     }
-  | { readonly kind: "finalize"; readonly held: Held; readonly because: "namespace-empty" };
+  | { readonly kind: "finalize"; readonly held: CollectableObject; readonly because: "namespace-empty" };
 
 const FOREGROUND = "foregroundDeletion";
 const ORPHAN = "orphan";
@@ -29,7 +29,11 @@ export type CollectPolicy = {
 };
 
 /** One pass over everything: dependents of owners that are gone, namespaces that end, expired events. */
-export function planCollection(world: readonly Held[], policy: CollectPolicy, nowMs: number): CollectStep[] {
+export function planCollection(
+  world: readonly CollectableObject[],
+  policy: CollectPolicy,
+  nowMs: number,
+): CollectStep[] {
   const byUid = new Map(world.map((held) => [uidOf(held.object), held]));
   const steps: CollectStep[] = [];
   for (const held of world) {
@@ -40,8 +44,8 @@ export function planCollection(world: readonly Held[], policy: CollectPolicy, no
 }
 
 function planDependent(
-  held: Held,
-  byUid: ReadonlyMap<string, Held>,
+  held: CollectableObject,
+  byUid: ReadonlyMap<string, CollectableObject>,
   { isKept }: CollectPolicy,
 ): CollectStep | undefined {
   const { object } = held;
@@ -82,7 +86,11 @@ export function canOwn(ownerNamespace: string | undefined, namespace: string): b
   return ownerNamespace === "" || ownerNamespace === namespace;
 }
 
-function planEvent({ resource, object }: Held, { eventTtlMs }: CollectPolicy, nowMs: number): CollectStep | undefined {
+function planEvent(
+  { resource, object }: CollectableObject,
+  { eventTtlMs }: CollectPolicy,
+  nowMs: number,
+): CollectStep | undefined {
   if (resource.kind !== "Event") return undefined;
   const seenMs = Date.parse(textAt(object, "lastTimestamp") || textAt(object, "metadata", "creationTimestamp"));
   const createdMs = Date.parse(textAt(object, "metadata", "creationTimestamp"));
@@ -91,7 +99,7 @@ function planEvent({ resource, object }: Held, { eventTtlMs }: CollectPolicy, no
 }
 
 /** Owners that wait for their dependents, and have none that hold them any more. */
-function planOwners(world: readonly Held[]): CollectStep[] {
+function planOwners(world: readonly CollectableObject[]): CollectStep[] {
   const waiting = world.filter(({ object }) => isHeldBy(object, FOREGROUND) || isHeldBy(object, ORPHAN));
   if (waiting.length === 0) return [];
   const references = world.flatMap(({ object }) => listAt(object, "metadata", "ownerReferences"));
@@ -112,7 +120,7 @@ function planOwners(world: readonly Held[]): CollectStep[] {
   });
 }
 
-function planNamespaces(world: readonly Held[]): CollectStep[] {
+function planNamespaces(world: readonly CollectableObject[]): CollectStep[] {
   const ending = world.filter(({ resource, object }) => resource.kind === "Namespace" && isDeleting(object));
   return ending.flatMap(({ resource, object }): CollectStep[] => {
     const content = world.filter((held) => held.resource.namespaced && namespaceOf(held.object) === nameOf(object));
@@ -129,6 +137,6 @@ function isHeldBy(object: JsonObject | undefined, finalizer: string): boolean {
   return object !== undefined && isDeleting(object) && finalizersOf(object).includes(finalizer);
 }
 
-function withOwners({ resource, object }: Held, owners: readonly Json[]): Held {
+function withOwners({ resource, object }: CollectableObject, owners: readonly Json[]): CollectableObject {
   return { resource, object: put(object, ["metadata", "ownerReferences"], owners.length === 0 ? undefined : owners) };
 }

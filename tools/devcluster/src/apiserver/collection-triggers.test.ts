@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { type Held, planCollection } from "./collect.ts";
+import { type CollectableObject, planCollection } from "./collect.ts";
 import { collectionTriggers } from "./collection-triggers.ts";
 import { type JsonObject, textAt } from "./json.ts";
 import { configMaps, namespaces } from "./kinds/core.ts";
@@ -96,7 +96,7 @@ it("never overlooks a change that gives the collector something new to do", () =
     fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
       const store = objectStore({ historyLimit: 10 });
       const triggers = collectionTriggers();
-      const world = (): Held[] => [
+      const world = (): CollectableObject[] => [
         ...store.entries("/namespaces").map(([, object]) => ({ resource: namespaces, object })),
         ...store.entries("/configmaps").map(([, object]) => ({ resource: configMaps, object })),
       ];

@@ -1,4 +1,4 @@
-import { type CollectPolicy, type CollectStep, type Held, planCollection } from "./collect.ts";
+import { type CollectPolicy, type CollectStep, type CollectableObject, planCollection } from "./collect.ts";
 import { collectionTriggers } from "./collection-triggers.ts";
 import { namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { ObjectName, Registry } from "./registry.ts";
@@ -58,7 +58,7 @@ export function startCollector(deps: CollectorDeps): Disposable {
   };
 }
 
-function world({ store, catalogue }: CollectorDeps): Held[] {
+function world({ store, catalogue }: CollectorDeps): CollectableObject[] {
   return catalogue
     .kept()
     .flatMap((resource) => store.entries(bucketOf(resource)).map(([, object]) => ({ resource, object })));

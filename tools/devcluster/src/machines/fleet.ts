@@ -19,7 +19,7 @@ import {
   type MachineStep,
   type MachineType,
   type MachineView,
-  planMachines,
+  planFleetMachines,
   type Range,
 } from "./machine.ts";
 import type { MachineRecords } from "./machine-file.ts";
@@ -217,7 +217,7 @@ export class Fleet {
     const idle = [...this.#machines.values()].filter(
       ({ instanceId }) => !this.#steps.has(instanceId) && nowMs >= (this.#retryAtMs.get(instanceId) ?? 0),
     );
-    for (const step of planMachines(idle, nowMs)) {
+    for (const step of planFleetMachines(idle, nowMs)) {
       const stop = new AbortController();
       const done = this.#execute(step, stop.signal)
         .catch((error: unknown) => {

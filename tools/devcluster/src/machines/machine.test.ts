@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildEnding, buildJoined, buildView, type Machine, planMachines } from "./machine.ts";
+import { buildEnding, buildJoined, buildView, type Machine, planFleetMachines } from "./machine.ts";
 
 const NOW = 1_000_000;
 const machine = (more: Partial<Machine> = {}): Machine => ({
@@ -33,7 +33,7 @@ const machine = (more: Partial<Machine> = {}): Machine => ({
 });
 const faulty = (faults: Partial<Machine["faults"]>): Machine => machine({ faults: { ...machine().faults, ...faults } });
 
-describe("planMachines", () => {
+describe("planFleetMachines", () => {
   it.each<[string, Machine, number, object[]]>([
     ["waits for the boot", machine(), 99, []],
     ["joins once it has booted", machine(), 100, [{ do: "join", as: ["n-1"] }]],
@@ -45,7 +45,7 @@ describe("planMachines", () => {
     ["is lost even while it ends", machine({ state: "stopping", vanishesAtMs: NOW }), 0, [{ do: "die" }]],
     ["is lost after the notice", machine({ loss: { noticeAtMs: NOW, atMs: NOW + 60 } }), 60, [{ do: "die" }]],
   ])("%s", (_title, given, afterMs, steps) => {
-    expect(planMachines([given], NOW + afterMs)).toMatchObject(steps);
+    expect(planFleetMachines([given], NOW + afterMs)).toMatchObject(steps);
   });
 });
 

@@ -89,7 +89,7 @@ export type MachineStep =
   | { readonly do: "die"; readonly instanceId: string; readonly because: string };
 
 /** What is due now, at most one step a machine. */
-export function planMachines(machines: Iterable<Machine>, nowMs: number): MachineStep[] {
+export function planFleetMachines(machines: Iterable<Machine>, nowMs: number): MachineStep[] {
   return [...machines].flatMap((machine) => planMachine(machine, nowMs) ?? []);
 }
 

@@ -7,18 +7,18 @@ import {
   type MachineDeployment,
   readHoldings,
 } from "./holdings.ts";
-import { type Machine, nameOf } from "./plan-machines.ts";
+import { type Machine, nameOf } from "./plan-deployment-machines.ts";
 
 /** A MachineDeployment as it was read, and what the scaler holds of it. */
-type Held = { readonly object: MachineDeployment; readonly holdings: Holdings };
+type HeldDeployment = { readonly object: MachineDeployment; readonly holdings: Holdings };
 
 const API = "cluster.x-k8s.io/v1beta2";
 const DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name";
 
 export type ClusterApiAccess = {
-  read(deployment: string, signal: AbortSignal): Promise<Held>;
+  read(deployment: string, signal: AbortSignal): Promise<HeldDeployment>;
   /** A conflict when the MachineDeployment has changed since it was read. */
-  write(held: Held, holdings: Holdings, signal: AbortSignal): Promise<void>;
+  write(held: HeldDeployment, holdings: Holdings, signal: AbortSignal): Promise<void>;
   /** As `write`, retried on a conflict. `decide` is called for each attempt, and returns its argument when there is nothing to change. */
   change(
     deployment: string,
@@ -38,11 +38,11 @@ export function clusterApiAccess(
   const deploymentsOf = { apiVersion: API, plural: "machinedeployments", namespace };
   const machinesOf = { apiVersion: API, plural: "machines", namespace };
 
-  const read = async (deployment: string, signal: AbortSignal): Promise<Held> => {
+  const read = async (deployment: string, signal: AbortSignal): Promise<HeldDeployment> => {
     const object = await calls.get<MachineDeployment>(deploymentsOf, deployment, { signal });
     return { object, holdings: readHoldings(object, controller) };
   };
-  const write = async ({ object }: Held, holdings: Holdings, signal: AbortSignal): Promise<void> => {
+  const write = async ({ object }: HeldDeployment, holdings: Holdings, signal: AbortSignal): Promise<void> => {
     const body = buildHoldingsPatch(object, holdings, controller);
     await calls.patch(deploymentsOf, nameOf(object), { kind: "merge", body }, { signal });
   };
@@ -71,6 +71,6 @@ export function clusterApiAccess(
   return { read, write, change, machines, markForDeletion };
 }
 
-export function replicasOf({ object }: Held): number {
+export function replicasOf({ object }: HeldDeployment): number {
   return object.spec?.replicas ?? 1;
 }

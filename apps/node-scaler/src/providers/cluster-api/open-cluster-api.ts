@@ -7,7 +7,7 @@ import { providerCall } from "../provider-call.ts";
 import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
 import { clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
 import { MAX_NODES, withoutNode } from "./holdings.ts";
-import { idOf, planMachines } from "./plan-machines.ts";
+import { idOf, planDeploymentMachines } from "./plan-deployment-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
 
 type ClusterApiDeps = {
@@ -61,7 +61,11 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
   const listOne = ({ name: deployment, zone }: DeploymentSettings, signal: AbortSignal) => {
     const attempt = async () => {
       const held = await access.read(deployment, signal);
-      const plan = planMachines({ name: deployment, zone }, held.holdings, await access.machines(deployment, signal));
+      const plan = planDeploymentMachines(
+        { name: deployment, zone },
+        held.holdings,
+        await access.machines(deployment, signal),
+      );
       if (plan.holdings !== held.holdings) await access.write(held, plan.holdings, signal);
       return plan.instances;
     };

@@ -1,7 +1,7 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelValue } from "@muster/names";
 import type { LimitRequest } from "./decide-limit.ts";
-import type { ReleaseRequest } from "./decide-release.ts";
+import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
 import type { Need } from "../ledger/reservation.ts";
 

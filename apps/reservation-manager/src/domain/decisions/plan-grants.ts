@@ -1,4 +1,4 @@
-import { findCandidates } from "./find-candidates.ts";
+import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { assignMachines, findHold, obstacleTo, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import type { Machine } from "../ledger/reservation.ts";
@@ -30,7 +30,7 @@ export type GrantPolicy = HoldPolicy & {
  * its concurrency limit, too few free machines, or machines held for an older request, which `findHold` names). Planning again after a complete plan plans
  * nothing.
  *
- * The cost is that of the classes of requests that fit now or nearly so (`findCandidates`), not that of the requests that wait.
+ * The cost is that of the classes of requests that fit now or nearly so (`findCandidateClasses`), not that of the requests that wait.
  */
 export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
   const steps: GrantStep[] = [];
@@ -63,7 +63,7 @@ function planRound(
   let machinesLeft = maxMachines;
   let world = start;
   let hold = findHold(world, policy, nowMs);
-  let candidates = findCandidates(world, hold);
+  let candidates = findCandidateClasses(world, hold);
   for (let head = candidates.first(); head !== undefined && machinesLeft > 0; head = candidates.first()) {
     const [place, waiting] = head;
     candidates = candidates.delete(place);

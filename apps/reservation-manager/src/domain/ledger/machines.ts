@@ -193,8 +193,8 @@ function emptyPool(name: string): PoolState {
 }
 
 /**
- * What the node counts as. A machine is free again once its reservation is released (`decideRelease`), no exclusive pod is left on its node, and the node is
- * ready and schedulable.
+ * What the node counts as. A machine is free again once its reservation is released (`decideReservationRelease`), no exclusive pod is left on its
+ * node, and the node is ready and schedulable.
  */
 export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";

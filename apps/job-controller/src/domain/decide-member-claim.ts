@@ -24,7 +24,7 @@ type ClaimCandidate = {
 };
 
 /** Decides whether a member belongs to a job, from the cached state of both. A job that is being deleted neither adopts nor releases. */
-export function decideClaim(job: Claimant, member: ClaimCandidate): ClaimVerdict {
+export function decideMemberClaim(job: Claimant, member: ClaimCandidate): ClaimVerdict {
   if (member.controllerUid !== undefined) {
     if (member.controllerUid !== job.uid) return ignore("controlled-by-another");
     if (member.isSelected) return { kind: "keep", because: "controlled-and-selected" };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { DELETE_ANNOTATION } from "./holdings.ts";
-import { type Machine, planMachines } from "./plan-machines.ts";
+import { type Machine, planDeploymentMachines } from "./plan-deployment-machines.ts";
 
 const deployment = { name: "large", zone: "a" };
 
@@ -10,13 +10,13 @@ function machine(name: string, metadata: Machine["metadata"] = {}, status: Machi
 
 describe("machines", () => {
   it("are given to the nodes that wait, the oldest first, and stay theirs", () => {
-    const { holdings } = planMachines(deployment, { n1: null, n2: null, n3: "mmm" }, [
+    const { holdings } = planDeploymentMachines(deployment, { n1: null, n2: null, n3: "mmm" }, [
       machine("mmm"),
       machine("mm"),
       machine("m"),
     ]);
     expect(holdings).toEqual({ n1: "m", n2: "mm", n3: "mmm" });
-    expect(planMachines(deployment, holdings, [machine("m")]).holdings).toBe(holdings);
+    expect(planDeploymentMachines(deployment, holdings, [machine("m")]).holdings).toBe(holdings);
   });
 
   it("are not assigned once they are being deleted", () => {
@@ -24,7 +24,7 @@ describe("machines", () => {
       machine("m", { annotations: { [DELETE_ANNOTATION]: "true" } }),
       machine("mm", { deletionTimestamp: new Date(0) }),
     ];
-    const plan = planMachines(deployment, { n1: null }, going);
+    const plan = planDeploymentMachines(deployment, { n1: null }, going);
     expect(plan.holdings).toEqual({ n1: null });
     expect(plan.instances.map(({ nodeName, state }) => [nodeName, state])).toEqual([
       ["n1", "pending"],
@@ -34,13 +34,13 @@ describe("machines", () => {
   });
 
   it("that are gone are not listed for their node, and their replacements are not assigned", () => {
-    const { instances } = planMachines(deployment, { n1: "gone" }, [machine("m", {}, { phase: "Running" })]);
+    const { instances } = planDeploymentMachines(deployment, { n1: "gone" }, [machine("m", {}, { phase: "Running" })]);
     expect(instances).toMatchObject([{ instanceId: "large/m", nodeName: "", state: "running" }]);
   });
 
   it("list their node, their addresses and their failure", () => {
     const status = { phase: "Failed", nodeRef: { name: "k" }, addresses: [{ address: "10.0.0.1" }] };
-    const { instances } = planMachines(deployment, { n1: "m" }, [machine("m", {}, status)]);
+    const { instances } = planDeploymentMachines(deployment, { n1: "m" }, [machine("m", {}, status)]);
     expect(instances).toMatchObject([
       { kubernetesNode: "k", addresses: ["10.0.0.1"], failure: "the phase of machine m is Failed", zone: "a" },
     ]);

@@ -5,7 +5,7 @@ import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } fr
 import type { World } from "../ledger/world.ts";
 
 /** The classes whose first request nothing stands in the way of, by the place of that request. */
-export function findCandidates(world: World, hold: Hold | undefined): SortedMap<Place, WaitingClass> {
+export function findCandidateClasses(world: World, hold: Hold | undefined): SortedMap<Place, WaitingClass> {
   let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
   for (const shape of findShapes(world)) {
     const fitsBehindHold = fitsBehind(shape.needs, world, hold);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ended, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { decideFailure, endedWell, isDisrupted } from "./decide-failure.ts";
+import { decidePodFailure, endedWell, isDisrupted } from "./decide-pod-failure.ts";
 import { decideOutcome } from "./decide-outcome.ts";
 import type { RestartPolicy } from "./job.ts";
 import { NEW_STATUS } from "./job-status.ts";
@@ -37,7 +37,7 @@ describe("a pod that failed", () => {
       "restart-pod counts",
     ],
   ])("%s", (_title, more, restartPolicy, expected) => {
-    const verdict = decideFailure(ended("worker-0", 137, more), replica("worker", 1, { restartPolicy }), spec());
+    const verdict = decidePodFailure(ended("worker-0", 137, more), replica("worker", 1, { restartPolicy }), spec());
     expect("counts" in verdict && verdict.counts ? `${verdict.action} counts` : verdict.action).toBe(expected);
   });
 });
@@ -50,7 +50,11 @@ describe("a pod that failed with a code", () => {
     [128, "restart-pod"],
     [129, "restart-pod"],
   ])("of %d leads to %s: from 128 on, a signal ended it", (code, action) => {
-    const verdict = decideFailure(ended("worker-0", code), replica("worker", 1, { restartPolicy: "ExitCode" }), spec());
+    const verdict = decidePodFailure(
+      ended("worker-0", code),
+      replica("worker", 1, { restartPolicy: "ExitCode" }),
+      spec(),
+    );
     expect(verdict.action).toBe(action);
   });
 
@@ -61,13 +65,15 @@ describe("a pod that failed with a code", () => {
     [132, "restart-pod"],
   ])("of %d leads to %s where the job lists codes of its own, and permanent ones win", (code, action) => {
     const job = spec({ exitCodes: { retryable: [3, 131], permanent: [130, 131] } });
-    const verdict = decideFailure(ended("worker-0", code), replica("worker", 1, { restartPolicy: "ExitCode" }), job);
+    const verdict = decidePodFailure(ended("worker-0", code), replica("worker", 1, { restartPolicy: "ExitCode" }), job);
     expect(verdict.action).toBe(action);
   });
 
   it("is retried where it has none: its container never ran", () => {
     const pod = ended("worker-0", 1, { exits: [] });
-    expect(decideFailure(pod, replica("worker", 1, { restartPolicy: "ExitCode" }), spec()).action).toBe("restart-pod");
+    expect(decidePodFailure(pod, replica("worker", 1, { restartPolicy: "ExitCode" }), spec()).action).toBe(
+      "restart-pod",
+    );
   });
 });
 
@@ -84,7 +90,7 @@ describe("a pod that was ended for its node's sake", () => {
     "Terminated",
     "UnexpectedAdmissionError",
   ])("with the reason %s costs no restart", (reason) => {
-    const verdict = decideFailure(ended("worker-0", 1, { reason }), replica("worker", 1), spec());
+    const verdict = decidePodFailure(ended("worker-0", 1, { reason }), replica("worker", 1), spec());
     expect(verdict).toEqual({ action: "restart-pod", counts: false, because: "disrupted" });
   });
 

@@ -32,7 +32,7 @@ export type ClaimStep = NodeChange & { readonly kind: "change"; readonly because
  * Follows the grants of the ledger: a granted node is Claimed; a released one is Available when no pod of the holder reached it, and otherwise is cleaned and
  * reused, or ends. At most one step a node. Nodes that are to end are left to the reaper.
  */
-export function planClaims(snapshot: ClaimsSnapshot): ClaimStep[] {
+export function planNodeClaims(snapshot: ClaimsSnapshot): ClaimStep[] {
   const { machines, pods } = snapshot;
   return snapshot.nodes.flatMap((node) => {
     const { kubernetesNode } = node.status;

@@ -12,7 +12,7 @@ export type FoundReservation = {
  * session owns the reservation of its name only if that is not older than the session and asks for its machines. The sweep releases what differing clocks leave
  * behind.
  */
-export function decideRelease(record: SessionRecord, found: FoundReservation | undefined): string | undefined {
+export function decideSessionRelease(record: SessionRecord, found: FoundReservation | undefined): string | undefined {
   if (record.reservationId !== "") return record.reservationId;
   if (found === undefined || found.createdAtMs < record.createdAtMs) return undefined;
   const { components } = record.spec;

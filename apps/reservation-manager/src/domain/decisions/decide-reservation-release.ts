@@ -20,7 +20,7 @@ export type ReleaseVerdict =
  * Ends this reservation of the owner, granted or waiting. Releasing what is not there changes nothing and says so: a request that comes late may meet the
  * reservation of a newer owner of that name, which it must not end.
  */
-export function decideRelease(request: ReleaseRequest, ledger: Ledger, nowMs: number): ReleaseVerdict {
+export function decideReservationRelease(request: ReleaseRequest, ledger: Ledger, nowMs: number): ReleaseVerdict {
   const reservation = reservationOf(ledger, request.owner);
   if (reservation === undefined) return { kind: "nothing", events: [], because: "NOTHING_RESERVED" };
   const { sequence } = reservation;

@@ -20,7 +20,7 @@ type MachinesPlan = {
  * Assigns each waiting node an unassigned machine, the oldest first, and lists the instances. A node whose machine is gone is not listed: the replacement
  * that the MachineSet creates is a new, unassigned machine.
  */
-export function planMachines(
+export function planDeploymentMachines(
   deployment: { readonly name: string; readonly zone: string | undefined },
   before: Holdings,
   machines: readonly Machine[],

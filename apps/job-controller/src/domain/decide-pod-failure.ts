@@ -39,7 +39,7 @@ const DISRUPTIONS: ReadonlySet<string> = new Set([
  * Decides about one failed pod: the first failure rule that matches, then the restart policy of its type. A pod that was preempted, evicted or lost with its
  * node has not failed by itself: it is recreated under every restart policy, and does not count.
  */
-export function decideFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): FailureVerdict {
+export function decidePodFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): FailureVerdict {
   if (replica.failuresIgnored) return { action: "restart-pod", counts: false, because: "failures-ignored" };
   const rule = spec.failurePolicy.find((each) => matches(each, pod, replica));
   if (rule !== undefined) return byRule(rule, pod, replica);

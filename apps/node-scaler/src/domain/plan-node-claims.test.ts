@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
 import { buildMachine, buildPod, holder, inLedger } from "../../test/build-sightings.ts";
 import type { Phase, ScaledNode } from "./node.ts";
-import { planClaims, type ClaimsSnapshot } from "./plan-claims.ts";
+import { planNodeClaims, type ClaimsSnapshot } from "./plan-node-claims.ts";
 import type { PodOnNode } from "./sightings.ts";
 
 const other = { owner: { kind: "session", id: "s" }, reservationId: "2" };
@@ -10,7 +10,7 @@ const podOf = (owner: PodOnNode["owner"]) => new Map([["k-n", [buildPod("p", { o
 const none = new Map<string, readonly PodOnNode[]>();
 
 function plan(node: ScaledNode, parts: Partial<ClaimsSnapshot>, reuse = true) {
-  const [step, ...more] = planClaims({
+  const [step, ...more] = planNodeClaims({
     nowMs: 1000,
     nodes: [node],
     policies: new Map([["a", buildPolicy({ reuse })]]),

@@ -9,7 +9,7 @@ import type { MachineState, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
  * The machines of its pool that a set needs: one for each replica, and one more for the new node of a transfer. First it records what the ledger has granted.
  * A machine without a replica that is not needed, or whose node cannot have one, is released; a machine with a replica stays until the replica has left it.
  */
-export function planMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
+export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const recorded = recordGrants(snapshot, policy);
   if (recorded.change !== undefined) return recorded;
   const { set, nowMs } = snapshot;

@@ -22,7 +22,7 @@ type ClaimStep =
  * The sets that a farm claims and releases. Each set prefers one of the farms that select it, by a hash of both names: all farms agree without communication,
  * sets are spread evenly, and when a farm comes or goes only its own sets move.
  */
-export function planClaims(self: string, farms: readonly LiveFarm[], sets: readonly OwnableSet[]): ClaimStep[] {
+export function planSetClaims(self: string, farms: readonly LiveFarm[], sets: readonly OwnableSet[]): ClaimStep[] {
   return sets.flatMap((set): ClaimStep[] => {
     const preferred = preferredFarm(set, farms);
     if (set.owner === self) {

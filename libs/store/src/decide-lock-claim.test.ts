@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   decideExpiry,
-  decideClaim,
+  decideLockClaim,
   lockKey,
   nameOfKey,
   readClaim,
   readSession,
   sessionKey,
   type ObservedClaims,
-} from "./decide-claim.ts";
+} from "./decide-lock-claim.ts";
 import { buildSessionsView } from "./sessions-view.ts";
 
 const session = { holder: "a", ttlMs: 1000, about: { zone: "z" }, revision: 7, seenAtMs: 4000 };
@@ -62,7 +62,7 @@ describe("deciding about a lock", () => {
       { kind: "take-from", session: "ended", revision: 13, because: "not-seen" },
     ],
   ])("%s", (_title, lock, expected) => {
-    expect(decideClaim(claims, lock, "me")).toEqual(expected);
+    expect(decideLockClaim(claims, lock, "me")).toEqual(expected);
   });
 
   it("shows which are free", () => {

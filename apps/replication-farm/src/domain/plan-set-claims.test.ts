@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readSelector } from "./eligible-nodes.ts";
-import { planClaims, type LiveFarm, type OwnableSet } from "./plan-claims.ts";
+import { planSetClaims, type LiveFarm, type OwnableSet } from "./plan-set-claims.ts";
 
 const all = readSelector("selector", "");
 const farm = (session: string, selector = ""): LiveFarm => ({ session, selector: readSelector("selector", selector) });
@@ -14,7 +14,7 @@ function settle(farms: readonly LiveFarm[], start: readonly OwnableSet[]): Ownab
   let now = start.map((set) => (set.owner !== undefined && live.has(set.owner) ? set : { ...set, owner: undefined }));
   for (let round = 0; round < 3; round += 1) {
     for (const { session } of farms) {
-      const steps = new Map(planClaims(session, farms, now).map((step) => [step.set, step.kind]));
+      const steps = new Map(planSetClaims(session, farms, now).map((step) => [step.set, step.kind]));
       now = now.map((set) => {
         const step = steps.get(set.name);
         return step === undefined ? set : { ...set, owner: step === "claim" ? session : undefined };
@@ -45,10 +45,10 @@ describe("farms that share sets", () => {
 
   it("leave a set without an owner when no farm selects it, also one that was selected before", () => {
     const mine = { name: "web", labels: { team: "b" }, owner: "f1" };
-    expect(planClaims("f1", [farm("f1", "team=a")], [mine])).toEqual([
+    expect(planSetClaims("f1", [farm("f1", "team=a")], [mine])).toEqual([
       { kind: "release", set: "web", because: "not-selected" },
     ]);
-    expect(planClaims("f1", [farm("f1", "team=a")], [{ ...mine, owner: undefined }])).toEqual([]);
+    expect(planSetClaims("f1", [farm("f1", "team=a")], [{ ...mine, owner: undefined }])).toEqual([]);
   });
 
   it("never take a set from a live farm", () => {
@@ -57,7 +57,7 @@ describe("farms that share sets", () => {
         const farms = names.map((session) => ({ session, selector: all }));
         const [first = ""] = names;
         const owned = sets(count).map((set, index) => ({ ...set, owner: names[index % (names.length + 1)] }));
-        for (const step of planClaims(first, farms, owned)) {
+        for (const step of planSetClaims(first, farms, owned)) {
           const owner = owned.find(({ name }) => name === step.set)?.owner;
           expect(owner).toBe(step.kind === "claim" ? undefined : first);
         }

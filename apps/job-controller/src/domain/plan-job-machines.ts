@@ -78,7 +78,7 @@ export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobSt
 }
 
 /** Requests missing units and releases unneeded ones; granted machines only once no pod of this job can run on them. */
-export function planMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
+export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
   const units = buildUnits(snapshot.job, spec, status, snapshot.units);
   const seen = new Map(snapshot.units.map((unit) => [unit.id, unit]));
   const wanted = new Set(units.map(({ id }) => id));

@@ -58,7 +58,7 @@ type ClaimDecision =
   | { readonly kind: "leave"; readonly because: "held" };
 
 /** Decides whether this session may take the lock. "ours" is a record whose answer was lost, or that we have just released. */
-export function decideClaim({ sessions, locks }: ObservedClaims, lock: string, session: string): ClaimDecision {
+export function decideLockClaim({ sessions, locks }: ObservedClaims, lock: string, session: string): ClaimDecision {
   const seen = locks.get(lock);
   if (seen === undefined) return { kind: "create", because: "absent" };
   const { session: holder, revision } = seen;

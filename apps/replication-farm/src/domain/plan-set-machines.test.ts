@@ -6,9 +6,9 @@ import {
   findMachineTrouble,
   machineOwnerOf,
   mayHaveMachines,
-  planMachines,
+  planSetMachines,
   readMachineOwner,
-} from "./plan-machines.ts";
+} from "./plan-set-machines.ts";
 import { planSet } from "./plan-set.ts";
 import type { Machine, ReplicaSet } from "./replica-set.ts";
 import type { LedgerState, MachineState, SetSnapshot } from "./set-snapshot.ts";
@@ -38,7 +38,7 @@ const onMachines = (nodes: readonly string[], desired = nodes.length, set: Parti
     ...set,
   });
 const plan = (set: ReplicaSet, eligible: readonly string[], rest: Partial<SetSnapshot> = {}) =>
-  planMachines(aSnapshot(set, eligible, rest), POLICY);
+  planSetMachines(aSnapshot(set, eligible, rest), POLICY);
 const numbersOf = (set: ReplicaSet | undefined) => set?.machines.map(({ number }) => number);
 
 describe("a set on machines of a pool", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { decideClaim } from "./decide-claim.ts";
+import { decideMemberClaim } from "./decide-member-claim.ts";
 
-describe("decideClaim", () => {
+describe("decideMemberClaim", () => {
   const OWNERS = { "another job's": "other", ours: "uid", unowned: undefined };
   const cells = [
     ["another job's", true, false, false, "ignore", "controlled-by-another"],
@@ -37,7 +37,7 @@ describe("decideClaim", () => {
   it.each(named)("of $member by a job deleting $jobIsDeleting is $decided", ({ member, jobIsDeleting, decided }) => {
     const { owner, ...state } = member;
     const claimant = { uid: "uid", isDeleting: jobIsDeleting };
-    expect(decideClaim(claimant, { ...state, controllerUid: OWNERS[owner] })).toEqual(decided);
+    expect(decideMemberClaim(claimant, { ...state, controllerUid: OWNERS[owner] })).toEqual(decided);
   });
 
   it("has a cell above for every combination", () => {
