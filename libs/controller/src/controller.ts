@@ -38,7 +38,7 @@ export type ControllerOptions = {
   readonly synced?: readonly Promise<unknown>[];
   /** Default 2 minutes. */
   readonly syncTimeoutMs?: number;
-  /** All keys. Each gets a pass once in every period, default 15 s, spread over it. Without keys there is no resync. */
+  /** All keys. Each that is not in back-off gets a pass once in every period, default 15 s, spread over it. Without keys there is no resync. */
   readonly resync?: { readonly keys: () => Iterable<string>; readonly everyMs?: number };
   /** Aborted for an orderly end: no new pass begins, and those in flight may finish. */
   readonly stop: AbortSignal;
@@ -76,7 +76,9 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const metrics = controllerMetrics(options.name, queue);
   undo.defer(() => metrics.stop());
   if (resync !== undefined) {
-    const add = (key: string): void => queue.add(key, "low");
+    const add = (key: string): void => {
+      if (!queue.isBackingOff(key)) queue.add(key, "low");
+    };
     undo.defer(startResync({ everyMs: RESYNC_EVERY_MS, ...resync, add, onRound: metrics.resynced, clock }));
   }
   const length = Number.isFinite(workers) ? workers : 1;
