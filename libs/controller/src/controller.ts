@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pauseBy, systemClock, type Clock } from "@muster/backoff";
-import { FaultError } from "@muster/faults";
+import { FaultError, faultOf } from "@muster/faults";
 import { controllerMetrics, type ControllerMetrics, type Outcome } from "./controller-metrics.ts";
 import { startResync } from "./resync.ts";
 import { follow, openStopGrace } from "./stop-grace.ts";
@@ -46,8 +46,11 @@ export type ControllerOptions = {
   readonly stopGraceMs?: number;
   /** The lead under which passes are made; none is begun without it. Its loss cuts every pass short and ends the controller. */
   readonly lead?: Lead;
-  /** Called for each pass that failed and will be retried; `failures` in a row. */
-  readonly onError?: (error: unknown, key: string, failures: number) => void;
+  /**
+   * Called for each pass that failed and will be retried; `failures` in a row. `level`: for the log. An error that is no fault is a defect of the pass, and
+   * counts and is retried like a fault.
+   */
+  readonly onError?: (error: unknown, key: string, failures: number, level: "warn" | "error") => void;
   readonly clock?: Clock;
 };
 
@@ -175,7 +178,7 @@ function retry({ queue, onError }: ControllerOptions, key: string, error: unknow
   queue.addRateLimited(key);
   if (error === undefined) return;
   try {
-    onError?.(error, key, queue.numRequeues(key));
+    onError?.(error, key, queue.numRequeues(key), faultOf(error) === undefined ? "error" : "warn");
   } catch {
     // A defect in `onError` must not end a worker.
   }
