@@ -1,13 +1,9 @@
-import { pause } from "@muster/backoff";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
 import { readSelector } from "./domain/eligible-nodes.ts";
 import { planSetClaims, type LiveFarm, type OwnableSet } from "./domain/plan-set-claims.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 import type { SetPasses } from "./set-passes.ts";
-
-/** A set whose passes ended by a defect is claimed again after this. */
-const DEFECT_PAUSE_MS = 10_000;
 
 type OwnershipDeps = Pick<FarmDeps, "logger"> & {
   readonly world: Pick<World, "sets" | "set" | "rollouts" | "rollout">;
@@ -28,25 +24,14 @@ export function makeScan(
   const releasing = new Set<string>();
   /** Claims in flight; true: a later scan came meanwhile, and may let the next claim succeed. */
   const claims = new Map<string, boolean>();
-  /** Sets whose passes ended by a defect a moment ago. */
-  const defective = new Set<string>();
   const own = async (name: string): Promise<void> => {
     // The view may lag: a set that is gone would be locked and unlocked until the view shows that.
     if (!(await deps.isStored(name))) return;
     const lock = await session.lock(name);
     if (lock === undefined || !session.isHeld()) return;
-    const { signal } = session;
     const ended = passes.own(name, lock.token);
     logger.info({ set: name, fence: lock.token }, "this farm owns a set");
     void ended
-      .catch((error: unknown) => {
-        defective.add(name);
-        void pause(DEFECT_PAUSE_MS, signal).then(() => {
-          defective.delete(name);
-          scan([name]);
-        });
-        logger.error({ set: name, err: error }, "defect in the passes over a set");
-      })
       .then(async () => {
         await session.unlock(lock);
         scan([name]);
@@ -55,7 +40,6 @@ export function makeScan(
       .catch((error: unknown) => logger.warn({ set: name, err: error }, "a set could not be released"));
   };
   const claim = async (name: string): Promise<void> => {
-    if (defective.has(name)) return;
     const isUnderWay = claims.has(name);
     claims.set(name, isUnderWay);
     if (isUnderWay) return;

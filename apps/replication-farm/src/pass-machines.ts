@@ -142,6 +142,7 @@ async function deallocate(
       await scheduler.deallocate({ set: name, number, reservation });
       outcome = { ...outcome, atMs: now() };
     } catch (error) {
+      if (faultOf(error) === undefined) throw error;
       report.failed(name, "deallocate", error);
       return { ...outcome, failed: true };
     }

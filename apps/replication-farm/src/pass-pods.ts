@@ -1,3 +1,4 @@
+import { faultOf } from "@muster/faults";
 import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
 import { inStep } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
@@ -51,7 +52,7 @@ export type PodsOwned = {
 /** The results of the started steps. */
 type Finished = { readonly lost: boolean; readonly failed: boolean; readonly atMs: number };
 
-type Outcome = { readonly kind: "done" | "failed" | "lost" } | PodAnswer;
+type Outcome = { readonly kind: "done" | "lost" } | { readonly kind: "failed"; readonly error: unknown } | PodAnswer;
 
 const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
@@ -105,10 +106,13 @@ export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapsho
   }
 }
 
-/** Waits until no step is in flight, and returns the results. What the API server has answered changes the plan of the next round. */
+/** Waits until no step is in flight, and returns the results. What the API server has answered changes the plan of the next round. Rethrows a defect. */
 export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned): Promise<Finished> {
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();
+  for (const outcome of outcomes) {
+    if (outcome.kind === "failed" && faultOf(outcome.error) === undefined) throw outcome.error;
+  }
   owned.answers = outcomes.filter((outcome) => outcome.kind === "name-taken" || outcome.kind === "refused");
   const nowMs = now();
   const pausesEndAtMs = [...owned.restarts.values()]
@@ -128,8 +132,8 @@ async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, s
     const traced = { name: `${step.kind} pod`, set: owned.name, because: step.because };
     return await inStep(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
-    deps.report.failed(owned.name, step.kind, error);
-    return { kind: "failed" };
+    if (faultOf(error) !== undefined) deps.report.failed(owned.name, step.kind, error);
+    return { kind: "failed", error };
   }
 }
 

@@ -1,3 +1,4 @@
+import { faultOf } from "@muster/faults";
 import type { Stored } from "./adapters/records.ts";
 import { buildAudits } from "./domain/audit.ts";
 import { requestOf } from "./domain/plan-pass.ts";
@@ -40,7 +41,7 @@ export function auditsOf(deps: PassDeps, set: string, audits: readonly Audit[], 
 
 /**
  * Publishes the outbox. True: it is published, and the next write empties it; until then it is published again, and the stream drops duplicates. An
- * unavailable stream delays nothing until the outbox is full.
+ * unavailable stream delays nothing until the outbox is full. Rethrows a defect.
  */
 export async function publish(
   deps: PassDeps,
@@ -52,6 +53,7 @@ export async function publish(
     await inTrace(traceparent, () => deps.auditLog.publish(outbox));
     return true;
   } catch (error) {
+    if (faultOf(error) === undefined) throw error;
     deps.report.failed(owned.name, "publish-audits", error);
     return false;
   }

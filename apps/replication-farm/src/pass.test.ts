@@ -10,10 +10,15 @@ it.each([
   ["a conflict, which nothing reports", new FaultError(conflict), { isFailed: true }, []],
   ["an outage", new FaultError(away), { isFailed: true }, ["pass"]],
   ["a refusal", new FaultError(refused), { isFailed: true }, ["refused"]],
-  ["a defect, which ends the passes over the set", new TypeError("no such field"), undefined, []],
 ] as const)("leaves the pause after %s to the queue", (_title, error, next, reported) => {
   const failed: string[] = [];
   const report = { failed: (_set: string, what: string) => failed.push(what), planned: () => undefined };
   expect(retryAfter({ report }, { name: "web" }, error)).toEqual(next);
   expect(failed).toEqual(reported);
+});
+
+it("leaves a defect to the controller, which reports and retries it", () => {
+  const defect = new TypeError("no such field");
+  const report = { failed: () => expect.fail("reported twice"), planned: () => undefined };
+  expect(() => retryAfter({ report }, { name: "web" }, defect)).toThrow(defect);
 });

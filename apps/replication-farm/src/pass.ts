@@ -22,14 +22,10 @@ export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | und
   };
 }
 
-/** After a pass that threw; undefined: the error is a defect. */
-export function retryAfter(
-  deps: Pick<PassDeps, "report">,
-  owned: Pick<Owned, "name">,
-  error: unknown,
-): Reconciled | undefined {
+/** After a pass that threw. Rethrows a defect. */
+export function retryAfter(deps: Pick<PassDeps, "report">, owned: Pick<Owned, "name">, error: unknown): Reconciled {
   const fault = faultOf(error);
-  if (fault === undefined) return undefined;
+  if (fault === undefined) throw error;
   // After a conflict the next pass decides on the record of the other writer.
   if (fault.code !== "conflict") deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
   return { isFailed: true };

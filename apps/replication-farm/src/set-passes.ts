@@ -9,7 +9,7 @@ export type SetPasses = {
   readonly size: number;
   has(name: string): boolean;
   /**
-   * Starts passes over the set. Resolves when they have ended: by `release`, because the set is gone, or because another farm owns it. Rejects with a defect.
+   * Starts passes over the set. Resolves when they have ended: by `release`, because the set is gone, or because another farm owns it.
    */
   own(name: string, fence: number): Promise<void>;
   /** Ends the passes over the set after the one in flight. */
@@ -44,10 +44,10 @@ export function startPasses(
   const ending = AbortSignal.any([stop, stopping.signal]);
   // Pod steps outlive the pass that begins them, so they have the same time to finish.
   const grace = openStopGrace({ stop: ending, lost: lead.lost, graceMs: STOP_GRACE_MS });
-  const end = async (set: OwnedSet, how: () => void): Promise<void> => {
-    await Promise.allSettled(set.owned.steps.values());
-    sets.delete(set.owned.name);
-    how();
+  const end = async ({ owned, ended }: OwnedSet): Promise<void> => {
+    await Promise.allSettled(owned.steps.values());
+    sets.delete(owned.name);
+    ended.resolve();
   };
   const pass = reconciler(setPasses(deps, (name) => sets.get(name)?.owned));
   const reconcile: Reconcile = async (name, signal) => {
@@ -55,13 +55,10 @@ export function startPasses(
     if (set === undefined) return {};
     try {
       const next = await pass(name, signal);
-      if (set.owned.end !== undefined) await end(set, set.ended.resolve);
+      if (set.owned.end !== undefined) await end(set);
       return next;
     } catch (error) {
-      const retry = retryAfter(deps, set.owned, error);
-      if (retry !== undefined) return retry;
-      await end(set, () => set.ended.reject(error));
-      throw error;
+      return retryAfter(deps, set.owned, error);
     }
   };
   const running = runController({
@@ -75,7 +72,7 @@ export function startPasses(
     stop: ending,
     stopGraceMs: STOP_GRACE_MS,
   }).finally(async () => {
-    await Promise.all([...sets.values()].map((set) => end(set, set.ended.resolve)));
+    await Promise.all([...sets.values()].map(end));
     grace[Symbol.dispose]();
   });
   const wake = (names: Iterable<string>): void => {
@@ -100,7 +97,7 @@ export function startPasses(
       if (set === undefined) return;
       set.owned.end = "released";
       queue.add(name);
-      await set.ended.promise.catch(() => undefined);
+      await set.ended.promise;
     },
     wake,
     wakeAll: () => wake(sets.keys()),

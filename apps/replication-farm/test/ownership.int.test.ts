@@ -168,3 +168,38 @@ it("lets the pass in flight finish when it is stopped", async () => {
   await run;
   expect(await fenceOf(world, "web")).toBe(7);
 });
+
+it("keeps a set whose pass has a defect, reports the defect, and retries the pass with a growing pause", async () => {
+  await using world = await passWorld();
+  await withSets(world, "web");
+  const stop = new AbortController();
+  const failed: unknown[] = [];
+  const defect = new TypeError("a defect");
+  const report = {
+    ...world.deps.report,
+    failed: (_set: string, what: string, error: unknown) => failed.push([what, error]),
+  };
+  let reads = 0;
+  const get: typeof world.deps.sets.get = async (name) => {
+    reads += 1;
+    // The claim reads it first.
+    if (reads > 1 && reads <= 4) throw defect;
+    return world.deps.sets.get(name);
+  };
+  const farm = farmOf({ ...world, deps: { ...world.deps, report, sets: { ...world.deps.sets, get } } });
+  const run = farm.run({
+    id: "ours",
+    signal: stop.signal,
+    lost: new AbortController().signal,
+    isHeld: () => true,
+    lock: (key) => Promise.resolve({ key, token: 7 }),
+    unlock: () => Promise.reject(new Error("the set is released")),
+    view: () => ({ sessions: live, locks: new Map() }),
+    onChange: () => () => undefined,
+  });
+  await until("a pass works", async () => (await fenceOf(world, "web")) === 7);
+  expect(failed.slice(0, 3)).toEqual([1, 2, 3].map(() => ["pass", defect]));
+  expect(farm.owned()).toBe(1);
+  stop.abort();
+  await run;
+});

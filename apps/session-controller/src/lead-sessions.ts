@@ -70,8 +70,8 @@ export async function leadSessions(
           resync: { keys: () => digests().flatMap((digest) => (isLeft(digest) ? [digest.name] : [])) },
           lead: own,
           stop,
-          onError: (error, session, failures) =>
-            logger.warn({ session, failures, err: error }, "a pass failed; it is retried"),
+          onError: (error, session, failures, level) =>
+            logger[level]({ session, failures, err: error }, "a pass failed; it is retried"),
         }),
       ({ signal }) => sweepForever({ ...sessionDeps, ...deps.sweep }, policy.sweep, signal),
     ]);

@@ -1,3 +1,4 @@
+import { FaultError } from "@muster/faults";
 import { scrape, settled, until, virtualClock } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { describe, expect, it } from "vitest";
@@ -136,6 +137,21 @@ it("reports the error of a pass that returns one, counts it, and retries it with
   expect(passedAt).toEqual([0, 5, 15]);
   expect(errors).toEqual([1, 2, 3].map((failures) => `a: Error: never converges (${failures})`));
   expect(queue.stats().retries).toBe(3);
+  stop.abort();
+  await ended;
+});
+
+it("reports a fault as a warning and a defect as an error, and retries both", async () => {
+  const levels: string[] = [];
+  const fault = new FaultError({ code: "unavailable", dependency: "JetStream", retryAfterMs: 1 });
+  const { clock, queue, stop, ended } = controlled(
+    (key) => Promise.reject(key === "fault" ? fault : new TypeError("a defect")),
+    { onError: (_error, key, _failures, level) => levels.push(`${key} ${level}`) },
+  );
+  queue.add("fault");
+  queue.add("defect");
+  await clock.run(5);
+  expect(levels).toEqual(["fault warn", "defect error", "fault warn", "defect error"]);
   stop.abort();
   await ended;
 });

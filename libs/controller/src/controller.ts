@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pauseBy, systemClock, type Clock } from "@muster/backoff";
-import { FaultError } from "@muster/faults";
+import { FaultError, faultOf } from "@muster/faults";
 import { controllerMetrics, type ControllerMetrics, type Outcome } from "./controller-metrics.ts";
 import { startResync } from "./resync.ts";
 import { follow, openStopGrace } from "./stop-grace.ts";
@@ -38,7 +38,7 @@ export type ControllerOptions = {
   readonly synced?: readonly Promise<unknown>[];
   /** Default 2 minutes. */
   readonly syncTimeoutMs?: number;
-  /** All keys. Each gets a pass once in every period, default 15 s, spread over it. Without keys there is no resync. */
+  /** All keys. Each that is not in back-off gets a pass once in every period, default 15 s, spread over it. Without keys there is no resync. */
   readonly resync?: { readonly keys: () => Iterable<string>; readonly everyMs?: number };
   /** Aborted for an orderly end: no new pass begins, and those in flight may finish. */
   readonly stop: AbortSignal;
@@ -46,8 +46,11 @@ export type ControllerOptions = {
   readonly stopGraceMs?: number;
   /** The lead under which passes are made; none is begun without it. Its loss cuts every pass short and ends the controller. */
   readonly lead?: Lead;
-  /** Called for each pass that failed and will be retried; `failures` in a row. */
-  readonly onError?: (error: unknown, key: string, failures: number) => void;
+  /**
+   * Called for each pass that failed and will be retried; `failures` in a row. `level`: for the log. An error that is no fault is a defect of the pass, and
+   * counts and is retried like a fault.
+   */
+  readonly onError?: (error: unknown, key: string, failures: number, level: "warn" | "error") => void;
   readonly clock?: Clock;
 };
 
@@ -76,7 +79,9 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const metrics = controllerMetrics(options.name, queue);
   undo.defer(() => metrics.stop());
   if (resync !== undefined) {
-    const add = (key: string): void => queue.add(key, "low");
+    const add = (key: string): void => {
+      if (!queue.isBackingOff(key)) queue.add(key, "low");
+    };
     undo.defer(startResync({ everyMs: RESYNC_EVERY_MS, ...resync, add, onRound: metrics.resynced, clock }));
   }
   const length = Number.isFinite(workers) ? workers : 1;
@@ -173,7 +178,7 @@ function retry({ queue, onError }: ControllerOptions, key: string, error: unknow
   queue.addRateLimited(key);
   if (error === undefined) return;
   try {
-    onError?.(error, key, queue.numRequeues(key));
+    onError?.(error, key, queue.numRequeues(key), faultOf(error) === undefined ? "error" : "warn");
   } catch {
     // A defect in `onError` must not end a worker.
   }

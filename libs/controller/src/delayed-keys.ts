@@ -3,6 +3,8 @@ import type { Clock } from "@muster/backoff";
 /** Keys that are due at some time. */
 type DelayedKeys = {
   readonly size: number;
+  /** When the key is due; undefined: it does not wait. */
+  atMs(key: string): number | undefined;
   /** The earlier of two times for one key wins. */
   put(key: string, atMs: number): void;
   clear(): void;
@@ -43,6 +45,7 @@ export function delayedKeys(clock: Clock, due: (key: string) => void): DelayedKe
     get size() {
       return times.size;
     },
+    atMs: (key) => times.get(key),
     put: (key, atMs) => {
       const known = times.get(key);
       if (known !== undefined && known <= atMs) return;

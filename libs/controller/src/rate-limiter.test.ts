@@ -56,6 +56,21 @@ it("lets a hundred keys pass immediately, then ten a second", () => {
   expect(pauses.slice(100).map(Math.round)).toEqual([100, 200, 300]);
 });
 
+it("lets no key wait longer than the maximum for the others, and spreads those that would", () => {
+  let draw = 0;
+  const limiter = rateLimiter(
+    { ...DEFAULT_RATE_LIMITS, burst: 1, maxWaitMs: 100 },
+    () => 0,
+    () => draw,
+  );
+  for (let each = 0; each < 100; each += 1) limiter.delayMs(`key-${each}`);
+  const waits = [0, 0.5, longest()].map((drawn, at) => {
+    draw = drawn;
+    return Math.round(limiter.delayMs(`new-${at}`));
+  });
+  expect(waits).toEqual([50, 75, 100]);
+});
+
 it("never lets more go in any time than the burst and what comes back in that time", () => {
   fc.assert(
     fc.property(
@@ -63,7 +78,10 @@ it("never lets more go in any time than the burst and what comes back in that ti
       fc.integer({ min: 1, max: 20 }),
       (gaps, burst) => {
         const clock = fixedClock(0);
-        const limiter = rateLimiter({ firstMs: 0.001, maxMs: 0.001, perSecond: 10, burst }, clock.now);
+        const limiter = rateLimiter(
+          { firstMs: 0.001, maxMs: 0.001, perSecond: 10, burst, maxWaitMs: Infinity },
+          clock.now,
+        );
         const starts = gaps.map((gap, at) => {
           clock.advance(gap);
           return clock.now() + limiter.delayMs(String(at));
@@ -78,6 +96,6 @@ it("never lets more go in any time than the burst and what comes back in that ti
   );
 });
 
-it.each(["firstMs", "maxMs", "perSecond", "burst"])("does not accept a %s of 0", (name) => {
+it.each(["firstMs", "maxMs", "perSecond", "burst", "maxWaitMs"])("does not accept a %s of 0", (name) => {
   expect(() => rateLimiter({ ...DEFAULT_RATE_LIMITS, [name]: 0 }, () => 0)).toThrow(name);
 });

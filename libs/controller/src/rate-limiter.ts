@@ -1,8 +1,10 @@
 import { backoffMs } from "@muster/backoff";
 
-/** Returns the pause of a key that failed, in milliseconds. Each call counts as one more failure of that key. */
 type RateLimiter = {
+  /** The pause of a key that failed, in milliseconds. Counts as one more failure of that key, and as one retry of all keys together. */
   delayMs(key: string): number;
+  /** Counts a failure of a key whose retry is already due at some time. */
+  noteFailure(key: string): void;
   /** Failures of the key since it was last forgotten. */
   failures(key: string): number;
   forget(key: string): void;
@@ -15,15 +17,23 @@ export type RateLimits = {
   /** All keys together: this many retries a second, after a burst of `burst`. */
   readonly perSecond: number;
   readonly burst: number;
+  /** A key waits no longer than this for the limit of all keys, so that many failing keys do not hold up a new one. */
+  readonly maxWaitMs: number;
 };
 
-/** client-go's: 5 ms x 2^n up to 1000 s a key, 10 a second after a burst of 100 for all. The jitter is not client-go's. */
-export const DEFAULT_RATE_LIMITS: RateLimits = { firstMs: 5, maxMs: 1_000_000, perSecond: 10, burst: 100 };
+/** client-go's: 5 ms x 2^n up to 1000 s a key, 10 a second after a burst of 100 for all. The jitter and `maxWaitMs` are not client-go's. */
+export const DEFAULT_RATE_LIMITS: RateLimits = {
+  firstMs: 5,
+  maxMs: 1_000_000,
+  perSecond: 10,
+  burst: 100,
+  maxWaitMs: 60_000,
+};
 
 /**
- * The longer one of an exponential pause per key and a token bucket shared by all. The pause is spread over its upper half, so that keys that failed together
- * are not retried together. Remembers one number for each key that failed and was not forgotten: the caller forgets a key that succeeded or is gone. `random`
- * returns numbers from 0 to less than 1. Throws a plain Error for limits that are no positive numbers.
+ * The longer one of an exponential pause per key and the wait for a token bucket shared by all. The pause is spread over its upper half, so that keys that
+ * failed together are not retried together. Remembers one number for each key that failed and was not forgotten: the caller forgets a key that succeeded or is
+ * gone. `random` returns numbers from 0 to less than 1. Throws a plain Error for limits that are no positive numbers.
  */
 export function rateLimiter(limits: RateLimits, now: () => number, random: () => number = Math.random): RateLimiter {
   for (const [name, value] of Object.entries(limits)) {
@@ -31,22 +41,33 @@ export function rateLimiter(limits: RateLimits, now: () => number, random: () =>
   }
   const failures = new Map<string, number>();
   const bucket = tokenBucket(limits, now);
+  const noteFailure = (key: string): number => {
+    const count = (failures.get(key) ?? 0) + 1;
+    failures.set(key, count);
+    return count;
+  };
+  const waitMs = (): number => {
+    const ms = bucket.takeMs();
+    // Those that wait for the maximum would end their waits together.
+    return ms < limits.maxWaitMs ? ms : ms * (0.5 + random() / 2);
+  };
   return {
-    delayMs: (key) => {
-      const count = (failures.get(key) ?? 0) + 1;
-      failures.set(key, count);
-      return Math.max(backoffMs(count, limits, random), bucket.takeMs());
-    },
+    delayMs: (key) => Math.max(backoffMs(noteFailure(key), limits, random), waitMs()),
+    noteFailure,
     failures: (key) => failures.get(key) ?? 0,
     forget: (key) => failures.delete(key),
   };
 }
 
-/** A token bucket. `takeMs` always takes a token, also a future one, and returns the milliseconds until it exists. `tryTake` takes only one that exists. */
+/**
+ * A token bucket. `takeMs` always takes a token, also a future one, and returns the milliseconds until it exists, `maxWaitMs` at most. `tryTake` takes only one
+ * that exists.
+ */
 export function tokenBucket(
-  { perSecond, burst }: Pick<RateLimits, "perSecond" | "burst">,
+  { perSecond, burst, maxWaitMs = Infinity }: Pick<RateLimits, "perSecond" | "burst"> & Partial<RateLimits>,
   now: () => number,
 ): { takeMs(): number; tryTake(): boolean } {
+  const minTokens = (-maxWaitMs / 1000) * perSecond;
   let tokens = burst;
   let atMs = now();
   function refill(): void {
@@ -57,7 +78,7 @@ export function tokenBucket(
   return {
     takeMs: () => {
       refill();
-      tokens -= 1;
+      tokens = Math.max(minTokens, tokens - 1);
       return tokens >= 0 ? 0 : (-tokens / perSecond) * 1000;
     },
     tryTake: () => {

@@ -358,3 +358,45 @@ it("orders a hundred thousand keys without slowing down", async () => {
   const taken = await take(queue, count);
   expect(taken.every((each, at) => each === String(at))).toBe(true);
 });
+
+describe("a key that failed", () => {
+  const failing = () => {
+    const clock = virtualClock();
+    const limits = { firstMs: 100, maxMs: 1000, burst: 1, perSecond: 1 };
+    return { clock, queue: workQueue({ clock, limits, random: () => 1 - Number.EPSILON }) };
+  };
+
+  it("is in back-off until its retry is due, or until it is forgotten", async () => {
+    const { clock, queue } = failing();
+    queue.addAfter("a", 50);
+    expect(queue.isBackingOff("a")).toBe(false);
+    queue.addRateLimited("b");
+    expect(queue.isBackingOff("b")).toBe(true);
+    await clock.run(100);
+    expect(queue.isBackingOff("b")).toBe(false);
+    queue.addRateLimited("b");
+    queue.forget("b");
+    expect(queue.isBackingOff("b")).toBe(false);
+  });
+
+  it("is retried in time although the caller has set a later time", async () => {
+    const { clock, queue } = failing();
+    queue.addRateLimited("a");
+    await clock.run(100);
+    expect(await queue.get()).toBe("a");
+    queue.addAfter("a", 3_600_000);
+    queue.addRateLimited("a");
+    queue.done("a");
+    await clock.run(1000);
+    expect(queue.length).toBe(1);
+  });
+
+  it("costs the others one retry while it waits for its own, and is counted each time", async () => {
+    const { clock, queue } = failing();
+    for (let each = 0; each < 100; each += 1) queue.addRateLimited("a");
+    expect(queue.numRequeues("a")).toBe(100);
+    queue.addRateLimited("b");
+    await clock.run(1000);
+    expect([await queue.get(), await queue.get()]).toEqual(["a", "b"]);
+  });
+});

@@ -14,12 +14,14 @@ export type WorkQueue = {
   add(key: string, priority?: Priority): void;
   /** The same after `delayMs`; the earliest of several times wins. */
   addAfter(key: string, delayMs: number): void;
-  /** The same after the pause that the rate limits ask for; counts as a failure of the key. */
+  /** The same after the pause that the rate limits ask for; counts as a failure of the key. One that waits already keeps its time. */
   addRateLimited(key: string): void;
   /** The key works again or is gone: its failures are forgotten. Keys that are already waiting stay. */
   forget(key: string): void;
   /** Failures of the key since it was last forgotten. */
   numRequeues(key: string): number;
+  /** It has failed, and its retry is not due yet. */
+  isBackingOff(key: string): boolean;
   /** The next key, once there is one. Undefined when the queue is shut down or the signal is aborted. The worker that gets a key must call `done` with it. */
   get(signal?: AbortSignal): Promise<string | undefined>;
   /** The worker has finished with the key. Throws a plain Error when no worker had it: two workers could have it otherwise. */
@@ -68,6 +70,13 @@ export function workQueue({ limits, clock = systemClock, random }: WorkQueueOpti
   let open = true;
   const delayed = delayedKeys(clock, (key) => add(key, "high"));
 
+  /** When the retry of a key that failed is due. */
+  const retriesAtMs = new Map<string, number>();
+  /** A time that the caller has set may be later than the retry, or replace it by an earlier one. */
+  const isBackingOff = (key: string): boolean => {
+    const retryAtMs = retriesAtMs.get(key) ?? -Infinity;
+    return retryAtMs > clock.now() && (delayed.atMs(key) ?? Infinity) <= retryAtMs;
+  };
   function add(key: string, priority: Priority): void {
     if (!open) return;
     if (turns.put(key, priority) === "new") count.adds += 1;
@@ -90,10 +99,19 @@ export function workQueue({ limits, clock = systemClock, random }: WorkQueueOpti
     addRateLimited: (key) => {
       if (!open) return;
       count.retries += 1;
-      delayed.put(key, clock.now() + limiter.delayMs(key));
+      if (isBackingOff(key)) limiter.noteFailure(key);
+      else {
+        const retryAtMs = clock.now() + limiter.delayMs(key);
+        retriesAtMs.set(key, retryAtMs);
+        delayed.put(key, retryAtMs);
+      }
     },
-    forget: (key) => limiter.forget(key),
+    forget: (key) => {
+      limiter.forget(key);
+      retriesAtMs.delete(key);
+    },
     numRequeues: (key) => limiter.failures(key),
+    isBackingOff,
     get: (signal) => {
       if (!open && turns.ready === 0) return Promise.resolve(undefined);
       const taken = idle.wait(signal);

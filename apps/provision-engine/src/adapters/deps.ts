@@ -1,3 +1,4 @@
+import { faultOf } from "@muster/faults";
 import type { NatsBus } from "@muster/bus";
 import { kubeFault } from "@muster/kube";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
@@ -190,7 +191,8 @@ function engineReports({ config, logger }: ServiceContext<Config>, metrics: Leas
     },
     failed: (id, what, error) => {
       metrics.failed(what);
-      logger.warn({ lease: id, what, err: error }, "a call or write failed; it is retried");
+      const level = faultOf(error) === undefined ? "error" : "warn";
+      logger[level]({ lease: id, what, err: error }, "a call or write failed; it is retried");
     },
     defect: (id, error) => logger.error({ lease: id, err: error }, "internal error of a workload"),
     stuck: ({ order: { id, type }, attempts, trouble }) =>

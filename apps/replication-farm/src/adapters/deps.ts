@@ -222,7 +222,10 @@ function passReports({ logger }: ServiceContext<Config>, metrics: FarmMetrics): 
     },
     failed: (set, what, error) => {
       metrics.failed(what);
-      logger.warn({ set, do: what, err: error }, "a step failed, and is retried");
+      logger[faultOf(error) === undefined ? "error" : "warn"](
+        { set, do: what, err: error },
+        "a step failed, and is retried",
+      );
     },
   };
 }
