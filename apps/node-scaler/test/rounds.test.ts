@@ -512,6 +512,18 @@ describe("why a drain stalls", () => {
     expect(await reap()).toEqual(["Claimed", undefined]);
   });
 
+  it("gets its code where the record has only the text, and is then forgotten once the drain proceeds", async () => {
+    const { world, refusals, reap } = await stalledDrain();
+    const [node] = world.records();
+    const message = node?.status.trouble?.message ?? "";
+    const trouble = { code: "UNKNOWN", message } as const;
+    await world.scaler.records.changeNode({ node: node?.name ?? "", expected: "Claimed", status: { trouble } });
+    expect(await reap()).toEqual(["Claimed", message]);
+    expect(world.records()[0]?.status.trouble).toEqual({ code: "DRAIN_STALLS", message });
+    refusals.clear();
+    expect(await reap()).toEqual(["Claimed", undefined]);
+  });
+
   it("is forgotten once another client has deleted the pods", async () => {
     const { setPods, reap } = await stalledDrain();
     setPods(true);

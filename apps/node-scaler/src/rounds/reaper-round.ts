@@ -92,8 +92,8 @@ async function noteStall({ records, report }: Scaler, node: string, stays: reado
   const more = stays.length > 1 ? `, and ${stays.length - 1} more pods stay` : "";
   const message = first === undefined ? undefined : `the drain stalls: ${first}${more}`;
   // Another trouble stays when the drain proceeds.
-  if (message === undefined && before?.code !== "DRAIN_STALLS") return;
-  if (message === before?.message) return;
+  const isNoted = before?.code === "DRAIN_STALLS";
+  if (message === undefined ? !isNoted : isNoted && message === before.message) return;
   if (message !== undefined) report.failed("reaper", `draining ${node}`, new Error(message));
   const trouble: NodeTrouble | undefined = message === undefined ? undefined : { code: "DRAIN_STALLS", message };
   await records.changeNode({ node, expected: phase, status: { trouble } });
