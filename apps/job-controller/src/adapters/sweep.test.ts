@@ -72,7 +72,7 @@ async function swept(live: {
         return Promise.resolve();
       },
     },
-    nodes: { lostAmong: () => new Map(live.deletion === undefined ? [] : [["node-0", "lost"]]) },
+    nodes: { lostAmong: () => new Map(live.deletion === undefined ? [] : [["node-0", "gone"]]) },
     world: { runningFor: (id) => (live.cached ?? []).filter((pod) => ownerOf(pod) === id).map(podFact) },
     kindsUnread: live.unread === true ? [JAXJOB_KIND] : [],
     runtimes: [
