@@ -10,8 +10,6 @@ import type { SessionDeps, Stored } from "./session-deps.ts";
 /** Thrown if the record belongs to another executor. */
 export class Lost extends Error {}
 
-/** Maximum consecutive conflicts with writes of users. */
-const MAX_CONFLICTS = 20;
 /** Maximum executors in a row that a session may end without progress. */
 const MAX_ATTEMPTS = 5;
 /** A process runs only one suspect session at a time, so that its own end counts for one of them. */
@@ -111,19 +109,19 @@ export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held:
  * is lost. Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
  */
 export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
-  for (let attempt = 1; outcomes.length > 0; attempt += 1) {
+  if (outcomes.length === 0) return;
+  await retryOnConflict(`session ${held.record.name}`, async (number) => {
+    if (number > 1) await reload(deps, held);
     const next = outcomes.reduce(transitionRecord, held.record);
     const oursAtMs = deps.monotonicMs();
-    try {
-      held.revision = await deps.save(next, held.revision);
-      held.record = next;
-      held.oursAtMs = oursAtMs;
-      return;
-    } catch (error) {
-      if (faultOf(error)?.code !== "conflict" || attempt >= MAX_CONFLICTS) throw error;
-      await reload(deps, held);
-    }
-  }
+    return {
+      write: async () => {
+        held.revision = await deps.save(next, held.revision);
+        held.record = next;
+        held.oursAtMs = oursAtMs;
+      },
+    };
+  });
 }
 
 /** Reads the record again; throws Lost if it is no longer ours. */

@@ -171,6 +171,21 @@ describe("collectLogs", () => {
     expect(reads.at(-1)).toBe("bench-driver");
   });
 
+  it("leaves no reading under way when it fails", async () => {
+    const { from, kept } = reading();
+    const slowly = async (): Promise<LogTail> => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      return { bytes: Buffer.from("x"), omittedBytes: 0, broken: undefined };
+    };
+    const readTail: LogReading["logs"]["readTail"] = (pod, ...rest) =>
+      pod === "bench-driver" ? from.logs.readTail(pod, ...rest) : slowly();
+    const collecting = collectLogs({ ...from, logs: { ...from.logs, readTail } }, record, pods, ({ pod }) => {
+      if (pod === "bench-driver") throw new Error("defect");
+    });
+    await expect(collecting).rejects.toThrow("defect");
+    expect(kept.toSorted()).toEqual(["bench-client-0", "bench-driver", "bench-server-0"]);
+  });
+
   it("holds no more logs in memory than there are turns, however many sessions are collected", async () => {
     let held = 0;
     let heldMax = 0;

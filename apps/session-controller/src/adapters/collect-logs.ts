@@ -1,4 +1,4 @@
-import { pause, type Turns } from "@muster/backoff";
+import { forEachSome, pause, type Turns } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import { MAX_LOGS_MS } from "../config.ts";
@@ -6,7 +6,6 @@ import { pickResult, type DriverLog, type PickedResult } from "../domain/pick-re
 import type { SessionRecord, Warning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
-import { forEachConcurrently } from "./for-each-concurrently.ts";
 import type { LogStore } from "./log-store.ts";
 import type { LogTail, PodLogs } from "./pod-logs.ts";
 
@@ -70,12 +69,15 @@ export async function collectLogs(
     }))
     // The log with the result gets the whole time, however many others there are.
     .sort((a, b) => Number(b.isResult) - Number(a.isResult));
-  await forEachConcurrently(MAX_LOGS_PER_SESSION, sources, async ({ of, container, isResult }) => {
+  const keep = async ({ of, container, isResult }: (typeof sources)[number]): Promise<void> => {
     const lost = await keepLog(reading, { session: record.name, of, container, isResult });
     if (lost !== undefined) of.lost.push(`${of.pod.pod}/${container}: ${lost}`);
     of.left -= 1;
     if (of.left === 0) report(of);
-  });
+  };
+  const defects: unknown[] = [];
+  await forEachSome(sources, MAX_LOGS_PER_SESSION, keep, (_, error) => defects.push(error));
+  if (defects.length > 0) throw defects[0];
 }
 
 /** Why the log, or its end, is lost; undefined if it is complete. */
