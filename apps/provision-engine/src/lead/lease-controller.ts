@@ -12,6 +12,8 @@ export type LeaseControllerOptions = {
   /** Called for each pass that failed; it is retried with a growing pause. */
   readonly failed: (id: string, error: unknown) => void;
   readonly lead: Lead;
+  /** Leases that get a pass in each period although nothing has reported a change. */
+  readonly resyncKeys?: () => Iterable<string>;
   /** Default: the machine's own. */
   readonly clock?: Clock;
 };
@@ -30,7 +32,7 @@ export type LeaseController = {
 const MAX_ALARM_MS = 10_000;
 
 export function startLeaseController(options: LeaseControllerOptions): LeaseController {
-  const { name, reconcile, nowNs, retry, failed, lead, clock = systemClock } = options;
+  const { name, reconcile, nowNs, retry, failed, lead, resyncKeys, clock = systemClock } = options;
   // A number holds the nanoseconds since the start exactly, but not those since 1970.
   const startedNs = nowNs();
   const queue = workQueue({
@@ -49,6 +51,7 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
     reconcile,
     stop: lead.signal,
     lead,
+    ...(resyncKeys !== undefined && { resync: { keys: resyncKeys } }),
     clock,
     onError: (error, id) => failed(id, error),
   });
