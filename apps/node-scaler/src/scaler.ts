@@ -91,7 +91,8 @@ export type TakenStep =
   | ReapStep
   | ScanStep
   | StartupTaintStep
-  | { readonly kind: "start" | "mark"; readonly node: string; readonly because: string };
+  /** `message`: the text of the provider. */
+  | { readonly kind: "start" | "mark"; readonly node: string; readonly because: string; readonly message?: string };
 
 /** What a leader remembers. All of it may be lost: the next leader finds it out again, or waits a little longer. */
 type Memory = {

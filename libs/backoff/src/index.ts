@@ -3,7 +3,7 @@ export type { BackoffLimits } from "./backoff.ts";
 export { makeBell } from "./bell.ts";
 export type { Bell } from "./bell.ts";
 export { pauseBy, systemClock } from "./clock.ts";
-export type { Clock } from "./clock.ts";
+export type { Clock, SettableClock } from "./clock.ts";
 export { forEachSome } from "./for-each-some.ts";
 export { retryOnConflict } from "./retry-on-conflict.ts";
 export { takeTurns } from "./take-turns.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "@muster/backoff";
+import type { SettableClock } from "@muster/backoff";
 
 /** Keys that are due at some time. */
 type DelayedKeys = {
@@ -16,7 +16,7 @@ type Entry = { readonly key: string; readonly atMs: number };
 const STALE_MAX = 64;
 
 /** Hands each key to `due` once its time has come, in the order of their times; one alarm for all of them. */
-export function delayedKeys(clock: Clock, due: (key: string) => void): DelayedKeys {
+export function delayedKeys(clock: SettableClock, due: (key: string) => void): DelayedKeys {
   const times = new Map<string, number>();
   let heap: Entry[] = [];
   let ringsAtMs = Infinity;

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from "@muster/backoff";
+import { systemClock, type Clock, type SettableClock } from "@muster/backoff";
 import { delayedKeys } from "./delayed-keys.ts";
 import { DEFAULT_RATE_LIMITS, rateLimiter, type RateLimits } from "./rate-limiter.ts";
 
@@ -51,8 +51,10 @@ type WorkQueueStats = {
 
 type WorkQueueOptions = {
   readonly limits?: Partial<RateLimits>;
-  /** `now` may follow the wall clock: a key is due when the clock shows its time, and the alarm decides how soon a changed clock is noticed. */
+  /** Times retries; never goes back. Default: the machine's own. */
   readonly clock?: Clock;
+  /** Times `addAfter`: a key is due when this clock shows its time, and its alarm decides how soon a set clock is noticed. Default: `clock`. */
+  readonly dueClock?: SettableClock;
   /** Spreads the pauses of keys that failed; numbers from 0 to less than 1, default Math.random. */
   readonly random?: () => number;
 };
@@ -61,21 +63,22 @@ type WorkQueueOptions = {
 const HIGH_IN_A_ROW = 8;
 
 /** A rate-limited queue that never gives one key to two workers. Throws a plain Error for limits that are no positive numbers. */
-export function workQueue({ limits, clock = systemClock, random }: WorkQueueOptions = {}): WorkQueue {
+export function workQueue({ limits, clock = systemClock, dueClock = clock, random }: WorkQueueOptions = {}): WorkQueue {
   const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
   const turns = keyTurns(clock.now);
   const idle = idleWorkers();
   const count = { adds: 0, dones: 0, retries: 0 };
   const quiet = Promise.withResolvers<undefined>();
   let open = true;
-  const delayed = delayedKeys(clock, (key) => add(key, "high"));
+  const due = delayedKeys(dueClock, (key) => add(key, "high"));
+  const retries = dueClock === clock ? due : delayedKeys(clock, (key) => add(key, "high"));
 
   /** When the retry of a key that failed is due. */
   const retriesAtMs = new Map<string, number>();
   /** A time that the caller has set may be later than the retry, or replace it by an earlier one. */
   const isBackingOff = (key: string): boolean => {
     const retryAtMs = retriesAtMs.get(key) ?? -Infinity;
-    return retryAtMs > clock.now() && (delayed.atMs(key) ?? Infinity) <= retryAtMs;
+    return retryAtMs > clock.now() && (retries.atMs(key) ?? Infinity) <= retryAtMs;
   };
   function add(key: string, priority: Priority): void {
     if (!open) return;
@@ -93,7 +96,7 @@ export function workQueue({ limits, clock = systemClock, random }: WorkQueueOpti
     add: (key, priority = "high") => add(key, priority),
     addAfter: (key, delayMs) => {
       if (!open) return;
-      if (delayMs > 0) delayed.put(key, clock.now() + delayMs);
+      if (delayMs > 0) due.put(key, dueClock.now() + delayMs);
       else add(key, "high");
     },
     addRateLimited: (key) => {
@@ -103,7 +106,7 @@ export function workQueue({ limits, clock = systemClock, random }: WorkQueueOpti
       else {
         const retryAtMs = clock.now() + limiter.delayMs(key);
         retriesAtMs.set(key, retryAtMs);
-        delayed.put(key, retryAtMs);
+        retries.put(key, retryAtMs);
       }
     },
     forget: (key) => {
@@ -127,10 +130,11 @@ export function workQueue({ limits, clock = systemClock, random }: WorkQueueOpti
     get length() {
       return turns.ready;
     },
-    stats: () => ({ ...count, ...turns.stats(), delayed: delayed.size }),
+    stats: () => ({ ...count, ...turns.stats(), delayed: due.size + (retries === due ? 0 : retries.size) }),
     shutDown: async ({ drain = false } = {}) => {
       open = false;
-      delayed.clear();
+      due.clear();
+      retries.clear();
       if (!drain) turns.clear();
       settle();
       await quiet.promise;

@@ -17,4 +17,5 @@ export { loadKube } from "./load-kube.ts";
 export { loadServiceKube } from "./load-service-kube.ts";
 export { kubeCalls } from "./kube-calls.ts";
 export type { CallOptions, KubeCalls, KubeResource } from "./kube-calls.ts";
+export { toPod } from "./pod-manifest.ts";
 export { eventRecorder } from "./event-recorder.ts";

@@ -1,8 +1,9 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { faultOf, throwFault } from "@muster/faults";
+import { toPod } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
-import { adoptPod, isConfirmed, livePodOf, pinnedNode, toPod, type Pods } from "@muster/session-controller/pods";
+import { adoptPod, isConfirmed, livePodOf, pinnedNode, type Pods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
 import { nodeOf } from "./kubelets.ts";

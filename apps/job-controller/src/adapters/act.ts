@@ -1,5 +1,5 @@
 import { assertNever, describeFault, FaultError } from "@muster/faults";
-import { kubeFault, unlessFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { kubeFault, toPod, unlessFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
 import { jobLabels } from "../domain/member-labels.ts";
@@ -12,7 +12,7 @@ import type { ChangeReport } from "../members/change-members.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { fenced, type Fence } from "./fence.ts";
-import { toPod, toService } from "./messages.ts";
+import { toService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
 import { podGroupKind } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";

@@ -1,7 +1,6 @@
-import type { V1Pod, V1Service } from "@kubernetes/client-node";
+import type { V1Service } from "@kubernetes/client-node";
 import type { Reservation } from "@muster/ledger-client";
 import type { muster } from "@muster/proto";
-import type { PodManifest } from "../domain/build-pod.ts";
 import type { buildService } from "../domain/build-service.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
@@ -25,12 +24,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
   };
 }
 
-/** A manifest in the form of calls. A template may contain anything: the API server validates it. */
-export function toPod(manifest: PodManifest): V1Pod {
-  return manifest as unknown as V1Pod;
-}
-
-/** As `toPod`. */
+/** A manifest as the argument of a call. The API server validates it. */
 export function toService(manifest: ReturnType<typeof buildService>): V1Service {
   return manifest as unknown as V1Service;
 }

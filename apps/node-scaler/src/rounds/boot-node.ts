@@ -51,7 +51,7 @@ async function takeAnswer(
     const { instanceType, spot } = spec;
     const found = buildMark({ provider: policy.provider, instanceType, spot }, outcome.shortage, now());
     memory.unavailable = mark(memory.unavailable, { ...found, untilMs: found.sinceMs + unavailableMs });
-    report.planned("pool", { kind: "mark", node: node.name, because: found.message });
+    report.planned("pool", { kind: "mark", node: node.name, because: outcome.shortage.kind, message: found.message });
   }
   const asked = { provider: policy.provider, instanceType: spec.instanceType, spot: spec.spot, zone: spec.zone };
   const key = bootKindKey(asked);

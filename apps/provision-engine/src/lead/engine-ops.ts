@@ -1,4 +1,4 @@
-import { takeTurns, within } from "@muster/backoff";
+import { takeTurns, within, type Clock } from "@muster/backoff";
 import type { Result } from "@muster/leases";
 import type { View } from "@muster/store";
 import type { CrashWatch, HintDeps, WaitingLeases } from "./wake-leases.ts";
@@ -47,6 +47,8 @@ export type EngineOps = {
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly digest: Digest;
   readonly nowNs: () => bigint;
+  /** Times retries and the resync. Default: the machine's own. */
+  readonly clock?: Clock;
   readonly policy: EnginePolicy;
   readonly report: {
     /** A failed call or write that is retried; `what` is one of a few fixed words. */

@@ -29,7 +29,7 @@ export async function runEngine(ops: EngineOps, lead: EngineLead): Promise<void>
   const pass = passDepsOf(ops, own, waiting, pauses);
   const checks = openChecks(policy.recheckMs, Math.random);
   const alerts = openAlerts(ops);
-  const passes = startPasses(ops, pass, checks, own, alerts);
+  const passes = startPasses(ops, { pass, checks, lead: own, alerts, waiting });
   const reporter = openReporter(reportDepsOf(ops, lead, (id) => reports.add(id)));
   const reports: LeaseController = startLeaseController({
     name: "lease-feedback",
@@ -38,6 +38,7 @@ export async function runEngine(ops: EngineOps, lead: EngineLead): Promise<void>
     retry,
     failed: (id, error) => report.failed(id, "history", error),
     lead: own,
+    ...(ops.clock !== undefined && { clock: ops.clock }),
   });
 
   const { observe, forget } = trackLeases(ops, { pass, passes, reports, waiting, checks, alerts, pauses });
@@ -164,12 +165,14 @@ async function observeAll(
   );
 }
 
+type StartDeps = Pick<TrackDeps, "checks" | "alerts" | "waiting"> & {
+  readonly pass: PassDeps & Pick<WorkloadCalls, "check">;
+  readonly lead: EngineLead;
+};
+
 function startPasses(
-  { view, nowNs, policy, report }: EngineOps,
-  pass: PassDeps & Pick<WorkloadCalls, "check">,
-  checks: Checks,
-  lead: EngineLead,
-  alerts: Alerts,
+  { view, nowNs, policy, report, clock }: EngineOps,
+  { pass, checks, lead, alerts, waiting }: StartDeps,
 ): LeaseController {
   const reconcile = leasePasses(pass, policy.pass);
   const passes: LeaseController = startLeaseController({
@@ -188,6 +191,9 @@ function startPasses(
       if (value !== undefined && "record" in value) alerts.check(value.record);
     },
     lead,
+    // A lease that waits for others may have no time of its next pass: a lost wake-up would leave it waiting. All others have one.
+    resyncKeys: waiting.ids,
+    ...(clock !== undefined && { clock }),
   });
   return passes;
 }

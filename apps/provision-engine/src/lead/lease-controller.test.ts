@@ -62,7 +62,7 @@ it("makes each pass strictly after its time, the earliest first", async () => {
   const nowNs = (): bigint => nsFromMs(clock.now());
   const passes: string[] = [];
   const pass = (id: string) => Promise.resolve(void passes.push(`${id} ${clock.now()}`));
-  const { controller, stop } = controllerOf(pass, { nowNs, alarm: clock.alarm });
+  const { controller, stop } = controllerOf(pass, { nowNs, clock });
   controller.addAt("1-2", nsFromMs(20));
   controller.addAt("1-1", nsFromMs(10));
   controller.addAt("never", undefined);
@@ -78,7 +78,7 @@ it("notices a wall clock that is set forward within ten seconds", async () => {
   const nowNs = (): bigint => nsFromMs(clock.now() + setForwardMs);
   const passes: number[] = [];
   const pass = () => Promise.resolve(void passes.push(clock.now()));
-  const { controller, stop } = controllerOf(pass, { nowNs, alarm: clock.alarm });
+  const { controller, stop } = controllerOf(pass, { nowNs, clock });
   controller.addAt("1-1", nsFromMs(3_600_000));
   await clock.run(9_000);
   setForwardMs = 3_600_000;
@@ -111,5 +111,25 @@ it("lets the pass in flight finish at a stop, and cuts it when the lead is lost"
   lost.abort();
   expect(cuts[0]?.aborted).toBe(true);
   finish.resolve(undefined);
+  await controller.done;
+});
+
+it("retries a failed pass after its pause although the wall clock is set back", async () => {
+  const clock = virtualClock();
+  let setBackMs = 0;
+  const nowNs = (): bigint => nsFromMs(clock.now() - setBackMs);
+  const passes: number[] = [];
+  const pass = () => {
+    passes.push(clock.now());
+    return passes.length === 1 ? Promise.reject(new Error("no")) : Promise.resolve(undefined);
+  };
+  const { controller, stop } = controllerOf(pass, { nowNs, clock, retry: { firstMs: 1000, maxMs: 1000 } });
+  controller.add("1-1");
+  await settled();
+  setBackMs = 3_600_000;
+  await clock.run(1_000);
+  await settled();
+  expect(passes).toHaveLength(2);
+  stop.abort();
   await controller.done;
 });

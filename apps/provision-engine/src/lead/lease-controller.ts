@@ -6,13 +6,17 @@ export type LeaseControllerOptions = {
   /** Name of the controller in metrics. */
   readonly name: string;
   readonly reconcile: Reconcile;
+  /** The time of day, which may be set: leases end by it. */
   readonly nowNs: () => bigint;
   readonly retry: RetryPolicy;
   /** Called for each pass that failed; it is retried with a growing pause. */
   readonly failed: (id: string, error: unknown) => void;
   /** No pass begins after its signal. */
   readonly lead: Lead & { readonly signal: AbortSignal };
-  readonly alarm?: Clock["alarm"];
+  /** Leases that get a pass in each period although nothing has reported a change. */
+  readonly resyncKeys?: () => Iterable<string>;
+  /** Default: the machine's own. */
+  readonly clock?: Clock;
 };
 
 /** Makes passes over leases: one at a time for each lease, concurrently for different ones. What the passes call limits them. */
@@ -25,19 +29,20 @@ export type LeaseController = {
   readonly done: Promise<void>;
 };
 
-/** A change of the wall clock is noticed after this time. */
+/** A time of day that is set forward is noticed within this time. */
 const MAX_ALARM_MS = 10_000;
 
 export function startLeaseController(options: LeaseControllerOptions): LeaseController {
-  const { name, reconcile, nowNs, retry, failed, lead, alarm = systemClock.alarm } = options;
+  const { name, reconcile, nowNs, retry, failed, lead, resyncKeys, clock = systemClock } = options;
   // A number holds the nanoseconds since the start exactly, but not those since 1970.
   const startedNs = nowNs();
   const queue = workQueue({
     // Only limits per lease: failures of one lease delay no other.
     limits: { firstMs: retry.firstMs, maxMs: retry.maxMs, burst: Infinity },
-    clock: {
+    clock,
+    dueClock: {
       now: () => msOf(nowNs() - startedNs),
-      alarm: (afterMs, ring) => alarm(Math.min(Math.max(1, Math.ceil(afterMs)), MAX_ALARM_MS), ring),
+      alarm: (afterMs, ring) => clock.alarm(Math.min(Math.max(1, Math.ceil(afterMs)), MAX_ALARM_MS), ring),
     },
   });
   const done = runController({
@@ -47,6 +52,8 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
     reconcile,
     stop: lead.signal,
     lead,
+    ...(resyncKeys !== undefined && { resync: { keys: resyncKeys } }),
+    clock,
     onError: (error, id) => failed(id, error),
   });
   return {

@@ -67,6 +67,7 @@ function holderOf({ holdings }: Pick<HintDeps, "holdings">, id: string): string 
 export type WaitingLeases = {
   /** Undefined: it no longer waits. */
   set(id: string, wait: Wait | undefined): void;
+  ids(): Iterable<string>;
   /** Leases that may continue after the change of this one. */
   helpedBy(changed: { readonly id: string; readonly isOver: boolean }): string[];
 };
@@ -90,6 +91,7 @@ export function waitingLeases(): WaitingLeases {
       waiting.set(id, wait);
       for (const lease of wait.leases) waiters.set(lease, (waiters.get(lease) ?? new Set<string>()).add(id));
     },
+    ids: () => waiting.keys(),
     helpedBy: ({ id, isOver }) =>
       [...(waiters.get(id) ?? [])].filter((each) => isOver || waiting.get(each)?.until === "changed"),
   };

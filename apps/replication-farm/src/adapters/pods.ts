@@ -4,6 +4,7 @@ import type { NodeSeen } from "@muster/health";
 import {
   overdueNodes,
   requireKubeFault,
+  toPod,
   unlessFault,
   unlessMissing,
   withKubeFault,
@@ -47,7 +48,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
   return {
     create: async (manifest) => {
       try {
-        return madeOf(await calls.create<V1Pod>(resource, asPod(manifest)));
+        return madeOf(await calls.create<V1Pod>(resource, toPod(manifest)));
       } catch (error) {
         const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
@@ -62,7 +63,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     check: async (manifest) => {
       // The API server validates the manifest first. A taken name is no fault of the manifest: the place gets another name.
       const query = { dryRun: "All", fieldValidation: "Strict" };
-      await withKubeFault(unlessFault(calls.create(resource, asPod(manifest), { query }), "already_exists"));
+      await withKubeFault(unlessFault(calls.create(resource, toPod(manifest), { query }), "already_exists"));
     },
     confirm: async (pod, uid) => {
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
@@ -126,9 +127,4 @@ function throwVanished({ metadata }: PodManifest): never {
 
 function refused(message: string): CreateOutcome {
   return { kind: "refused", message: message.slice(0, MAX_MESSAGE_LENGTH) };
-}
-
-/** The manifest contains the user's template; the API server validates it. */
-function asPod(manifest: PodManifest): V1Pod {
-  return manifest as unknown as V1Pod;
 }

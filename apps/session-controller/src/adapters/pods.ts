@@ -5,6 +5,7 @@ import {
   listPages,
   overdueNodes,
   requireKubeFault,
+  toPod,
   unlessFault,
   unlessMissing,
   withKubeFault,
@@ -98,11 +99,6 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       }));
     },
   };
-}
-
-/** Only names and types of a template's fields are checked. */
-export function toPod(manifest: ReturnType<typeof buildPod>): V1Pod {
-  return manifest as unknown as V1Pod;
 }
 
 export function isConfirmed({ spec }: V1Pod): boolean {

@@ -63,8 +63,8 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
   const template = templateOf(component);
   const { containers: [main] = [], initContainers = [], ...given } = template.spec;
   return {
-    apiVersion: "v1",
-    kind: "Pod",
+    apiVersion: "v1" as const,
+    kind: "Pod" as const,
     metadata: {
       name: podName(session.name, component.name),
       namespace: policy.namespace,
