@@ -70,11 +70,7 @@ export function startPasses(
     lead,
     onError: (error, name) => deps.report.failed(name, "pass", error),
     stop: ending,
-    stopGraceMs: STOP_GRACE_MS,
-  }).finally(async () => {
-    await Promise.all([...sets.values()].map(end));
-    grace[Symbol.dispose]();
-  });
+  }).finally(() => Promise.all([...sets.values()].map(end)));
   const wake = (names: Iterable<string>): void => {
     for (const name of names) if (sets.has(name)) queue.add(name);
   };
@@ -104,6 +100,7 @@ export function startPasses(
     stop: async () => {
       stopping.abort();
       await running;
+      grace[Symbol.dispose]();
     },
   };
 }

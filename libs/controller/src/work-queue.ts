@@ -76,10 +76,7 @@ export function workQueue({ limits, clock = systemClock, dueClock = clock, rando
   /** When the retry of a key that failed is due. */
   const retriesAtMs = new Map<string, number>();
   /** A time that the caller has set may be later than the retry, or replace it by an earlier one. */
-  const isBackingOff = (key: string): boolean => {
-    const retryAtMs = retriesAtMs.get(key) ?? -Infinity;
-    return retryAtMs > clock.now() && (retries.atMs(key) ?? Infinity) <= retryAtMs;
-  };
+  const isBackingOff = (key: string): boolean => (retries.atMs(key) ?? Infinity) <= (retriesAtMs.get(key) ?? -Infinity);
   function add(key: string, priority: Priority): void {
     if (!open) return;
     if (turns.put(key, priority) === "new") count.adds += 1;

@@ -145,7 +145,7 @@ async function startSession({ bucket, observer, options, now }: SessionContext):
       return { id, revision: await bucket.create(sessionKey(id), recordOf(options)), sentAtMs };
     } catch (error) {
       if (faultOf(error)?.code !== "unavailable") throw error;
-      if (!signal.aborted && String(error) !== lastProblem) onProblem?.(error);
+      if (String(error) !== lastProblem) onProblem?.(error);
       lastProblem = String(error);
       failures += 1;
       await pause(backoffMs(failures, NEXT_SESSION), signal);

@@ -35,7 +35,10 @@ it("removes a network after its last container has ended, even if nothing report
   ops.holdings.learn(stored({ id: "1-2", type: "container", data }, { phase: "ACTIVE" }));
   const stop = new AbortController();
   const records = { ...ops.records, list: () => Promise.resolve([network]) };
-  const running = runEngine({ ...ops, records, clock }, { token: 9, signal: stop.signal, lost: stop.signal, isHeld: () => true });
+  const running = runEngine(
+    { ...ops, records, clock },
+    { token: 9, signal: stop.signal, lost: stop.signal, isHeld: () => true },
+  );
   await settled();
   await clock.run(60_000);
   expect(calls).toEqual([]);
