@@ -1,3 +1,4 @@
+import { describeBrake } from "@muster/ledger-client/plan-sweep";
 import type { NatsBus } from "@muster/bus";
 import { kubeFault } from "@muster/kube";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
@@ -241,7 +242,10 @@ function cleanerOf(
         },
         brake: (brake) => {
           metrics.heldUp(brake?.left ?? 0);
-          if (brake !== undefined) logger.error(brake, "clean-up removes nothing until an operator confirms it");
+          if (brake === undefined) return;
+          const { left, because } = brake;
+          const about = { left, code: because.code, because: describeBrake(brake) };
+          logger.error(about, "clean-up removes nothing until an operator confirms it");
         },
         notRemoved: logNotRemoved(logger, "lease"),
         leftAlone: reportForeignObjects(logger, { what: "lease", own: cluster?.installation ?? "" }),
