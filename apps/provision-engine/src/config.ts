@@ -29,8 +29,8 @@ type CleanupConfig = {
   readonly mode: CleanupMode;
   readonly graceMs: number;
   readonly everyMs: number;
-  readonly mostObjects: number;
-  readonly mostPercent: number;
+  readonly maxObjects: number;
+  readonly maxPercent: number;
 };
 
 export type ControllerAddress = {
@@ -151,9 +151,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         /** Interval of clean-up. */
         everyMs: read.integer("PROVISION_CLEANUP_EVERY_MS", { fallback: DAY_MS, min: 10, max: 365 * DAY_MS }),
         /** A clean-up that would remove more objects needs confirmation. */
-        mostObjects: read.integer("PROVISION_CLEANUP_MOST", { fallback: 50, min: 0, max: 1_000_000 }),
+        maxObjects: read.integer("PROVISION_CLEANUP_MOST", { fallback: 50, min: 0, max: 1_000_000 }),
         /** A clean-up that would remove a larger part of all objects needs confirmation. */
-        mostPercent: read.integer("PROVISION_CLEANUP_MOST_PERCENT", { fallback: 50, min: 0, max: 100 }),
+        maxPercent: read.integer("PROVISION_CLEANUP_MOST_PERCENT", { fallback: 50, min: 0, max: 100 }),
       },
       /** A leader that is silent for this long is replaced. */
       lockTtlMs: read.integer("PROVISION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),

@@ -117,7 +117,7 @@ async function brakeOn(
   if (!steps.some((step) => step.kind === "remove")) return undefined;
   const owners = (await isAnyStored(pass, world)) ? 1 : 0;
   const counts = { left, olderThanStore: 0, found: steps.length, owners, owner: "replica set", confirmed: 0 };
-  const brake = decideSweepBrake(counts, { mostObjects: Number.POSITIVE_INFINITY, mostPercent: 100 });
+  const brake = decideSweepBrake(counts, { maxObjects: Number.POSITIVE_INFINITY, maxPercent: 100 });
   if (brake === undefined) return undefined;
   pass.report.planned(SWEEP_LOCK, "wait", incidentKey);
   pass.alerts.raise({

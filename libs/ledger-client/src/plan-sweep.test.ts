@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decideSweepBrake, FEW, listForeign, planSweep, type OwnedObject, type Standing } from "./plan-sweep.ts";
+import {
+  decideSweepBrake,
+  describeBrake,
+  FEW,
+  listForeign,
+  planSweep,
+  type OwnedObject,
+  type Standing,
+} from "./plan-sweep.ts";
 
 const LEFT: Standing = { kind: "left", because: "no owner" };
 const planned = (kind: Standing["kind"], since: number | undefined, graceMs: number | undefined) =>
@@ -76,7 +84,7 @@ it.each<[string, Partial<typeof COUNTS>, string | undefined]>([
   ["what a user has confirmed goes", { left: 51, owners: 0, confirmed: 51 }, undefined],
   ["and no more than that", { left: 52, confirmed: 51 }, "more than 50"],
 ])("the brake: %s", (_title, counts, because) => {
-  const brake = decideSweepBrake({ ...COUNTS, ...counts }, { mostObjects: 50, mostPercent: 50 });
+  const brake = decideSweepBrake({ ...COUNTS, ...counts }, { maxObjects: 50, maxPercent: 50 });
   if (because === undefined) expect(brake).toBeUndefined();
-  else expect(brake?.because).toContain(because);
+  else expect(brake && describeBrake(brake)).toContain(because);
 });

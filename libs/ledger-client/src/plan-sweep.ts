@@ -57,12 +57,18 @@ export function listForeign<Item extends OwnedObject>(
 }
 
 /** Why nothing is removed, although so many objects look left over: lost records are likelier. */
-export type Brake = { readonly left: number; readonly because: string };
+export type Brake = { readonly left: number; readonly because: BrakeReason };
+
+export type BrakeReason =
+  | { readonly code: "no-owner-stored"; readonly owner: string }
+  | { readonly code: "older-than-store"; readonly count: number }
+  | { readonly code: "too-many"; readonly max: number }
+  | { readonly code: "too-large-a-part"; readonly found: number; readonly maxPercent: number };
 
 export type BrakePolicy = {
   /** So many objects may look left over at one sweep, and so large a part of all that were found. */
-  readonly mostObjects: number;
-  readonly mostPercent: number;
+  readonly maxObjects: number;
+  readonly maxPercent: number;
 };
 
 type BrakeSnapshot = {
@@ -87,15 +93,27 @@ export const FEW = 10;
  */
 export function decideSweepBrake(
   { left, olderThanStore, found, owners, owner, confirmed }: BrakeSnapshot,
-  { mostObjects, mostPercent }: BrakePolicy,
+  { maxObjects, maxPercent }: BrakePolicy,
 ): Brake | undefined {
   if (left === 0 || left <= confirmed) return undefined;
-  const hold = (because: string): Brake => ({ left, because });
-  if (owners === 0) return hold(`${left} objects look left over, but there is no record of any ${owner}`);
-  if (olderThanStore > 0)
-    return hold(`${olderThanStore} of ${left} objects that look left over are older than the bucket of records`);
-  if (left > mostObjects) return hold(`${left} objects look left over, more than ${mostObjects}`);
-  if (left > FEW && left * 100 > found * mostPercent)
-    return hold(`${left} of ${found} objects look left over, more than ${mostPercent} %`);
+  const hold = (because: BrakeReason): Brake => ({ left, because });
+  if (owners === 0) return hold({ code: "no-owner-stored", owner });
+  if (olderThanStore > 0) return hold({ code: "older-than-store", count: olderThanStore });
+  if (left > maxObjects) return hold({ code: "too-many", max: maxObjects });
+  if (left > FEW && left * 100 > found * maxPercent) return hold({ code: "too-large-a-part", found, maxPercent });
   return undefined;
+}
+
+/** For logs and answers. */
+export function describeBrake({ left, because }: Brake): string {
+  switch (because.code) {
+    case "no-owner-stored":
+      return `${left} objects look left over, but there is no record of any ${because.owner}`;
+    case "older-than-store":
+      return `${because.count} of ${left} objects that look left over are older than the bucket of records`;
+    case "too-many":
+      return `${left} objects look left over, more than ${because.max}`;
+    case "too-large-a-part":
+      return `${left} of ${because.found} objects look left over, more than ${because.maxPercent} %`;
+  }
 }

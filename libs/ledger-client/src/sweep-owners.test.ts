@@ -57,7 +57,7 @@ it("begins again once its memory is cleared", async () => {
 });
 
 it("removes nothing while the brake holds, except for what is harmless", async () => {
-  const brake: Brake = { left: 2, because: "records are lost" };
+  const brake: Brake = { left: 2, because: { code: "no-owner-stored", owner: "lease" } };
   const { sweep, removed, reported } = sweeping([found("a"), found("b", "reservation")], {
     brake: () => brake,
     isHarmless: ({ object }: SweepStep<Found>) => object.kind === "reservation",

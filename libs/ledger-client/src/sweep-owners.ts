@@ -1,6 +1,14 @@
 import { forEachSome } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
-import { listForeign, planSweep, type Brake, type OwnedObject, type Standing, type SweepStep } from "./plan-sweep.ts";
+import {
+  describeBrake,
+  listForeign,
+  planSweep,
+  type Brake,
+  type OwnedObject,
+  type Standing,
+  type SweepStep,
+} from "./plan-sweep.ts";
 
 export type SweepOptions<Item extends OwnedObject> = {
   /** All objects, and then whether their owners exist: an owner that is stored before its objects are made is found. */
@@ -87,7 +95,7 @@ function remember<Item extends OwnedObject>(
 }
 
 function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepStep<Item> {
-  return { kind: "suspect", object, because: `${because}, but nothing is removed: ${brake.because}` };
+  return { kind: "suspect", object, because: `${because}, but nothing is removed: ${describeBrake(brake)}` };
 }
 
 async function takeAll<Item>(

@@ -48,12 +48,11 @@ export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): Sc
   };
   meter.addBatchObservableCallback(observe, [gauge]);
   return {
-    // Reasons that a provider words itself are too many for a label.
     took: (loop, step) =>
       steps.add(1, {
         "muster.scaler.loop": loop,
         "muster.scaler.step": step.kind,
-        ...(step.kind !== "mark" && { "muster.scaler.reason": step.because }),
+        "muster.scaler.reason": step.because,
       }),
     failed: (loop) => failures.add(1, { "muster.scaler.loop": loop }),
     round: (loop, tookMs, isFailure) => {

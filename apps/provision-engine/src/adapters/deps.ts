@@ -1,9 +1,10 @@
-import { faultOf } from "@muster/faults";
 import type { NatsBus } from "@muster/bus";
+import { faultOf } from "@muster/faults";
 import { kubeFault } from "@muster/kube";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
 import { explainCalls, logNotRemoved } from "@muster/ledger-client";
+import { describeBrake } from "@muster/ledger-client/plan-sweep";
 import { buckets, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
@@ -243,7 +244,10 @@ function cleanerOf(
         },
         brake: (brake) => {
           metrics.heldUp(brake?.left ?? 0);
-          if (brake !== undefined) logger.error(brake, "clean-up removes nothing until an operator confirms it");
+          if (brake === undefined) return;
+          const { left, because } = brake;
+          const about = { left, code: because.code, because: describeBrake(brake) };
+          logger.error(about, "clean-up removes nothing until an operator confirms it");
         },
         notRemoved: logNotRemoved(logger, "lease"),
         leftAlone: reportForeignObjects(logger, { what: "lease", own: cluster?.installation ?? "" }),

@@ -1,3 +1,4 @@
+import { describeBrake, type Brake } from "@muster/ledger-client/plan-sweep";
 import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { nsFromMs, timestampOf, type Order } from "@muster/leases";
@@ -88,14 +89,14 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
         found: steps.length,
         removed: removed.length,
         suspected: suspected.length,
-        heldBecause: brake?.because ?? "",
+        heldBecause: textOf(brake),
         ...toWireSchedule(deps.cleaner.schedule()),
       };
     },
     getCleanup: () => {
       const waitsFor = deps.cleaner.waitsFor();
       const brake = waitsFor === "" ? deps.cleaner.brake() : undefined;
-      const held = { heldBecause: brake?.because ?? "", held: brake?.left ?? 0 };
+      const held = { heldBecause: textOf(brake), held: brake?.left ?? 0 };
       return Promise.resolve({ waitsFor, ...held, ...toWireSchedule(deps.cleaner.schedule()) });
     },
   };
@@ -197,4 +198,9 @@ function missing(field: string): never {
 
 function refuse(field: string, reason: string): never {
   return throwFault({ code: "invalid_request", field, reason });
+}
+
+/** Empty: nothing is held. */
+function textOf(brake: Brake | undefined): string {
+  return brake === undefined ? "" : describeBrake(brake);
 }

@@ -39,7 +39,7 @@ async function leftNamespace() {
       records: { get: () => Promise.resolve(undefined) },
       nowMs: () => nowMs,
       census: () => Promise.resolve({ records: 1, bucketCreatedMs: 0 }),
-      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, mostObjects: 10, mostPercent: 100 },
+      policy: { engine: "main", graceMs: 1000, mode: "off", everyMs: 1000, maxObjects: 10, maxPercent: 100 },
       report: {
         step: () => undefined,
         brake: () => undefined,

@@ -73,7 +73,7 @@ function cleaning(
       },
       nowMs: () => nowMs,
       census: () => Promise.resolve({ records: recorded, bucketCreatedMs: 0 }),
-      policy: { engine: "main", graceMs, mode, everyMs: 1000, mostObjects: 100, mostPercent: 100 },
+      policy: { engine: "main", graceMs, mode, everyMs: 1000, maxObjects: 100, maxPercent: 100 },
       report: {
         step: () => undefined,
         brake: () => undefined,

@@ -164,7 +164,8 @@ function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["
       report: {
         step: ({ kind, object }) => logger.info({ lease: object.lease?.id, do: kind }, "left behind"),
         brake: (brake) => {
-          if (brake !== undefined) logger.error({ ...brake }, "clean-up removes nothing");
+          if (brake !== undefined)
+            logger.error({ left: brake.left, because: brake.because.code }, "clean-up removes nothing");
         },
         leftAlone: () => undefined,
         notRemoved: logNotRemoved(logger, "lease"),
