@@ -29,7 +29,7 @@ type Schema = {
 
 const OPENING = `# Fields of documents
 
-For users who write the YAML files of \`muster run\`, \`muster apply\`, \`muster lease order\` and \`kubectl apply\`, and for operators who write the file of pools.
+For users who write the YAML files of \`muster run\`, \`muster apply\`, \`muster lease order FILE\` and \`kubectl apply\`, and for operators who write the file of pools.
 \`npm run reference\` generates this page from the schemas.
 
 A field in the column \`required\` is required when the object around it is present. \`[]\` is each element of a list, \`NAME\` each key of a map. Without a
