@@ -249,7 +249,10 @@ it("reports why no session can be made, once while the reason is the same, and r
       signal: stop.signal,
       onProblem: (error) => problems.push(error),
     },
-    () => Promise.resolve(stop.abort()),
+    () => {
+      stop.abort();
+      return Promise.resolve();
+    },
   );
   await vi.advanceTimersByTimeAsync(60_000);
   await running;

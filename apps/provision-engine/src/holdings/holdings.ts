@@ -103,16 +103,12 @@ export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings
     nameOf: (id) => known.get(id)?.record.madeFor?.id ?? id,
     around: (order) => {
       const claim = readClaim(order);
-      const users = usersKeys(order, lineOf(known, order.id));
       return {
         capacity,
         overhead: overheads[order.type] ?? NO_UNITS,
         held: subtractUnits(held.sum(), held.of(order.id)),
         named: claim.ok ? namesOf(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
-        users: {
-          some: [...new Set(users.flatMap((key) => index.first(key, MAX_NAMED_USERS)))].slice(0, MAX_NAMED_USERS),
-          count: users.reduce((sum, key) => sum + index.count(key), 0),
-        },
+        users: usersAmong(index, usersKeys(order, lineOf(known, order.id))),
       };
     },
   };
@@ -268,5 +264,13 @@ function leaseIndex(): LeaseIndex {
       return found;
     },
     count: (key) => idsOf.get(key)?.size ?? 0,
+  };
+}
+
+/** The leases that use one of these keys: some of them, and their number. */
+function usersAmong(index: ReturnType<typeof leaseIndex>, keys: readonly string[]): Surroundings["users"] {
+  return {
+    some: [...new Set(keys.flatMap((key) => index.first(key, MAX_NAMED_USERS)))].slice(0, MAX_NAMED_USERS),
+    count: keys.reduce((sum, key) => sum + index.count(key), 0),
   };
 }

@@ -75,8 +75,8 @@ export type ApiServer = AsyncDisposable & {
 };
 
 /**
- * As in kube-apiserver. With Node's five seconds every heartbeat of every node began with a TLS handshake, and a request that a client sent at the moment of the
- * end was reset.
+ * As in kube-apiserver. With Node's five seconds every heartbeat of every node began with a TLS handshake, and a request that a client sent at the moment of
+ * the end was reset.
  */
 const IDLE_CONNECTION_MS = 90_000;
 
