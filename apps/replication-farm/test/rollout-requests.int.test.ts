@@ -1,3 +1,4 @@
+import { FaultError } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
@@ -188,7 +189,8 @@ it("sets are listed as many a page as fit into a reply", async () => {
 describe("a rolling update that has ended", () => {
   it("is kept until what is audited of it is on its stream, also when both sets are gone", async () => {
     let isAway = true;
-    const publish = () => (isAway ? Promise.reject(new Error("the stream is away")) : Promise.resolve());
+    const away = new FaultError({ code: "unavailable", dependency: "the stream", retryAfterMs: 0 });
+    const publish = () => (isAway ? Promise.reject(away) : Promise.resolve());
     await using world = await passWorld({}, { auditLog: { publish } });
     const event = { eventType: "ROLLING_UPDATE_CREATION", details: "{}", timestampMs: 0, traceparent: "" } as const;
     const outbox = [{ ...event, id: "i", replicaSet: "web-2" }];
