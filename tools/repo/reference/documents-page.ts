@@ -29,8 +29,8 @@ type Schema = {
 
 const OPENING = `# Fields of documents
 
-For users who write the YAML files of \`muster run\`, \`muster apply\`, \`muster lease order FILE\` and \`kubectl apply\`, and for operators who write the file of pools.
-\`npm run reference\` generates this page from the schemas.
+For users who write the YAML files of \`muster run\`, \`muster apply\`, \`muster lease order FILE\` and \`kubectl apply\`, and for operators who
+write the file of pools. \`npm run reference\` generates this page from the schemas.
 
 A field in the column \`required\` is required when the object around it is present. \`[]\` is each element of a list, \`NAME\` each key of a map. Without a
 default, an absent field has no value, or the one that its meaning states. The schemas also have patterns and sizes for editors:
