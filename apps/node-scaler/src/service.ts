@@ -1,6 +1,6 @@
 import { connectService, serve, type NatsBus } from "@muster/bus";
 import { openStopGrace } from "@muster/controller";
-import { faultOf, isRetryable } from "@muster/faults";
+import { faultOf, isRetryable, logLevelOf } from "@muster/faults";
 import { NodeService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
@@ -14,12 +14,6 @@ import { poolRound } from "./rounds/pool-round.ts";
 import { reaperRound } from "./rounds/reaper-round.ts";
 import { scanRound } from "./rounds/scan-round.ts";
 import { finishWork, makeScaler } from "./scaler.ts";
-
-/**
- * How long the order of an instance that is in flight may take after this process is asked to stop: less than the time for an orderly end. An order that is cut
- * short has an unknown outcome, and its node ends as failed.
- */
-const ORDER_GRACE_MS = 10_000;
 
 /** Follows the world for ever, and scales whenever this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -50,7 +44,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, instance } = context;
   const { signal: stop, lost } = leadership;
-  using grace = openStopGrace({ stop, lost, graceMs: ORDER_GRACE_MS });
+  // An order of an instance that is cut short has an unknown outcome, and its node ends as failed.
+  using grace = openStopGrace({ stop, lost });
   const scaler = makeScaler({ ...deps.forLeader(leadership), orderSignal: grace.signal });
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
   const loops: readonly Loop[] = [
@@ -90,8 +85,7 @@ function loopDeps({ logger }: ServiceContext<Config>, { metrics, clock }: Deps, 
       const { name, lastDurationMs } = report;
       metrics.round(name, lastDurationMs, error !== undefined);
       if (error === undefined) return;
-      const level = faultOf(error) === undefined ? "error" : "warn";
-      logger[level]({ loop: name, err: error }, "a round failed, and the next one retries");
+      logger[logLevelOf(error)]({ loop: name, err: error }, "a round failed, and the next one retries");
     },
   };
 }

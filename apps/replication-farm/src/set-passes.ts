@@ -24,9 +24,6 @@ export type SetPasses = {
 /** Retries of failed passes and conflicts: a pause per set, which a change ends, and a limit for all sets together. */
 const LIMITS = { firstMs: 200, maxMs: 30_000, perSecond: 1000, burst: 10_000 };
 
-/** Time that passes and pod steps in flight have after a stop: less than a service has for an orderly stop. */
-const STOP_GRACE_MS = 10_000;
-
 /** A set that this farm makes passes over. */
 type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<void> };
 
@@ -43,7 +40,7 @@ export function startPasses(
   const stopping = new AbortController();
   const ending = AbortSignal.any([stop, stopping.signal]);
   // Pod steps outlive the pass that begins them, so they have the same time to finish.
-  const grace = openStopGrace({ stop: ending, lost: lead.lost, graceMs: STOP_GRACE_MS });
+  const grace = openStopGrace({ stop: ending, lost: lead.lost });
   const end = async ({ owned, ended }: OwnedSet): Promise<void> => {
     await Promise.allSettled(owned.steps.values());
     sets.delete(owned.name);

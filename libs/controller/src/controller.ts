@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pauseBy, systemClock, type Clock } from "@muster/backoff";
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, logLevelOf } from "@muster/faults";
 import { controllerMetrics, type ControllerMetrics, type Outcome } from "./controller-metrics.ts";
 import { startResync } from "./resync.ts";
 import { follow, openStopGrace } from "./stop-grace.ts";
@@ -56,7 +56,6 @@ export type ControllerOptions = {
 
 const SYNC_TIMEOUT_MS = 120_000;
 const RESYNC_EVERY_MS = 15_000;
-const STOP_GRACE_MS = 10_000;
 /** Passes that never wait for anything would keep the process from its network; this long at most. */
 const TURN_MS = 10;
 
@@ -86,8 +85,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   }
   const length = Number.isFinite(workers) ? workers : 1;
   undo.defer(follow(end.signal, () => void queue.shutDown()));
-  const { stopGraceMs: graceMs = STOP_GRACE_MS } = options;
-  using grace = openStopGrace({ stop: end.signal, lost: lead?.lost, graceMs, clock });
+  using grace = openStopGrace({ stop: end.signal, lost: lead?.lost, graceMs: options.stopGraceMs, clock });
   await Promise.all(Array.from({ length }, () => work(options, metrics, end.signal, grace.signal)));
 }
 
@@ -178,7 +176,7 @@ function retry({ queue, onError }: ControllerOptions, key: string, error: unknow
   queue.addRateLimited(key);
   if (error === undefined) return;
   try {
-    onError?.(error, key, queue.numRequeues(key), faultOf(error) === undefined ? "error" : "warn");
+    onError?.(error, key, queue.numRequeues(key), logLevelOf(error));
   } catch {
     // A defect in `onError` must not end a worker.
   }

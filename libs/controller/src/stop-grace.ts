@@ -4,15 +4,23 @@ type StopGraceOptions = {
   readonly stop: AbortSignal;
   /** Missing: no lead can be lost. */
   readonly lost?: AbortSignal | undefined;
-  readonly graceMs: number;
+  /** Default 10 s, half of a service's time for an orderly stop. */
+  readonly graceMs?: number | undefined;
   readonly clock?: Clock;
 };
+
+const STOP_GRACE_MS = 10_000;
 
 /**
  * A signal for work that should not be cut short: aborted immediately when the lead is lost, and only after the grace period once the process is to stop.
  * Nothing aborts it after it is disposed of.
  */
-export function openStopGrace({ stop, lost, graceMs, clock = systemClock }: StopGraceOptions): Disposable & {
+export function openStopGrace({
+  stop,
+  lost,
+  graceMs = STOP_GRACE_MS,
+  clock = systemClock,
+}: StopGraceOptions): Disposable & {
   readonly signal: AbortSignal;
 } {
   const cut = new AbortController();

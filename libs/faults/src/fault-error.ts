@@ -24,3 +24,8 @@ export function faultOf(error: unknown): Fault | undefined {
 export function throwFault(fault: Fault, options?: { cause?: unknown; doing?: string }): never {
   throw new FaultError(fault, options);
 }
+
+/** The level at which a failure that is retried is logged: a warning, or an error when it is no fault, and so a defect. */
+export function logLevelOf(error: unknown): "warn" | "error" {
+  return faultOf(error) === undefined ? "error" : "warn";
+}

@@ -202,12 +202,8 @@ function buildEvent(name: string, occurrence: Occurrence, component: string, ins
 
 /** False in place of an error with this fault. */
 async function isNot(code: "not_found" | "already_exists", call: Promise<unknown>): Promise<boolean> {
-  return (
-    (await unlessFault(
-      call.then(() => true),
-      code,
-    )) ?? false
-  );
+  const done = call.then(() => true);
+  return (await unlessFault(done, code)) ?? false;
 }
 
 function newName(about: string): string {

@@ -5,5 +5,5 @@ export type { LedgerClient } from "./ledger-client.ts";
 export { ledgerCalls, listenReservations } from "./ledger-calls.ts";
 export type { LedgerCalls, ReservationCalls } from "./ledger-calls.ts";
 export type { Reservation, WaitReason } from "./reservation.ts";
-export { logNotRemoved, sweepOwners } from "./sweep-owners.ts";
+export { logNotRemoved, reportFirst, sweepOwners } from "./sweep-owners.ts";
 export type { SweepFailure, SweepOptions } from "./sweep-owners.ts";

@@ -47,8 +47,16 @@ type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake:
 
 /** Each may be checked once more before it goes. */
 const REMOVALS_AT_ONCE = 8;
-/** Of those that failed. One cause often fails all removals. */
 const MAX_FAILURES_REPORTED = 10;
+
+/** Reports the first ten failures, and how many `more` there are: one cause often fails all. */
+export function reportFirst<Failure>(
+  failures: readonly Failure[],
+  report: (first: readonly Failure[], more: number) => void,
+): void {
+  const first = failures.slice(0, MAX_FAILURES_REPORTED);
+  report(first, failures.length - first.length);
+}
 
 /**
  * One sweep: removes what its owners have left over. Tries all removals, reports those that failed, and rejects with the first defect among their errors,
@@ -76,8 +84,7 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   for (const alike of Map.groupBy(steps, ({ object }) => options.kindOf?.(object)).values())
     done.push(...(await takeAll(alike, take, failures)));
   if (failures.length > 0) {
-    const reported = failures.slice(0, MAX_FAILURES_REPORTED);
-    report?.notRemoved?.(reported, failures.length - reported.length);
+    reportFirst(failures, (first, more) => report?.notRemoved?.(first, more));
     const [worst] = [...failures.filter(({ error }) => faultOf(error) === undefined), ...failures];
     throw worst?.error;
   }

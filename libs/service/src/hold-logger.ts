@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { logLevelOf } from "@muster/faults";
 import type { Logger } from "./logger.ts";
 
 /** Logs the states of a lead or of a session, as their `onChange`. A loss is logged with its cause: as a warning, or as an error when the cause is a defect. */
@@ -8,6 +8,6 @@ export function holdLogger(
 ): (state: string, cause?: unknown) => void {
   return (state, cause) => {
     if (cause === undefined) logger.info({ state }, message);
-    else logger[faultOf(cause) === undefined ? "error" : "warn"]({ state, err: cause }, message);
+    else logger[logLevelOf(cause)]({ state, err: cause }, message);
   };
 }

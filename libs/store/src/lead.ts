@@ -8,6 +8,7 @@ import type { Bucket } from "./bucket.ts";
 import { jsonText, type Codec } from "./codec.ts";
 import { decideLock, type LockRecord } from "./decide-lock.ts";
 import { holdRecord, type HeldRecord } from "./hold-record.ts";
+import { newReasons } from "./new-reasons.ts";
 import { observeLock, type LockObserver } from "./observe-lock.ts";
 import { openLocks } from "./open-locks.ts";
 import { countLock } from "./telemetry.ts";
@@ -101,7 +102,7 @@ type AcquiredLock = {
 /** Waits until the lock is ours; undefined when the signal came first. */
 async function acquireLock(context: LockContext): Promise<AcquiredLock | undefined> {
   const { bucket, lock, record, observer, signal, now, onProblem } = context;
-  let lastProblem = "";
+  const isNewReason = newReasons();
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -132,8 +133,7 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
         () => false,
       );
       if (refreshed) continue;
-      if (!isRace && String(error) !== lastProblem) onProblem(error);
-      lastProblem = String(error);
+      if (isNewReason(error) && !isRace) onProblem(error);
       await pause(backoffMs(failures + 1, RETRY), signal);
       failures += 1;
     }

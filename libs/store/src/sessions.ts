@@ -8,6 +8,7 @@ import { jsonText } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
 import { decideExpiry, sessionKey, type About, type SessionRecord } from "./decide-lock-claim.ts";
 import { holdRecord, type Held, type HeldRecord } from "./hold-record.ts";
+import { newReasons } from "./new-reasons.ts";
 import { observeClaims, type ClaimsObserver } from "./observe-claims.ts";
 import { openLocks } from "./open-locks.ts";
 import { buildSessionsView, type SessionsView } from "./sessions-view.ts";
@@ -131,7 +132,7 @@ type StartedSession = { readonly id: string; readonly revision: number; readonly
 /** undefined when the signal came first. An attempt whose answer was lost leaves a session that is never renewed, and is deleted. */
 async function startSession({ bucket, observer, options, now }: SessionContext): Promise<StartedSession | undefined> {
   const { signal, onProblem } = options;
-  let lastProblem = "";
+  const isNewReason = newReasons();
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -145,8 +146,7 @@ async function startSession({ bucket, observer, options, now }: SessionContext):
       return { id, revision: await bucket.create(sessionKey(id), recordOf(options)), sentAtMs };
     } catch (error) {
       if (faultOf(error)?.code !== "unavailable") throw error;
-      if (String(error) !== lastProblem) onProblem?.(error);
-      lastProblem = String(error);
+      if (isNewReason(error)) onProblem?.(error);
       failures += 1;
       await pause(backoffMs(failures, NEXT_SESSION), signal);
     }

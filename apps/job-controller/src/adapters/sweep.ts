@@ -1,7 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { forEachSome } from "@muster/backoff";
 import { listPages, type KubeCalls } from "@muster/kube";
-import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
+import { logNotRemoved, reportFirst, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import type { Nodes } from "@muster/watch";
@@ -37,8 +37,6 @@ export type SweepDeps = {
 /** Owners in one sweep; their ids form one selector. */
 const MAX_OWNERS = 100;
 const MAX_DELETIONS_IN_FLIGHT = 8;
-/** Of forced deletions. One cause often fails all of them. */
-const MAX_FAILURES_REPORTED = 10;
 
 /**
  * Releases what deleted jobs had. A job that seems to be gone is read at the API server, because caches may be stale and a release cannot be undone.
@@ -128,10 +126,11 @@ async function forceOnLostMachines(
     ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }),
     ({ pod, uid }, err) => failures.push({ pod, uid, err }),
   );
-  for (const failure of failures.slice(0, MAX_FAILURES_REPORTED))
-    logger.warn(failure, "a pod on a lost machine could not be deleted by force; the next sweep retries");
-  const more = failures.length - MAX_FAILURES_REPORTED;
-  if (more > 0) logger.warn({ more }, "more pods on lost machines could not be deleted by force");
+  reportFirst(failures, (first, more) => {
+    for (const failure of first)
+      logger.warn(failure, "a pod on a lost machine could not be deleted by force; the next sweep retries");
+    if (more > 0) logger.warn({ more }, "more pods on lost machines could not be deleted by force");
+  });
 }
 
 /** Owner ids. */

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { faultOf } from "@muster/faults";
+import { logLevelOf } from "@muster/faults";
 import { client, type NatsBus } from "@muster/bus";
 import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { buckets, ReservationService } from "@muster/proto";
@@ -194,8 +194,7 @@ function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics
     },
     failed: (loop, doing, error) => {
       metrics.failed(loop);
-      const level = faultOf(error) === undefined ? "error" : "warn";
-      logger[level]({ loop, doing, err: error }, "an action failed and is retried");
+      logger[logLevelOf(error)]({ loop, doing, err: error }, "an action failed and is retried");
     },
     booted: metrics.booted,
     poolIsWrong: (pool, problems) => logger.error({ pool, problems }, "the provider cannot make nodes of this pool"),

@@ -1,5 +1,5 @@
 import type { NatsBus } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { logLevelOf } from "@muster/faults";
 import { kubeFault } from "@muster/kube";
 import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
@@ -192,8 +192,7 @@ function engineReports({ config, logger }: ServiceContext<Config>, metrics: Leas
     },
     failed: (id, what, error) => {
       metrics.failed(what);
-      const level = faultOf(error) === undefined ? "error" : "warn";
-      logger[level]({ lease: id, what, err: error }, "a call or write failed; it is retried");
+      logger[logLevelOf(error)]({ lease: id, what, err: error }, "a call or write failed; it is retried");
     },
     defect: (id, error) => logger.error({ lease: id, err: error }, "internal error of a workload"),
     stuck: ({ order: { id, type }, attempts, trouble }) =>

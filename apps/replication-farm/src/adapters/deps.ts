@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { client, type NatsBus } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { faultOf, logLevelOf } from "@muster/faults";
 import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
@@ -222,10 +222,7 @@ function passReports({ logger }: ServiceContext<Config>, metrics: FarmMetrics): 
     },
     failed: (set, what, error) => {
       metrics.failed(what);
-      logger[faultOf(error) === undefined ? "error" : "warn"](
-        { set, do: what, err: error },
-        "a step failed, and is retried",
-      );
+      logger[logLevelOf(error)]({ set, do: what, err: error }, "a step failed, and is retried");
     },
   };
 }
