@@ -11,6 +11,7 @@ import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
 import { idOf } from "../src/domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 import { needs } from "../test/managers.ts";
+import { nodeOf } from "../test/random-world.ts";
 
 const POOLS = 20;
 const NODES_PER_POOL = 50;
@@ -34,11 +35,10 @@ export function benchDecisions(): void {
 function fillWorld(waiting: number): World {
   const random = makeRandom(1);
   const nodes = Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) => {
-    const pool = `pool-${index % POOLS}`;
-    return { name: `node-${index}`, pool, ready: true, schedulable: true, cordoned: false, occupants: [] };
+    return nodeOf(`node-${index}`, `pool-${index % POOLS}`);
   });
   let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
-  for (const { name, pool } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
+  for (const { name, pool = "" } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
   for (let index = 0; index < waiting; index += 1) world = reserve(world, randomRequest(`w${index}`, random), index);
   return world;
 }

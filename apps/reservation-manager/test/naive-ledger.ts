@@ -1,5 +1,7 @@
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { NodeFacts, PoolScaling } from "../src/domain/ledger/machines.ts";
+import type { Owner } from "@muster/names";
+import type { Amounts } from "@muster/resources";
 import { policy, type Operation } from "./random-world.ts";
 
 /** One reservation as kept on paper. */
@@ -7,8 +9,19 @@ type Line = {
   readonly number: number;
   readonly request: ReservationRequest;
   readonly since: number;
-  /** Empty while it waits. */
+  /** In the order of the needs; empty while it waits. */
   nodes: string[];
+};
+
+type Needs = ReservationRequest["needs"];
+
+/** A node that may be granted as a whole or in parts. */
+type Spot = {
+  readonly name: string;
+  readonly allocatable: Record<string, number> | undefined;
+  free: Record<string, number>;
+  isWhole: boolean;
+  readonly isForeign: boolean;
 };
 
 /**
@@ -97,7 +110,7 @@ export class NaiveLedger {
     );
     if (own !== undefined) {
       const wants = (all: ReservationRequest["needs"]) =>
-        all.map(({ component, pool }) => `${component} ${pool}`).sort();
+        all.map(({ component, pool, shared }) => `${component} ${pool} ${shared ? textOf(shared) : ""}`).sort();
       if (wants(own.request.needs).join() !== wants(needs).join()) return "reservation_differs";
       return `answer ${own.number}`;
     }
@@ -107,7 +120,9 @@ export class NaiveLedger {
       if (!live.some((node) => node.pool === pool) && !this.#scalings.has(pool)) return `pool_unknown ${pool}`;
     for (const pool of pools) {
       const most = Math.max(this.#good(pool).length, this.#scalings.get(pool)?.max ?? 0);
-      if (most < count(needs, pool)) return `pool_capacity ${pool} ${count(needs, pool)} of ${most}`;
+      if (most > this.#good(pool).length && wholesOf(needs, pool).length <= most) continue;
+      const holdable = this.#holdable(needs, pool, most);
+      if (holdable < count(needs, pool)) return `pool_capacity ${pool} ${count(needs, pool)} of ${holdable}`;
     }
 
     const line = { number: this.#next, request, since: this.#now, nodes: [] };
@@ -134,20 +149,92 @@ export class NaiveLedger {
   }
 
   #grant(line: Line): void {
-    for (const { pool } of line.request.needs) line.nodes.push(this.#free(pool, line)[0] ?? "none");
+    const hold = this.#holdBefore(line);
+    const { needs } = line.request;
+    const nodes = new Map<string, string>();
+    for (const pool of new Set(needs.map((need) => need.pool))) {
+      const spots = this.#spots(pool, hold);
+      for (const { component, shared } of partsOf(needs, pool)) nodes.set(component, put(spots, shared) ?? "none");
+      for (const { component } of wholesOf(needs, pool)) {
+        const spot = spots.find(({ isWhole }) => isWhole);
+        nodes.set(component, spot?.name ?? "none");
+        if (spot !== undefined) spot.isWhole = false;
+      }
+    }
+    line.nodes = needs.map(({ component }) => nodes.get(component) ?? "none");
   }
 
   #obstacle(line: Line): string | undefined {
     if (this.#atLimit(line)) return "limit_exceeded";
-    const hold = this.#hold();
-    for (const pool of [...new Set(line.request.needs.map((need) => need.pool))].sort()) {
-      const free = this.#free(pool).length;
-      const kept = hold !== undefined && inOrder(line, hold) > 0 ? count(hold.request.needs, pool) : 0;
-      const left = Math.max(0, free - kept);
-      if (left < count(line.request.needs, pool))
-        return `pool_availability ${pool} ${count(line.request.needs, pool)} of ${left}`;
+    const hold = this.#holdBefore(line);
+    const { needs } = line.request;
+    for (const pool of [...new Set(needs.map((need) => need.pool))].sort()) {
+      const spots = this.#spots(pool, hold);
+      const parts = partsOf(needs, pool).filter(({ shared }) => put(spots, shared) !== undefined).length;
+      const wholes = wholesOf(needs, pool).length;
+      const free = spots.filter(({ isWhole }) => isWhole).length;
+      if (parts === partsOf(needs, pool).length && wholes <= free) continue;
+      const left = partsOf(needs, pool).length === 0 ? free : parts + Math.min(wholes, free);
+      return `pool_availability ${pool} ${count(needs, pool)} of ${left}`;
     }
     return undefined;
+  }
+
+  #holdBefore(line: Line): Line | undefined {
+    const hold = this.#hold();
+    return hold !== undefined && inOrder(line, hold) > 0 ? hold : undefined;
+  }
+
+  /** How many machines and parts of the needs the pool has when it is empty. */
+  #holdable(needs: Needs, pool: string, most: number): number {
+    const wholes = wholesOf(needs, pool).length;
+    const parts = partsOf(needs, pool);
+    const good = this.#good(pool);
+    if (wholes > most) return most;
+    const future = Math.max(0, most - good.length);
+    const sized = good
+      .filter(({ allocatable }) => allocatable !== undefined)
+      .map((node) => emptySpot(node))
+      .sort((a, b) => compareSizes(toMap(a.allocatable), toMap(b.allocatable)));
+    const [largest] = sized;
+    if (largest === undefined) return wholes + (future > 0 ? parts.length : 0);
+    const more = Array.from({ length: Math.min(future, parts.length) }, () => largest);
+    const spots = [...more, ...sized].map((spot, index) => ({
+      ...spot,
+      free: { ...spot.free },
+      name: String(index + 1000),
+    }));
+    const used = new Set<string>();
+    let fit = 0;
+    for (const { shared } of parts) {
+      const node = put(spots, shared);
+      if (node === undefined || (!used.has(node) && used.size === Math.max(most, good.length) - wholes)) continue;
+      used.add(node);
+      fit += 1;
+    }
+    return wholes + fit;
+  }
+
+  /** Every node of the pool that may be granted as a whole or in parts, by name; without those that are kept for the hold. */
+  #spots(pool: string, hold?: Line): Spot[] {
+    const held = (node: string) =>
+      this.#lines.flatMap(({ nodes, request }) =>
+        request.needs.flatMap((need, index) => (nodes[index] === node ? [{ owner: request.owner, need }] : [])),
+      );
+    const spots = this.#good(pool)
+      .filter(({ name }) => held(name).every(({ need }) => need.shared !== undefined))
+      .filter(({ occupants }) => occupants.length === 0)
+      .map((node): Spot => {
+        const parts = held(node.name);
+        const others = node.shared.filter(({ owner }) => !parts.some((part) => same(part.owner, owner)));
+        const foreign = [node.foreign, ...others.map(({ use }) => use)].filter(({ pods }) => pods > 0);
+        const spot = emptySpot(node);
+        for (const { need } of parts) use(spot, { ...toRecord(need.shared), pods: 1 });
+        for (const { pods, requests } of foreign) use(spot, { ...toRecord(requests), pods });
+        return { ...spot, isWhole: parts.length === 0 && foreign.length === 0, isForeign: foreign.length > 0 };
+      })
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+    return hold === undefined ? spots : keep(spots, hold.request.needs, pool);
   }
 
   #hold(): Line | undefined {
@@ -155,7 +242,10 @@ export class NaiveLedger {
       (line) =>
         this.#now - line.since > policy.holdAfterMs &&
         !this.#atLimit(line) &&
-        line.request.needs.every(({ pool }) => this.#attainable(pool) >= count(line.request.needs, pool)),
+        line.request.needs.every(
+          ({ pool }) =>
+            this.#holdable(line.request.needs, pool, this.#attainable(pool)) === count(line.request.needs, pool),
+        ),
     );
   }
 
@@ -173,14 +263,6 @@ export class NaiveLedger {
   #good(pool: string): NodeFacts[] {
     return [...this.#nodes.values()].filter((node) => node.pool === pool && node.ready && node.schedulable);
   }
-
-  #free(pool: string, besides?: Line): string[] {
-    const taken = new Set([...this.#lines, ...(besides === undefined ? [] : [besides])].flatMap(({ nodes }) => nodes));
-    return this.#good(pool)
-      .filter(({ name, occupants }) => occupants.length === 0 && !taken.has(name))
-      .map(({ name }) => name)
-      .sort();
-  }
 }
 
 function inOrder(a: Line, b: Line): number {
@@ -189,4 +271,103 @@ function inOrder(a: Line, b: Line): number {
 
 function count(needs: ReservationRequest["needs"], pool: string): number {
   return needs.filter((need) => need.pool === pool).length;
+}
+
+function wholesOf(needs: Needs, pool: string) {
+  return needs.filter((need) => need.pool === pool && need.shared === undefined);
+}
+
+/** The largest first. */
+function partsOf(needs: Needs, pool: string) {
+  return needs
+    .flatMap(({ component, pool: name, shared }) => (name === pool && shared ? [{ component, shared }] : []))
+    .sort((a, b) => compareSizes(a.shared, b.shared) || (a.component < b.component ? -1 : 1));
+}
+
+function compareSizes(a: Amounts, b: Amounts): number {
+  return (
+    (b.get("cpu") ?? 0) - (a.get("cpu") ?? 0) ||
+    (b.get("memory") ?? 0) - (a.get("memory") ?? 0) ||
+    (textOf(a) < textOf(b) ? -1 : textOf(a) > textOf(b) ? 1 : 0)
+  );
+}
+
+function textOf(amounts: Amounts): string {
+  const entries = [...amounts].sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([name, amount]) => `${name}=${amount}`).join(",")}}`;
+}
+
+function toRecord(amounts: Amounts | undefined): Record<string, number> {
+  return Object.fromEntries(amounts ?? []);
+}
+
+function toMap(record: Record<string, number> | undefined): Amounts {
+  return new Map(Object.entries(record ?? {}));
+}
+
+function same(a: Owner, b: Owner): boolean {
+  return a.kind === b.kind && a.id === b.id;
+}
+
+function emptySpot({ name, allocatable }: NodeFacts): Spot {
+  const room = allocatable && toRecord(allocatable);
+  return { name, allocatable: room, free: { ...room }, isWhole: true, isForeign: false };
+}
+
+function use(spot: Spot, amounts: Record<string, number>): void {
+  for (const name of Object.keys(spot.free))
+    spot.free[name] = Math.max(0, (spot.free[name] ?? 0) - (amounts[name] ?? 0));
+}
+
+/** Puts one part on the best spot and says which; undefined when none has room. */
+function put(spots: Spot[], shared: Amounts): string | undefined {
+  const wants: Record<string, number> = { ...toRecord(shared), pods: 1 };
+  const best = spots
+    .filter(
+      ({ allocatable, free }) =>
+        allocatable && Object.keys(wants).every((name) => (wants[name] ?? 0) <= (free[name] ?? 0)),
+    )
+    .map((spot) => ({
+      spot,
+      rank: [Number(isSpecial(spot, wants)), Number(spot.isWhole), spot.isWhole ? 0 : -inUse(spot)],
+    }))
+    .sort((a, b) => compareLists(a.rank, b.rank) || (a.spot.name < b.spot.name ? -1 : 1))
+    .at(0)?.spot;
+  if (best === undefined) return undefined;
+  use(best, wants);
+  best.isWhole = false;
+  return best.name;
+}
+
+function isSpecial({ allocatable }: Spot, wants: Record<string, number>): boolean {
+  return (allocatable?.["example.com/gpu"] ?? 0) > 0 && (wants["example.com/gpu"] ?? 0) === 0;
+}
+
+/** The mean of what is in use of cpu and of memory. */
+function inUse({ allocatable = {}, free }: Spot): number {
+  const fraction = (name: string): number => 1 - (free[name] ?? 0) / (allocatable[name] ?? 1);
+  return (fraction("cpu") + fraction("memory")) / 2;
+}
+
+function compareLists(a: readonly number[], b: readonly number[]): number {
+  return a.map((value, index) => value - (b[index] ?? 0)).find((order) => order !== 0) ?? 0;
+}
+
+/** Without what is kept for these needs: what fits of them, and for the rest what becomes free first. */
+function keep(spots: Spot[], needs: Needs, pool: string): Spot[] {
+  const missing = partsOf(needs, pool).filter(({ shared }) => put(spots, shared) === undefined).length;
+  let left = spots;
+  for (const { isPart } of [
+    ...wholesOf(needs, pool).map(() => ({ isPart: false })),
+    ...Array.from({ length: missing }, () => ({ isPart: true })),
+  ]) {
+    const kept =
+      left.findLast(({ isWhole }) => isWhole) ??
+      left
+        .filter(({ allocatable, isForeign }) => allocatable && (isPart || !isForeign))
+        .sort((a, b) => inUse(b) - inUse(a) || (a.name < b.name ? -1 : 1))
+        .at(-1);
+    left = left.filter((spot) => spot !== kept);
+  }
+  return left;
 }

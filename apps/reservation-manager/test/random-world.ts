@@ -14,6 +14,7 @@ import {
 } from "../src/domain/ledger/machines.ts";
 import { settleGrants } from "../src/domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
+import type { Amounts } from "@muster/resources";
 import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
@@ -54,6 +55,15 @@ export function needsOf(...pools: readonly string[]): readonly Need[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }
 
+/** Needs of one pool, named c0, c1, ...: parts with these requests, and whole machines where there are none. */
+export function partsOf(pool: string, ...requests: readonly (Readonly<Record<string, number>> | undefined)[]): Need[] {
+  return requests.map((request, index) => ({
+    component: `c${index}`,
+    pool,
+    ...(request !== undefined && { shared: amounts(request) }),
+  }));
+}
+
 export function requestOf(
   id: number | string,
   pools: readonly string[],
@@ -70,7 +80,25 @@ export function requestOf(
 }
 
 export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}): NodeFacts {
-  return { name, pool, ready: true, schedulable: true, cordoned: false, occupants: [], ...more };
+  return { name, pool, ...GOOD, allocatable: SIZE, ...more };
+}
+
+/** Facts of a node that can be granted as a whole. */
+export const GOOD = {
+  ready: true,
+  schedulable: true,
+  cordoned: false,
+  occupants: [],
+  allocatable: undefined,
+  foreign: { pods: 0, requests: new Map<string, number>(), examples: [] },
+  shared: [],
+} as const satisfies Partial<NodeFacts>;
+
+/** What the nodes can allocate, unless something else is said. */
+export const SIZE = amounts({ cpu: 8, memory: 16, pods: 5 });
+
+export function amounts(record: Readonly<Record<string, number>>): Amounts {
+  return new Map(Object.entries(record));
 }
 
 /** Makes of the pool what a scaler says of it; without a number it is scaled no more. */
@@ -144,18 +172,48 @@ const pool = fc.constantFrom("a", "b", "c", "d");
 const id = fc.integer({ min: 0, max: 12 });
 const kind = fc.constantFrom("session", "job");
 
+/** Undefined: a whole machine. The last ones fit only special nodes, or none. */
+const share = fc.oneof(
+  { weight: 6, arbitrary: fc.constant(undefined) },
+  {
+    weight: 4,
+    arbitrary: fc.constantFrom(
+      ...[{ cpu: 1 }, { cpu: 3, memory: 4 }, { cpu: 4, memory: 12 }, { cpu: 8 }, {}].map(amounts),
+      ...[{ cpu: 1, "example.com/gpu": 1 }, { cpu: 9 }].map(amounts),
+    ),
+  },
+);
+
+const wanted = fc.array(fc.record({ pool, shared: share }), { minLength: 1, maxLength: 4 });
+
 const reserve = fc
   .record({
     id,
     kind,
-    pools: fc.array(pool, { minLength: 1, maxLength: 3 }),
+    needs: wanted,
     wait: fc.constantFrom(true, true, true, false),
     priority: fc.integer({ min: -1, max: 1 }),
     concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
   })
-  .map(({ id: number, kind: ownerKind, pools, ...more }): Operation => {
-    return { kind: "reserve", request: requestOf(number, pools, { ...more, owner: ownerOf(number, ownerKind) }) };
+  .map(({ id: number, kind: ownerKind, needs, ...more }): Operation => {
+    const named = needs.map(({ pool: name, shared }, index) => {
+      return { component: `c${index}`, pool: name, ...(shared !== undefined && { shared }) };
+    });
+    const request = requestOf(number, [], { ...more, needs: named, owner: ownerOf(number, ownerKind) });
+    return { kind: "reserve", request };
   });
+
+const use = fc
+  .record({ pods: fc.integer({ min: 0, max: 2 }), cpu: fc.integer({ min: 0, max: 3 }) })
+  .map(({ pods, cpu }) => ({ pods, requests: amounts(pods === 0 ? {} : { cpu }), examples: [] }));
+
+const allocatable = fc.constantFrom(
+  SIZE,
+  SIZE,
+  amounts({ cpu: 4, memory: 16, pods: 3 }),
+  amounts({ cpu: 8, memory: 16, pods: 5, "example.com/gpu": 2 }),
+  undefined,
+);
 
 const release = fc
   .record({ id, kind, late: fc.constantFrom(false, false, false, true) })
@@ -175,9 +233,17 @@ const node = fc
     schedulable: fc.constantFrom(true, true, true, false),
     cordoned: fc.constant(false),
     occupants: fc.array(fc.record({ id, kind }), { maxLength: 1 }),
+    allocatable,
+    foreign: fc.oneof({ weight: 3, arbitrary: fc.constant(GOOD.foreign) }, { weight: 1, arbitrary: use }),
+    shared: fc.array(fc.record({ id, kind, use }), { maxLength: 1 }),
   })
-  .map(({ number, occupants, ...facts }): NodeFacts => {
-    return { ...facts, name: `n${number}`, occupants: occupants.map((owner) => ownerOf(owner.id, owner.kind)) };
+  .map(({ number, occupants, shared, ...facts }): NodeFacts => {
+    return {
+      ...facts,
+      name: `n${number}`,
+      occupants: occupants.map((owner) => ownerOf(owner.id, owner.kind)),
+      shared: shared.map((each) => ({ owner: ownerOf(each.id, each.kind), use: each.use })),
+    };
   });
 
 const scale = fc

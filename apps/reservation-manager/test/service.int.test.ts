@@ -297,3 +297,60 @@ it("limits how often people ask and anybody lists, and not how often services re
   const checks = Array.from({ length: 40 }, () => asking(terminal).checkReservation(check));
   await expect(Promise.all(checks)).rejects.toMatchObject({ fault });
 });
+
+it("grants parts of machines, counts foreign pods, and knows both after a restart", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  const allocatable = { cpu: 4000, memory: 8000, pods: 10, "nvidia.com/gpu": 4 };
+  await nodes.put("a1", "a", { allocatable });
+  const use = { pods: 1, requests: { cpu: 1000 }, examples: ["web/shop"] };
+  await nodes.put("a2", "a", { allocatable, foreign: muster.watch.v1.NodeUse.create(use) });
+  const reservations = reservationsOf(bus);
+  const gang = (id: string, gpus: readonly number[]) => ({
+    owner: owner(id),
+    needs: gpus.map((count, index) => ({
+      component: `worker-${index}`,
+      pool: "a",
+      shared: { requests: { cpu: 500, "nvidia.com/gpu": count } },
+    })),
+    wait: true,
+  });
+  const before = await (async () => {
+    await using manager = startManager(server);
+    await reservations.reserve(gang("one", [2]));
+    await reservations.reserve(gang("two", [4, 2]));
+    await reservations.reserve({ owner: owner("whole"), needs: needs("a"), wait: true });
+    const listed = await reservations.listReservations({});
+    expect(manager.errors).toEqual([]);
+    return listed;
+  })();
+  expect(before.reservations.map(({ owner: of, machines }) => [of?.id, machines.map(({ node }) => node)])).toEqual([
+    ["one", ["a2"]],
+    ["two", ["a1", "a2"]],
+    ["whole", []],
+  ]);
+  await using manager = startManager(server);
+  expect((await reservations.listReservations({})).reservations).toEqual(before.reservations);
+  expect((await reservations.listMachines({ pool: "a" })).machines).toMatchObject([
+    {
+      node: "a1",
+      standing: "SHARED",
+      allocatable,
+      free: { cpu: 3500, memory: 8000, pods: 9, "nvidia.com/gpu": 0 },
+      sharedHolders: [{ owner: { id: "two" }, machines: 2 }],
+    },
+    {
+      node: "a2",
+      standing: "SHARED",
+      free: { cpu: 2000, memory: 8000, pods: 7, "nvidia.com/gpu": 0 },
+      sharedHolders: [{ owner: { id: "one" } }, { owner: { id: "two" } }],
+      foreign: use,
+    },
+  ]);
+  expect((await reservations.listPools({})).pools).toMatchObject([{ available: 0, capacity: 2, held: 2, waiting: 1 }]);
+  await reservations.unreserve({ owner: owner("two"), reservationId: "r-2" });
+  const { reservation } = await reservations.getReservation({ owner: owner("whole") });
+  expect(reservation?.machines).toMatchObject([{ node: "a1" }]);
+  expect(manager.errors).toEqual([]);
+});

@@ -1,7 +1,8 @@
 import type { muster } from "@muster/proto";
 import type { Explanation, Holder, HoldInForce, PoolExplanation } from "../domain/decisions/explanation.ts";
-import { countByPool, idOf } from "../domain/ledger/reservation.ts";
-import { toWireReservation } from "./messages.ts";
+import type { UnusableNode } from "../domain/ledger/machines.ts";
+import { countByPool, idOf, sizeOf } from "../domain/ledger/reservation.ts";
+import { toWireNodeUse, toWireReservation } from "./messages.ts";
 
 export function toWireExplanation(explanation: Explanation): muster.reservation.v1.ExplainReservationReply.$Properties {
   const { reservation, because, message, pools, place, hold, overtakenUntilMs, concurrency } = explanation;
@@ -27,11 +28,15 @@ function toWirePool(pool: PoolExplanation): muster.reservation.v1.PoolExplanatio
   return {
     ...numbers,
     unusable: unusable.listed.length + unusable.more,
-    unusableNodes: unusable.listed,
+    unusableNodes: unusable.listed.map(toWireUnusable),
     unusableMore: unusable.more,
     holders: holders.listed.map(toWireHolder),
     holdersMore: holders.more,
   };
+}
+
+function toWireUnusable({ foreign, ...node }: UnusableNode): muster.reservation.v1.UnusableNode.$Properties {
+  return { ...node, foreign: foreign && toWireNodeUse(foreign) };
 }
 
 function toWireHolder({ owner, sequence, machines, sinceMs }: Holder): muster.reservation.v1.Holder.$Properties {
@@ -40,6 +45,6 @@ function toWireHolder({ owner, sequence, machines, sinceMs }: Holder): muster.re
 
 function toWireHold({ reservation, own }: HoldInForce): muster.reservation.v1.Hold.$Properties {
   const { owner, sequence, createdAtMs, needs } = reservation;
-  const machines = countByPool(needs).map(({ pool, count }) => ({ pool, machines: count }));
+  const machines = countByPool(needs).map((need) => ({ pool: need.pool, machines: sizeOf(need) }));
   return { owner, reservationId: idOf(sequence), waitingSinceMs: createdAtMs, machines, own };
 }

@@ -3,12 +3,12 @@ import { muster, type ReservationService } from "@muster/proto";
 import { ownerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
-import { toWireMachines } from "./machine-messages.ts";
+import { machineWriter } from "./machine-messages.ts";
 import { toNeed, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
 const MAX_PAGE_SIZE = 500;
-/** The same for machines: with the longest names that there are this many fit into one message. */
+/** The same for machines. Pages end earlier where they would not fit into one message. */
 const MAX_MACHINES_PAGE_SIZE = 2000;
 
 /** The methods of ReservationService, answered by the ledger's keeper. `scaledAtMs`: when a pool's scaling was last written; 0: it is not scaled. */
@@ -46,17 +46,27 @@ export function makeHandlers(
       const scaled = (pools ?? []).map((pool) => ({ ...pool, elasticAtMs: scaledAtMs(pool.pool ?? "") }));
       return { ...explanation, pools: scaled };
     },
-    listDemand: async ({ pools, limit }) => {
-      const demand = await keeper.demand({ pools, limit: clampLimit(limit, MAX_PAGE_SIZE) });
-      return { reservations: demand.reports.map(toWireReservation), more: demand.more, rooms: [...demand.rooms] };
+    listDemand: async ({ pools, limit }, { pageBytes }) => {
+      const { reports, more, rooms } = await keeper.demand({ pools, limit: clampLimit(limit, MAX_PAGE_SIZE) });
+      const { messages } = fillPage(reports, toWireReservation, {
+        limit: MAX_PAGE_SIZE,
+        bytes: pageBytes,
+        encode: (reservation) => muster.reservation.v1.Reservation.encode(reservation).finish(),
+      });
+      return { reservations: [...messages], more: more + reports.length - messages.length, rooms: [...rooms] };
     },
-    listMachines: async ({ pool, limit, continue: after }) => {
+    listMachines: async ({ pool, limit, continue: after }, { pageBytes }) => {
       const page = await keeper.machines({
         pool: emptyIsAbsent(pool),
         after: emptyIsAbsent(after),
         limit: clampLimit(limit, MAX_MACHINES_PAGE_SIZE),
       });
-      return toWireMachines(page);
+      const { messages, last, isMore } = fillPage(page.machines, machineWriter(), {
+        limit: MAX_MACHINES_PAGE_SIZE,
+        bytes: pageBytes,
+        encode: (machine) => muster.reservation.v1.MachineState.encode(machine).finish(),
+      });
+      return { machines: [...messages], continue: (isMore ? last?.node : page.next) ?? "", complete: page.complete };
     },
     listPools: async () => ({
       pools: (await keeper.pools()).map((report) => ({

@@ -1,10 +1,13 @@
 import type { muster } from "@muster/proto";
-import type { MachinePage, MachineState } from "../domain/decisions/list-machines.ts";
+import type { MachineState } from "../domain/decisions/list-machines.ts";
 import { idOf, type Reservation } from "../domain/ledger/reservation.ts";
+import { toWireAmounts, toWireNodeUse } from "./messages.ts";
 
 const STANDINGS = {
   free: "FREE",
   held: "HELD",
+  shared: "SHARED",
+  foreign: "FOREIGN_USE",
   occupied: "OCCUPIED",
   notReady: "NOT_READY",
   cordoned: "CORDONED",
@@ -13,23 +16,20 @@ const STANDINGS = {
 
 type WireHolder = muster.reservation.v1.Holder.$Properties;
 
-export function toWireMachines({
-  machines,
-  next,
-  complete,
-}: MachinePage): muster.reservation.v1.ListMachinesReply.$Properties {
+/** Translates the machines of one page. */
+export function machineWriter(): (machine: MachineState) => muster.reservation.v1.MachineState.$Properties {
   const holders = new Map<string, WireHolder>();
-  return {
-    machines: machines.map(({ node, pool, standing, cordoned, holder }) => ({
-      node,
-      pool,
-      standing: STANDINGS[standing],
-      cordoned,
-      holder: holder && toWireHolder(holder, pool, holders),
-    })),
-    continue: next,
-    complete,
-  };
+  return ({ node, pool, standing, cordoned, holder, partHolders, allocatable, free, foreign }) => ({
+    node,
+    pool,
+    standing: STANDINGS[standing],
+    cordoned,
+    holder: holder && toWireHolder(holder, pool, holders),
+    allocatable: allocatable && toWireAmounts(allocatable),
+    free: free && toWireAmounts(free),
+    sharedHolders: partHolders.map((each) => toWireHolder(each, pool, holders)),
+    foreign: foreign !== undefined && foreign.pods > 0 ? toWireNodeUse(foreign) : undefined,
+  });
 }
 
 /** `known` caches the holders of this page: a gang has one holder, whose machines are counted once. */

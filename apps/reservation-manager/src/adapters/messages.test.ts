@@ -100,8 +100,26 @@ it("reads the pool of a node from the label, and a deleted node as none", () => 
     schedulable: false,
     cordoned: true,
     occupants: [{ kind: "k", id: "i" }],
+    allocatable: undefined,
+    foreign: { pods: 0, requests: new Map(), examples: [] },
+    shared: [],
   });
   expect(toNodeFacts(NodeState.create(state), "pool")?.pool).toBeUndefined();
   expect(toNodeFacts(NodeState.create({ ...state, deleted: true }), "tier")).toBeUndefined();
   expect(toOwner(undefined)).toEqual({ kind: "", id: "" });
+});
+
+it("reads what can be granted of a node without its overhead, and what foreign pods and owners of parts use", () => {
+  const state = muster.watch.v1.NodeState.create({
+    name: "n",
+    allocatable: { cpu: 4000, memory: 100, pods: 10 },
+    overhead: { pods: 2, requests: { cpu: 300, memory: 10 }, examples: ["kube-system/proxy"] },
+    foreign: { pods: 1, requests: { cpu: 500 }, examples: ["web/shop"] },
+    shared: [{ owner: { kind: "job", id: "j" }, use: { pods: 1, requests: { cpu: 1000 }, examples: ["default/j-0"] } }],
+  });
+  expect(toNodeFacts(state, "pool")).toMatchObject({
+    allocatable: new Map(Object.entries({ cpu: 3700, memory: 90, pods: 8 })),
+    foreign: { pods: 1, requests: new Map([["cpu", 500]]), examples: ["web/shop"] },
+    shared: [{ owner: { kind: "job", id: "j" }, use: { pods: 1, requests: new Map([["cpu", 1000]]) } }],
+  });
 });

@@ -1,4 +1,5 @@
 import { enums, muster } from "@muster/proto";
+import { freeOf, useOf, type Amounts } from "@muster/resources";
 import type { Codec, ListCodec } from "@muster/store";
 import type { ReservationRequest } from "../domain/decisions/check-request.ts";
 import type { LimitRequest } from "../domain/decisions/decide-limit.ts";
@@ -7,9 +8,11 @@ import {
   brokenOf,
   capacityOf,
   type NodeFacts,
+  type NodeUse,
   type PoolScaling,
   type UnusableReason,
 } from "../domain/ledger/machines.ts";
+import { amountsKey } from "../domain/ledger/amounts.ts";
 import type { Owner } from "@muster/names";
 import { idOf, type Machine, type Need, type Reservation } from "../domain/ledger/reservation.ts";
 import type { PoolReport, ReservationReport } from "../ledger-keeper.ts";
@@ -61,8 +64,41 @@ export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string)
   if (state.deleted) return undefined;
   const { name, ready, schedulable, cordoned } = state;
   const pool = state.labels[poolLabel];
-  const occupants = state.occupants.map(toOwner);
-  return { name, pool: pool === "" ? undefined : pool, ready, schedulable, cordoned, occupants };
+  return {
+    name,
+    pool: pool === "" ? undefined : pool,
+    ready,
+    schedulable,
+    cordoned,
+    occupants: state.occupants.map(toOwner),
+    allocatable: toAllocatable(state),
+    foreign: toNodeUse(state.foreign),
+    shared: state.shared.map(({ owner, use }) => ({ owner: toOwner(owner), use: toNodeUse(use) })),
+  };
+}
+
+/** Undefined where the watcher does not say what the node has. */
+function toAllocatable({ allocatable, overhead }: muster.watch.v1.NodeState): Amounts | undefined {
+  const all = toAmounts(allocatable);
+  if (all.size === 0) return undefined;
+  const { pods, requests } = toNodeUse(overhead);
+  return freeOf({ allocatable: all, overhead: useOf(requests, pods), uses: [] });
+}
+
+function toNodeUse(use: muster.watch.v1.NodeUse | null | undefined): NodeUse {
+  return { pods: use?.pods ?? 0, requests: toAmounts(use?.requests ?? {}), examples: use?.examples ?? [] };
+}
+
+export function toWireNodeUse({ pods, requests, examples }: NodeUse): muster.watch.v1.NodeUse.$Properties {
+  return { pods, requests: toWireAmounts(requests), examples: [...examples] };
+}
+
+function toAmounts(requests: Readonly<Record<string, number>>): Amounts {
+  return new Map(Object.entries(requests));
+}
+
+export function toWireAmounts(amounts: Amounts): Record<string, number> {
+  return Object.fromEntries(amounts);
 }
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
@@ -84,29 +120,30 @@ export function toWireReservation({
     id: idOf(sequence),
     sequence,
     owner,
-    needs,
+    needs: needs.map(withWireShare),
     priority,
     createdAtMs,
     state: grant === undefined ? WAITING : GRANTED,
-    machines: grant?.machines,
+    machines: grant?.machines.map(withWireShare),
     grantedAtMs: grant?.atMs,
     because,
   };
 }
 
 export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
-  const { name, free, held, occupied, notReady, cordoned, scaling } = state;
+  const { name, free, held, shared, foreign, occupied, notReady, cordoned, scaling } = state;
   const reasons: readonly { readonly reason: UnusableReason; readonly count: number }[] = [
     { reason: "NOT_READY", count: notReady },
     { reason: "CORDONED", count: cordoned },
     { reason: "OCCUPIED", count: occupied },
+    { reason: "FOREIGN_USE", count: foreign },
   ];
   return {
     name,
     available: free.size,
     capacity: capacityOf(state),
-    held,
-    unusable: brokenOf(state) + occupied,
+    held: held + shared,
+    unusable: brokenOf(state) + occupied + foreign,
     waiting,
     unusableByReason: reasons.filter(({ count }) => count > 0),
     elasticMax: scaling?.max,
@@ -119,7 +156,7 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
     case "requested":
       return { atMs, requested: toWireRequested(event.reservation) };
     case "granted":
-      return { atMs, granted: { id: idOf(event.sequence), machines: event.machines } };
+      return { atMs, granted: { id: idOf(event.sequence), machines: event.machines.map(withWireShare) } };
     case "released":
       return { atMs, released: { id: idOf(event.sequence) } };
     case "limited":
@@ -173,7 +210,8 @@ export function shareNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
   return (needs) => {
     let key = "";
-    for (const { component, pool } of needs) key += `${component}=${pool} `;
+    for (const { component, pool, shared } of needs)
+      key += `${component}=${pool}${shared ? amountsKey(toAmounts(shared.requests)) : ""} `;
     const same = known.get(key);
     if (same !== undefined) return same;
     const read = toNeeds(needs);
@@ -186,12 +224,20 @@ function toNeeds(needs: readonly WireNeed[]): readonly Need[] {
   return needs.map(toNeed);
 }
 
-export function toNeed({ component, pool }: WireNeed): Need {
-  return { component, pool };
+export function toNeed({ component, pool, shared }: WireNeed): Need {
+  return { component, pool, ...toShare(shared) };
 }
 
-function toMachine({ component, pool, node }: muster.reservation.v1.Machine): Machine {
-  return { component, pool, node };
+function toMachine({ component, pool, node, shared }: muster.reservation.v1.Machine): Machine {
+  return { component, pool, node, ...toShare(shared) };
+}
+
+function toShare(share: muster.reservation.v1.Share | null | undefined): Pick<Need, "shared"> {
+  return share === null || share === undefined ? {} : { shared: toAmounts(share.requests) };
+}
+
+function withWireShare<Part extends Need>({ shared, ...part }: Part) {
+  return { ...part, ...(shared !== undefined && { shared: { requests: toWireAmounts(shared) } }) };
 }
 
 function toSequence(id: string): number {

@@ -49,9 +49,9 @@ it("names who holds machines of the pool, most machines first, and why its other
       held: 3,
       unusable: {
         listed: [
-          { node: "a4", reason: "NOT_READY", occupant: undefined },
-          { node: "a5", reason: "CORDONED", occupant: undefined },
-          { node: "a6", reason: "OCCUPIED", occupant: ownerOf("foreign") },
+          { node: "a4", reason: "NOT_READY", occupant: undefined, foreign: undefined },
+          { node: "a5", reason: "CORDONED", occupant: undefined, foreign: undefined },
+          { node: "a6", reason: "OCCUPIED", occupant: ownerOf("foreign"), foreign: undefined },
         ],
         more: 0,
       },

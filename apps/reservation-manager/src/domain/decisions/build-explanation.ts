@@ -5,7 +5,7 @@ import { findHold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { capacityOf, unusableNodes, type Machines } from "../ledger/machines.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
-import { countByPool, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
+import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
 /** Entries of each list of an explanation: enough to see who is in the way, and small enough for one message. */
@@ -39,32 +39,34 @@ export function buildExplanation(
   return { ...facts, message: describeExplanation(facts) };
 }
 
-/** The reservations that hold machines, found by the machines: there are far fewer than requests that wait. */
+/** The reservations that hold machines or parts of them, found by the machines: there are far fewer than requests that wait. */
 function findGranted(ledger: Ledger): readonly Reservation[] {
   const sequences = new Set(ledger.holders.values());
+  for (const parts of ledger.parts.values()) for (const { sequence } of parts) sequences.add(sequence);
   return [...sequences].map((sequence) => knownReservation(ledger, sequence));
 }
 
 function explainPool(
-  { pool, count: requested }: PoolNeed,
+  need: PoolNeed,
   machines: Machines,
   keptNeeds: readonly PoolNeed[],
   granted: readonly Reservation[],
 ): PoolExplanation {
+  const { pool } = need;
   const state = machines.pools.get(pool);
   const available = state?.free.size ?? 0;
-  const kept = keptNeeds.find((need) => need.pool === pool)?.count ?? 0;
+  const kept = keptNeeds.find((other) => other.pool === pool)?.count ?? 0;
   const holders = granted
     .map((holder) => holderOf(holder, (machine) => machine.pool === pool))
     .filter((holder) => holder.machines > 0)
     .sort((a, b) => b.machines - a.machines || byAge(a, b));
   return {
     pool,
-    requested,
+    requested: sizeOf(need),
     available,
     kept: Math.min(available, kept),
     capacity: state === undefined ? 0 : capacityOf(state),
-    held: state?.held ?? 0,
+    held: state === undefined ? 0 : state.held + state.shared,
     elasticMax: state?.scaling?.max,
     unusable: bounded([...unusableNodes(machines, pool)]),
     holders: bounded(holders),

@@ -1,5 +1,6 @@
 import type { Fault } from "@muster/faults";
-import { checkDnsLabel, checkLabelValue } from "@muster/names";
+import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
+import type { Amounts } from "@muster/resources";
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
@@ -7,6 +8,9 @@ import type { Need } from "../ledger/reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than intended. */
 export const MAX_NEEDS = 1000;
+
+/** Resources of one need; a node has about five, and some more with accelerators. */
+export const MAX_RESOURCES = 16;
 
 /** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
@@ -47,9 +51,12 @@ export function checkLimit({ ownerKind }: LimitRequest): Fault | undefined {
 
 function checkNeeds(needs: readonly Need[]): Fault | undefined {
   const components = new Set<string>();
-  for (const [index, { component, pool }] of needs.entries()) {
+  for (const [index, { component, pool, shared }] of needs.entries()) {
     const field = `needs[${index}]`;
-    const fault = checkDnsLabel(`${field}.component`, component) ?? checkPool(`${field}.pool`, pool);
+    const fault =
+      checkDnsLabel(`${field}.component`, component) ??
+      checkPool(`${field}.pool`, pool) ??
+      checkShare(`${field}.shared.requests`, shared);
     if (fault !== undefined) return fault;
     if (components.has(component))
       return { code: "invalid_request", field: `${field}.component`, reason: `"${component}" is there twice` };
@@ -61,4 +68,20 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
 function checkPool(field: string, pool: string): Fault | undefined {
   if (pool === "") return { code: "invalid_request", field, reason: "is empty; the name of a pool is needed" };
   return checkLabelValue(field, pool);
+}
+
+function checkShare(field: string, requests: Amounts = new Map()): Fault | undefined {
+  if (requests.size > MAX_RESOURCES)
+    return { code: "limit_exceeded", what: `resources in ${field}`, limit: MAX_RESOURCES, retryAfterMs: 0 };
+  for (const [resource, amount] of requests) {
+    const wrong = checkLabelKey(`${field}: the name of a resource`, resource);
+    if (wrong !== undefined) return wrong;
+    if (!Number.isSafeInteger(amount) || amount < 0)
+      return {
+        code: "invalid_request",
+        field: `${field}[${resource}]`,
+        reason: `is ${amount}; a whole number from 0 to ${Number.MAX_SAFE_INTEGER} is needed`,
+      };
+  }
+  return undefined;
 }

@@ -2,12 +2,12 @@ import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
-import { maxOf, type Machines } from "../ledger/machines.ts";
+import { canHold, largestOf, maxOf, partsThatFit, type Machines } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
 import type { Owner } from "@muster/names";
-import { countByPool, sameNeeds, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
+import { countByPool, sameNeeds, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
@@ -99,10 +99,11 @@ function decideWithinLimit(
   const reservation: Reservation = { sequence, owner, needs: request.needs, priority, createdAtMs: nowMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
   const demand = { ownerKind: owner.kind, needs };
-  const obstacle = obstacleTo(demand, placeOf(reservation), world, findHold(world, policy, nowMs));
+  const [place, hold] = [placeOf(reservation), findHold(world, policy, nowMs)];
+  const obstacle = obstacleTo(demand, place, world, hold);
 
   if (obstacle === undefined) {
-    const machines = assignMachines(request.needs, world.machines);
+    const machines = assignMachines(request.needs, place, world.machines, hold);
     const granted: LedgerEvent = { kind: "granted", sequence, machines, atMs: nowMs };
     return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }
@@ -132,10 +133,15 @@ function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault
 }
 
 function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
-  for (const { pool, count: requested } of needs) {
+  for (const need of needs) {
+    const { pool, count } = need;
     const state = pools.get(pool);
-    const capacity = state === undefined ? 0 : maxOf(state);
-    if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };
+    const machines = state === undefined ? 0 : maxOf(state);
+    // New nodes of a pool that may grow may be larger than those that it has.
+    const mayGrow = state !== undefined && count <= machines && machines > largestOf(state);
+    if (mayGrow || (state !== undefined && canHold(state, need, machines))) continue;
+    const parts = state === undefined || count > machines ? 0 : partsThatFit(state, need, machines);
+    return { code: "pool_capacity", pool, requested: sizeOf(need), capacity: Math.min(count, machines) + parts };
   }
   return undefined;
 }

@@ -1,6 +1,7 @@
 import { assertNever } from "@muster/faults";
 import type { Bounded, Explanation, Holder, PoolExplanation } from "./explanation.ts";
 import type { WaitReason } from "./explain-waiting.ts";
+import type { UnusableNode } from "../ledger/machines.ts";
 import type { Owner } from "@muster/names";
 
 /** Names in one sentence; the explanation has the rest. */
@@ -47,8 +48,17 @@ function describeShortage({ pool, available, requested }: WaitReason, elasticMax
 
 function describePool({ capacity, elasticMax, unusable, holders }: PoolExplanation): string {
   const nodes = unusable.listed.length + unusable.more;
-  const broken = nodes === 0 ? "" : `; ${countOf(nodes, "node")} cannot be given away`;
-  return `${elasticMax === undefined ? ` (of ${capacity})` : ""}${named(holders, "held by")}${broken}`;
+  const shared = unusable.listed.filter(({ reason }) => reason === "FOREIGN_USE");
+  const broken = nodes === shared.length ? "" : `; ${countOf(nodes - shared.length, "node")} cannot be given away`;
+  const size = elasticMax === undefined ? ` (of ${capacity})` : "";
+  return `${size}${named(holders, "held by")}${broken}${describeForeign(shared)}`;
+}
+
+function describeForeign(nodes: readonly UnusableNode[]): string {
+  if (nodes.length === 0) return "";
+  const pods = nodes.flatMap(({ foreign }) => foreign?.examples ?? []).slice(0, MAX_NAMED);
+  const examples = pods.length === 0 ? "" : ` (${pods.join(", ")})`;
+  return `; ${countOf(nodes.length, "node")} ${nodes.length === 1 ? "has" : "have"} pods that the ledger does not know${examples}`;
 }
 
 function named(holders: Bounded<Holder> | undefined, verb: string): string {

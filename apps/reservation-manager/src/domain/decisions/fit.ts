@@ -1,6 +1,9 @@
-import type { Machine, Need, PoolNeed } from "../ledger/reservation.ts";
+import { compareLargestFirst } from "../ledger/amounts.ts";
+import { sizeOf, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
-import { attainableOf, type Machines } from "../ledger/machines.ts";
+import { attainableOf, canHold, type Machines } from "../ledger/machines.ts";
+import { emptyRoom, placeShared, withoutKept, type Room } from "../ledger/room.ts";
+import { compareText } from "../ledger/sorted-map.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -34,21 +37,53 @@ export type Obstacle =
 /** The first thing that stands in the way, pools in the order of their names; undefined when the demand can be granted at this place now. */
 export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hold | undefined): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
-  for (const { pool, count } of demand.needs) {
-    const available = availableAt(place, pool, world.machines, hold);
-    if (available < count || !world.machines.complete)
-      return { code: shortageOf(pool, count, world.machines), pool, requested: count, available };
+  const ahead = aheadOf(place, hold);
+  for (const need of demand.needs) {
+    const { available, fits } = countAvailable(need, world.machines, ahead);
+    if (fits && world.machines.complete) continue;
+    return { code: shortageOf(need, world.machines), pool: need.pool, requested: sizeOf(need), available };
   }
   return undefined;
 }
 
-function shortageOf(
-  pool: string,
-  count: number,
-  { pools, complete }: Machines,
-): Exclude<WaitCode, "CONCURRENCY_LIMIT"> {
+function shortageOf(need: PoolNeed, { pools, complete }: Machines): Exclude<WaitCode, "CONCURRENCY_LIMIT"> {
   if (!complete) return "POOLS_NOT_KNOWN_YET";
-  return (pools.get(pool)?.free.size ?? 0) >= count ? "HELD_FOR_OLDER" : "POOL_AVAILABILITY";
+  return countAvailable(need, { pools }, undefined).fits ? "HELD_FOR_OLDER" : "POOL_AVAILABILITY";
+}
+
+/**
+ * Whether the need fits behind the hold, if there is one. `available`: of whole machines alone all that are free, and otherwise how many machines and parts of
+ * the need fit now.
+ */
+function countAvailable(
+  need: PoolNeed,
+  machines: Pick<Machines, "pools">,
+  hold: Hold | undefined,
+): { readonly available: number; readonly fits: boolean } {
+  const { pool, count, shared } = need;
+  const kept = keptOf(pool, hold);
+  if (isWhole(need) && (kept === undefined || isWhole(kept))) {
+    const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - (kept?.count ?? 0));
+    return { available, fits: count <= available };
+  }
+  const { nodes, room } = placeShared(roomBehind(pool, machines, hold), shared);
+  const free = room.free.size;
+  const parts = nodes.filter((node) => node !== undefined).length;
+  const available = shared.length === 0 ? free : parts + Math.min(count, free);
+  return { available, fits: parts === shared.length && count <= free };
+}
+
+/** Whether needs fit that stand behind the hold. */
+export function fitBehind(needs: readonly PoolNeed[], { machines }: World, hold: Hold | undefined): boolean {
+  return needs.every((need) => countAvailable(need, machines, hold).fits);
+}
+
+function isWhole({ shared }: PoolNeed): boolean {
+  return shared.length === 0;
+}
+
+function keptOf(pool: string, hold: Hold | undefined): PoolNeed | undefined {
+  return hold?.needs.find((need) => need.pool === pool);
 }
 
 /**
@@ -70,24 +105,48 @@ export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: numbe
   return undefined;
 }
 
-/** One free node of its pool for each need, nodes in the order of their names. Only for needs that nothing stands in the way of. */
-export function assignMachines(needs: readonly Need[], machines: Machines): readonly Machine[] {
-  const free = new Map<string, Iterator<string>>();
-  return needs.map(({ component, pool }) => {
-    const nodes = free.get(pool) ?? machines.pools.get(pool)?.free.keys();
-    const next = nodes?.next();
-    if (nodes === undefined || next === undefined || next.done === true)
-      throw new Error(`pool ${pool} has no free node for ${component}`);
-    free.set(pool, nodes);
-    return { component, pool, node: next.value };
-  });
+/**
+ * A node of its pool for each need: parts are placed first (`placeShared`), and whole machines are the first free ones by name then. Only for needs that
+ * nothing stands in the way of.
+ */
+export function assignMachines(
+  needs: readonly Need[],
+  place: Place,
+  machines: Machines,
+  hold: Hold | undefined,
+): readonly Machine[] {
+  const ahead = aheadOf(place, hold);
+  const nodes = new Map<Need, string>();
+  for (const pool of new Set(needs.map((need) => need.pool))) {
+    const ofPool = needs.filter((need) => need.pool === pool);
+    const parts = ofPool.flatMap((need) => (need.shared === undefined ? [] : [{ need, requests: need.shared }]));
+    parts.sort(
+      (a, b) => compareLargestFirst(a.requests, b.requests) || compareText(a.need.component, b.need.component),
+    );
+    const requests = parts.map((part) => part.requests);
+    const placed = placeShared(roomBehind(pool, machines, ahead), requests);
+    for (const [index, { need }] of parts.entries()) setNode(nodes, need, placed.nodes[index]);
+    const free = placed.room.free.keys();
+    for (const need of ofPool) if (need.shared === undefined) setNode(nodes, need, free.next().value ?? undefined);
+  }
+  return needs.map((need) => ({ ...need, node: nodes.get(need) ?? "" }));
 }
 
-function availableAt(place: Place, pool: string, machines: Machines, hold: Hold | undefined): number {
-  const free = machines.pools.get(pool)?.free.size ?? 0;
-  if (hold === undefined || comparePlaces(place, hold.place) <= 0) return free;
-  const kept = hold.needs.find((need) => need.pool === pool)?.count ?? 0;
-  return Math.max(0, free - kept);
+function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined): void {
+  if (node === undefined) throw new Error(`pool ${need.pool} has no room for ${need.component}`);
+  nodes.set(need, node);
+}
+
+/** The hold, for requests that stand behind it. */
+function aheadOf(place: Place, hold: Hold | undefined): Hold | undefined {
+  return hold !== undefined && comparePlaces(place, hold.place) > 0 ? hold : undefined;
+}
+
+/** What the hold leaves of the pool. */
+function roomBehind(pool: string, machines: Pick<Machines, "pools">, hold: Hold | undefined): Room {
+  const room = machines.pools.get(pool) ?? emptyRoom;
+  const kept = keptOf(pool, hold);
+  return kept === undefined ? room : withoutKept(room, kept);
 }
 
 /** How many more reservations of the kind its concurrency limit lets be granted. */
@@ -102,8 +161,8 @@ function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
 }
 
 function isPossible({ needs }: Demand, machines: Machines): boolean {
-  return needs.every(({ pool, count }) => {
-    const state = machines.pools.get(pool);
-    return state !== undefined && count <= attainableOf(state);
+  return needs.every((need) => {
+    const state = machines.pools.get(need.pool);
+    return state !== undefined && canHold(state, need, attainableOf(state));
   });
 }

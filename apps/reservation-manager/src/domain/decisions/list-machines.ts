@@ -1,5 +1,6 @@
 import { knownReservation, type Ledger } from "../ledger/ledger.ts";
-import { standingOf, type MachineRecord, type Standing } from "../ledger/machines.ts";
+import type { Amounts } from "@muster/resources";
+import { partialNodeOf, standingOf, type MachineRecord, type NodeUse, type Standing } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -18,8 +19,15 @@ export type MachineState = {
   /** `lost`: it is held, and the node is missing. */
   readonly standing: Standing | "lost";
   readonly cordoned: boolean;
-  /** Undefined: no holder. */
+  /** Undefined: nobody holds it as a whole. */
   readonly holder: Reservation | undefined;
+  /** Who holds parts of it, in the order of arrival. */
+  readonly partHolders: readonly Reservation[];
+  /** Undefined: not known. */
+  readonly allocatable: Amounts | undefined;
+  /** What can be granted in parts now; undefined: nothing. */
+  readonly free: Amounts | undefined;
+  readonly foreign: NodeUse | undefined;
 };
 
 /** `next` is set while more follow; `complete` says whether every node is known. */
@@ -48,8 +56,23 @@ export function buildMachinePage({ ledger, machines }: World, request: MachinePa
 function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineState | undefined {
   const sequence = ledger.holders.get(node);
   const holder = sequence === undefined ? undefined : knownReservation(ledger, sequence);
-  const pool = record.facts?.pool ?? holder?.grant?.machines.find((machine) => machine.node === node)?.pool;
+  const granted = holder ?? firstPartHolder(record, ledger);
+  const pool = record.facts?.pool ?? granted?.grant?.machines.find((machine) => machine.node === node)?.pool;
   if (pool === undefined) return undefined;
-  const standing = record.facts === undefined ? "lost" : standingOf(record.facts, record);
-  return { node, pool, standing, cordoned: record.facts?.cordoned === true, holder };
+  const partHolders = [...new Set(record.parts?.map(({ sequence }) => sequence))].map((each) =>
+    knownReservation(ledger, each),
+  );
+  const held = { node, pool, holder, partHolders };
+  const { facts } = record;
+  if (facts === undefined)
+    return { ...held, standing: "lost", cordoned: false, allocatable: undefined, free: undefined, foreign: undefined };
+  const standing = standingOf(facts, record);
+  const { allocatable, cordoned } = facts;
+  const free = standing === "free" ? allocatable : partialNodeOf(facts, record, standing)?.free;
+  return { ...held, standing, cordoned, allocatable, free, foreign: facts.foreign };
+}
+
+function firstPartHolder({ parts }: MachineRecord, ledger: Ledger): Reservation | undefined {
+  const first = parts?.[0];
+  return first && knownReservation(ledger, first.sequence);
 }

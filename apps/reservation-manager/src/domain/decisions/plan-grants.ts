@@ -1,5 +1,5 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
-import { assignMachines, findHold, obstacleTo, type HoldPolicy } from "./fit.ts";
+import { assignMachines, findHold, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import type { Machine } from "../ledger/reservation.ts";
 import type { Place } from "../ledger/waiting-queue.ts";
@@ -68,7 +68,7 @@ function planRound(
     const [place, waiting] = head;
     candidates = candidates.delete(place);
     if (obstacleTo(waiting, place, world, hold) !== undefined) continue;
-    const step = planGrant(place, world);
+    const step = planGrant(place, world, hold);
     steps.push(step);
     machinesLeft -= step.machines.length;
     world = evolveWorld(world, [eventOf(step, nowMs)]);
@@ -86,13 +86,13 @@ function countMachines(steps: readonly GrantStep[]): number {
   return steps.reduce((sum, { machines }) => sum + machines.length, 0);
 }
 
-function planGrant(place: Place, { ledger, machines }: World): GrantStep {
+function planGrant(place: Place, { ledger, machines }: World, hold: Hold | undefined): GrantStep {
   const { sequence, needs } = knownReservation(ledger, place.sequence);
   const ahead = ledger.queue.places.rank(place);
   return {
     kind: "grant",
     sequence,
-    machines: assignMachines(needs, machines),
+    machines: assignMachines(needs, place, machines, hold),
     because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },
   };
 }

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
   firstNodes,
+  nodeOf,
   operations,
   policy,
   startRun,
@@ -18,11 +19,13 @@ import {
   capacityOf,
   largestOf,
   maxOf,
+  canHold,
   unusableNodes,
   type Machines,
+  type NodeFacts,
 } from "./machines.ts";
 import { planGrants } from "../decisions/plan-grants.ts";
-import { countByPool } from "./reservation.ts";
+import { countByPool, type Machine } from "./reservation.ts";
 import { finish } from "./steps.ts";
 import { placeOf } from "./waiting-queue.ts";
 
@@ -43,6 +46,7 @@ function show(ledger: Ledger): unknown {
     reservations: [...ledger.reservations.values()],
     owners: [...ledger.owners.entries()],
     holders: [...ledger.holders.entries()],
+    parts: [...ledger.parts.entries()],
     grantedByKind: [...ledger.grantedByKind.entries()],
     limits: [...ledger.limits.entries()],
     places: [...queue.places.keys()],
@@ -64,9 +68,17 @@ function show(ledger: Ledger): unknown {
 function showMachines({ nodes, pools }: Machines): unknown {
   return {
     nodes: [...nodes.entries()],
-    pools: [...pools.values()].map(({ free, ...pool }) => ({ ...pool, free: [...free.keys()] })),
+    pools: [...pools.values()].map(({ free, partial, sizes, ...pool }) => ({
+      ...pool,
+      free: [...free.entries()],
+      partial: [...partial.entries()],
+      sizes: [...sizes.values()],
+    })),
   };
 }
+
+/** Holds any need that is made. */
+const LARGE = new Map(Object.entries({ cpu: 100, memory: 100, pods: 100, "example.com/gpu": 100 }));
 
 function granted(run: Run) {
   return [...run.world.ledger.reservations.values()].flatMap((reservation) =>
@@ -74,54 +86,75 @@ function granted(run: Run) {
   );
 }
 
-it("never gives one node to two reservations", () => {
+it("gives no node to two reservations of which one holds it as a whole", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, (run) => {
-        const nodes = granted(run).flatMap(({ machines }) => machines.map(({ node }) => node));
-        expect(new Set(nodes).size).toBe(nodes.length);
+        const held = granted(run).flatMap(({ machines }) => machines);
+        const wholes = held.flatMap(({ node, shared }) => (shared === undefined ? [node] : []));
+        const parts = new Set(held.flatMap(({ node, shared }) => (shared === undefined ? [] : [node])));
+        expect(new Set(wholes).size).toBe(wholes.length);
+        expect(wholes.filter((node) => parts.has(node))).toEqual([]);
       });
     }),
   );
 });
 
-it("is one ledger for every kind of work, all or nothing: one machine of its pool for each component", () => {
+it("is one ledger for every kind of work, all or nothing: a machine of its pool, or a part of one, for each component", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = runAll(steps);
       for (const { reservation, machines } of granted(run))
-        expect(machines.map(({ component, pool }) => ({ component, pool }))).toEqual(reservation.needs);
+        expect(machines.map(({ node: _, ...need }) => need)).toEqual(reservation.needs);
     }),
   );
 });
 
-it("grants only nodes that are in the pool, ready, schedulable, unoccupied and without a holder", () => {
+it("grants only nodes that are in the pool, ready, schedulable, without exclusive pods of others, and with room for all that is on them", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let seen = 0;
-      const holders = new Map<string, number>();
+      const held = new Map<number, readonly Machine[]>();
       runAll(steps, (run) => {
         for (const event of run.events.slice(seen)) {
-          if (event.kind === "released")
-            for (const [node, sequence] of [...holders]) if (sequence === event.sequence) holders.delete(node);
+          if (event.kind === "released") held.delete(event.sequence);
           if (event.kind !== "granted") continue;
-          for (const { node, pool } of event.machines) {
-            expect(holders.has(node)).toBe(false);
-            expect(run.nodes.get(node)).toMatchObject({
-              pool,
-              ready: true,
-              schedulable: true,
-              cordoned: false,
-              occupants: [],
-            });
-            holders.set(node, event.sequence);
+          const others = [...held.values()].flat();
+          held.set(event.sequence, event.machines);
+          for (const { node, pool, shared } of event.machines) {
+            const facts = run.nodes.get(node);
+            expect(facts).toMatchObject({ pool, ready: true, schedulable: true, cordoned: false });
+            if (shared !== undefined) continue;
+            expect(facts).toMatchObject({ occupants: [], foreign: { pods: 0 } });
+            expect(others.some((other) => other.node === node)).toBe(false);
+            expect(event.machines.filter((other) => other.node === node)).toHaveLength(1);
           }
+          for (const node of new Set(event.machines.flatMap(({ node, shared }) => (shared ? [node] : []))))
+            expectRoom(
+              run.nodes.get(node),
+              [...others, ...event.machines].filter((each) => each.node === node),
+            );
         }
         seen = run.events.length;
       });
     }),
   );
 });
+
+/** Foreign pods and all parts of a node together do not exceed what it can allocate. */
+function expectRoom(facts: NodeFacts | undefined, parts: readonly Machine[]): void {
+  if (facts?.allocatable === undefined) throw new Error("a part was granted of a node of unknown size");
+  const { pods, requests } = facts.foreign;
+  for (const [resource, most] of facts.allocatable) {
+    const isPods = resource === "pods";
+    const own = parts.map(({ shared }) => (shared?.get(resource) ?? 0) + (isPods ? 1 : 0));
+    const used = own.reduce((sum, amount) => sum + amount, (requests.get(resource) ?? 0) + (isPods ? pods : 0));
+    expect(used).toBeLessThanOrEqual(most);
+  }
+  for (const { shared } of parts)
+    for (const [resource, amount] of shared ?? [])
+      expect(amount).toBeLessThanOrEqual(facts.allocatable.get(resource) ?? 0);
+}
 
 it("counts every live node of a pool once: available never passes capacity and never goes below zero", () => {
   fc.assert(
@@ -131,13 +164,13 @@ it("counts every live node of a pool once: available never passes capacity and n
         const live = [...run.nodes.values()].flatMap(({ pool }) => (pool === undefined ? [] : [pool]));
         expect([...pools.keys()]).toEqual([...new Set([...live, ...run.scalings.keys()])].sort());
         for (const state of pools.values()) {
-          const { name, free, held, occupied, notReady, cordoned } = state;
-          expect(Math.min(held, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
-          expect(free.size + held).toBe(capacityOf(state));
-          expect(largestOf(state)).toBe(capacityOf(state) + occupied);
+          const { name, free, held, shared, foreign, occupied, notReady, cordoned } = state;
+          expect(Math.min(held, shared, foreign, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
+          expect(free.size + held + shared).toBe(capacityOf(state));
+          expect(largestOf(state)).toBe(capacityOf(state) + occupied + foreign);
           expect(maxOf(state)).toBe(Math.max(largestOf(state), run.scalings.get(name)?.max ?? 0));
           expect(largestOf(state) + brokenOf(state)).toBe(live.filter((pool) => pool === name).length);
-          expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + brokenOf(state));
+          expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + foreign + brokenOf(state));
         }
       });
     }),
@@ -253,9 +286,9 @@ it("finds the hold that a look at every waiting request finds", () => {
           const limit = world.ledger.limits.get(reservation.owner.kind) ?? 0;
           const holders = world.ledger.grantedByKind.get(reservation.owner.kind) ?? 0;
           if (limit > 0 && holders >= limit) return false;
-          return countByPool(reservation.needs).every(({ pool, count }) => {
-            const state = world.machines.pools.get(pool);
-            return state !== undefined && attainableOf(state) >= count;
+          return countByPool(reservation.needs).every((need) => {
+            const state = world.machines.pools.get(need.pool);
+            return state !== undefined && canHold(state, need, attainableOf(state));
           });
         });
         expect(findHold(world, policy, nowMs)?.place).toEqual(first);
@@ -272,7 +305,7 @@ it("grants whatever still waits once everything else is released and the nodes a
         for (const number of [0, 1, 2, 3])
           step(run, {
             kind: "node",
-            facts: { name: `${pool}${number}`, pool, ready: true, schedulable: true, cordoned: false, occupants: [] },
+            facts: nodeOf(`${pool}${number}`, pool, { allocatable: LARGE }),
           });
       for (let turn = 0; turn < 100 && run.world.ledger.reservations.size > 0; turn += 1) {
         const holders = granted(run).map(({ reservation }) => reservation.owner);
@@ -314,7 +347,7 @@ it("prevents starvation: an overdue request is granted after the releases that i
         for (let number = 0; number < size; number += 1)
           step(run, {
             kind: "node",
-            facts: { name: `n${number}`, pool: "a", ready: true, schedulable: true, cordoned: false, occupants: [] },
+            facts: nodeOf(`n${number}`, "a"),
           });
         const reserve = (id: string, count: number, priority = 0): void => {
           const needs = Array.from({ length: count }, (_, index) => ({ component: `c${index}`, pool: "a" }));

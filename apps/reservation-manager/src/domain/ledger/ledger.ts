@@ -1,5 +1,6 @@
 import { assertNever } from "@muster/faults";
 import type { Owner } from "@muster/names";
+import type { Amounts } from "@muster/resources";
 import { idOf, ownerKey, type Machine, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
@@ -27,13 +28,18 @@ export type Ledger = {
   /** Owner key -> sequence. */
   readonly owners: SortedMap<string, number>;
   readonly queue: WaitingQueue;
-  /** Node -> sequence of the reservation that holds it. */
+  /** Node -> sequence of the reservation that holds it as a whole. */
   readonly holders: SortedMap<string, number>;
+  /** Node -> the parts of it that are held. */
+  readonly parts: SortedMap<string, readonly Part[]>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
   /** Owner kind -> how many of its reservations may be granted concurrently, for the kinds with a limit. */
   readonly limits: SortedMap<string, number>;
 };
+
+/** A part of a machine that a reservation holds, for one of its components. */
+export type Part = { readonly sequence: number; readonly component: string; readonly requests: Amounts };
 
 export const emptyLedger: Ledger = {
   nextSequence: 1,
@@ -42,6 +48,7 @@ export const emptyLedger: Ledger = {
   owners: SortedMap.empty(compareText),
   queue: emptyQueue,
   holders: SortedMap.empty(compareText),
+  parts: SortedMap.empty(compareText),
   grantedByKind: SortedMap.empty(compareText),
   limits: SortedMap.empty(compareText),
 };
@@ -91,10 +98,13 @@ export function* restoreLedger(
 ): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
   const holders: [string, number][] = [];
+  const parts = new Map<string, readonly Part[]>();
   for (const { owner, sequence, grant: granted } of reservations) {
     if (granted === undefined) continue;
     grantedByKind.set(owner.kind, (grantedByKind.get(owner.kind) ?? 0) + 1);
-    for (const { node } of granted.machines) holders.push([node, sequence]);
+    for (const { node, component, shared } of granted.machines)
+      if (shared === undefined) holders.push([node, sequence]);
+      else parts.set(node, withPart(parts.get(node) ?? [], { sequence, component, requests: shared }));
   }
   const ledger = {
     version: 0,
@@ -109,10 +119,12 @@ export function* restoreLedger(
     ),
     queue: yield* buildQueue(reservations.filter(({ grant: granted }) => granted === undefined)),
     holders: yield* SortedMap.inSteps(compareText, holders),
+    parts: yield* SortedMap.inSteps(compareText, [...parts]),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
     limits: SortedMap.from(compareText, limits),
   };
-  if (ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
+  const isWholeAndParts = holders.some(([node]) => parts.has(node));
+  if (isWholeAndParts || ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
     throw new Error("the snapshot of the ledger gives a node to two reservations, or two reservations to one owner");
   return ledger;
 }
@@ -153,16 +165,18 @@ function grant(ledger: Ledger, reservation: Reservation, machines: readonly Mach
 
 function hold(ledger: Ledger, reservation: Reservation, machines: readonly Machine[], atMs: number): Ledger {
   const { sequence, owner } = reservation;
-  let { holders } = ledger;
-  for (const { node } of machines) {
-    const holder = holders.get(node);
+  let { holders, parts } = ledger;
+  for (const { node, component, shared } of machines) {
+    const holder = holders.get(node) ?? (shared === undefined ? parts.get(node)?.[0]?.sequence : undefined);
     if (holder !== undefined) throw new Error(`${node} is held by ${idOf(holder)}, granted to ${idOf(sequence)}`);
-    holders = holders.set(node, sequence);
+    if (shared === undefined) holders = holders.set(node, sequence);
+    else parts = parts.set(node, withPart(parts.get(node) ?? [], { sequence, component, requests: shared }));
   }
   return {
     ...ledger,
     reservations: ledger.reservations.set(sequence, { ...reservation, grant: { atMs, machines } }),
     holders,
+    parts,
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, 1),
   };
 }
@@ -175,11 +189,29 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     owners: ledger.owners.delete(ownerKey(owner)),
   };
   if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation) };
-  return {
-    ...after,
-    holders: granted.machines.reduce((holders, { node }) => holders.delete(node), ledger.holders),
-    grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1),
-  };
+  let { holders, parts } = ledger;
+  for (const { node, component, shared } of granted.machines) {
+    if (shared === undefined) holders = holders.delete(node);
+    else {
+      const left = withoutPart(parts.get(node) ?? [], { sequence, component });
+      parts = left.length === 0 ? parts.delete(node) : parts.set(node, left);
+    }
+  }
+  return { ...after, holders, parts, grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1) };
+}
+
+/** In one order, by reservation and component, whatever the order of the grants. */
+export function withPart<Held extends Part>(parts: readonly Held[], part: Held): readonly Held[] {
+  return [...parts, part].sort(
+    (a, b) => compareNumbers(a.sequence, b.sequence) || compareText(a.component, b.component),
+  );
+}
+
+export function withoutPart<Held extends Part>(
+  parts: readonly Held[],
+  { sequence, component }: Pick<Part, "sequence" | "component">,
+): readonly Held[] {
+  return parts.filter((part) => part.sequence !== sequence || part.component !== component);
 }
 
 function withLimit(

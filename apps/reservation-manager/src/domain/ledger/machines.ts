@@ -1,6 +1,18 @@
-import { knownReservation, type Ledger, type LedgerEvent } from "./ledger.ts";
+import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
 import { mayOccupy, type Owner } from "@muster/names";
+import { freeOf, useOf, type Amounts } from "@muster/resources";
+import { amountsKey, compareLargestFirst } from "./amounts.ts";
+import type { Machine, PoolNeed } from "./reservation.ts";
+import { emptyRoom, partialKey, placeShared, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
+
+/** What a group of pods uses of a node. */
+export type NodeUse = {
+  readonly pods: number;
+  readonly requests: Amounts;
+  /** A few of the pods, `namespace/name`. */
+  readonly examples: readonly string[];
+};
 
 /** What is known about one live node. */
 export type NodeFacts = {
@@ -13,6 +25,12 @@ export type NodeFacts = {
   readonly cordoned: boolean;
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
+  /** What can be granted of the node when nobody uses it: without overhead. Undefined: not known, so that it is granted only as a whole. */
+  readonly allocatable: Amounts | undefined;
+  /** Pods that are neither Muster's nor overhead. */
+  readonly foreign: NodeUse;
+  /** Pods of Muster that are not exclusive, by owner. Those of an owner who holds a part of the node are counted by the grant. */
+  readonly shared: readonly { readonly owner: Owner; readonly use: NodeUse }[];
 };
 
 /** How the node scaler scales a pool. */
@@ -24,13 +42,15 @@ export type PoolScaling = {
   readonly exhausted: boolean;
 };
 
-/** Each live node of a pool is exactly one of free, held, occupied, notReady and cordoned. */
-export type PoolState = {
+/** Each live node of a pool is exactly one of free, held, shared, foreign, occupied, notReady and cordoned. */
+export type PoolState = Room & {
   readonly name: string;
-  /** Names of the nodes that can be granted now. */
-  readonly free: SortedMap<string, true>;
-  /** Nodes that the ledger has granted and that only their holder occupies. */
+  /** Nodes that the ledger has granted as a whole and that only their holder occupies. */
   readonly held: number;
+  /** Nodes of which the ledger has granted parts, with or without foreign use. */
+  readonly shared: number;
+  /** Nodes that would be free without their foreign pods. */
+  readonly foreign: number;
   /**
    * Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they
    * make no request impossible.
@@ -40,6 +60,8 @@ export type PoolState = {
   readonly notReady: number;
   /** Ready, but cordoned or tainted; held or not. */
   readonly cordoned: number;
+  /** What the nodes can allocate that are ready and schedulable, by `amountsKey`, and how many there are of each size. */
+  readonly sizes: SortedMap<string, { readonly allocatable: Amounts; readonly nodes: number }>;
   /** Undefined: the pool has the nodes that it has. */
   readonly scaling: PoolScaling | undefined;
 };
@@ -54,18 +76,27 @@ export type Machines = {
 };
 
 /** A node is known while it lives or is held; a held node that is lost stays its holder's until it is released. */
-export type MachineRecord = { readonly facts?: NodeFacts; readonly holder?: Owner };
+export type MachineRecord = {
+  readonly facts?: NodeFacts;
+  readonly holder?: Owner;
+  /** Who holds parts of it; absent: nobody. Never beside a `holder`. */
+  readonly parts?: readonly HeldPart[];
+};
 
-export type Standing = "free" | "held" | "occupied" | "notReady" | "cordoned";
+export type HeldPart = Part & { readonly owner: Owner };
 
-export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED";
+export type Standing = "free" | "held" | "shared" | "foreign" | "occupied" | "notReady" | "cordoned";
 
-/** A node that cannot be granted now, and the stable code for why. */
+export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED" | "FOREIGN_USE";
+
+/** A node that cannot be granted as a whole now although nobody holds it, and the stable code for why. */
 export type UnusableNode = {
   readonly node: string;
   readonly reason: UnusableReason;
   /** The first owner with a pod on the node that does not hold it; only with OCCUPIED. */
   readonly occupant: Owner | undefined;
+  /** The pods that the ledger does not know; only with FOREIGN_USE. */
+  readonly foreign: NodeUse | undefined;
 };
 
 /** The machines as these nodes and scaled pools, which are all there are, and the ledger say; whatever their order. */
@@ -79,17 +110,20 @@ export function buildMachines(
   for (const scaling of scalings) machines = withScaling(machines, scaling.pool, scaling);
   for (const [node, sequence] of ledger.holders.entries())
     machines = withHolder(machines, node, knownReservation(ledger, sequence).owner);
+  for (const [node, parts] of ledger.parts.entries())
+    for (const part of parts)
+      machines = withHeldPart(machines, node, { ...part, owner: knownReservation(ledger, part.sequence).owner });
   return machines;
 }
 
 /** Machines that are usable, held or not. */
 export function capacityOf(pool: PoolState): number {
-  return pool.free.size + pool.held;
+  return pool.free.size + pool.held + pool.shared;
 }
 
 /** The most machines that a request can get of the nodes that there are, once everything else is released. */
 export function largestOf(pool: PoolState): number {
-  return capacityOf(pool) + pool.occupied;
+  return capacityOf(pool) + pool.occupied + pool.foreign;
 }
 
 /** The most machines that a request can ever get, as the nodes and the scaling are now: a larger one is impossible. */
@@ -102,20 +136,51 @@ export function attainableOf(pool: PoolState): number {
   return pool.scaling?.exhausted === true ? largestOf(pool) : maxOf(pool);
 }
 
-/** Nodes, granted or not, that can take no work at present; `capacityOf`, occupied and these are all nodes of the pool. */
+/** Whether the need can be granted by a pool of so many machines once everything else is released. */
+export function canHold(pool: PoolState, need: PoolNeed, machines: number): boolean {
+  return (
+    need.count <= machines && (need.shared.length === 0 || partsThatFit(pool, need, machines) === need.shared.length)
+  );
+}
+
+/**
+ * How many parts of the need a pool of so many machines holds beside its whole machines, when nothing else is granted. Machines that the pool does not have yet
+ * count as the largest that it has; of a pool that has none with a known size everything is possible.
+ */
+export function partsThatFit(pool: PoolState, { count, shared }: PoolNeed, machines: number): number {
+  const future = Math.max(0, machines - largestOf(pool));
+  const sizes = [...pool.sizes.values()].sort((a, b) => compareLargestFirst(a.allocatable, b.allocatable));
+  if (sizes.length === 0) return future > 0 ? shared.length : 0;
+  let { free } = emptyRoom;
+  for (const [index, { allocatable, nodes }] of sizes.entries())
+    for (let node = Math.min(nodes + (index === 0 ? future : 0), shared.length); node > 0; node -= 1)
+      free = free.set(`${index} ${node}`, allocatable);
+  const used = new Set<string>();
+  let parts = 0;
+  for (const node of placeShared({ ...emptyRoom, free }, shared).nodes) {
+    if (node === undefined || (!used.has(node) && used.size === machines - count)) continue;
+    used.add(node);
+    parts += 1;
+  }
+  return parts;
+}
+
+/** Nodes, granted or not, that can take no work at present; `largestOf` and these are all nodes of the pool. */
 export function brokenOf(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
-/** The nodes of one pool that cannot be granted now, in the order of their names. Visits every node. */
+/** The nodes of one pool that nobody holds and that cannot be granted as a whole now, in the order of their names. Visits every node. */
 export function* unusableNodes(machines: Machines, pool: string): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
     if (record.facts?.pool !== pool) continue;
-    const { name: node } = record.facts;
-    const standing = standingOf(record.facts, record);
-    if (standing === "notReady") yield { node, reason: "NOT_READY", occupant: undefined };
-    if (standing === "cordoned") yield { node, reason: "CORDONED", occupant: undefined };
-    if (standing === "occupied") yield { node, reason: "OCCUPIED", occupant: foreignOccupantOf(record.facts, record) };
+    const { facts } = record;
+    const node = { node: facts.name, occupant: undefined, foreign: undefined };
+    const standing = standingOf(facts, record);
+    if (standing === "notReady") yield { ...node, reason: "NOT_READY" };
+    if (standing === "cordoned") yield { ...node, reason: "CORDONED" };
+    if (standing === "occupied") yield { ...node, reason: "OCCUPIED", occupant: foreignOccupantOf(facts, record) };
+    if (standing === "foreign") yield { ...node, reason: "FOREIGN_USE", foreign: foreignUseOf(facts, record) };
   }
 }
 
@@ -129,8 +194,7 @@ export function withNode(machines: Machines, facts: NodeFacts): Machines {
 }
 
 export function withoutNode(machines: Machines, name: string): Machines {
-  const holder = machines.nodes.get(name)?.holder;
-  return replaceRecord(machines, name, holder === undefined ? {} : { holder });
+  return replaceRecord(machines, name, heldOf(machines.nodes.get(name)));
 }
 
 /** Undefined: the pool is not scaled any more. The same machines when nothing changes: the scaler writes far more often than it changes its mind. */
@@ -146,10 +210,14 @@ export function withScaling(machines: Machines, pool: string, scaling: PoolScali
 /** The machines after one event of the ledger; `ledger` is the one before it. */
 export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent): Machines {
   if (event.kind === "requested" || event.kind === "limited") return machines;
-  const { owner, grant } = knownReservation(ledger, event.sequence);
+  const { sequence } = event;
+  const { owner, grant } = knownReservation(ledger, sequence);
   if (event.kind === "granted")
-    return event.machines.reduce((after, { node }) => withHolder(after, node, owner), machines);
-  return (grant?.machines ?? []).reduce((after, { node }) => withoutHolder(after, node), machines);
+    return event.machines.reduce((after, { node, component, shared }) => {
+      if (shared === undefined) return withHolder(after, node, owner);
+      return withHeldPart(after, node, { sequence, component, requests: shared, owner });
+    }, machines);
+  return (grant?.machines ?? []).reduce((after, machine) => withoutMachine(after, machine, sequence), machines);
 }
 
 function withHolder(machines: Machines, node: string, holder: Owner): Machines {
@@ -157,15 +225,30 @@ function withHolder(machines: Machines, node: string, holder: Owner): Machines {
   return replaceRecord(machines, node, facts === undefined ? { holder } : { facts, holder });
 }
 
-function withoutHolder(machines: Machines, node: string): Machines {
-  const facts = machines.nodes.get(node)?.facts;
-  return replaceRecord(machines, node, facts === undefined ? {} : { facts });
+function withHeldPart(machines: Machines, node: string, part: HeldPart): Machines {
+  const record = machines.nodes.get(node);
+  return replaceRecord(machines, node, { ...record, parts: withPart(record?.parts ?? [], part) });
+}
+
+function withoutMachine(machines: Machines, { node, component, shared }: Machine, sequence: number): Machines {
+  const record = machines.nodes.get(node);
+  const facts = record?.facts === undefined ? {} : { facts: record.facts };
+  const parts = shared === undefined ? [] : withoutPart(record?.parts ?? [], { sequence, component });
+  return replaceRecord(machines, node, parts.length === 0 ? facts : { ...facts, parts });
+}
+
+/** The record of a node without what is known of the node itself. */
+function heldOf(record: MachineRecord | undefined): MachineRecord {
+  return {
+    ...(record?.holder !== undefined && { holder: record.holder }),
+    ...(record?.parts !== undefined && { parts: record.parts }),
+  };
 }
 
 function replaceRecord(machines: Machines, name: string, next: MachineRecord): Machines {
   const { nodes, complete } = machines;
   const pools = count(count(machines.pools, nodes.get(name), -1), next, 1);
-  const known = next.facts !== undefined || next.holder !== undefined;
+  const known = next.facts !== undefined || next.holder !== undefined || next.parts !== undefined;
   return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools };
 }
 
@@ -173,7 +256,7 @@ function count(pools: Machines["pools"], record: MachineRecord | undefined, chan
   const facts = record?.facts;
   if (record === undefined || facts?.pool === undefined) return pools;
   const before = pools.get(facts.pool) ?? emptyPool(facts.pool);
-  return keepPool(pools, countNode(before, facts.name, standingOf(facts, record), change));
+  return keepPool(pools, countNode(before, facts, record, change));
 }
 
 /** A pool exists while it has a live node or is scaled. */
@@ -182,14 +265,29 @@ function keepPool(pools: Machines["pools"], pool: PoolState): Machines["pools"] 
   return live === 0 && pool.scaling === undefined ? pools.delete(pool.name) : pools.set(pool.name, pool);
 }
 
-function countNode(pool: PoolState, node: string, standing: Standing, change: 1 | -1): PoolState {
-  if (standing !== "free") return { ...pool, [standing]: pool[standing] + change };
-  return { ...pool, free: change === 1 ? pool.free.set(node, true) : pool.free.delete(node) };
+function countNode(before: PoolState, facts: NodeFacts, record: MachineRecord, change: 1 | -1): PoolState {
+  const standing = standingOf(facts, record);
+  const { name, allocatable } = facts;
+  const isUsable = standing !== "notReady" && standing !== "cordoned";
+  const pool = isUsable && allocatable !== undefined ? countSize(before, allocatable, change) : before;
+  if (standing === "free")
+    return { ...pool, free: change === 1 ? pool.free.set(name, allocatable) : pool.free.delete(name) };
+  const partial = partialNodeOf(facts, record, standing);
+  const counted = { ...pool, [standing]: pool[standing] + change };
+  if (partial === undefined) return counted;
+  const key = partialKey(name, partial);
+  return { ...counted, partial: change === 1 ? pool.partial.set(key, partial) : pool.partial.delete(key) };
+}
+
+function countSize(pool: PoolState, allocatable: Amounts, change: 1 | -1): PoolState {
+  const key = amountsKey(allocatable);
+  const nodes = (pool.sizes.get(key)?.nodes ?? 0) + change;
+  return { ...pool, sizes: nodes === 0 ? pool.sizes.delete(key) : pool.sizes.set(key, { allocatable, nodes }) };
 }
 
 function emptyPool(name: string): PoolState {
-  const counts = { held: 0, occupied: 0, notReady: 0, cordoned: 0 };
-  return { name, free: SortedMap.empty(compareText), ...counts, scaling: undefined };
+  const counts = { held: 0, shared: 0, foreign: 0, occupied: 0, notReady: 0, cordoned: 0 };
+  return { name, ...emptyRoom, ...counts, sizes: SortedMap.empty(compareText), scaling: undefined };
 }
 
 /**
@@ -200,7 +298,39 @@ export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";
   if (!facts.schedulable) return "cordoned";
   if (foreignOccupantOf(facts, record) !== undefined) return "occupied";
-  return record.holder === undefined ? "free" : "held";
+  if (record.holder !== undefined) return "held";
+  if (record.parts !== undefined) return "shared";
+  return foreignUseOf(facts, record) === undefined ? "free" : "foreign";
+}
+
+/** What can be granted of the node in parts; undefined: nothing, whatever is free on it. */
+export function partialNodeOf(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
+  const { allocatable } = facts;
+  if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
+  const foreign = foreignUseOf(facts, record);
+  const uses = (record.parts ?? []).map(({ requests }) => useOf(requests));
+  if (foreign !== undefined) uses.push(useOf(foreign.requests, foreign.pods));
+  return { free: freeOf({ allocatable, overhead: NOTHING, uses }), allocatable, hasForeignUse: foreign !== undefined };
+}
+
+const NOTHING: Amounts = new Map();
+
+/**
+ * What pods use of the node that are counted by no grant: those that are not Muster's, and those of owners who hold no part of it, such as after a release.
+ * Undefined: there are none.
+ */
+function foreignUseOf({ foreign, shared }: NodeFacts, { holder, parts = [] }: MachineRecord): NodeUse | undefined {
+  const holders = [...(holder === undefined ? [] : [holder]), ...parts.map(({ owner }) => owner)];
+  const uncounted = shared.filter(({ owner }) => !holders.some((counted) => mayOccupy(owner, counted)));
+  const uses = [foreign, ...uncounted.map(({ use }) => use)].filter(({ pods }) => pods > 0);
+  const [first, ...others] = uses;
+  return first && others.reduce(addUse, first);
+}
+
+function addUse(a: NodeUse, b: NodeUse): NodeUse {
+  const requests = new Map(a.requests);
+  for (const [resource, amount] of b.requests) requests.set(resource, (requests.get(resource) ?? 0) + amount);
+  return { pods: a.pods + b.pods, requests, examples: [...a.examples, ...b.examples] };
 }
 
 function foreignOccupantOf({ occupants }: NodeFacts, { holder }: MachineRecord): Owner | undefined {

@@ -1,12 +1,19 @@
 import type { Owner } from "@muster/names";
+import type { Amounts } from "@muster/resources";
+import { amountsKey, compareLargestFirst } from "./amounts.ts";
 
-/** One machine of one pool for one component or replica. */
-export type Need = { readonly component: string; readonly pool: string };
+/** A machine of one pool, or a part of one, for one component or replica. */
+export type Need = {
+  readonly component: string;
+  readonly pool: string;
+  /** What the one pod requests of the machine; undefined: the need is exclusive, a whole machine. */
+  readonly shared?: Amounts;
+};
 
-/** One machine that is held. */
-export type Machine = { readonly component: string; readonly pool: string; readonly node: string };
+/** One machine that is held, or a part of one. */
+export type Machine = Need & { readonly node: string };
 
-/** One entry of the ledger: it waits until it has a `grant`, and then holds one machine a need, in the order of the needs. */
+/** One entry of the ledger: it waits until it has a `grant`, and then holds a machine or a part of one for each need, in the order of the needs. */
 export type Reservation = {
   /** Place in the order of arrival; never used twice, so `idOf` is unique for ever. */
   readonly sequence: number;
@@ -18,8 +25,14 @@ export type Reservation = {
   readonly grant?: { readonly atMs: number; readonly machines: readonly Machine[] };
 };
 
-/** How many machines of one pool a reservation needs. */
-export type PoolNeed = { readonly pool: string; readonly count: number };
+/** What a reservation needs of one pool. */
+export type PoolNeed = {
+  readonly pool: string;
+  /** Whole machines. */
+  readonly count: number;
+  /** Requests of the parts, in the order in which they are placed: the largest first. */
+  readonly shared: readonly Amounts[];
+};
 
 export function idOf(sequence: number): string {
   return `r-${sequence}`;
@@ -32,14 +45,29 @@ export function ownerKey(owner: Owner): string {
 
 /** The needs by pool, in the order of the pools' names. */
 export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
-  const counts = new Map<string, number>();
-  for (const { pool } of needs) counts.set(pool, (counts.get(pool) ?? 0) + 1);
-  return [...counts].map(([pool, count]) => ({ pool, count })).sort((a, b) => (a.pool < b.pool ? -1 : 1));
+  const pools = new Map<string, { count: number; shared: Amounts[] }>();
+  for (const { pool, shared } of needs) {
+    const known = pools.get(pool) ?? { count: 0, shared: [] };
+    if (shared === undefined) known.count += 1;
+    else known.shared.push(shared);
+    pools.set(pool, known);
+  }
+  for (const { shared } of pools.values()) shared.sort(compareLargestFirst);
+  return [...pools].map(([pool, need]) => ({ pool, ...need })).sort((a, b) => (a.pool < b.pool ? -1 : 1));
 }
 
-/** True when both ask for the same machines for the same components, in whatever order. */
+/** How many machines and parts of machines these are. */
+export function sizeOf({ count, shared }: Pick<PoolNeed, "count" | "shared">): number {
+  return count + shared.length;
+}
+
+/** True when both ask for the same machines, or the same parts of machines, for the same components, in whatever order. */
 export function sameNeeds(a: readonly Need[], b: readonly Need[]): boolean {
   if (a.length !== b.length) return false;
-  const pools = new Map(a.map((need) => [need.component, need.pool]));
-  return b.every((need) => pools.get(need.component) === need.pool);
+  const keys = new Map(a.map((need) => [need.component, needKey(need)]));
+  return b.every((need) => keys.get(need.component) === needKey(need));
+}
+
+function needKey({ pool, shared }: Need): string {
+  return shared === undefined ? pool : `${pool} ${amountsKey(shared)}`;
 }

@@ -21,6 +21,7 @@ it("holds what a plain map holds, in key order, after any changes", () => {
       expect([...sorted.entries()]).toEqual(expected);
       expect(sorted.size).toBe(plain.size);
       expect(sorted.first()).toEqual(expected[0]);
+      expect(sorted.last()).toEqual(expected.at(-1));
       expect(sorted.get(probe)).toBe(plain.get(probe));
       expect(sorted.rank(probe)).toBe(expected.filter(([key]) => key < probe).length);
       expect(sorted.first(probe)).toEqual(expected.find(([key]) => key >= probe));

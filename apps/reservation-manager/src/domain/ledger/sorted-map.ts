@@ -70,6 +70,12 @@ export class SortedMap<Key, Value> {
     return next.done === true ? undefined : next.value;
   }
 
+  last(): readonly [Key, Value] | undefined {
+    let at = this.#root;
+    while (at?.right !== undefined) at = at.right;
+    return at && [at.key, at.value];
+  }
+
   /** How many keys come before this one, which need not be in the map. */
   rank(key: Key): number {
     let before = 0;

@@ -1,3 +1,4 @@
+import { amountsKey } from "./amounts.ts";
 import { countByPool, type Need, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
@@ -25,10 +26,13 @@ export type Shape = {
 
 type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 
-/** Shapes that need machines of the same pools, by how many they need of each: what needs more of the first pool comes later. */
+/** `counts`: whole machines by pool; `parts`: the requests of the parts. */
+type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
+
+/** Shapes that need machines of the same pools, by how many they need of each: what needs more whole machines of the first pool comes later. */
 type PoolGroup = {
   readonly pools: readonly string[];
-  readonly shapes: SortedMap<readonly number[], Shape>;
+  readonly shapes: SortedMap<ShapeKey, Shape>;
   /** By owner kind: a scan in queue order for some pools and kinds visits no others. */
   readonly kinds: SortedMap<string, WaitingKind>;
 };
@@ -115,7 +119,8 @@ function rememberShapes() {
     const same = known.get(list);
     if (same !== undefined) return same;
     const needs = countByPool(list);
-    const shape = { needs, key: `${groupKey(needs)} ${countsOf(needs).join(" ")}` };
+    const { counts, parts } = shapeKey(needs);
+    const shape = { needs, key: `${groupKey(needs)} ${counts.join(" ")} ${parts}` };
     if (known.size < MAX_KEPT_SHAPES) known.set(list, shape);
     return shape;
   };
@@ -151,7 +156,7 @@ function newClass({ owner, priority }: Reservation): Omit<WaitingClass, "needs">
 }
 
 function classOf(queue: WaitingQueue, reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass | undefined {
-  const shape = queue.groups.get(groupKey(needs))?.shapes.get(countsOf(needs));
+  const shape = queue.groups.get(groupKey(needs))?.shapes.get(shapeKey(needs));
   return shape?.classes.get(newClass(reservation));
 }
 
@@ -191,10 +196,11 @@ function replaceInGroups(
   const key = groupKey(needs);
   const pools = needs.map(({ pool }) => pool);
   const group = groups.get(key);
-  const shapes = group?.shapes ?? SortedMap.empty<readonly number[], Shape>(compareCounts);
-  const before = shapes.get(countsOf(needs))?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
+  const shapes = group?.shapes ?? SortedMap.empty<ShapeKey, Shape>(compareShapes);
+  const shape = shapeKey(needs);
+  const before = shapes.get(shape)?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
   const classes = next.places.size === 0 ? before.delete(next) : before.set(next, next);
-  const after = classes.size === 0 ? shapes.delete(countsOf(needs)) : shapes.set(countsOf(needs), { needs, classes });
+  const after = classes.size === 0 ? shapes.delete(shape) : shapes.set(shape, { needs, classes });
   if (after.size === 0) return groups.delete(key);
   const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
   return groups.set(key, { pools, shapes: after, kinds });
@@ -224,17 +230,19 @@ function groupKey(needs: readonly PoolNeed[]): string {
   return needs.map(({ pool }) => pool).join(" ");
 }
 
-function countsOf(needs: readonly PoolNeed[]): readonly number[] {
-  return needs.map(({ count }) => count);
+function shapeKey(needs: readonly PoolNeed[]): ShapeKey {
+  const hasParts = needs.some(({ shared }) => shared.length > 0);
+  const parts = hasParts ? needs.map(({ shared }) => shared.map(amountsKey).join("")).join(" ") : "";
+  return { counts: needs.map(({ count }) => count), parts };
 }
 
-/** Only for counts of the same pools. */
-function compareCounts(a: readonly number[], b: readonly number[]): number {
-  for (const [index, count] of a.entries()) {
-    const order = compareNumbers(count, b[index] ?? 0);
+/** Only for needs of the same pools. */
+function compareShapes(a: ShapeKey, b: ShapeKey): number {
+  for (const [index, count] of a.counts.entries()) {
+    const order = compareNumbers(count, b.counts[index] ?? 0);
     if (order !== 0) return order;
   }
-  return 0;
+  return compareText(a.parts, b.parts);
 }
 
 function compareClasses(a: ClassKey, b: ClassKey): number {

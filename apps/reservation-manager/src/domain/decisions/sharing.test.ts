@@ -1,0 +1,223 @@
+import { describe, expect, it } from "vitest";
+import {
+  amounts,
+  nodeOf,
+  ownerOf,
+  partsOf,
+  policy,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import { buildExplanation } from "./build-explanation.ts";
+import { buildMachinePage } from "./list-machines.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { reservationOf } from "../ledger/ledger.ts";
+import type { NodeFacts } from "../ledger/machines.ts";
+
+type Requests = Parameters<typeof partsOf>[1];
+
+/** Each node can allocate 8 cpu, 16 memory and 5 pods, unless it says otherwise. */
+function runOf(...nodes: readonly NodeFacts[]): Run {
+  return startRun(nodes);
+}
+
+function ask(run: Run, id: string, requests: readonly Requests[], more: Partial<ReservationRequest> = {}) {
+  return step(run, { kind: "reserve", request: requestOf(id, [], { needs: partsOf("a", ...requests), ...more }) });
+}
+
+function release(run: Run, id: string): void {
+  step(run, { kind: "release", owner: ownerOf(id) });
+}
+
+/** The granted nodes in the order of the needs; undefined while the owner waits. */
+function nodesOf(run: Run, id: string): readonly string[] | undefined {
+  return reservationOf(run.world.ledger, ownerOf(id))?.grant?.machines.map(({ node }) => node);
+}
+
+function explain(run: Run, id: string) {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  if (reservation === undefined) throw new Error(`${id} has no reservation`);
+  return buildExplanation(reservation, run.world, policy, run.nowMs);
+}
+
+function standings(run: Run): readonly string[] {
+  const { machines } = buildMachinePage(run.world, { pool: "a", after: undefined, limit: 100 });
+  return machines.map(({ node, standing }) => `${node} ${standing}`);
+}
+
+const foreign = (cpu: number, pods = 1) => ({ pods, requests: amounts({ cpu }), examples: ["web/shop"] });
+const gpus = amounts({ cpu: 8, memory: 16, pods: 5, "example.com/gpu": 2 });
+
+describe("parts of machines", () => {
+  it("go to the most allocated node with room, so that whole machines stay free", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("a3", "a"));
+    ask(run, "first", [{ cpu: 5 }]);
+    ask(run, "second", [{ cpu: 4 }]);
+    ask(run, "third", [{ cpu: 3 }]);
+    ask(run, "fourth", [{ cpu: 4 }]);
+    expect(["first", "second", "third", "fourth"].map((id) => nodesOf(run, id))).toEqual([
+      ["a1"],
+      ["a2"],
+      ["a1"],
+      ["a2"],
+    ]);
+    expect(standings(run)).toEqual(["a1 shared", "a2 shared", "a3 free"]);
+  });
+
+  it.each<[string, readonly Requests[], readonly string[]]>([
+    ["the largest first, nodes in the order of the needs", [{ cpu: 3 }, { cpu: 8 }, { cpu: 5 }], ["a2", "a1", "a2"]],
+    ["equal ones by name", [{ cpu: 4 }, { cpu: 4 }, { cpu: 4 }], ["a1", "a1", "a2"]],
+    ["beside whole machines", [undefined, { cpu: 1 }, undefined], ["a2", "a1", "a3"]],
+    ["without requests, as many as pods fit", [{}, {}, {}, {}, {}, {}], ["a1", "a1", "a1", "a1", "a1", "a2"]],
+    ["by the resource that is short", [{ memory: 10 }, { memory: 10 }], ["a1", "a2"]],
+  ])("of one gang are placed %s", (_title, requests, nodes) => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("a3", "a"));
+    ask(run, "x", requests);
+    expect(nodesOf(run, "x")).toEqual(nodes);
+  });
+
+  it("use nodes with accelerators last, and only there where they request them", () => {
+    const run = runOf(nodeOf("a1", "a", { allocatable: gpus }), nodeOf("a2", "a"));
+    ask(run, "plain", [{ cpu: 8 }, { cpu: 6 }]);
+    expect(nodesOf(run, "plain")).toEqual(["a2", "a1"]);
+    ask(run, "training", [{ "example.com/gpu": 1 }, { "example.com/gpu": 1 }]);
+    expect(nodesOf(run, "training")).toEqual(["a1", "a1"]);
+    ask(run, "more", [{ "example.com/gpu": 1 }]);
+    expect(nodesOf(run, "more")).toBeUndefined();
+  });
+
+  it("are all granted or none", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
+    ask(run, "other", [{ cpu: 4 }]);
+    ask(run, "gang", [{ cpu: 8 }, { cpu: 8 }]);
+    expect(nodesOf(run, "gang")).toBeUndefined();
+    expect(standings(run)).toEqual(["a1 shared", "a2 free"]);
+    release(run, "other");
+    expect(nodesOf(run, "gang")).toEqual(["a1", "a2"]);
+  });
+
+  it("keep a machine from being granted as a whole until the last of them is released", () => {
+    const run = runOf(nodeOf("a1", "a"));
+    ask(run, "one", [{ cpu: 1 }]);
+    ask(run, "two", [{ cpu: 1 }]);
+    ask(run, "whole", [undefined]);
+    release(run, "one");
+    expect(nodesOf(run, "whole")).toBeUndefined();
+    release(run, "two");
+    expect(nodesOf(run, "whole")).toEqual(["a1"]);
+  });
+
+  it("are not granted of a node whose size is not known", () => {
+    const run = runOf(nodeOf("a1", "a", { allocatable: undefined }), nodeOf("a2", "a"));
+    ask(run, "x", [{ cpu: 8 }]);
+    ask(run, "y", [{ cpu: 1 }]);
+    expect(nodesOf(run, "x")).toEqual(["a2"]);
+    expect(nodesOf(run, "y")).toBeUndefined();
+  });
+
+  it("that no machine of the pool can hold are refused", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
+    const refused = (requests: readonly Requests[]) => ask(run, "x", requests);
+    expect(refused([{ cpu: 9 }])).toMatchObject({ fault: { code: "pool_capacity", requested: 1, capacity: 0 } });
+    expect(refused([{ cpu: 5 }, { cpu: 5 }, { cpu: 5 }])).toMatchObject({ fault: { requested: 3, capacity: 2 } });
+    expect(refused([undefined, undefined, { cpu: 1 }])).toMatchObject({ fault: { requested: 3, capacity: 2 } });
+  });
+
+  it("wait where a pool may get larger nodes, and keep no machine from others meanwhile", () => {
+    const run = runOf(nodeOf("a1", "a"));
+    step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 3, exhausted: false } });
+    ask(run, "large", [{ cpu: 9 }]);
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    ask(run, "small", [{ cpu: 8 }]);
+    expect(nodesOf(run, "large")).toBeUndefined();
+    expect(nodesOf(run, "small")).toEqual(["a1"]);
+    step(run, { kind: "node", facts: nodeOf("a2", "a", { allocatable: amounts({ cpu: 16, memory: 16, pods: 5 }) }) });
+    expect(nodesOf(run, "large")).toEqual(["a2"]);
+  });
+});
+
+describe("foreign pods", () => {
+  it("keep a machine from being granted as a whole, and leave the rest of it for parts", () => {
+    const run = runOf(nodeOf("a1", "a", { foreign: foreign(6) }));
+    ask(run, "whole", [undefined]);
+    ask(run, "part", [{ cpu: 2 }]);
+    ask(run, "more", [{ cpu: 1 }]);
+    expect([nodesOf(run, "whole"), nodesOf(run, "part"), nodesOf(run, "more")]).toEqual([undefined, ["a1"], undefined]);
+    step(run, { kind: "node", facts: nodeOf("a1", "a") });
+    expect(nodesOf(run, "more")).toEqual(["a1"]);
+    for (const id of ["part", "more"]) release(run, id);
+    expect(nodesOf(run, "whole")).toEqual(["a1"]);
+  });
+
+  it("that come later end nothing", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
+    ask(run, "whole", [undefined]);
+    ask(run, "part", [{ cpu: 8 }]);
+    for (const name of ["a1", "a2"]) step(run, { kind: "node", facts: nodeOf(name, "a", { foreign: foreign(8) }) });
+    expect([nodesOf(run, "whole"), nodesOf(run, "part")]).toEqual([["a1"], ["a2"]]);
+    expect(standings(run)).toEqual(["a1 held", "a2 shared"]);
+  });
+
+  it("include those of an owner after its part is released, until they are gone", () => {
+    const run = runOf(nodeOf("a1", "a"));
+    ask(run, "old", [{ cpu: 8 }]);
+    const shared = [{ owner: ownerOf("old"), use: foreign(8) }];
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { shared }) });
+    release(run, "old");
+    ask(run, "new", [{ cpu: 1 }]);
+    expect(nodesOf(run, "new")).toBeUndefined();
+    step(run, { kind: "node", facts: nodeOf("a1", "a") });
+    expect(nodesOf(run, "new")).toEqual(["a1"]);
+  });
+
+  it("are named by the explanation", () => {
+    const run = runOf(nodeOf("a1", "a", { foreign: foreign(1) }), nodeOf("a2", "a"));
+    ask(run, "x", [undefined, undefined]);
+    const { pools, message } = explain(run, "x");
+    expect(pools[0]?.unusable.listed).toMatchObject([{ node: "a1", reason: "FOREIGN_USE", foreign: foreign(1) }]);
+    expect(message).toContain("1 node has pods that the ledger does not know (web/shop)");
+  });
+});
+
+describe("a hold", () => {
+  it("for whole machines keeps the least allocated one from new parts, so that small work cannot starve it", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
+    ask(run, "one", [{ cpu: 6 }]);
+    ask(run, "two", [{ cpu: 3 }]);
+    ask(run, "large", [undefined]);
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    ask(run, "small", [{ cpu: 2 }]);
+    ask(run, "medium", [{ cpu: 3 }]);
+    expect([nodesOf(run, "small"), nodesOf(run, "medium")]).toEqual([["a1"], undefined]);
+    expect(explain(run, "medium").because).toMatchObject({ code: "HELD_FOR_OLDER", requested: 1, available: 0 });
+    release(run, "two");
+    expect(nodesOf(run, "large")).toEqual(["a2"]);
+  });
+
+  it("for parts keeps the room that they have, and a node for each that has none", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
+    ask(run, "one", [{ cpu: 8 }]);
+    ask(run, "two", [{ cpu: 2 }]);
+    ask(run, "gang", [{ cpu: 6 }, { cpu: 6 }]);
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    ask(run, "small", [{ cpu: 1 }]);
+    expect(nodesOf(run, "small")).toBeUndefined();
+    release(run, "one");
+    expect(nodesOf(run, "gang")).toEqual(["a2", "a1"]);
+    expect(nodesOf(run, "small")).toEqual(["a1"]);
+  });
+});
+
+it.each<[string, Readonly<Record<string, number>>, object]>([
+  ["a name that is none", { "": 1 }, { code: "invalid_request" }],
+  [
+    "too many names",
+    Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`r${n}`, 1])),
+    { code: "limit_exceeded" },
+  ],
+  ["no whole number", { cpu: 0.5 }, { code: "invalid_request", field: "needs[0].shared.requests[cpu]" }],
+])("refuses requests with %s", (_title, requests, fault) => {
+  expect(ask(runOf(nodeOf("a1", "a")), "x", [requests])).toMatchObject({ kind: "refuse", fault });
+});
