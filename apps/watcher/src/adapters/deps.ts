@@ -12,7 +12,7 @@ import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
 import type { PodState } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
-import { makePodReader, watchedNode, type OverheadRules } from "./kube-objects.ts";
+import { makePodReader, overheadRules, watchedNode, type OverheadRules } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";
 import { makeObserver } from "./observer.ts";
@@ -122,15 +122,6 @@ type Follow = {
   readonly timing: Partial<InformerTiming>;
   readonly relistEveryMs: number;
 };
-
-/** Only the service account of a pod knows its namespace, which is that of the services: a context of a kubeconfig file names any. */
-function overheadRules(
-  { systemNamespaces, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "kube">,
-  kube: KubeConfig,
-): OverheadRules {
-  const context = kubeconfig === undefined ? kube.getContextObject(kube.getCurrentContext()) : undefined;
-  return { systemNamespaces, servicesNamespace: context?.namespace };
-}
 
 /** Every pod of the cluster: each uses its node, whoever created it. */
 function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: OverheadRules): Informer<ClusterPod> {

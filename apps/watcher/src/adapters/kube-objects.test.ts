@@ -1,9 +1,10 @@
-import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { KubeConfig, type V1Node, type V1Pod } from "@kubernetes/client-node";
 import { podHealth } from "@muster/health";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makePodReader, watchedNode, watchedPod } from "./kube-objects.ts";
+import { readConfig } from "../config.ts";
+import { makePodReader, overheadRules, watchedNode, watchedPod } from "./kube-objects.ts";
 
 const created = "2026-01-01T00:00:00Z";
 
@@ -216,6 +217,19 @@ describe("a pod of the cluster", () => {
       group: "foreign",
     });
   });
+});
+
+it("knows the namespace of the services from its own service account, and not from a kubeconfig file", () => {
+  const kube = new KubeConfig();
+  kube.loadFromOptions({
+    clusters: [{ name: "c", server: "https://c" }],
+    users: [{ name: "u" }],
+    contexts: [{ name: "x", cluster: "c", user: "u", namespace: "muster-system" }],
+    currentContext: "x",
+  });
+  const rulesOf = (env: Readonly<Record<string, string>>) => overheadRules(readConfig(env), kube);
+  expect(rulesOf({})).toEqual({ systemNamespaces: ["kube-system"], servicesNamespace: "muster-system" });
+  expect(rulesOf({ MUSTER_KUBECONFIG: "/file" }).servicesNamespace).toBeUndefined();
 });
 
 describe("a watched node", () => {

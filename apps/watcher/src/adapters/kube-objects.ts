@@ -1,8 +1,9 @@
-import type { V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
+import type { KubeConfig, V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
 import { checkDnsLabel } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import { amountsOf, podRequests, type Amounts } from "@muster/resources";
+import type { Config } from "../config.ts";
 import type { WatchedNode } from "../domain/node-state.ts";
 import { clampAmount, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
@@ -21,6 +22,15 @@ export type OverheadRules = {
 const PART_OF = { key: "app.kubernetes.io/part-of", value: "muster" };
 /** On the pods of files that a kubelet runs by itself. */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
+
+/** Only the service account of a pod knows its namespace, which is that of the services: a context of a kubeconfig file names any. */
+export function overheadRules(
+  { systemNamespaces, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "kube">,
+  kube: KubeConfig,
+): OverheadRules {
+  const context = kubeconfig === undefined ? kube.getContextObject(kube.getCurrentContext()) : undefined;
+  return { systemNamespaces, servicesNamespace: context?.namespace };
+}
 
 /** A function that returns what the watcher keeps of a pod. */
 export function makePodReader(rules: OverheadRules): (pod: V1Pod) => ClusterPod {
