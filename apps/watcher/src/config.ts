@@ -9,10 +9,18 @@ export type Config = {
     readonly relistEveryMs: number;
   };
   readonly ageLimitMs: number;
+  readonly systemNamespaces: readonly string[];
   readonly policy: WatcherPolicy;
 };
 
 const DAY_MS = 86_400_000;
+
+const DNS_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?";
+const SYSTEM_NAMESPACES = {
+  fallback: "kube-system",
+  pattern: new RegExp(`^${DNS_LABEL}(,${DNS_LABEL})*$`),
+  needed: "comma-separated namespaces are needed, each a DNS label, such as kube-system,monitoring",
+};
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
@@ -27,8 +35,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     // A quiet API server speaks once a minute, when it sends its bookmarks.
     /** A view that has received nothing for longer is not published, and `/readyz` reports it. */
     ageLimitMs: read.integer("WATCHER_AGE_LIMIT_MS", { fallback: 180_000, min: 1000, max: DAY_MS }),
+    /** Comma-separated namespaces whose pods count as overhead of their nodes, like the pods of DaemonSets. */
+    systemNamespaces: read.matching("WATCHER_SYSTEM_NAMESPACES", SYSTEM_NAMESPACES).split(","),
     policy: {
-      /** The namespace whose pods are published. Pods of other namespaces only occupy nodes. */
+      /** The namespace whose pods are published. Pods of other namespaces only use nodes. */
       namespace: read.text("MUSTER_NAMESPACE", "default"),
       /** How long trouble with images, configuration or scheduling may last before the pod is FAILED. */
       startGraceMs: read.integer("WATCHER_START_GRACE_MS", { fallback: 120_000, min: 0, max: DAY_MS }),

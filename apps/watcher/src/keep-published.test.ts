@@ -35,7 +35,7 @@ async function fakeWorld({ marked = true } = {}) {
         const sight = { version, listedAtMs: 0 };
         return {
           nowMs: clock.now(),
-          pods: { seen: [...pods.values()], sight },
+          pods: { seen: [...pods.values()], others: [], sight },
           nodes: { seen: [...nodes.values()], sight },
           removedPods: [],
           goneNodes: new Map(),
@@ -83,6 +83,7 @@ async function fakeWorld({ marked = true } = {}) {
         deleting: false,
         exclusive: true,
         finished: false,
+        requests: new Map(),
         mainContainer: undefined,
         facts: { spec: { containers: [{ name: "main" }] } },
         ...part,
@@ -104,6 +105,7 @@ async function fakeWorld({ marked = true } = {}) {
         schedulable: true,
         cordoned: false,
         unopened: false,
+        allocatable: {},
       });
     },
   };

@@ -1,9 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { V1ObjectMeta } from "@kubernetes/client-node";
 import { client, connectNats, type NatsBus } from "@muster/bus";
 import { loadKube } from "@muster/kube";
-import { bucketKeys, buckets, WatchService } from "@muster/proto";
+import { bucketKeys, buckets, labels, WatchService } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { startApiServer } from "@muster/devcluster";
 import { kubeApiServer, kubeAssets, natsServer, until, type TestNats } from "@muster/testkit";
@@ -12,6 +14,7 @@ import { openWatcher } from "../src/adapters/deps.ts";
 import { nodeCodec, podCodec } from "../src/adapters/messages.ts";
 import { readConfig, type Config } from "../src/config.ts";
 import type { NodeState } from "../src/domain/node-state.ts";
+import { NO_USES } from "../src/domain/node-use.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
 import { keepPublished } from "../src/keep-published.ts";
 import { startWatcherProcess } from "./watcher-process.ts";
@@ -277,6 +280,51 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(text).toEqual(text.filter((line, index) => line !== text[index - 1]));
     expect(lines).toContainEqual({ ready: true, schedulable: true, occupants: ["occupant"], deleted: false });
     expect(lines.at(-1)).toEqual({ ready: false, schedulable: false, occupants: [], deleted: true });
+  });
+
+  it("publishes what a node can allocate and what uses it, until all of it is gone", async () => {
+    const act = actors(api.kubeconfig);
+    const daemon = { apiVersion: "apps/v1", kind: "DaemonSet", name: "agent", uid: "agent-uid", controller: true };
+    const shared = { [labels.ownerKind]: "job", [labels.owner]: "shared" };
+    const pods: readonly (readonly [string, V1ObjectMeta])[] = [
+      ["default", { name: "use-foreign" }],
+      ["default", { name: "use-terminating" }],
+      ["default", { name: "use-finished" }],
+      ["default", { name: "use-daemon", ownerReferences: [daemon] }],
+      ["default", { name: "use-mirror", annotations: { "kubernetes.io/config.mirror": "hash" } }],
+      ["kube-system", { name: "use-system" }],
+      ["default", { name: "use-shared", labels: shared }],
+    ];
+    await using _one = await replica();
+    await using _two = await replica();
+    await act.createNode("used");
+    await act.setAllocatable("used", { cpu: "3920m", memory: "2Gi", pods: "110" });
+    for (const [namespace, metadata] of pods) await act.createRequestingPod(namespace, metadata, "used");
+    await act.end("use-finished", 0);
+    await act.deleteWithGrace("use-terminating", "default");
+
+    const state = async () => (await nodes.get("used"))?.value;
+    const use = (...examples: readonly string[]) => ({
+      pods: examples.length,
+      requests: { cpu: 100 * examples.length },
+      examples,
+    });
+    const expected = {
+      allocatable: { cpu: 3920, memory: 2 ** 31, pods: 110 },
+      occupants: [],
+      overhead: use("default/use-daemon", "default/use-mirror", "kube-system/use-system"),
+      foreign: use("default/use-foreign", "default/use-terminating"),
+      shared: [{ owner: { kind: "job", id: "shared" }, use: use("default/use-shared") }],
+    };
+    await until("every pod counts in its group", async () =>
+      isDeepStrictEqual({ ...(await state()), ...expected }, await state()),
+    );
+    expect(await state()).toMatchObject(expected);
+
+    for (const [namespace, { name = "" }] of pods) await act.removePod(name, namespace);
+    await until("no pod counts", async () => isDeepStrictEqual({ ...(await state()), ...NO_USES }, await state()));
+    expect(await state()).toMatchObject({ allocatable: expected.allocatable, ...NO_USES });
+    await act.deleteNode("used");
   });
 
   it("marks the nodes as complete after all of them, again after the bucket was lost, and never before", async () => {

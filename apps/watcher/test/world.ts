@@ -1,6 +1,13 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
-import { CoreV1Api, KubeConfig, PatchStrategy, setHeaderOptions, type V1PodStatus } from "@kubernetes/client-node";
+import {
+  CoreV1Api,
+  KubeConfig,
+  PatchStrategy,
+  setHeaderOptions,
+  type V1ObjectMeta,
+  type V1PodStatus,
+} from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
 import { kubeClient } from "@muster/testkit";
 import { labels } from "@muster/proto";
@@ -87,6 +94,18 @@ export function actors(kubeconfig: string) {
     return setStatus(name, { phase, podIP: "10.0.0.9", containerStatuses: [main] });
   };
   return {
+    /** A pod with one container that requests 100m of cpu. */
+    createRequestingPod: (namespace: string, metadata: V1ObjectMeta, node: string) => {
+      const main = { name: "main", image: "i", resources: { requests: { cpu: "100m" } } };
+      const spec = { nodeName: node, restartPolicy: "Never", containers: [main] };
+      return api.createNamespacedPod({ namespace, body: { metadata, spec } });
+    },
+    /** Without a kubelet the pod stays, and is being deleted, until it is deleted without a grace period. */
+    deleteWithGrace: (name: string, namespace: string) =>
+      api.deleteNamespacedPod({ name, namespace, gracePeriodSeconds: 30 }),
+    removePod: (name: string, namespace: string) => api.deleteNamespacedPod({ name, namespace, gracePeriodSeconds: 0 }),
+    setAllocatable: (name: string, allocatable: Readonly<Record<string, string>>) =>
+      api.patchNodeStatus({ name, body: { status: { allocatable } } }, merge),
     createPod: (name: string, owner: string, node?: string) =>
       api.createNamespacedPod({
         namespace: NAMESPACE,

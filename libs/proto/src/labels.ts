@@ -2,7 +2,7 @@
 export const labels = {
   /** On pods: kind of the owner, such as `session`. */
   ownerKind: "muster.dev/owner-kind",
-  /** On pods: id of the owner. Pods without it are ignored. */
+  /** On pods: id of the owner. Pods without it have no published state; they only use their nodes. */
   owner: "muster.dev/owner",
   /** On pods: uid of the owner, which distinguishes pods of an earlier owner of the same name. */
   ownerUid: "muster.dev/owner-uid",

@@ -6,7 +6,8 @@ import { finish } from "@muster/reservation-manager/steps";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
 import type { LivePod } from "@muster/session-controller/snapshot";
-import { watchedNode, watchedPod } from "@muster/watcher/kube-objects";
+import { readConfig as watcherConfig } from "@muster/watcher/config";
+import { makePodReader, watchedNode } from "@muster/watcher/kube-objects";
 import { nodeRecordCodec, podCodec, isNode } from "@muster/watcher/messages";
 import { makeObserver } from "@muster/watcher/observer";
 import type { WatcherSnapshot } from "@muster/watcher/plan-pass";
@@ -87,8 +88,9 @@ function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): Watch
     resourceVersion: () => String(cluster.version),
     listAgeMs: () => 0,
   });
+  const readPod = makePodReader(watcherConfig({}));
   return makeObserver({
-    pods: follow(new Map([...cluster.pods].map(([name, pod]) => [name, watchedPod(pod)]))),
+    pods: follow(new Map([...cluster.pods].map(([name, pod]) => [name, readPod(pod)]))),
     nodes: follow(new Map([...cluster.nodes].map(([name, node]) => [name, watchedNode(node)]))),
     podSide: published(podStates.entries, (bytes) => podCodec.decode(bytes)),
     nodeSide: { published: () => nodeRecords, get: (key) => nodeRecords.find((each) => each.key === key) },

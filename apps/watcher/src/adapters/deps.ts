@@ -7,11 +7,12 @@ import type { Logger } from "@muster/service";
 import { openBucket, openView, type Bucket, type Codec, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import type { NodeState, WatchedNode } from "../domain/node-state.ts";
+import { isOwned, type ClusterPod } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
-import type { PodState, WatchedPod } from "../domain/pod-state.ts";
+import type { PodState } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
-import { watchedNode, watchedPod } from "./kube-objects.ts";
+import { makePodReader, overheadRules, watchedNode, type OverheadRules } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";
 import { makeObserver } from "./observer.ts";
@@ -43,14 +44,14 @@ type WatcherWorld = {
 
 /** Opens everything that the watcher stands on, and follows both sides until disposed. Rejects with FaultError when the buckets cannot be opened. */
 export async function openWatcher(
-  config: Pick<Config, "kube" | "ageLimitMs" | "policy">,
+  config: Pick<Config, "kube" | "ageLimitMs" | "systemNamespaces" | "policy">,
   world: WatcherWorld,
 ): Promise<OpenWatcher> {
   const { logger, bus, kube, timing = {} } = world;
   const follow: Follow = { kube, logger, timing, relistEveryMs: config.kube.relistEveryMs };
   await using stack = new AsyncDisposableStack();
   const wakeup = makeBell();
-  const pods = stack.use(followPods(follow));
+  const pods = stack.use(followPods(follow, overheadRules(config, kube)));
   const nodes = stack.use(followNodes(follow));
   // The first list of an empty cluster changes nothing, and still shows that published states are gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
@@ -107,7 +108,7 @@ export async function openWatcher(
     status: () => ({
       ageMs: Math.max(pods.ageMs(), nodes.ageMs()),
       synced: pods.resourceVersion() !== undefined && nodes.resourceVersion() !== undefined,
-      pods: pods.list().length,
+      pods: pods.list().filter(isOwned).length,
       nodes: nodes.list().length,
     }),
     notReady: () => whatIsMissing() ?? stale(publishedPods.view, config) ?? stale(publishedNodes.view, config),
@@ -122,12 +123,16 @@ type Follow = {
   readonly relistEveryMs: number;
 };
 
-function followPods({ kube, logger, timing, relistEveryMs }: Follow): Informer<WatchedPod | undefined> {
-  return informer<V1Pod, WatchedPod | undefined>({
-    source: listWatch<V1Pod>(kube, "/api/v1/pods", { labelSelector: labels.owner }),
+/** Every pod of the cluster: each uses its node, whoever created it. */
+function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: OverheadRules): Informer<ClusterPod> {
+  const readPod = makePodReader(rules);
+  return informer<V1Pod, ClusterPod>({
+    source: listWatch<V1Pod>(kube, "/api/v1/pods"),
     project: (pod) => {
-      const kept = watchedPod(pod);
-      if (kept === undefined) logger.debug({ pod: pod.metadata?.name }, "ignoring a pod whose owner is no DNS label");
+      const kept = readPod(pod);
+      if (!isOwned(kept) && pod.metadata?.labels?.[labels.owner] !== undefined) {
+        logger.debug({ pod: kept.name }, "publishing no state of a pod whose owner is no DNS label");
+      }
       return kept;
     },
     relistEveryMs,

@@ -1,9 +1,10 @@
-import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { KubeConfig, type V1Node, type V1Pod } from "@kubernetes/client-node";
 import { podHealth } from "@muster/health";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { watchedNode, watchedPod } from "./kube-objects.ts";
+import { readConfig } from "../config.ts";
+import { makePodReader, overheadRules, watchedNode, watchedPod } from "./kube-objects.ts";
 
 const created = "2026-01-01T00:00:00Z";
 
@@ -138,7 +139,120 @@ describe("a watched pod", () => {
   });
 });
 
+describe("a pod of the cluster", () => {
+  const readPod = makePodReader({
+    systemNamespaces: ["kube-system", "monitoring"],
+    servicesNamespace: "muster-system",
+  });
+  const containers = [{ name: "main", image: "i", resources: { requests: { cpu: "250m", memory: "1Gi" } } }];
+  const read = ({
+    labels: own = {},
+    ...metadata
+  }: { readonly labels?: object } & Readonly<Record<string, unknown>> = {}) => {
+    const { metadata: all, ...rest } = pod({ spec: { containers }, owner: own });
+    return readPod(json({ ...rest, metadata: { ...all, annotations: {}, ...metadata } }) as V1Pod);
+  };
+  const service = { "app.kubernetes.io/part-of": "muster" };
+  const controlledBy = (kind: string, controller = true, apiVersion = "apps/v1") => ({
+    ownerReferences: [{ apiVersion, kind, name: "d", uid: "u", controller }],
+  });
+
+  it.each<[string, Readonly<Record<string, unknown>>, "overhead" | "foreign"]>([
+    ["that is controlled by a DaemonSet", controlledBy("DaemonSet"), "overhead"],
+    ["that a DaemonSet only owns", controlledBy("DaemonSet", false), "foreign"],
+    [
+      "that is controlled by another kind of DaemonSet",
+      controlledBy("DaemonSet", true, "apps.kruise.io/v1"),
+      "foreign",
+    ],
+    ["that is controlled by a ReplicaSet", controlledBy("ReplicaSet"), "foreign"],
+    ["that mirrors a file of the kubelet", { annotations: { "kubernetes.io/config.mirror": "x" } }, "overhead"],
+    ["of kube-system", { namespace: "kube-system" }, "overhead"],
+    ["of another system namespace", { namespace: "monitoring" }, "overhead"],
+    ["of a namespace that only begins like one", { namespace: "kube-systems" }, "foreign"],
+    ["of Muster's services", { namespace: "muster-system", labels: service }, "overhead"],
+    ["beside Muster's services", { namespace: "muster-system" }, "foreign"],
+    ["with the label of the services in another namespace", { namespace: "ns", labels: service }, "foreign"],
+    ["without anything special", {}, "foreign"],
+    ["whose owner is no DNS label", { labels: { [labels.ownerKind]: "job", [labels.owner]: "a..b" } }, "foreign"],
+  ])("%s is grouped", (_title, metadata, group) => {
+    expect(read(metadata)).toMatchObject({ group });
+  });
+
+  it("keeps of a pod without owner labels only what uses its node", () => {
+    expect(read()).toEqual({
+      namespace: "ns",
+      name: "p",
+      node: "n",
+      finished: false,
+      group: "foreign",
+      requests: new Map([
+        ["cpu", 250],
+        ["memory", 2 ** 30],
+      ]),
+    });
+  });
+
+  it("has the pods of Muster with their requests, whatever namespace they are in", () => {
+    const own = { [labels.ownerKind]: "job", [labels.owner]: "j" };
+    const seen = read({ labels: own, namespace: "kube-system" });
+    expect(seen).toMatchObject({
+      owner: { kind: "job", id: "j" },
+      requests: new Map([
+        ["cpu", 250],
+        ["memory", 2 ** 30],
+      ]),
+    });
+    expect(seen).not.toHaveProperty("group");
+  });
+
+  it("shares equal requests", () => {
+    expect(read({ name: "a" }).requests).toBe(read({ name: "b" }).requests);
+  });
+
+  it("of services is foreign where their namespace is unknown", () => {
+    const { metadata, ...rest } = pod({ owner: service });
+    const unknown = makePodReader({ systemNamespaces: [] });
+    expect(unknown({ ...rest, metadata: { ...metadata, namespace: "muster-system" } })).toMatchObject({
+      group: "foreign",
+    });
+  });
+});
+
+it("knows the namespace of the services from its own service account, and not from a kubeconfig file", () => {
+  const kube = new KubeConfig();
+  kube.loadFromOptions({
+    clusters: [{ name: "c", server: "https://c" }],
+    users: [{ name: "u" }],
+    contexts: [{ name: "x", cluster: "c", user: "u", namespace: "muster-system" }],
+    currentContext: "x",
+  });
+  const rulesOf = (env: Readonly<Record<string, string>>) => overheadRules(readConfig(env), kube);
+  expect(rulesOf({})).toEqual({ systemNamespaces: ["kube-system"], servicesNamespace: "muster-system" });
+  expect(rulesOf({ MUSTER_KUBECONFIG: "/file" }).servicesNamespace).toBeUndefined();
+});
+
 describe("a watched node", () => {
+  it("has every allocatable amount, as the wire can carry it", () => {
+    const allocatable = {
+      cpu: "3920m",
+      memory: "2Gi",
+      pods: "110",
+      "nvidia.com/gpu": "8",
+      "example.com/x": "1E",
+      "example.com/y": "-1",
+    };
+    expect(watchedNode(json({ metadata: { name: "n" }, status: { allocatable } }) as V1Node).allocatable).toEqual({
+      cpu: 3920,
+      memory: 2 ** 31,
+      pods: 110,
+      "nvidia.com/gpu": 8,
+      "example.com/x": Number.MAX_SAFE_INTEGER,
+      "example.com/y": 0,
+    });
+    expect(watchedNode(json({ metadata: { name: "n" } }) as V1Node).allocatable).toEqual({});
+  });
+
   const node = (part: object): V1Node =>
     json({
       metadata: { name: "n", uid: "u", resourceVersion: "3", creationTimestamp: created, labels: { pool: "a" } },

@@ -1,18 +1,51 @@
-import type { V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
+import type { KubeConfig, V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
 import { checkDnsLabel } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
+import { amountsOf, podRequests, type Amounts } from "@muster/resources";
+import type { Config } from "../config.ts";
 import type { WatchedNode } from "../domain/node-state.ts";
+import { clampAmount, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
 import type { WatchedPod } from "../domain/pod-state.ts";
+import { makeEqualAmounts } from "./equal-amounts.ts";
 
-/** What the watcher keeps of a pod; undefined without a valid owner label. */
-export function watchedPod(pod: V1Pod): WatchedPod | undefined {
+/** Which pods without owner labels are overhead of their node. */
+export type OverheadRules = {
+  readonly systemNamespaces: readonly string[];
+  /**
+   * The namespace of Muster's services and of NATS, whose pods have the label of PART_OF. A user of another namespace can set that label, too. Undefined where
+   * the watcher does not know it: then these pods are foreign.
+   */
+  readonly servicesNamespace?: string | undefined;
+};
+
+const PART_OF = { key: "app.kubernetes.io/part-of", value: "muster" };
+/** On the pods of files that a kubelet runs by itself. */
+const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
+
+/** Only the service account of a pod knows its namespace, which is that of the services: a context of a kubeconfig file names any. */
+export function overheadRules(
+  { systemNamespaces, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "kube">,
+  kube: KubeConfig,
+): OverheadRules {
+  const context = kubeconfig === undefined ? kube.getContextObject(kube.getCurrentContext()) : undefined;
+  return { systemNamespaces, servicesNamespace: context?.namespace };
+}
+
+/** A function that returns what the watcher keeps of a pod. */
+export function makePodReader(rules: OverheadRules): (pod: V1Pod) => ClusterPod {
+  const equalAmounts = makeEqualAmounts();
+  const requestsOf = (pod: V1Pod): Amounts => equalAmounts(requestsOfPod(pod));
+  return (pod) => watchedPod(pod, requestsOf) ?? otherPod(pod, rules, requestsOf);
+}
+
+/** What the watcher keeps of a pod of Muster; undefined without a valid owner label. */
+export function watchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};
   const owner = { kind: own[labels.ownerKind] ?? "", id: own[labels.owner] ?? "" };
   const wrong = checkDnsLabel(labels.ownerKind, owner.kind) ?? checkDnsLabel(labels.owner, owner.id);
   if (wrong !== undefined) return undefined;
-  const phase = status?.phase ?? "";
   return {
     owner,
     component: own[labels.component] ?? "",
@@ -25,10 +58,40 @@ export function watchedPod(pod: V1Pod): WatchedPod | undefined {
     node: spec?.nodeName ?? "",
     deleting: metadata?.deletionTimestamp !== undefined,
     exclusive: own[labels.exclusive] === "true",
-    finished: phase === "Succeeded" || phase === "Failed",
+    finished: isFinished(pod),
+    requests: requestsOf(pod),
     mainContainer: metadata?.annotations?.[annotations.mainContainer],
     facts: keepFacts(withoutOwnGate(pod)),
   };
+}
+
+function otherPod(pod: V1Pod, rules: OverheadRules, requestsOf: (pod: V1Pod) => Amounts): OtherPod {
+  const { metadata, spec } = pod;
+  return {
+    namespace: metadata?.namespace ?? "",
+    name: metadata?.name ?? "",
+    node: spec?.nodeName ?? "",
+    finished: isFinished(pod),
+    group: isOverhead(pod, rules) ? "overhead" : "foreign",
+    requests: requestsOf(pod),
+  };
+}
+
+function isOverhead({ metadata }: V1Pod, { systemNamespaces, servicesNamespace }: OverheadRules): boolean {
+  const controller = metadata?.ownerReferences?.find((owner) => owner.controller === true);
+  if (controller?.kind === "DaemonSet" && controller.apiVersion.startsWith("apps/")) return true;
+  if (metadata?.annotations?.[MIRROR_ANNOTATION] !== undefined) return true;
+  const { namespace = "" } = metadata ?? {};
+  if (systemNamespaces.includes(namespace)) return true;
+  return namespace === servicesNamespace && metadata?.labels?.[PART_OF.key] === PART_OF.value;
+}
+
+function isFinished({ status }: V1Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
+function requestsOfPod({ spec }: V1Pod): Amounts {
+  return spec === undefined ? new Map() : podRequests(spec);
 }
 
 /** Muster removes its own gate after a moment, but Kubernetes reports it until a scheduler has seen the pod: such a pod counts as waiting for its node. */
@@ -56,6 +119,9 @@ export function watchedNode(node: V1Node): WatchedNode {
     schedulable: spec?.unschedulable !== true && !closed,
     cordoned: spec?.unschedulable === true,
     unopened: (spec?.taints ?? []).some(({ key }) => key === taints.startup),
+    allocatable: Object.fromEntries(
+      [...amountsOf(status?.allocatable ?? {})].map(([resource, amount]) => [resource, clampAmount(amount)]),
+    ),
   };
 }
 

@@ -1,5 +1,6 @@
 import { enums, muster } from "@muster/proto";
 import type { NodeState } from "../domain/node-state.ts";
+import type { NodeUse } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { Owner, PodState } from "../domain/pod-state.ts";
 import { protoCodec, type Codec } from "@muster/store";
@@ -66,11 +67,19 @@ function nodeFromWire(message: muster.watch.v1.NodeState): NodeState {
     schedulable: message.schedulable,
     cordoned: message.cordoned,
     unopened: message.unopened,
+    allocatable: message.allocatable,
     occupants: message.occupants.map(ownerFromWire),
+    overhead: useFromWire(message.overhead),
+    foreign: useFromWire(message.foreign),
+    shared: message.shared.map(({ owner, use }) => ({ owner: ownerFromWire(owner), use: useFromWire(use) })),
     occupantsVersion,
     deleted,
     observedAtMs,
   };
+}
+
+function useFromWire(use: muster.watch.v1.NodeUse | undefined): NodeUse {
+  return { pods: use?.pods ?? 0, requests: use?.requests ?? {}, examples: use?.examples ?? [] };
 }
 
 function ownerFromWire(owner: muster.common.v1.Owner | undefined): Owner {

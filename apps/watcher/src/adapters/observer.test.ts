@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { NodeState, WatchedNode } from "../domain/node-state.ts";
+import type { ClusterPod } from "../domain/node-use.ts";
 import { planPass } from "../domain/plan-pass.ts";
 import type { Published, PublishStep } from "../domain/plan-publish.ts";
-import type { PodState, WatchedPod } from "../domain/pod-state.ts";
+import type { PodState } from "../domain/pod-state.ts";
 import { makeObserver } from "./observer.ts";
 
 const NOW = 1_000_000;
@@ -46,7 +47,7 @@ function fakeKind<Kept, State>() {
 }
 
 function fakeWorld() {
-  const pods = fakeKind<WatchedPod | undefined, PodState>();
+  const pods = fakeKind<ClusterPod, PodState>();
   const nodes = fakeKind<WatchedNode, NodeState>();
   let nowMs = NOW;
   const observer = () =>
@@ -73,6 +74,18 @@ const anyPod = fc.record({
   finished: fc.boolean(),
   podIp: fc.constantFrom("", "10.0.0.1"),
   uid: fc.constantFrom("u1", "u2"),
+  cpu: fc.nat(1),
+});
+/** A pod without owner labels; a pod of the same name may get or lose them. */
+const anyOther = fc.record({
+  kind: fc.constant("other" as const),
+  gone: fc.boolean(),
+  name: fc.constantFrom("p", "q", "x", "y"),
+  namespace: fc.constantFrom("ns", "other"),
+  node: fc.constantFrom("", "n", "m"),
+  finished: fc.boolean(),
+  group: fc.constantFrom("foreign" as const, "overhead" as const),
+  cpu: fc.nat(1),
 });
 const anyNode = fc.record({
   kind: fc.constant("node" as const),
@@ -80,22 +93,27 @@ const anyNode = fc.record({
   name: fc.constantFrom("n", "m"),
   ready: fc.boolean(),
 });
-const anyChanges = fc.array(fc.oneof({ weight: 3, arbitrary: anyPod }, { weight: 1, arbitrary: anyNode }), {
-  maxLength: 12,
-});
+const anyChanges = fc.array(
+  fc.oneof({ weight: 3, arbitrary: anyPod }, { weight: 3, arbitrary: anyOther }, { weight: 1, arbitrary: anyNode }),
+  { maxLength: 12 },
+);
 
 type World = ReturnType<typeof fakeWorld>;
 
 function apply({ pods, nodes }: World, changes: typeof anyChanges extends fc.Arbitrary<infer Value> ? Value : never) {
   for (const [at, change] of changes.entries()) {
-    const key = change.kind === "pod" ? `${change.namespace}/${change.name}` : change.name;
+    const key = change.kind === "node" ? change.name : `${change.namespace}/${change.name}`;
     const version = { resourceVersion: at + 1, createdAtMs: 0 };
-    if (change.kind === "pod") {
+    if (change.kind === "other") {
+      const { kind: _kind, gone, cpu, ...rest } = change;
+      pods.set(key, gone ? undefined : { ...rest, requests: new Map([["cpu", cpu]]) });
+    } else if (change.kind === "pod") {
       const fixed = { owner: { kind: "session", id: "s" }, component: "c", deleting: false, mainContainer: undefined };
       const facts = { spec: { containers: [{ name: "main" }] } };
-      pods.set(key, change.gone ? undefined : { ...change, ...fixed, ...version, facts });
+      const requests = new Map([["cpu", change.cpu]]);
+      pods.set(key, change.gone ? undefined : { ...change, ...fixed, ...version, facts, requests });
     } else {
-      const fixed = { labels: {}, schedulable: true, cordoned: false, unopened: false };
+      const fixed = { labels: {}, schedulable: true, cordoned: false, unopened: false, allocatable: {} };
       nodes.set(key, change.gone ? undefined : { ...change, uid: "nu", ...version, ...fixed });
     }
   }
@@ -132,7 +150,15 @@ it("what was touched is planned as if everything were looked at", () => {
 it("knows a node that is gone, and not one that exists again or was never published", () => {
   const world = fakeWorld();
   const observer = world.observer();
-  const pod = { kind: "pod", gone: false, name: "p", namespace: "ns", exclusive: true, finished: false } as const;
+  const pod = {
+    kind: "pod",
+    gone: false,
+    name: "p",
+    namespace: "ns",
+    exclusive: true,
+    finished: false,
+    cpu: 0,
+  } as const;
   const node = { kind: "node", gone: false, name: "n", ready: true } as const;
   apply(world, [
     { ...pod, node: "m", podIp: "", uid: "u1" },
@@ -161,6 +187,7 @@ it("looks only at what a change touches: the pod, and its node with all its pods
       finished: false,
       podIp,
       uid: "u1",
+      cpu: 0,
     }) as const;
   apply(world, [
     { kind: "node", gone: false, name: "n", ready: true },
@@ -186,7 +213,16 @@ it("looks only at what a change touches: the pod, and its node with all its pods
 });
 
 it("remembers how a removed pod ended until that is published, in either order of the snapshots", () => {
-  const pod = { kind: "pod", name: "p", namespace: "ns", node: "n", exclusive: true, podIp: "", uid: "u1" } as const;
+  const pod = {
+    kind: "pod",
+    name: "p",
+    namespace: "ns",
+    node: "n",
+    exclusive: true,
+    podIp: "",
+    uid: "u1",
+    cpu: 0,
+  } as const;
   for (const scope of ["all", "changed"] as const) {
     const world = fakeWorld();
     const observer = world.observer();
@@ -200,4 +236,68 @@ it("remembers how a removed pod ended until that is published, in either order o
     carryOut(world, planPass(observer.observe("all"), policy));
     expect(observer.observe("all").removedPods).toEqual([]);
   }
+});
+
+it("includes the foreign pods of the nodes that it looks at, and ignores changes of foreign pods that use nothing else", () => {
+  const world = fakeWorld();
+  const other = (name: "p" | "x" | "y", node: "n" | "m") =>
+    ({
+      kind: "other",
+      gone: false,
+      name,
+      namespace: "other",
+      node,
+      finished: false,
+      group: "foreign",
+      cpu: 1,
+    }) as const;
+  apply(world, [
+    { kind: "node", gone: false, name: "n", ready: true },
+    { kind: "node", gone: false, name: "m", ready: true },
+    other("p", "n"),
+    other("x", "n"),
+  ]);
+  const observer = world.observer();
+  let rung = 0;
+  observer.onChange(() => (rung += 1));
+  const { pods } = observer.observe("all");
+  expect([pods.seen, pods.others.map(({ name }) => name)]).toEqual([[], ["p", "x"]]);
+  apply(world, [other("p", "n")]);
+  expect([rung, observer.observe("changed").pods.others]).toEqual([0, []]);
+  apply(world, [other("y", "n")]);
+  const part = observer.observe("changed");
+  expect(part.pods.others.map(({ name }) => name).sort()).toEqual(["p", "x", "y"]);
+  expect([part.pods.seen, part.nodes.seen.map(({ name }) => name), rung]).toEqual([[], ["n"], 1]);
+});
+
+it("publishes a node once, however many of its foreign pods changed since the last pass", () => {
+  const world = fakeWorld();
+  const observer = world.observer();
+  apply(world, [{ kind: "node", gone: false, name: "n", ready: true }]);
+  carryOut(world, planPass(observer.observe("all"), policy));
+  const short = { kind: "other", namespace: "other", node: "n", finished: false, group: "foreign", cpu: 1 } as const;
+  apply(world, [
+    { ...short, name: "p", gone: false },
+    { ...short, name: "x", gone: false },
+    { ...short, name: "p", gone: true },
+    { ...short, name: "y", gone: false },
+  ]);
+  const { nodes } = planPass(observer.observe("changed"), policy);
+  expect(nodes).toMatchObject([{ key: "n", state: { foreign: { pods: 2, examples: ["other/x", "other/y"] } } }]);
+});
+
+it("publishes the end of a pod that loses its owner labels, and counts it as foreign", () => {
+  const world = fakeWorld();
+  const observer = world.observer();
+  const pod = { gone: false, name: "p", namespace: "ns", node: "n", finished: false } as const;
+  apply(world, [
+    { kind: "node", gone: false, name: "n", ready: true },
+    { ...pod, kind: "pod", exclusive: true, podIp: "", uid: "u1", cpu: 0 },
+  ]);
+  carryOut(world, planPass(observer.observe("all"), policy));
+  apply(world, [{ ...pod, kind: "other", group: "foreign", cpu: 1 }]);
+  expect(planPass(observer.observe("changed"), policy)).toMatchObject({
+    pods: [{ because: "gone", state: { uid: "u1", deleted: true } }],
+    nodes: [{ state: { occupants: [], foreign: { pods: 1 } } }],
+  });
 });

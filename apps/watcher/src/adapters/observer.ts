@@ -1,6 +1,7 @@
 import type { Informer } from "@muster/kube";
 import type { View } from "@muster/store";
-import { occupancyChanges, type NodeState, type WatchedNode } from "../domain/node-state.ts";
+import type { NodeState, WatchedNode } from "../domain/node-state.ts";
+import { isOther, isOwned, useChanges, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
 import type { Published, Sight } from "../domain/plan-publish.ts";
@@ -12,7 +13,7 @@ import { makeRemovedPods } from "./removed-pods.ts";
 type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs">;
 
 type Sources = {
-  readonly pods: Followed<WatchedPod | undefined>;
+  readonly pods: Followed<ClusterPod>;
   readonly nodes: Followed<WatchedNode>;
   readonly podSide: Pick<Publication<PodState>, "published" | "get">;
   readonly nodeSide: Pick<Publication<NodeState>, "published" | "get">;
@@ -36,7 +37,7 @@ type Observer = {
 };
 
 /**
- * A partial snapshot is closed: it has every pod of its nodes, which occupy a node or are lost with it. So its plan equals that part of the full plan. What
+ * A partial snapshot is closed: it has every pod of its nodes, which use a node or are lost with it. So its plan equals that part of the full plan. What
  * only a newer view shows, such as an object that another replica has published and that is gone, waits for the next full snapshot.
  */
 export function makeObserver(sources: Sources): Observer {
@@ -57,10 +58,13 @@ export function makeObserver(sources: Sources): Observer {
   for (const pod of pods.list()) index.change(undefined, pod);
   pods.onChange(({ before, after }) => {
     index.change(before, after);
-    removed.change(before, after);
-    for (const pod of [before, after]) if (pod !== undefined) touched.pods.add(podKey(pod));
-    for (const node of occupancyChanges(before, after)) touched.nodes.add(node);
-    ring();
+    const [was, is] = [before, after].map((pod) => (pod !== undefined && isOwned(pod) ? pod : undefined));
+    removed.change(was, is);
+    const changedNodes = useChanges(before, after);
+    for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(podKey(pod));
+    for (const node of changedNodes) touched.nodes.add(node);
+    // Most changes of other pods, such as of their readiness, change nothing that is published.
+    if (was !== undefined || is !== undefined || changedNodes.length > 0) ring();
   });
   nodes.onChange(({ key }) => touch("nodes", key));
   podView.onChange((key) => {
@@ -71,16 +75,17 @@ export function makeObserver(sources: Sources): Observer {
   nodeView.onChange((key) => touch("nodes", key));
 
   const everything = (): Part => ({
-    pods: pods.list().filter((pod) => pod !== undefined),
+    ...splitPods(pods.list()),
     removedPods: unpublishedEnds(removed.keys()),
     nodes: nodes.list(),
     publishedPods: podSide.published(),
     publishedNodes: nodeSide.published(),
   });
   const part = (): Part => {
-    const { seen, podKeys, nodeNames } = closure(touched, index);
+    const { seen, others, podKeys, nodeNames } = closure(touched, index);
     return {
       pods: [...seen],
+      others,
       removedPods: unpublishedEnds(podKeys),
       nodes: [...nodeNames].flatMap((name) => nodes.get(name) ?? []),
       publishedPods: [...podKeys].flatMap((key) => podSide.get(key) ?? []),
@@ -95,12 +100,12 @@ export function makeObserver(sources: Sources): Observer {
     recheck: (kind, key) => touched[kind].add(key),
     observe: (scope) => {
       const nowMs = sources.now();
-      const { pods: seenPods, nodes: seenNodes, ...rest } = scope === "all" ? everything() : part();
+      const { pods: seenPods, others, nodes: seenNodes, ...rest } = scope === "all" ? everything() : part();
       touched.pods.clear();
       touched.nodes.clear();
       return {
         nowMs,
-        pods: { seen: seenPods, sight: sightOf(pods, nowMs) },
+        pods: { seen: seenPods, others, sight: sightOf(pods, nowMs) },
         nodes: { seen: seenNodes, sight: sightOf(nodes, nowMs) },
         goneNodes: goneNodes(seenPods, sources),
         ...rest,
@@ -112,11 +117,16 @@ export function makeObserver(sources: Sources): Observer {
 
 type Part = {
   readonly pods: readonly WatchedPod[];
+  readonly others: readonly OtherPod[];
   readonly removedPods: readonly RemovedPod[];
   readonly nodes: readonly WatchedNode[];
   readonly publishedPods: readonly Published<PodState>[];
   readonly publishedNodes: readonly Published<NodeState>[];
 };
+
+function splitPods(all: readonly ClusterPod[]): Pick<Part, "pods" | "others"> {
+  return { pods: all.filter(isOwned), others: all.filter(isOther) };
+}
 
 /** Nodes of these pods that were published as gone, and since when. */
 function goneNodes(seen: readonly WatchedPod[], { nodes, nodeSide }: Sources): ReadonlyMap<string, number> {
@@ -141,16 +151,22 @@ function publishedMark({ markSide, nodeView }: Sources): WatcherSnapshot["marked
 function closure(
   touched: { readonly pods: ReadonlySet<string>; readonly nodes: ReadonlySet<string> },
   index: PodIndex,
-): { readonly seen: ReadonlySet<WatchedPod>; readonly podKeys: Set<string>; readonly nodeNames: Set<string> } {
+): {
+  readonly seen: ReadonlySet<WatchedPod>;
+  readonly others: readonly OtherPod[];
+  readonly podKeys: Set<string>;
+  readonly nodeNames: Set<string>;
+} {
   const podKeys = new Set(touched.pods);
   const nodeNames = new Set(touched.nodes);
   const seen = new Set<WatchedPod>();
   for (let before = -1; before < podKeys.size + nodeNames.size;) {
     before = podKeys.size + nodeNames.size;
     for (const key of podKeys) for (const pod of index.byKey(key)) seen.add(pod);
-    for (const name of nodeNames) for (const pod of index.onNode(name)) podKeys.add(podKey(pod));
+    for (const name of nodeNames) for (const pod of index.onNode(name)) if (isOwned(pod)) podKeys.add(podKey(pod));
   }
-  return { seen, podKeys, nodeNames };
+  const others = [...nodeNames].flatMap((name) => index.onNode(name).filter(isOther));
+  return { seen, others, podKeys, nodeNames };
 }
 
 function sightOf(followed: Followed<unknown>, nowMs: number): Sight {

@@ -1,40 +1,41 @@
+import { isOwned, type ClusterPod } from "../domain/node-use.ts";
 import { podKey, type WatchedPod } from "../domain/pod-state.ts";
 
 /** The followed pods by the key of their state and by their node, so that a change costs what it touches. */
 export type PodIndex = {
-  /** The pods that share a key: at most one a namespace. */
+  /** The pods that share a key: at most one a namespace. Pods without owner labels have none. */
   byKey(key: string): readonly WatchedPod[];
-  onNode(node: string): readonly WatchedPod[];
+  onNode(node: string): readonly ClusterPod[];
   /** One pod came (no `before`), went (no `after`) or changed. */
-  change(before: WatchedPod | undefined, after: WatchedPod | undefined): void;
+  change(before: ClusterPod | undefined, after: ClusterPod | undefined): void;
 };
 
 export function makePodIndex(): PodIndex {
   const keys = new Map<string, Set<WatchedPod>>();
-  const nodes = new Map<string, Set<WatchedPod>>();
+  const nodes = new Map<string, Set<ClusterPod>>();
   return {
     byKey: (key) => [...(keys.get(key) ?? [])],
     onNode: (node) => [...(nodes.get(node) ?? [])],
     change: (before, after) => {
       if (before !== undefined) {
-        take(keys, podKey(before), before);
+        if (isOwned(before)) take(keys, podKey(before), before);
         take(nodes, before.node, before);
       }
       if (after !== undefined) {
-        put(keys, podKey(after), after);
+        if (isOwned(after)) put(keys, podKey(after), after);
         if (after.node !== "") put(nodes, after.node, after);
       }
     },
   };
 }
 
-function put(index: Map<string, Set<WatchedPod>>, key: string, pod: WatchedPod): void {
+function put<Pod>(index: Map<string, Set<Pod>>, key: string, pod: Pod): void {
   const known = index.get(key);
   if (known === undefined) index.set(key, new Set([pod]));
   else known.add(pod);
 }
 
-function take(index: Map<string, Set<WatchedPod>>, key: string, pod: WatchedPod): void {
+function take<Pod>(index: Map<string, Set<Pod>>, key: string, pod: Pod): void {
   const known = index.get(key);
   known?.delete(pod);
   if (known?.size === 0) index.delete(key);

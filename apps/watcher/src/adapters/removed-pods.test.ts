@@ -17,6 +17,7 @@ function pod(name: string, part: Partial<WatchedPod> = {}): WatchedPod {
     deleting: false,
     exclusive: true,
     finished: false,
+    requests: new Map(),
     mainContainer: undefined,
     facts: { spec: { containers: [{ name: "main" }] } },
     ...part,

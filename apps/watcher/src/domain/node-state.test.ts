@@ -1,26 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { buildNodeState, buildOccupants, nodeRules, occupancyChanges, type NodeState } from "./node-state.ts";
-import type { WatchedPod } from "./pod-state.ts";
+import { buildNodeState, nodeRules, type NodeState } from "./node-state.ts";
+import { NO_USES, type NodeUse } from "./node-use.ts";
 
-function pod(part: Partial<WatchedPod> = {}): WatchedPod {
-  return {
-    owner: { kind: "session", id: "s" },
-    component: "server",
-    namespace: "ns",
-    name: "p",
-    uid: "u",
-    resourceVersion: 10,
-    createdAtMs: 0,
-    podIp: "",
-    node: "n",
-    deleting: false,
-    exclusive: true,
-    finished: false,
-    mainContainer: undefined,
-    facts: {},
-    ...part,
-  };
-}
+const use: NodeUse = { pods: 1, requests: { cpu: 100, memory: 1 }, examples: ["ns/a"] };
+const owner = { kind: "job", id: "j" };
 
 const node = buildNodeState(
   {
@@ -33,54 +16,22 @@ const node = buildNodeState(
     schedulable: true,
     cordoned: false,
     unopened: false,
+    allocatable: { cpu: 4000, pods: 110 },
   },
   {
-    occupants: [
-      { kind: "job", id: "j" },
-      { kind: "session", id: "s" },
-    ],
+    uses: {
+      occupants: [
+        { kind: "job", id: "j" },
+        { kind: "session", id: "s" },
+      ],
+      overhead: use,
+      foreign: use,
+      shared: [{ owner, use }],
+    },
     occupantsVersion: 10,
     nowMs: 1000,
   },
 );
-
-describe("occupants of nodes", () => {
-  it("are sorted by kind and id, whatever the order of the pods", () => {
-    const owners = ["c", "a", "d", "b"].map((id) => ({ kind: "job", id }));
-    const pods = [pod(), ...owners.map((owner) => pod({ owner }))];
-    expect(
-      buildOccupants(pods)
-        .get("n")
-        ?.map(({ id }) => id),
-    ).toEqual(["a", "b", "c", "d", "s"]);
-    expect(buildOccupants(pods.reverse())).toEqual(buildOccupants(pods.reverse()));
-  });
-
-  it.each([
-    ["shares its node", pod({ exclusive: false })],
-    ["has finished", pod({ finished: true })],
-    ["has no node", pod({ node: "" })],
-  ])("omit a pod that %s", (_title, each) => {
-    expect(buildOccupants([each])).toEqual(new Map());
-  });
-});
-
-describe("changes of occupancy", () => {
-  it.each<[string, WatchedPod | undefined, WatchedPod | undefined, readonly string[]]>([
-    ["a pod that came", undefined, pod(), ["n"]],
-    ["a pod that went", pod(), undefined, ["n"]],
-    ["a pod that got its node", pod({ node: "" }), pod(), ["n"]],
-    ["a pod that finished", pod(), pod({ finished: true }), ["n"]],
-    ["a pod on another node", pod(), pod({ node: "m" }), ["n", "m"]],
-    ["another kind of owner", pod(), pod({ owner: { kind: "job", id: "s" } }), ["n", "n"]],
-    ["another owner", pod(), pod({ owner: { kind: "session", id: "t" } }), ["n", "n"]],
-    ["another state of the same pod", pod(), pod({ resourceVersion: 11, deleting: true }), []],
-    ["a pod that shares its node", undefined, pod({ exclusive: false }), []],
-    ["no pod", undefined, undefined, []],
-  ])("after %s", (_title, before, after, nodes) => {
-    expect(occupancyChanges(before, after)).toEqual(nodes);
-  });
-});
 
 describe("states of a node", () => {
   const rules = nodeRules({ version: 20, listedAtMs: 0 });
@@ -89,6 +40,17 @@ describe("states of a node", () => {
     ["in another order of labels", { labels: { pool: "drivers", zone: "a" } }, true],
     ["in another version, later", { resourceVersion: 6, occupantsVersion: 11, observedAtMs: 2000 }, true],
     ["with another label", { labels: { pool: "drivers", zone: "b" } }, false],
+    ["in another order of resources", { allocatable: { pods: 110, cpu: 4000 } }, true],
+    ["in another order of requests", { foreign: { ...use, requests: { memory: 1, cpu: 100 } } }, true],
+    ["with another allocatable amount", { allocatable: { cpu: 4001, pods: 110 } }, false],
+    ["with another allocatable resource", { allocatable: { cpu: 4000, pods: 110, memory: 0 } }, false],
+    ["with another number of foreign pods", { foreign: { ...use, pods: 2 } }, false],
+    ["with another foreign request", { foreign: { ...use, requests: { cpu: 200, memory: 1 } } }, false],
+    ["with another example", { foreign: { ...use, examples: ["ns/b"] } }, false],
+    ["with other overhead", { overhead: { ...use, pods: 2 } }, false],
+    ["with other use of an owner", { shared: [{ owner, use: { ...use, pods: 2 } }] }, false],
+    ["with another owner that shares it", { shared: [{ owner: { kind: "job", id: "k" }, use }] }, false],
+    ["without the owner that shares it", { shared: [] }, false],
     ["with another uid", { uid: "other" }, false],
     ["that is not ready", { ready: false }, false],
     ["that is not schedulable", { schedulable: false }, false],
@@ -115,6 +77,22 @@ describe("states of a node", () => {
     expect(merge(false, { deleted: true })).toEqual({ ...node, deleted: true });
   });
 
+  it("take the allocatable amounts with the node, and the uses with the occupants", () => {
+    const desired = { ...node, allocatable: { cpu: 1 }, ...NO_USES, occupantsVersion: 20 };
+    const { overhead, foreign, shared, occupants, occupantsVersion } = node;
+    const uses = { overhead, foreign, shared, occupants, occupantsVersion };
+    expect(rules.merge({ published: node, desired, newer: false })).toEqual({
+      ...desired,
+      allocatable: node.allocatable,
+    });
+    const ahead = { ...node, occupantsVersion: 21 };
+    expect(rules.merge({ published: ahead, desired, newer: true })).toEqual({
+      ...desired,
+      ...uses,
+      occupantsVersion: 21,
+    });
+  });
+
   it("take everything from a newer node of the same name", () => {
     const desired = { ...node, uid: "later", occupants: [], occupantsVersion: 20 };
     expect(rules.merge({ published: { ...node, occupantsVersion: 30 }, desired, newer: true })).toBe(desired);
@@ -126,6 +104,6 @@ describe("states of a node", () => {
   });
 
   it("that is gone are neither ready nor occupied", () => {
-    expect(rules.gone(node)).toEqual({ ...node, ready: false, schedulable: false, occupants: [], deleted: true });
+    expect(rules.gone(node)).toEqual({ ...node, ready: false, schedulable: false, ...NO_USES, deleted: true });
   });
 });

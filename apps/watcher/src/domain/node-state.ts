@@ -1,5 +1,5 @@
+import { areRegrouped, NO_USES, sameRecord, sameUses, type NodeUses } from "./node-use.ts";
 import { isNewerSight, type PublishRules, type Sight, type Stated } from "./plan-publish.ts";
-import type { Owner, WatchedPod } from "./pod-state.ts";
 
 /** What the watcher keeps of a node. */
 export type WatchedNode = {
@@ -13,53 +13,36 @@ export type WatchedNode = {
   readonly cordoned: boolean;
   /** It still has the startup taint. */
   readonly unopened: boolean;
+  /** What it can allocate, by resource. Empty: the kubelet has not reported it. */
+  readonly allocatable: Readonly<Record<string, number>>;
 };
 
 /** The published state of a node. */
-export type NodeState = Stated & {
-  readonly name: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly ready: boolean;
-  readonly schedulable: boolean;
-  readonly cordoned: boolean;
-  readonly unopened: boolean;
-  /** Owners of the unfinished exclusive pods on the node, sorted, each once. */
-  readonly occupants: readonly Owner[];
-  /** Resource version of pods up to which the occupants are known. */
-  readonly occupantsVersion: number;
-};
+export type NodeState = Stated &
+  NodeUses & {
+    readonly name: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly ready: boolean;
+    readonly schedulable: boolean;
+    readonly cordoned: boolean;
+    readonly unopened: boolean;
+    readonly allocatable: Readonly<Record<string, number>>;
+    /** Resource version of pods up to which the uses are known. */
+    readonly occupantsVersion: number;
+  };
 
-/** The owners with exclusive pods, by node. */
-export function buildOccupants(pods: readonly WatchedPod[]): ReadonlyMap<string, readonly Owner[]> {
-  const byNode = new Map<string, Map<string, Owner>>();
-  for (const pod of pods) {
-    if (!isOccupant(pod)) continue;
-    const { node, owner } = pod;
-    const owners = byNode.get(node) ?? new Map<string, Owner>();
-    byNode.set(node, owners.set(`${owner.kind}.${owner.id}`, owner));
-  }
-  const sorted = (owners: ReadonlyMap<string, Owner>): readonly Owner[] =>
-    [...owners].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, owner]) => owner);
-  return new Map([...byNode].map(([node, owners]) => [node, sorted(owners)]));
-}
-
-/** Nodes that have other occupants after a pod came, went or changed. */
-export function occupancyChanges(before: WatchedPod | undefined, after: WatchedPod | undefined): readonly string[] {
-  const [was, is] = [before, after].map((pod) => (pod !== undefined && isOccupant(pod) ? pod : undefined));
-  const same = was?.node === is?.node && was?.owner.kind === is?.owner.kind && was?.owner.id === is?.owner.id;
-  return same ? [] : [was, is].flatMap((pod) => pod?.node ?? []);
-}
-
-function isOccupant({ exclusive, finished, node }: WatchedPod): boolean {
-  return exclusive && !finished && node !== "";
-}
+/**
+ * Replicas with other system namespaces, as while a new setting is rolled out, put the same pods into other groups. Each replaces the groups of the other only
+ * after this time, and the last one that runs replaces them for good. Otherwise they would overwrite each other without pause.
+ */
+const REGROUP_AFTER_MS = 30_000;
 
 export function buildNodeState(
   node: WatchedNode,
-  seen: { readonly occupants: readonly Owner[]; readonly occupantsVersion: number; readonly nowMs: number },
+  seen: { readonly uses: NodeUses; readonly occupantsVersion: number; readonly nowMs: number },
 ): NodeState {
-  const { name, uid, resourceVersion, labels, ready, schedulable, cordoned, unopened } = node;
-  const { occupants, occupantsVersion, nowMs } = seen;
+  const { name, uid, resourceVersion, labels, ready, schedulable, cordoned, unopened, allocatable } = node;
+  const { uses, occupantsVersion, nowMs } = seen;
   return {
     name,
     uid,
@@ -69,32 +52,51 @@ export function buildNodeState(
     schedulable,
     cordoned,
     unopened,
-    occupants,
+    allocatable,
+    ...uses,
     occupantsVersion,
     deleted: false,
     observedAtMs: nowMs,
   };
 }
 
-/** Nodes and pods come over two watches, and either may be behind: the node and its occupants are each taken from the side with the later version. */
+/**
+ * Nodes and pods come over two watches, and either may be behind: the node and its uses are each taken from the side with the later version.
+ *
+ * A watcher of a version without allocatable amounts and requests omits them from what it writes, and they are no reason for it to write. So during a rolling
+ * update each of its writes costs one more write, which adds them, and readers see no amounts in between.
+ */
 export function nodeRules(pods: Sight): PublishRules<NodeState> {
   return {
     merge: ({ published, desired, newer }) => {
       if (newer && published.uid !== desired.uid) return desired;
       const node = newer ? desired : published;
-      const knower = isNewerSight(pods, published.occupantsVersion, published.observedAtMs) ? desired : published;
-      const { occupants, occupantsVersion } = published.deleted ? published : knower;
-      return { ...node, occupants, occupantsVersion };
+      const { occupants, overhead, foreign, shared, occupantsVersion } = knowsUses(published, desired, pods)
+        ? desired
+        : published;
+      return { ...node, occupants, overhead, foreign, shared, occupantsVersion };
     },
-    gone: (published) => ({ ...published, ready: false, schedulable: false, occupants: [], deleted: true }),
-    same: (one, other) => comparable(one) === comparable(other),
+    gone: (published) => ({ ...published, ready: false, schedulable: false, ...NO_USES, deleted: true }),
+    same: (one, other) =>
+      FIELDS.every((field) => one[field] === other[field]) &&
+      sameRecord(one.labels, other.labels) &&
+      sameRecord(one.allocatable, other.allocatable) &&
+      sameUses(one, other),
   };
 }
 
-/** Everything but versions and times, in one order. */
-function comparable(state: NodeState): string {
-  const { name, uid, labels, ready, schedulable, cordoned, unopened, occupants, deleted } = state;
-  const sortedLabels = Object.entries(labels).sort(([one], [other]) => (one < other ? -1 : 1));
-  const owners = occupants.map(({ kind, id }) => [kind, id]);
-  return JSON.stringify([name, uid, ready, schedulable, cordoned, unopened, deleted, sortedLabels, owners]);
+const FIELDS = [
+  "name",
+  "uid",
+  "ready",
+  "schedulable",
+  "cordoned",
+  "unopened",
+  "deleted",
+] as const satisfies readonly (keyof NodeState)[];
+
+/** True when the desired uses replace the published ones. */
+function knowsUses(published: NodeState, desired: NodeState, pods: Sight): boolean {
+  if (published.deleted || !isNewerSight(pods, published.occupantsVersion, published.observedAtMs)) return false;
+  return desired.observedAtMs >= published.observedAtMs + REGROUP_AFTER_MS || !areRegrouped(published, desired);
 }

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { NodeState, WatchedNode } from "./node-state.ts";
+import type { NodeUse, OtherPod } from "./node-use.ts";
 import { planPass, type WatcherSnapshot } from "./plan-pass.ts";
 import type { PodState, WatchedPod } from "./pod-state.ts";
 
@@ -21,6 +22,7 @@ function pod(part: Partial<WatchedPod> = {}): WatchedPod {
     deleting: false,
     exclusive: true,
     finished: false,
+    requests: new Map(),
     mainContainer: undefined,
     facts: {
       spec: { containers: [{ name: "main" }] },
@@ -29,6 +31,13 @@ function pod(part: Partial<WatchedPod> = {}): WatchedPod {
     ...part,
   };
 }
+
+function other(part: Partial<OtherPod> = {}): OtherPod {
+  const requests = new Map([["cpu", 100]]);
+  return { namespace: "apps", name: "o", node: "n", finished: false, group: "foreign", requests, ...part };
+}
+
+const NO_USE: NodeUse = { pods: 0, requests: {}, examples: [] };
 
 const exited = { name: "main", state: { terminated: { exitCode: 0 } } };
 
@@ -43,12 +52,14 @@ function node(part: Partial<WatchedNode> = {}): WatchedNode {
     schedulable: true,
     cordoned: false,
     unopened: false,
+    allocatable: {},
     ...part,
   };
 }
 
 function world(part: {
   readonly pods?: readonly WatchedPod[];
+  readonly others?: readonly OtherPod[];
   readonly removed?: readonly WatchedPod[];
   readonly podsSeen?: number;
   readonly nodes?: readonly WatchedNode[];
@@ -57,11 +68,19 @@ function world(part: {
   readonly markedAtMs?: number;
   readonly goneNodes?: ReadonlyMap<string, number>;
 }): WatcherSnapshot {
-  const { pods = [], removed = [], podsSeen = 100, nodes = [], publishedPods = [], publishedNodes = [] } = part;
+  const {
+    pods = [],
+    others = [],
+    removed = [],
+    podsSeen = 100,
+    nodes = [],
+    publishedPods = [],
+    publishedNodes = [],
+  } = part;
   const { markedAtMs: atMs = NOW, goneNodes = new Map<string, number>() } = part;
   return {
     nowMs: NOW,
-    pods: { seen: pods, sight: { version: podsSeen, listedAtMs: 0 } },
+    pods: { seen: pods, others, sight: { version: podsSeen, listedAtMs: 0 } },
     removedPods: removed.map((each) => ({ pod: each, removedAtMs: NOW - 500 })),
     nodes: { seen: nodes, sight: { version: 100, listedAtMs: 0 } },
     goneNodes,
@@ -216,7 +235,9 @@ describe("a node", () => {
       publishedNodes: [later],
     });
     expect(plannedNode(behind)).toMatchObject({ ready: false, occupants: published.occupants, occupantsVersion: 200 });
-    expect(plannedNode({ ...behind, pods: { seen: [], sight: { version: 200, listedAtMs: 0 } } })).toMatchObject({
+    expect(
+      plannedNode({ ...behind, pods: { seen: [], others: [], sight: { version: 200, listedAtMs: 0 } } }),
+    ).toMatchObject({
       ready: false,
       occupants: [],
     });
@@ -226,6 +247,36 @@ describe("a node", () => {
     const later = { ...published, ready: false, resourceVersion: 50 };
     const snapshot = world({ nodes: [node()], pods: [], podsSeen: 100, publishedNodes: [later] });
     expect(plannedNode(snapshot)).toMatchObject({ ready: false, resourceVersion: 50, occupants: [] });
+  });
+
+  it("is published with what it can allocate and what uses it, and again when that changes", () => {
+    const seen = {
+      nodes: [node({ allocatable: { cpu: 4000, pods: 110 } })],
+      pods: [pod(), pod({ name: "s", exclusive: false, requests: new Map([["cpu", 500]]) })],
+      others: [other(), other({ name: "d", group: "overhead" })],
+    };
+    const first = plannedNode(world(seen))!;
+    expect(first).toMatchObject({
+      allocatable: { cpu: 4000, pods: 110 },
+      occupants: [{ kind: "session", id: "s" }],
+      overhead: { pods: 1, requests: { cpu: 100 }, examples: ["apps/d"] },
+      foreign: { pods: 1, requests: { cpu: 100 }, examples: ["apps/o"] },
+      shared: [{ owner: { kind: "session", id: "s" }, use: { pods: 1, requests: { cpu: 500 }, examples: ["ns/s"] } }],
+    });
+    const again = (part: Parameters<typeof world>[0]) =>
+      plannedNode(world({ ...seen, ...part, publishedNodes: [first] }));
+    expect(again({})).toBeUndefined();
+    expect(again({ nodes: [node({ allocatable: { pods: 110, cpu: 4000 } })] })).toBeUndefined();
+    expect(again({ nodes: [node({ allocatable: { cpu: 3000, pods: 110 } })] })?.allocatable["cpu"]).toBe(3000);
+    expect(again({ others: seen.others.slice(1) })?.foreign).toEqual(NO_USE);
+    expect(again({ others: seen.others.slice(0, 1) })?.overhead).toEqual(NO_USE);
+    expect(again({ pods: [pod()] })?.shared).toEqual([]);
+  });
+
+  it("keeps the uses from a replica that has seen more pods", () => {
+    const later = { ...plannedNode(world({ nodes: [node()], others: [other()] }))!, occupantsVersion: 200 };
+    const behind = world({ nodes: [node({ ready: false })], publishedNodes: [later] });
+    expect(plannedNode(behind)).toMatchObject({ ready: false, foreign: later.foreign, occupantsVersion: 200 });
   });
 
   it("that is gone is neither ready, nor schedulable, nor occupied", () => {
@@ -241,6 +292,55 @@ describe("a node", () => {
   });
 });
 
+describe("replicas that count differently", () => {
+  const seen = {
+    nodes: [node({ allocatable: { cpu: 4000 } })],
+    pods: [pod(), pod({ name: "s", exclusive: false })],
+    others: [other(), other({ name: "d", group: "overhead" })],
+  };
+  const cut = (state: NodeState): NodeState => ({
+    ...state,
+    allocatable: {},
+    overhead: NO_USE,
+    foreign: NO_USE,
+    shared: [],
+  });
+  /** A watcher that knows neither allocatable amounts nor requests: it reads, compares and writes only what it knows. */
+  const olderNode = (part: Parameters<typeof world>[0]): NodeState | undefined => {
+    const published = (part.publishedNodes ?? []).map(cut);
+    const pods = (part.pods ?? []).filter(({ exclusive }) => exclusive);
+    const nodes = (part.nodes ?? []).map((each) => ({ ...each, allocatable: {} }));
+    return plannedNode(world({ ...part, nodes, pods, others: [], publishedNodes: published }));
+  };
+
+  it("complete once what an older version writes, and the older one leaves it", () => {
+    const older = olderNode(seen)!;
+    expect(older).toEqual(cut(older));
+    const completed = plannedNode(world({ ...seen, publishedNodes: [older] }))!;
+    expect(completed).toMatchObject({ allocatable: { cpu: 4000 }, foreign: { pods: 1 }, overhead: { pods: 1 } });
+    expect(olderNode({ ...seen, publishedNodes: [completed] })).toBeUndefined();
+
+    const changed = { ...seen, nodes: [node({ allocatable: { cpu: 4000 }, ready: false, resourceVersion: 6 })] };
+    const cutAgain = olderNode({ ...changed, publishedNodes: [completed] })!;
+    expect(cutAgain).toEqual(cut(cutAgain));
+    const last = plannedNode(world({ ...changed, publishedNodes: [cutAgain] }))!;
+    expect(last).toMatchObject({ ready: false, allocatable: { cpu: 4000 }, foreign: { pods: 1 } });
+    expect(olderNode({ ...changed, publishedNodes: [last] })).toBeUndefined();
+    expect(plannedNode(world({ ...changed, publishedNodes: [last] }))).toBeUndefined();
+  });
+
+  it("replace the groups of one with other system namespaces after 30 s, and everything else immediately", () => {
+    const foreign = seen.others.map((each) => ({ ...each, group: "foreign" as const }));
+    const theirs = plannedNode(world({ ...seen, others: foreign }))!;
+    const at = (ageMs: number, part: object = {}) =>
+      plannedNode(world({ ...seen, publishedNodes: [{ ...theirs, observedAtMs: NOW - ageMs }], ...part }));
+    expect(at(29_999)).toBeUndefined();
+    expect(at(30_000)).toMatchObject({ overhead: { pods: 1 }, foreign: { pods: 1 } });
+    expect(at(0, { others: seen.others.slice(0, 1) })).toMatchObject({ overhead: NO_USE, foreign: { pods: 1 } });
+    expect(at(0, { nodes: [node({ ready: false })] })).toMatchObject({ ready: false, foreign: theirs.foreign });
+  });
+});
+
 const anyPod = fc
   .record({
     name: fc.constantFrom("p", "q"),
@@ -252,6 +352,14 @@ const anyPod = fc
     resourceVersion: fc.nat(100),
   })
   .map((part) => pod({ ...part, uid: `${part.namespace}/${part.name}` }));
+const anyOther = fc.record({
+  name: fc.constantFrom("x", "y", "z"),
+  namespace: fc.constantFrom("ns", "apps"),
+  node: fc.constantFrom("", "n", "m"),
+  finished: fc.boolean(),
+  group: fc.constantFrom("foreign" as const, "overhead" as const),
+  requests: fc.constantFrom(new Map(), new Map([["cpu", 100]])),
+});
 const anyNode = fc
   .record({ name: fc.constantFrom("n", "m"), ready: fc.boolean(), schedulable: fc.boolean() })
   .map((part) => node({ ...part, uid: part.name }));
@@ -260,10 +368,14 @@ it("plans nothing in the world that a plan leads to, and the same in whatever or
   const pods = fc.uniqueArray(anyPod, { selector: ({ namespace, name }) => `${namespace}/${name}` });
   const nodes = fc.uniqueArray(anyNode, { selector: ({ name }) => name });
   fc.assert(
-    fc.property(pods, nodes, (seenPods, seenNodes) => {
-      const before = world({ pods: seenPods, nodes: seenNodes });
+    fc.property(pods, fc.array(anyOther), nodes, (seenPods, others, seenNodes) => {
+      const before = world({ pods: seenPods, others, nodes: seenNodes });
       const plan = planPass(before, policy);
-      const shuffled = world({ pods: [...seenPods].reverse(), nodes: [...seenNodes].reverse() });
+      const shuffled = world({
+        pods: [...seenPods].reverse(),
+        others: [...others].reverse(),
+        nodes: [...seenNodes].reverse(),
+      });
       expect(planPass(shuffled, policy)).toEqual(plan);
 
       const after: WatcherSnapshot = {

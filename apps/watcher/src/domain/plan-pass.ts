@@ -1,4 +1,5 @@
-import { buildNodeState, buildOccupants, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
+import { buildNodeState, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
+import { buildNodeUses, NO_USES, type OtherPod } from "./node-use.ts";
 import { planMark, type MarkStep, type NodesMark } from "./plan-mark.ts";
 import {
   nextForgetMs,
@@ -21,7 +22,12 @@ import {
 /** What the world looks like to one watcher, or a part of it in which every node comes with all its pods. Built once per pass; never mutated. */
 export type WatcherSnapshot = {
   readonly nowMs: number;
-  readonly pods: { readonly seen: readonly WatchedPod[]; readonly sight: Sight };
+  readonly pods: {
+    readonly seen: readonly WatchedPod[];
+    /** Pods without owner labels, which only use nodes. */
+    readonly others: readonly OtherPod[];
+    readonly sight: Sight;
+  };
   /** Removed pods whose end is not published yet. */
   readonly removedPods: readonly RemovedPod[];
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
@@ -36,7 +42,7 @@ export type WatcherSnapshot = {
 };
 
 export type WatcherPolicy = {
-  /** Pods of this namespace are published; others only occupy nodes. A pod's key has owner and name, and is unique within one namespace only. */
+  /** Pods of this namespace are published; others only use nodes. A pod's key has owner and name, and is unique within one namespace only. */
   readonly namespace: string;
   /** How long trouble at a pod's start may last before it counts as failed. */
   readonly startGraceMs: number;
@@ -96,12 +102,12 @@ function desiredPods(
 }
 
 function desiredNodes({ nowMs, pods, nodes }: WatcherSnapshot): readonly Desired<NodeState>[] {
-  const occupants = buildOccupants(pods.seen);
+  const uses = buildNodeUses([...pods.seen, ...pods.others]);
   return nodes.seen.map((node) => ({
     key: node.name,
     createdAtMs: node.createdAtMs,
     state: buildNodeState(node, {
-      occupants: occupants.get(node.name) ?? [],
+      uses: uses.get(node.name) ?? NO_USES,
       occupantsVersion: pods.sight.version,
       nowMs,
     }),

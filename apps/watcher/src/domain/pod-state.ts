@@ -1,4 +1,5 @@
 import { podHealth, type Health, type PodFacts } from "@muster/health";
+import type { Amounts } from "@muster/resources";
 import type { PublishRules, Stated } from "./plan-publish.ts";
 
 export type Owner = { readonly kind: string; readonly id: string };
@@ -19,6 +20,8 @@ export type WatchedPod = {
   readonly exclusive: boolean;
   /** Every container has ended for good: the pod needs its machine no more. */
   readonly finished: boolean;
+  /** What it requests of its node. */
+  readonly requests: Amounts;
   /** Name of the container by which it is judged; the first one when absent. */
   readonly mainContainer: string | undefined;
   readonly facts: PodFacts;

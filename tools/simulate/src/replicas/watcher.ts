@@ -2,7 +2,7 @@ import { makeBell } from "@muster/backoff";
 import { bucketKeys } from "@muster/proto";
 import { openBucketView } from "./views.ts";
 import { readConfig } from "@muster/watcher/config";
-import { watchedNode, watchedPod } from "@muster/watcher/kube-objects";
+import { makePodReader, watchedNode } from "@muster/watcher/kube-objects";
 import { nodeRecordCodec, podCodec } from "@muster/watcher/messages";
 import { nodesPublication } from "@muster/watcher/nodes-publication";
 import { makeObserver } from "@muster/watcher/observer";
@@ -23,7 +23,7 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
   const logger = traceLogger(world, process);
   const follow = { time, network, cluster, process, gone: gone.signal };
   const wakeup = makeBell();
-  const pods = simInformer(follow, "pods", watchedPod);
+  const pods = simInformer(follow, "pods", makePodReader(config));
   const nodes = simInformer(follow, "nodes", watchedNode);
   informers.set(replica, [pods, nodes]);
   const podBucket = await openBucketView(world, world.podStates, podCodec, gone.signal);
