@@ -29,13 +29,17 @@ export function toService(manifest: ReturnType<typeof buildService>): V1Service 
   return manifest as unknown as V1Service;
 }
 
+/** Nodes that hold other work now. That work ends, so that a request may wait for them. */
+const IN_USE: ReadonlySet<string> = new Set(["OCCUPIED", "SHARED", "FOREIGN_USE"]);
+
 /** By scaled pool, the most machines that the ledger would let one request wait for. Nodes that the scaler did not create may exceed its limit. */
 export function maximaOf(pools: readonly muster.reservation.v1.Pool[]): ReadonlyMap<string, number> {
   const scaled = pools.filter(({ elasticAtMs }) => elasticAtMs > 0);
   return new Map(
     scaled.map(({ name, capacity, unusableByReason, elasticMax }) => {
-      const occupied = unusableByReason.find(({ reason }) => reason === "OCCUPIED")?.count ?? 0;
-      return [name, Math.max(elasticMax, capacity + occupied)] as const;
+      const inUse = unusableByReason.filter(({ reason }) => IN_USE.has(reason));
+      const nodes = inUse.reduce((sum, { count }) => sum + count, capacity);
+      return [name, Math.max(elasticMax, nodes)] as const;
     }),
   );
 }
