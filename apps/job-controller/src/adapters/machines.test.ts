@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
 import { makeMachines, OWNER_KIND } from "./machines.ts";
 
-const { Reservation, ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
+const { Machine, Need, Reservation, ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
 type Reservation = muster.reservation.v1.Reservation;
 
 const ID = "train-0a1b2c3d4e5f";
@@ -18,9 +18,9 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
   return Reservation.create({
     id,
     owner: { kind: "job", id: owner },
-    needs: [{ component: "worker-0", pool: "gpu" }],
+    needs: [Need.create({ component: "worker-0", pool: "gpu" })],
     state: granted ? ReservationState.RESERVATION_STATE_GRANTED : ReservationState.RESERVATION_STATE_WAITING,
-    machines: granted ? [{ component: "worker-0", pool: "gpu", node: "node-a" }] : [],
+    machines: granted ? [Machine.create({ component: "worker-0", pool: "gpu", node: "node-a" })] : [],
     createdAtMs: 1000,
     sequence: Number(id),
     because: granted ? undefined : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, ahead: 2 },

@@ -1,5 +1,5 @@
 import type { V1Service } from "@kubernetes/client-node";
-import type { Reservation } from "@muster/ledger-client";
+import type { Need, Reservation, Share } from "@muster/ledger-client";
 import type { muster } from "@muster/proto";
 import type { buildService } from "../domain/build-service.ts";
 import { explainWait } from "../domain/explain-wait.ts";
@@ -13,15 +13,22 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
       id,
       state: "granted",
       nodes: new Map(reservation.machines.map(({ component, node }) => [component, node])),
+      ...withShares(reservation.machines),
     };
   const because = { pool: "", requested: 0, ...reservation.because, code: reservation.because?.code || "Waiting" };
   return {
     id,
     state: "waiting",
     components: reservation.needs.map(({ component }) => component),
+    ...withShares(reservation.needs),
     because: { code: because.code, text: explainWait(because) },
     sinceMs,
   };
+}
+
+function withShares(needs: readonly Need[]): { readonly shares?: ReadonlyMap<string, Share> } {
+  const shares = needs.flatMap(({ component, shared }) => (shared === undefined ? [] : [[component, shared] as const]));
+  return shares.length === 0 ? {} : { shares: new Map(shares) };
 }
 
 /** A manifest as the argument of a call. The API server validates it. */
