@@ -21,9 +21,13 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
   const needs = needsOf(snapshot.spec);
   // The gang's first, so that a unit of a single member overrides it.
   const granted = snapshot.units.filter((unit) => unit.state === "granted");
+  const gang = granted.find(({ id }) => id === gangId);
   for (const unit of [...granted.filter(({ id }) => id === gangId), ...granted.filter(({ id }) => id !== gangId)]) {
     for (const [component, node] of unit.nodes) {
-      if (unit.id === gangId && status.replaced.includes(component)) continue;
+      const isReplaced = status.replaced.includes(component);
+      if (unit.id === gangId && isReplaced) continue;
+      // Such a unit of a single member is about to be released.
+      if (unit.id !== gangId && !isReplaced && gang?.nodes.has(component) === true) continue;
       if (isLostTo(snapshot, component, node) || isOutgrown(unit, component, needs)) continue;
       machines.set(component, { node, isShared: unit.shares?.has(component) === true });
     }
