@@ -27,7 +27,7 @@ export function line(step: JobStep): string {
     case "release":
       return `release ${step.unitId.replace(GANG, "gang")}: ${step.because}`;
     case "create-pods":
-      return `create ${step.pods.map(({ type, index, node }) => `${type}-${index} on ${node}`).join(", ")}: ${step.because}`;
+      return `create ${step.pods.map(({ type, index, node, isShared }) => `${type}-${index} ${isShared === true ? "on a part of" : "on"} ${node}`).join(", ")}: ${step.because}`;
     case "delete-pod":
       return `delete ${step.pod}: ${step.because}`;
     case "force-pod":

@@ -1,11 +1,12 @@
 import { expect } from "vitest";
 import { componentOf, ownerIdOf } from "../src/domain/build-units.ts";
 import { restartsOf } from "../src/domain/decide-outcome.ts";
-import type { JobSpec } from "../src/domain/job.ts";
+import type { JobSpec, Requests } from "../src/domain/job.ts";
 import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { GroupSpec } from "../src/domain/pod-group.ts";
+import { holds } from "../src/domain/requests.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 import { mayRun } from "../src/domain/summarise-replicas.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
@@ -38,6 +39,7 @@ export type Happening =
       which: number;
     }
   | { kind: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
+  | { kind: "share"; type: number; requests: Requests | undefined }
   | { kind: "time"; ms: number }
   | { kind: "crash-in-steps"; after: number };
 
@@ -97,7 +99,17 @@ export function observe(world: World): Snapshot {
     },
     units: [...world.units.values()],
     nodesLost: [...world.lost],
+    nodesUnschedulable: [...world.cordoned].filter((machine) => isShared(world, machine)),
   };
+}
+
+/** Whether the job has parts of the machine. */
+function isShared({ units }: World, machine: string): boolean {
+  return [...units.values()].some(
+    (unit) =>
+      unit.state === "granted" &&
+      [...unit.nodes].some(([of, node]) => node === machine && unit.shares?.has(of) === true),
+  );
 }
 
 /** The whole of a pass, or its first steps only: the process dies then. */
@@ -117,31 +129,43 @@ function apply(world: World, step: JobStep): void {
     case "reserve": {
       const components = step.unit.needs.map(({ component }) => component);
       const because = { code: "POOL_AVAILABILITY", text: "" };
+      const shares = new Map(step.unit.needs.flatMap(({ component, shared }) => (shared ? [[component, shared]] : [])));
       const before = world.units.get(step.unit.id);
       if (before === undefined) {
         const { id } = step.unit;
-        world.units.set(id, { id, state: "waiting", components, because, sinceMs: world.nowMs });
+        world.units.set(id, { id, state: "waiting", components, shares, because, sinceMs: world.nowMs });
       }
       return;
     }
     case "release": {
       const unit = world.units.get(step.unitId);
       if (unit?.state === "granted") {
-        const nodes = new Set(unit.nodes.values());
-        const there = world.pods.filter((each) => mayRun(each) && nodes.has(placeOf(each)));
-        expect(there, "a pod on a machine that is released").toEqual([]);
+        const { nodes, shares } = unit;
+        const isOn = ({ component }: PodFact, place: string): boolean =>
+          [...nodes].some(([of, node]) => node === place && (of === component || shares?.has(of) !== true));
+        const there = world.pods.filter((each) => mayRun(each) && isOn(each, placeOf(each)));
+        const others = [...world.units.values()].filter((each) => each !== unit);
+        // A member may have two parts of one machine, one of them by a unit of its own.
+        const without = there.filter((each) => !isGranted(others, each.component, placeOf(each)));
+        expect(without, "a pod on a machine that is released").toEqual([]);
       }
       world.units.delete(step.unitId);
       return;
     }
     case "create-pods":
-      for (const { type, index, node } of step.pods) {
+      for (const { type, index, node, isShared: isPart = false } of step.pods) {
         const component = componentOf({ type, index });
         // The name is unique: a pod that is there, whatever its state, lets none be made beside it.
         if (world.pods.some((each) => each.component === component)) continue;
         expect(world.units.get(ownerIdOf(JOB))?.state, "a pod without its gang's machines").toBe("granted");
+        expect(isGranted(world.units.values(), component, node), "a pod without a grant").toBe(true);
+        const parts = partsOf(world, node);
+        expect(isPart, "a pod that is exclusive or not, and its grant the other").toBe(parts.length > 0);
         const elsewhere = world.pods.filter((each) => mayRun(each) && placeOf(each) === node);
-        expect(elsewhere, "two pods of the job on one machine").toEqual([]);
+        if (!isPart) expect(elsewhere, "two pods of the job on one machine").toEqual([]);
+        const requests = world.spec.replicas.find((each) => each.type === type)?.shared;
+        const fits = parts.some((part) => part.component === component && holds(part.share, requests));
+        if (isPart) expect(fits, "a pod that requests more than was granted to it").toBe(true);
         const completed = world.status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
         expect(completed, "an index that had ended well is run again").not.toContain(index);
         world.made += 1;
@@ -205,6 +229,14 @@ export function happen(world: World, event: Happening): void {
     case "grant":
       grant(world);
       return;
+    case "share": {
+      const { replicas } = world.spec;
+      const changed = replicas.map((each, place) =>
+        place === event.type ? { ...each, shared: event.requests } : each,
+      );
+      world.spec = { ...world.spec, replicas: changed };
+      return;
+    }
     case "machine-lost": {
       const there = world.pods.find((each) => !world.lost.has(placeOf(each)));
       if (there !== undefined) world.lost.add(placeOf(there));
@@ -225,17 +257,59 @@ export function happen(world: World, event: Happening): void {
   }
 }
 
-/** Grants one free machine to each member of the earliest request that has enough. */
+/** Every part of a machine that the job holds. */
+function partsOf({ units }: World, machine: string): readonly { component: string; share: Requests }[] {
+  return [...units.values()].flatMap((unit) => {
+    if (unit.state !== "granted" || unit.shares === undefined) return [];
+    const { nodes, shares } = unit;
+    return [...shares].flatMap(([component, share]) =>
+      nodes.get(component) === machine ? [{ component, share }] : [],
+    );
+  });
+}
+
+function isGranted(units: Iterable<UnitSeen>, component: string, node: string): boolean {
+  return [...units].some((unit) => unit.state === "granted" && unit.nodes.get(component) === node);
+}
+
+/** Of each machine: so many cores, of which parts can be granted. */
+const MACHINE_CPU = 1000;
+
+/** Grants one free machine, or a part of one that is shared, to each member of the earliest request that has enough. */
 function grant(world: World): void {
   for (const [id, unit] of world.units) {
-    const held = [...world.units.values()].flatMap((each) =>
-      each.state === "granted" ? [...each.nodes.values()] : [],
-    );
-    const free = world.maxMachines - held.filter((machine) => !world.lost.has(machine)).length;
-    if (unit.state !== "waiting" || unit.components.length > free) continue;
-    const nodes = new Map(unit.components.map((component) => [component, `machine-${(world.machines += 1)}`]));
-    world.units.set(id, { id, state: "granted", nodes });
+    if (unit.state !== "waiting") continue;
+    const nodes = placeAll(world, unit);
+    if (nodes === undefined) continue;
+    const shares = new Map([...nodes.keys()].flatMap((each) => [[each, unit.shares?.get(each)] as const]));
+    const parts = [...shares].filter((part): part is [string, Requests] => part[1] !== undefined);
+    world.units.set(id, { id, state: "granted", nodes, ...(parts.length > 0 && { shares: new Map(parts) }) });
   }
+}
+
+/** The machine of each member; undefined when there are too few. Parts are of the first machine that has room. */
+function placeAll(
+  world: World,
+  { components, shares }: Extract<UnitSeen, { readonly components: readonly string[] }>,
+): Map<string, string> | undefined {
+  const used = new Map<string, number>();
+  for (const unit of world.units.values()) {
+    if (unit.state !== "granted") continue;
+    for (const [component, node] of unit.nodes) {
+      const cpu = unit.shares?.get(component)?.["cpu"] ?? MACHINE_CPU;
+      if (!world.lost.has(node)) used.set(node, (used.get(node) ?? 0) + cpu);
+    }
+  }
+  const nodes = new Map<string, string>();
+  for (const component of components) {
+    const cpu = shares?.get(component)?.["cpu"] ?? MACHINE_CPU;
+    const roomy = [...used].find(([node, there]) => there + cpu <= MACHINE_CPU && !world.cordoned.has(node))?.[0];
+    if (roomy === undefined && used.size >= world.maxMachines) return undefined;
+    const node = roomy ?? `machine-${(world.machines += 1)}`;
+    used.set(node, (used.get(node) ?? 0) + cpu);
+    nodes.set(component, node);
+  }
+  return nodes;
 }
 
 /** Where it is, or would be put. */
@@ -253,7 +327,7 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
   return group !== undefined && there.length >= group.minMember;
 }
 
-function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "time" | "grant">): PodFact[] {
+function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "time" | "grant" | "share">): PodFact[] {
   const over = !mayRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
   switch (event) {

@@ -1,5 +1,5 @@
 import { FaultError } from "@muster/faults";
-import { muster } from "@muster/proto";
+import { enums, muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { ledgerCalls } from "./ledger-calls.ts";
 
@@ -9,8 +9,10 @@ const { Reservation, WaitReason } = muster.reservation.v1;
 const NEEDS = [{ component: "driver", pool: "p" }];
 const BECAUSE = { code: "POOL_AVAILABILITY", pool: "p", requested: 1, available: 0, ahead: 2 };
 
-/** A ledger in which `echo` waits; it records each request with its options. */
-function opened(isFree = false) {
+type Machines = Pick<muster.reservation.v1.Reservation.$Properties, "needs" | "machines">;
+
+/** A ledger in which `echo` waits, or has these machines; it records each request with its options. */
+function opened(isFree = false, granted?: Machines) {
   const asked: { readonly request: object; readonly options: object | undefined }[] = [];
   const answer = <Reply>(reply: Reply) => {
     return (request: object, options?: object): Promise<Reply> => {
@@ -19,7 +21,12 @@ function opened(isFree = false) {
     };
   };
   const owner = muster.common.v1.Owner.create({ kind: "session", id: "echo" });
-  const reservation = Reservation.create({ id: "r-1", owner, because: WaitReason.create(BECAUSE) });
+  const waiting = { id: "r-1", owner, because: WaitReason.create(BECAUSE) };
+  const state = enums.ReservationState.numbers.GRANTED;
+  // As from the wire.
+  const reservation = Reservation.decode(
+    Reservation.encode(granted === undefined ? waiting : { ...waiting, ...granted, state }).finish(),
+  );
   const ledger = ledgerCalls(
     {
       reserve: answer(ReserveReply.create({ reservation })),
@@ -56,4 +63,33 @@ it("returns whether a release ended the reservation, and what an owner has", asy
   expect([await ledger.release("echo", "r-1"), await ledger.release("echo", "r-0")]).toEqual([true, false]);
   expect(await ledger.ask("echo")).toMatchObject({ id: "r-1" });
   expect(await ledger.ask("other")).toBeUndefined();
+});
+
+it("writes what a shared need requests, reads what was granted, and takes an absent share for a whole machine", async () => {
+  const shared = { cpu: 500, memory: 2 ** 40, "nvidia.com/gpu": 1 };
+  const [part, whole] = [
+    { component: "worker-0", pool: "p", shared },
+    { component: "worker-1", pool: "p" },
+  ];
+  const { asked, ledger } = opened(false, {
+    needs: [{ ...part, shared: { requests: shared } }, whole],
+    machines: [
+      { ...part, node: "n", shared: { requests: shared } },
+      { ...whole, node: "m" },
+    ],
+  });
+  const reserved = await ledger.reserve("echo", [part, whole]);
+  await ledger.check("echo", [part, whole]);
+  expect(asked.map(({ request }) => request)).toMatchObject([
+    { needs: [{ ...part, shared: { requests: shared } }, whole] },
+    { needs: [{ ...part, shared: { requests: shared } }, whole] },
+  ]);
+  expect(reserved.needs).toStrictEqual([part, whole]);
+  expect(reserved).toMatchObject({
+    state: "granted",
+    machines: [
+      { ...part, node: "n" },
+      { ...whole, node: "m" },
+    ],
+  });
 });

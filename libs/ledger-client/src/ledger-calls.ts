@@ -2,7 +2,14 @@ import { randomUUID } from "node:crypto";
 import type { Bus, CallOptions, Client } from "@muster/bus";
 import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, subjects, type ReservationService } from "@muster/proto";
-import { readReservation, readWaitReason, type Need, type Reservation, type WaitReason } from "./reservation.ts";
+import {
+  needMessage,
+  readReservation,
+  readWaitReason,
+  type Need,
+  type Reservation,
+  type WaitReason,
+} from "./reservation.ts";
 
 /** The ledger as it is on the bus. */
 export type ReservationCalls = Client<typeof ReservationService>;
@@ -37,12 +44,15 @@ export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKi
   const ownerOf = (id: string) => ({ kind: ownerKind, id });
   return {
     reserve: async (ownerId, needs, { priority = 0, concurrencyLimit = 0, ...options } = {}) => {
-      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), needs: [...needs], wait: true };
+      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), needs: needs.map(needMessage), wait: true };
       const reply = await calls.reserve({ ...request, priority, concurrencyLimit }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
     check: async (ownerId, needs, options) => {
-      const { because } = await calls.checkReservation({ owner: ownerOf(ownerId), needs: [...needs] }, options);
+      const { because } = await calls.checkReservation(
+        { owner: ownerOf(ownerId), needs: needs.map(needMessage) },
+        options,
+      );
       return readWaitReason(because);
     },
     ask: async (ownerId, options) => {

@@ -1,7 +1,10 @@
 import { enums, type muster } from "@muster/proto";
 
-/** One machine of a pool, for one component of the owner. */
-export type Need = { readonly component: string; readonly pool: string };
+/** What a part of a machine holds, by resource: millicores of cpu, and otherwise bytes or pieces. */
+export type Share = Readonly<Record<string, number>>;
+
+/** One machine of a pool, for one component of the owner; with `shared`, a part of one that holds these requests. */
+export type Need = { readonly component: string; readonly pool: string; readonly shared?: Share | undefined };
 
 /** Why a reservation waits. */
 export type WaitReason = {
@@ -39,15 +42,24 @@ export function readReservation(
     ownerId: owner.id,
     sequence,
     createdAtMs,
-    needs: needs.map(({ component, pool }) => ({ component, pool })),
+    needs: needs.map(readNeed),
   };
   if (enums.ReservationState.nameOf(state) === "GRANTED")
     return {
       ...read,
       state: "granted",
-      machines: machines.map(({ component, pool, node }) => ({ component, pool, node })),
+      machines: machines.map((machine) => ({ ...readNeed(machine), node: machine.node })),
     };
   return { ...read, state: "waiting", because: readWaitReason(because) };
+}
+
+function readNeed({ component, pool, shared }: muster.reservation.v1.Need): Need {
+  return { component, pool, ...(shared !== undefined && { shared: shared.requests }) };
+}
+
+/** The need as requests have it. */
+export function needMessage({ component, pool, shared }: Need): muster.reservation.v1.Need.$Properties {
+  return { component, pool, ...(shared !== undefined && { shared: { requests: shared } }) };
 }
 
 export function readWaitReason(message: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {

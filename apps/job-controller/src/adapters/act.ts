@@ -109,9 +109,9 @@ async function createPods(
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
       .filter((pod) => pod.type === type)
-      .map(({ index, node }) => {
-        const member = { type, index };
-        return toPod(buildPod({ kind, job: metadata, spec, member, node, attempt, mark, traceparent }, deps.policy));
+      .map(({ index, node, isShared }) => {
+        const request = { kind, job: metadata, spec, member: { type, index }, node, isShared };
+        return toPod(buildPod({ ...request, attempt, mark, traceparent }, deps.policy));
       });
     settle(await controller.createPods(job, type, manifests, { signal, isHeld }));
   }

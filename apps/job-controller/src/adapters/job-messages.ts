@@ -24,7 +24,10 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
   const { metadata, kind, spec, status, shape } = job;
   const total = shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
   const { state, message, restarts } = summariseState(status, total);
-  const members = "problems" in spec ? [] : summariseMembers(spec, status, pods, units);
+  const summaries = "problems" in spec ? [] : summariseMembers(spec, status, pods, units);
+  const members = summaries.map(({ shared, ...member }) => {
+    return { ...member, ...(shared !== undefined && { shared: { requests: shared } }) };
+  });
   return {
     key: { kind: kind.kind, name: metadata.name },
     uid: metadata.uid,

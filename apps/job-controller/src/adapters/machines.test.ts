@@ -6,21 +6,34 @@ import { describe, expect, it } from "vitest";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
 import { makeMachines, OWNER_KIND } from "./machines.ts";
 
-const { Reservation, ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
+const { Machine, Need, Reservation, ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
 type Reservation = muster.reservation.v1.Reservation;
 
 const ID = "train-0a1b2c3d4e5f";
 const UNIT: Unit = { id: ID, needs: [{ component: "worker-0", pool: "gpu" }], because: "gang" };
 const GOING_ON = new AbortController().signal;
 
+const SHARED = { cpu: 500 };
+const SHARED_UNIT: Unit = { ...UNIT, needs: [{ component: "worker-0", pool: "gpu", shared: SHARED }] };
+
+/** As a ledger has it that knows shares. */
+function inPart(whole: Reservation): Reservation {
+  const shared = { requests: SHARED };
+  return Reservation.create({
+    ...whole,
+    needs: whole.needs.map((need) => ({ ...need, shared })),
+    machines: whole.machines.map((machine) => ({ ...machine, shared })),
+  });
+}
+
 function reservation(id: string, state: "granted" | "waiting", owner = ID): Reservation {
   const granted = state === "granted";
   return Reservation.create({
     id,
     owner: { kind: "job", id: owner },
-    needs: [{ component: "worker-0", pool: "gpu" }],
+    needs: [Need.create({ component: "worker-0", pool: "gpu" })],
     state: granted ? ReservationState.RESERVATION_STATE_GRANTED : ReservationState.RESERVATION_STATE_WAITING,
-    machines: granted ? [{ component: "worker-0", pool: "gpu", node: "node-a" }] : [],
+    machines: granted ? [Machine.create({ component: "worker-0", pool: "gpu", node: "node-a" })] : [],
     createdAtMs: 1000,
     sequence: Number(id),
     because: granted ? undefined : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, ahead: 2 },
@@ -176,6 +189,30 @@ describe("machines of jobs", () => {
     world.answer.reserve = { code: "reservation_differs", ownerKind: "job", ownerId: ID };
     await world.machines.reserve(UNIT, 0);
     expect(stateOf(world)).toBe("granted");
+  });
+
+  it("are parts of machines where the ledger has granted parts", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    world.answer.reserve = inPart(reservation("1", "waiting"));
+    await world.machines.reserve(SHARED_UNIT, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "waiting", shares: new Map([["worker-0", SHARED]]) });
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("ignoresShares");
+    world.hint("granted", inPart(reservation("1", "granted")));
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", shares: new Map([["worker-0", SHARED]]) });
+  });
+
+  it("are whole where the ledger drops shares, which says so until it keeps them", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    await world.machines.reserve(UNIT, 0);
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("ignoresShares");
+    await world.machines.reserve(SHARED_UNIT, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "waiting", ignoresShares: true });
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("shares");
+    world.answer.reserve = inPart(reservation("2", "waiting"));
+    await world.machines.reserve(SHARED_UNIT, 0);
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("ignoresShares");
   });
 
   it("stay as they were when there was no answer", async () => {

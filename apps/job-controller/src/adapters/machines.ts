@@ -1,6 +1,7 @@
 import { describeFault, type Fault, faultOf } from "@muster/faults";
-import type { LedgerClient, ReservationCalls } from "@muster/ledger-client";
+import type { LedgerClient, Need, ReservationCalls } from "@muster/ledger-client";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
+import { sameRequests } from "../domain/requests.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
 
@@ -40,6 +41,11 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_capacity: "POOL_CAPACITY",
 };
 
+function hasShares(answered: readonly Need[], requested: readonly Need[]): boolean {
+  const shares = new Map(answered.map(({ component, shared }) => [component, shared]));
+  return requested.every(({ component, shared }) => sameRequests(shares.get(component), shared));
+}
+
 type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
 
 /** Groups the units of `ledger` by job: the groups of `ledger` are owner ids. */
@@ -58,6 +64,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     refusals.set(ownerId, (refusals.get(ownerId) ?? new Map<string, Refused>()).set(refused.id, refused));
     changed(ownerId);
   };
+  let ignoresShares = false;
   ledger.onChange((ownerId) => {
     if (ownerId === undefined) {
       listed();
@@ -72,22 +79,27 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     unitsOf: (ownerId) => {
       if (!ledger.isKnown()) return [{ id: ownerId, state: "unknown" }];
       const aheadMs = now() - elapsedMs();
-      const reserved = ledger.inGroup(ownerId).map((each) => unitOf(each, each.seenAtMs + aheadMs));
+      const reserved = ledger.inGroup(ownerId).map((each): UnitSeen => {
+        const unit = unitOf(each, each.seenAtMs + aheadMs);
+        return ignoresShares && unit.state === "waiting" ? { ...unit, ignoresShares } : unit;
+      });
       const refused = refusedOf(ownerId).map((each) => ({ ...each, sinceMs: each.sinceMs + aheadMs }));
       return [...reserved, ...refused].sort((a, b) => (a.id < b.id ? -1 : 1));
     },
     ownerIds: () => new Set([...ledger.groups(), ...refusals.keys()]),
     reserve: async ({ id, needs }, priority) => {
-      const requested = needs.map(({ component, pool }) => ({ component, pool }));
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
-        await ledger.reserve(id, requested, { priority });
+        const answer = await ledger.reserve(id, needs, { priority });
+        // While the ledger is of a version that drops shares, no request is repeated because of them.
+        if (answer !== undefined && needs.some(({ shared }) => shared !== undefined))
+          ignoresShares = !hasShares(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : REFUSALS[fault.code];
         if (fault === undefined || code === undefined) throw error;
         const because = { code, text: describeFault(fault) };
-        const components = requested.map(({ component }) => component);
+        const components = needs.map(({ component }) => component);
         refuse({ id, state: "refused", components, because, sinceMs: elapsedMs() });
       }
     },

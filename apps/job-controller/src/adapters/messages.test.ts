@@ -9,6 +9,17 @@ it.each([
   ["the scaler's maximum", { ...SCALED, elasticMax: 8 }, 8],
   ["the nodes, where they are more", { ...SCALED, capacity: 3 }, 3],
   ["also those that another client occupies", { ...SCALED, unusableByReason: [{ reason: "OCCUPIED", count: 1 }] }, 3],
+  [
+    "also those that are held in part, or have foreign pods",
+    {
+      ...SCALED,
+      unusableByReason: [
+        { reason: "SHARED", count: 2 },
+        { reason: "FOREIGN_USE", count: 3 },
+      ],
+    },
+    7,
+  ],
   ["not those that are cordoned", { ...SCALED, unusable: 1, unusableByReason: [{ reason: "CORDONED", count: 1 }] }, 2],
   ["the nodes of a pool that may not grow", { ...SCALED, elasticMax: 0 }, 2],
   ["nothing of a pool that is not scaled", { ...SCALED, elasticMax: 0, elasticAtMs: 0 }, undefined],

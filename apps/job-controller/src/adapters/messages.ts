@@ -1,5 +1,5 @@
 import type { V1Service } from "@kubernetes/client-node";
-import type { Reservation } from "@muster/ledger-client";
+import type { Need, Reservation, Share } from "@muster/ledger-client";
 import type { muster } from "@muster/proto";
 import type { buildService } from "../domain/build-service.ts";
 import { explainWait } from "../domain/explain-wait.ts";
@@ -13,15 +13,22 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
       id,
       state: "granted",
       nodes: new Map(reservation.machines.map(({ component, node }) => [component, node])),
+      ...withShares(reservation.machines),
     };
   const because = { pool: "", requested: 0, ...reservation.because, code: reservation.because?.code || "Waiting" };
   return {
     id,
     state: "waiting",
     components: reservation.needs.map(({ component }) => component),
+    ...withShares(reservation.needs),
     because: { code: because.code, text: explainWait(because) },
     sinceMs,
   };
+}
+
+function withShares(needs: readonly Need[]): { readonly shares?: ReadonlyMap<string, Share> } {
+  const shares = needs.flatMap(({ component, shared }) => (shared === undefined ? [] : [[component, shared] as const]));
+  return shares.length === 0 ? {} : { shares: new Map(shares) };
 }
 
 /** A manifest as the argument of a call. The API server validates it. */
@@ -29,13 +36,17 @@ export function toService(manifest: ReturnType<typeof buildService>): V1Service 
   return manifest as unknown as V1Service;
 }
 
+/** Nodes that hold other work now. That work ends, so that a request may wait for them. */
+const IN_USE: ReadonlySet<string> = new Set(["OCCUPIED", "SHARED", "FOREIGN_USE"]);
+
 /** By scaled pool, the most machines that the ledger would let one request wait for. Nodes that the scaler did not create may exceed its limit. */
 export function maximaOf(pools: readonly muster.reservation.v1.Pool[]): ReadonlyMap<string, number> {
   const scaled = pools.filter(({ elasticAtMs }) => elasticAtMs > 0);
   return new Map(
     scaled.map(({ name, capacity, unusableByReason, elasticMax }) => {
-      const occupied = unusableByReason.find(({ reason }) => reason === "OCCUPIED")?.count ?? 0;
-      return [name, Math.max(elasticMax, capacity + occupied)] as const;
+      const inUse = unusableByReason.filter(({ reason }) => IN_USE.has(reason));
+      const nodes = inUse.reduce((sum, { count }) => sum + count, capacity);
+      return [name, Math.max(elasticMax, nodes)] as const;
     }),
   );
 }

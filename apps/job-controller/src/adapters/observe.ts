@@ -5,7 +5,7 @@ import type { Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
-import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
+import type { PodFact, ReplicaSeen, Snapshot, TakenName, UnitSeen } from "../domain/snapshot.ts";
 import { jobLabels } from "../domain/member-labels.ts";
 import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { memberName } from "../domain/member-names.ts";
@@ -108,6 +108,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied }).keys()],
+    nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set() }).keys()],
   };
   return {
     job,
@@ -122,6 +123,17 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
+}
+
+/** The nodes of which the job has parts: a pod of one member there does not show that those of the others can be placed. */
+function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
+  return new Set(
+    units.flatMap((unit) => {
+      if (unit.state !== "granted" || unit.shares === undefined) return [];
+      const { nodes, shares } = unit;
+      return [...nodes].flatMap(([component, node]) => (shares.has(component) ? [node] : []));
+    }),
+  );
 }
 
 function jobFact({ metadata, cancelled }: JobRow, nowMs: number): Snapshot["job"] {

@@ -36,11 +36,13 @@ function toBuild(kind: Kind, manifest: Manifest): JobToBuild {
   return { kind, job: { namespace: "ml", name: "train", uid: "0a1b-2c3d" }, spec: result.spec };
 }
 
-function podOf(replica: Manifest, more: { traceparent?: string; policy?: Partial<MemberPolicy> } = {}): PodManifest {
+type More = { readonly traceparent?: string; readonly policy?: Partial<MemberPolicy>; readonly isShared?: boolean };
+
+function podOf(replica: Manifest, more: More = {}): PodManifest {
   const request = toBuild(JOB_KIND, jobManifest("train", { replicaSpecs: { worker: replicaManifest(replica) } }));
   const member = { type: "worker", index: 1 };
   return buildPod(
-    { ...request, member, node: "node-7", attempt: 2, traceparent: more.traceparent ?? "" },
+    { ...request, member, node: "node-7", isShared: more.isShared, attempt: 2, traceparent: more.traceparent ?? "" },
     { ...POLICY, ...more.policy },
   );
 }
@@ -107,6 +109,35 @@ describe("the pod of a member", () => {
       nodeAffinity: { [required]: { nodeSelectorTerms: [{ matchFields: [machine] }] } },
       podAntiAffinity: { [required]: [alone] },
     });
+  });
+
+  it("that has a part of a machine is pinned to it, and apart from exclusive pods, which exclude it by its label", () => {
+    const pod = podOf({}, { isShared: true });
+    expect(pod.metadata.labels["exclusive"]).toBe("false");
+    expect(pod.spec["nodeSelector"]).toEqual({ pool: "cpu" });
+    const labelSelector = { matchExpressions: [{ key: "exclusive", operator: "In", values: ["true"] }] };
+    expect(affinityOf(pod)).toEqual({
+      nodeAffinity: { [required]: { nodeSelectorTerms: [{ matchFields: [machine] }] } },
+      podAntiAffinity: { [required]: [{ ...alone, labelSelector }] },
+    });
+  });
+
+  it.each([
+    [true, true, true],
+    [true, false, false],
+    [false, true, false],
+    [false, false, false],
+  ])("may run beside another one only when both share: %s, %s", (first, second, isAllowed) => {
+    const pods = [podOf({}, { isShared: first }), podOf({}, { isShared: second })] as const;
+    // Kubernetes applies the terms of both, of the new pod and of the one that runs.
+    const isExcluded = ([by, of]: readonly [PodManifest, PodManifest]): boolean => {
+      const terms = affinityOf(by) as { podAntiAffinity: Record<string, (typeof alone)[]> };
+      const { key, operator, ...more } = terms.podAntiAffinity[required]?.[0]?.labelSelector.matchExpressions[0] ?? {};
+      const value = of.metadata.labels[key ?? ""];
+      const { values = [] } = more as { values?: (string | undefined)[] };
+      return operator === "Exists" ? value !== undefined : values.includes(value);
+    };
+    expect(!isExcluded(pods) && !isExcluded([pods[1], pods[0]])).toBe(isAllowed);
   });
 
   it("keeps what its template asks of machines, each alternative of it", () => {

@@ -1,4 +1,4 @@
-import type { Container, Member, ReplicaSpec } from "./job.ts";
+import type { Container, Member, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { ClusterDescription, EnvVariable } from "./kind.ts";
 import { memberName } from "./member-names.ts";
 import { componentLabel, type JobToBuild, type MemberPolicy, ownerLabels } from "./member-metadata.ts";
@@ -9,6 +9,8 @@ type PodToBuild = JobToBuild & {
   readonly member: Member;
   /** The granted machine. */
   readonly node: string;
+  /** Only a part of the machine is granted. */
+  readonly isShared?: boolean | undefined;
   /** The attempt of the gang that the pod belongs to. */
   readonly attempt: number;
   /** The group mark for the job's scheduler; undefined: the scheduler knows no groups. */
@@ -38,13 +40,16 @@ export type PodManifest = {
 };
 
 const HOSTNAME = "kubernetes.io/hostname";
+/** Values of the label `exclusive`. */
+const EXCLUSIVE = "true";
+const SHARED = "false";
 
 /**
- * The pod of one member: its template, alone on exactly the granted machine, with a description of itself and of its gang. The template's own settings are
+ * The pod of one member: its template, on exactly the granted machine, alone unless it shares the machine, with a description of itself and of its gang. The template's own settings are
  * kept where both can be true, and overridden where they cannot: labels, machine, restart policy, and the host name where the gang is found by it.
  */
 export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest {
-  const { kind, job, spec, member, attempt, mark, traceparent } = request;
+  const { kind, job, spec, member, isShared = false, attempt, mark, traceparent } = request;
   const replica = spec.replicas.find(({ type }) => type === member.type);
   if (replica === undefined) throw new Error(`a job without ${member.type} has no pod of it`);
   const { template } = replica;
@@ -63,7 +68,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
         [policy.keys.labels.installation]: policy.installation,
         ...componentLabel(member, policy.keys),
         [labels.attempt]: String(attempt),
-        [labels.exclusive]: "true",
+        [labels.exclusive]: isShared ? SHARED : EXCLUSIVE,
       },
       annotations: {
         ...template.metadata?.annotations,
@@ -78,10 +83,10 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
 }
 
 function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPolicy): PodManifest["spec"] {
-  const { kind, job, spec, member, node, traceparent } = request;
+  const { kind, job, spec, member, node, isShared = false, traceparent } = request;
   const description = kind.describeCluster(job, member, spec, policy.defaults);
   const written = replica.template.spec;
-  const initContainers = withoutDuplicates([...description.initContainers, ...(written.initContainers ?? [])]);
+  const initContainers = initContainersOf(description.initContainers, replica.template);
   const volumes = withoutDuplicates([...listOf(written["volumes"]), ...description.volumes]);
   const gates = [...listOf(written["schedulingGates"]), ...policy.schedulingGates.map((name) => ({ name }))];
   return {
@@ -91,7 +96,7 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
     restartPolicy: replica.restartPolicy === "ExitCode" ? "Never" : replica.restartPolicy,
     ...(kind.services === "one-a-job" && { hostname: memberName(job, member), subdomain: job.name }),
     nodeSelector: { ...written.nodeSelector, [policy.defaults.poolLabel]: replica.pool },
-    affinity: buildAffinity(written["affinity"], node, policy.keys.labels.exclusive),
+    affinity: buildAffinity(written["affinity"], node, excludedPods(policy.keys.labels.exclusive, isShared)),
     ...(gates.length > 0 && { schedulingGates: gates }),
     ...(volumes.length > 0 && { volumes }),
     ...(initContainers.length > 0 && { initContainers }),
@@ -142,8 +147,24 @@ function withPort(ports: NonNullable<Container["ports"]>, port: ReplicaSpec["por
   return known ? ports : [...ports, { name: port.name, containerPort: port.number, protocol: "TCP" }];
 }
 
-/** Requires the granted machine by the node's own name, because its hostname label may differ, and excludes every other pod of Muster from it. */
-function buildAffinity(written: unknown, node: string, exclusive: string): unknown {
+/** The init containers of a pod from this template, beside those that its kind adds. */
+export function initContainersOf(added: readonly Container[], { spec }: PodTemplate): readonly Container[] {
+  return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
+}
+
+type LabelExpression = { readonly key: string; readonly operator: string; readonly values?: readonly string[] };
+
+/**
+ * The pods beside which the pod must not run. An exclusive pod excludes every pod with the label, whatever its value; a shared pod excludes only exclusive
+ * ones, so that shared pods get along. Kubernetes applies the terms of running pods to a new pod, too. The ledger grants no such neighbours; this is the
+ * second net, for a stale grant.
+ */
+function excludedPods(key: string, isShared: boolean): LabelExpression {
+  return isShared ? { key, operator: "In", values: [EXCLUSIVE] } : { key, operator: "Exists" };
+}
+
+/** Requires the granted machine by the node's own name, because its hostname label may differ, and excludes other pods of Muster from it. */
+function buildAffinity(written: unknown, node: string, excluded: LabelExpression): unknown {
   const affinity = isObject(written) ? written : {};
   const nodes = isObject(affinity["nodeAffinity"]) ? affinity["nodeAffinity"] : {};
   const podAffinity = isObject(affinity["podAntiAffinity"]) ? affinity["podAntiAffinity"] : {};
@@ -154,16 +175,16 @@ function buildAffinity(written: unknown, node: string, exclusive: string): unkno
     ...term,
     matchFields: [...listOf(term["matchFields"]), { key: "metadata.name", operator: "In", values: [node] }],
   }));
-  const alone = {
+  const apart = {
     topologyKey: HOSTNAME,
-    labelSelector: { matchExpressions: [{ key: exclusive, operator: "Exists" }] },
+    labelSelector: { matchExpressions: [excluded] },
     // Empty selects every namespace; without it the rule covers only pods of this one.
     namespaceSelector: {},
   };
   return {
     ...affinity,
     nodeAffinity: { ...nodes, [required]: { nodeSelectorTerms: terms } },
-    podAntiAffinity: { ...podAffinity, [required]: [...listOf(podAffinity[required]), alone] },
+    podAntiAffinity: { ...podAffinity, [required]: [...listOf(podAffinity[required]), apart] },
   };
 }
 

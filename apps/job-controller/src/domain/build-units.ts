@@ -1,12 +1,15 @@
 import { PART_SEPARATOR } from "@muster/names";
-import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
+import type { JobSpec, Member, ReplicaSpec, Requests } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { UnitSeen } from "./snapshot.ts";
 
-/** Machines that the ledger grants together or not at all. */
+/** A machine for one member, or with `shared` a part of one that holds these requests. */
+type UnitNeed = { readonly component: string; readonly pool: string; readonly shared?: Requests };
+
+/** Machines, and parts of machines, that the ledger grants together or not at all. */
 export type Unit = {
   readonly id: string;
-  readonly needs: readonly { readonly component: string; readonly pool: string }[];
+  readonly needs: readonly UnitNeed[];
   readonly because: "gang" | "scaled-up" | "machine-lost";
 };
 
@@ -87,8 +90,9 @@ export function gangSize({ replicas, elastic }: ReplicaSpec): number {
   return elastic === undefined ? replicas : Math.min(replicas, elastic.minReplicas);
 }
 
-function needsOf({ type, pool }: ReplicaSpec, count: number): { component: string; pool: string }[] {
-  return Array.from({ length: count }, (_, index) => ({ component: componentOf({ type, index }), pool }));
+function needsOf({ type, pool, shared }: ReplicaSpec, count: number): UnitNeed[] {
+  const request = { pool, ...(shared !== undefined && { shared }) };
+  return Array.from({ length: count }, (_, index) => ({ component: componentOf({ type, index }), ...request }));
 }
 
 /** The owner id that a unit's id begins with. */

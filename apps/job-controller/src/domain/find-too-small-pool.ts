@@ -5,7 +5,11 @@ import type { JobSpec } from "./job.ts";
 /** Why a job's gang can never have its machines: the first pool whose maximum is too small. A pool without a known maximum is large enough. */
 export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, number>): Fault | undefined {
   const needed = new Map<string, number>();
-  for (const replica of spec.replicas) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + gangSize(replica));
+  for (const replica of spec.replicas)
+    if (replica.shared === undefined) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + gangSize(replica));
+  // Any number of members may share one machine, but none of the whole ones.
+  const shared = spec.replicas.filter((replica) => replica.shared !== undefined && gangSize(replica) > 0);
+  for (const pool of new Set(shared.map((replica) => replica.pool))) needed.set(pool, (needed.get(pool) ?? 0) + 1);
   for (const [pool, requested] of needed) {
     const capacity = maxima.get(pool) ?? Infinity;
     if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };

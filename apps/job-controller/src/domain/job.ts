@@ -29,6 +29,9 @@ export type Container = {
   readonly [field: string]: unknown;
 };
 
+/** What a pod requests of its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
+export type Requests = Readonly<Record<string, number>>;
+
 /** ExitCode: the kubelet never restarts it; the controller recreates the pod when its exit code is retryable. */
 export type RestartPolicy = "Always" | "OnFailure" | "Never" | "ExitCode";
 
@@ -37,7 +40,7 @@ export function restartsInPlace(policy: RestartPolicy): boolean {
   return policy === "OnFailure" || policy === "Always";
 }
 
-/** One role of a gang: `replicas` pods from one template, each on a machine of its own. */
+/** One role of a gang: `replicas` pods from one template, each on a machine of its own, or on a part of one. */
 export type ReplicaSpec = {
   /** Lower case, unique in the job, and part of every name and label: `worker`. */
   readonly type: string;
@@ -46,6 +49,8 @@ export type ReplicaSpec = {
   readonly template: PodTemplate;
   /** Pool of the ledger that its machines come from. */
   readonly pool: string;
+  /** What each member requests of a machine that it shares with other work; absent: each gets a whole machine. */
+  readonly shared?: Requests | undefined;
   /** Its pods are created only once each of these types has this status. */
   readonly dependsOn: readonly { readonly type: string; readonly status: "Ready" | "Complete" }[];
   /** Bounds within which `replicas` may change while the job runs; undefined: any change is accepted, and the gang is all `replicas`. */

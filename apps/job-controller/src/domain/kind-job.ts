@@ -11,6 +11,7 @@ import type { Fields, Notes } from "./read-fields.ts";
 import { isComplete, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-policies.ts";
 import { readRunPolicy } from "./read-run-policy.ts";
+import { readIsShared, readSharing, withRequests } from "./read-sharing.ts";
 import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
 
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
@@ -90,10 +91,14 @@ function read(resource: unknown, defaults: KindDefaults): ReadResult {
 
 function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: Notes): JobSpec {
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
+  const sharing = readSharing(metadata);
+  const shared = new Set<string>();
   const types = spec.object("replicaSpecs");
   const drafts = (types?.names ?? []).flatMap((type) => {
     const fields = types?.object(type);
-    return fields === undefined ? [] : [readReplica(fields, type, { annotation, defaults, notes })];
+    if (fields === undefined) return [];
+    if (readIsShared(fields, sharing)) shared.add(type);
+    return [readReplica(fields, type, { annotation, defaults, notes })];
   });
   if ((types?.names ?? []).length === 0) spec.refuse("replicaSpecs", "needs at least one replica type");
   const { ordered, cycle } = orderReplicas(drafts);
@@ -102,7 +107,7 @@ function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefa
   const members = drafts.reduce((sum, { replicas }) => sum + replicas, 0);
   if ((runPolicy.minAvailable ?? 0) > members)
     spec.refuse("runPolicy.schedulingPolicy.minAvailable", `is more than all ${members} replicas`);
-  return {
+  const job: JobSpec = {
     ...runPolicy,
     group: readGroup(spec, drafts, defaults),
     replicas: ordered.filter(isComplete),
@@ -110,6 +115,7 @@ function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefa
     exitCodes: readExitCodes(spec),
     success: readSuccessPolicy(spec, ordered),
   };
+  return withRequests(job, shared, () => []);
 }
 
 function readReplica(

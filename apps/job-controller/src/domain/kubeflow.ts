@@ -1,5 +1,5 @@
 import type { JobSpec, ReplicaSpec, RestartPolicy, SuccessRule } from "./job.ts";
-import type { EnvVariable, Kind, KindDefaults, ReadResult } from "./kind.ts";
+import type { EnvVariable, JobIdentity, Kind, KindDefaults, ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
 import { memberLabels } from "./member-labels.ts";
 import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost } from "./member-names.ts";
@@ -8,6 +8,7 @@ import { readGroup } from "./read-group.ts";
 import type { Fields } from "./read-fields.ts";
 import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
+import { readIsShared, readSharing, withRequests } from "./read-sharing.ts";
 import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
 import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
 
@@ -122,7 +123,7 @@ function read(framework: Framework, resource: unknown, defaults: KindDefaults): 
 
 function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaults): JobSpec {
   const { spec, metadata } = manifest;
-  const drafts = readReplicas(framework, manifest, defaults);
+  const { drafts, shared } = readReplicas(framework, manifest, defaults);
   const { drafts: finished, success, settings } = framework.finish(spec, drafts);
   const policy = spec.object("runPolicy");
   // Earlier versions have the field in the spec itself. The default removes running pods, though the training operator keeps all: a parameter server never
@@ -142,13 +143,21 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
     success,
     settings,
   };
-  if (manifest.notes.problems.length === 0) checkVariables(framework, manifest, job, defaults);
-  return job;
+  if (manifest.notes.problems.length > 0) return job;
+  checkVariables(framework, manifest, job, defaults);
+  const identity = identityOf(manifest);
+  const describe = (type: string) => framework.describeCluster(identity, { type, index: 0 }, job, defaults);
+  return withRequests(job, shared, (type) => describe(type).initContainers);
+}
+
+/** The API server sets the uid, which no description contains. */
+function identityOf({ metadata }: Manifest): JobIdentity {
+  return { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
 }
 
 /** A process with a longer variable does not start, and without its description a member of these kinds does not find the others. */
-function checkVariables(framework: Framework, { metadata }: Manifest, spec: JobSpec, defaults: KindDefaults): void {
-  const job = { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
+function checkVariables(framework: Framework, manifest: Manifest, spec: JobSpec, defaults: KindDefaults): void {
+  const job = identityOf(manifest);
   const variables = spec.replicas
     .filter(({ replicas }) => replicas > 0)
     .flatMap(({ type, replicas }) => framework.describeCluster(job, { type, index: replicas - 1 }, spec, defaults).env);
@@ -158,20 +167,23 @@ function checkVariables(framework: Framework, { metadata }: Manifest, spec: JobS
   );
   if (longest === undefined || variableBytes(longest) <= MAX_VARIABLE_BYTES) return;
   const reason = `the job has ${membersOf(spec)} replicas, and with names as long as theirs ${longest.name} has ${variableBytes(longest)} bytes; a process starts with ${MAX_VARIABLE_BYTES} at most`;
-  metadata?.refuse("", reason);
+  manifest.metadata?.refuse("", reason);
 }
 
+/** The replica types, and those of them whose members get parts of machines. */
 function readReplicas(
   framework: Framework,
   { spec, metadata, notes }: Manifest,
   defaults: KindDefaults,
-): ReplicaDraft[] {
+): { readonly drafts: readonly ReplicaDraft[]; readonly shared: ReadonlySet<string> } {
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
   const specs = spec.object(framework.replicaSpecs);
   if ((specs?.names ?? []).length === 0) spec.refuse(framework.replicaSpecs, "needs at least one replica type");
   const known = framework.types.map(({ name }) => name).join(", ");
+  const sharing = readSharing(metadata);
   const seen = new Set<string>();
-  return (specs?.names ?? []).flatMap((written) => {
+  const shared = new Set<string>();
+  const drafts = (specs?.names ?? []).flatMap((written) => {
     const type = framework.types.find(({ name }) => name.toLowerCase() === written.toLowerCase());
     if (type === undefined) {
       specs?.refuse(written, `is no replica type of a ${framework.kind}, which has ${known}`);
@@ -181,10 +193,12 @@ function readReplicas(
     seen.add(type.name);
     const fields = specs?.object(written);
     if (fields === undefined) return [];
+    if (readIsShared(fields, sharing)) shared.add(type.name.toLowerCase());
     const template = readTemplate(fields, notes);
     const sources = { path: fields.path, field: { known: false, pool: undefined }, template, annotation };
     return [readReplica(framework, type, fields, { template, pool: choosePool(sources, defaults, notes) })];
   });
+  return { drafts, shared };
 }
 
 function readReplica(

@@ -217,6 +217,11 @@ describe("a machine that is lost", () => {
       ["delete train-worker-0: gang-restarts", "release gang--worker-1: gang-restarts"],
     ],
     [
+      "and is used again, as after a suspension, has its member on it, and not where the replacement is released",
+      { units: [granted("worker-0", "worker-1"), own("granted")], ...workers(both[0], undefined) },
+      ["release gang--worker-1: scaled-down", "create worker-1 on node-worker-1: missing"],
+    ],
+    [
       "leads to all machines being requested again once all were released",
       {
         status: status({ replaced: ["worker-1"], regrouping: true, attempt: 1 }),

@@ -36,6 +36,13 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   },
 );
 
+const requests = fc.constantFrom({}, { cpu: 300 }, { cpu: 500 }, { cpu: 800 }, undefined);
+/** As they are after the job or a template was edited, too. */
+const sharing: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 20, arbitrary: happening },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("share" as const), type: fc.nat(1), requests }) },
+);
+
 const SPEC = spec({
   replicas: [replica("chief", 1), replica("worker", 3, { dependsOn: [{ type: "chief", status: "Ready" }] })],
   group: { scheduler: "gangs", settings: {} },
@@ -75,35 +82,52 @@ const anySpec: fc.Arbitrary<Given> = fc.oneof(
   }),
 );
 
+/** Of the same jobs, with members that share machines. */
+const sharedSpec: fc.Arbitrary<Given> = fc
+  .record({ given: anySpec, shares: fc.tuple(requests, requests) })
+  .map(({ given: { of, maxMachines }, shares }) => {
+    const replicas = of.replicas.map((each, place) => ({ ...each, shared: shares[place] }));
+    return { of: { ...of, replicas }, maxMachines };
+  });
+
 /** Long ones, because most of what can go wrong takes several turns to come about. */
-const events = (length: number): fc.Arbitrary<Happening[]> =>
-  fc.array(happening, { minLength: length / 2, maxLength: length, size: "max" });
+const events = (length: number, each = happening): fc.Arbitrary<Happening[]> =>
+  fc.array(each, { minLength: length / 2, maxLength: length, size: "max" });
 
-it("ends a job once, with nothing left, whatever happens to it and wherever its controller dies", () => {
-  fc.assert(
-    fc.property(anySpec, events(120), (given, happenings) => {
-      const world = newWorld(given);
-      for (const event of happenings) happen(world, event);
-      expect(calmDown(world), "the job does not end").toBe(true);
-      expect([...world.units.keys()], "machines left").toEqual([]);
-      expect(world.pods.filter(mayRun), "pods left").toEqual([]);
-      expect(world.budget, "a budget left").toBeUndefined();
-      expect(world.group, "a group left").toBeUndefined();
-      if (isTrue(world.status, "Succeeded")) {
-        for (const [place, needed] of world.spec.replicas.entries()) {
-          const indexes = Array.from({ length: gangSize(needed) }, (_, index) => index);
-          expect(world.status.replicas[place]?.completedIndexes).toEqual(expect.arrayContaining(indexes));
+it.each([
+  ["whose members have whole machines", anySpec, happening],
+  ["whose members share machines, as they are asked to from time to time", sharedSpec, sharing],
+])(
+  "ends a job once, with nothing left, whatever happens to it and wherever its controller dies: %s",
+  (_title, jobs, each) => {
+    fc.assert(
+      fc.property(jobs, events(120, each), (given, happenings) => {
+        const world = newWorld(given);
+        for (const event of happenings) happen(world, event);
+        expect(calmDown(world), "the job does not end").toBe(true);
+        expect([...world.units.keys()], "machines left").toEqual([]);
+        expect(world.pods.filter(mayRun), "pods left").toEqual([]);
+        expect(world.budget, "a budget left").toBeUndefined();
+        expect(world.group, "a group left").toBeUndefined();
+        if (isTrue(world.status, "Succeeded")) {
+          for (const [place, needed] of world.spec.replicas.entries()) {
+            const indexes = Array.from({ length: gangSize(needed) }, (_, index) => index);
+            expect(world.status.replicas[place]?.completedIndexes).toEqual(expect.arrayContaining(indexes));
+          }
+          expect(restartsOf(world.status)).toBeLessThanOrEqual(BACKOFF_LIMIT);
         }
-        expect(restartsOf(world.status)).toBeLessThanOrEqual(BACKOFF_LIMIT);
-      }
-    }),
-    { numRuns: 500 },
-  );
-});
+      }),
+      { numRuns: 500 },
+    );
+  },
+);
 
-it("plans nothing in a world where its plan was carried out, until something happens", () => {
+it.each([
+  ["of whole machines", anySpec, happening],
+  ["of parts of machines", sharedSpec, sharing],
+])("plans nothing in a world %s where its plan was carried out, until something happens", (_title, jobs, each) => {
   fc.assert(
-    fc.property(anySpec, events(60), (given, happenings) => {
+    fc.property(jobs, events(60, each), (given, happenings) => {
       const world = newWorld(given);
       for (const event of happenings) happen(world, event);
       // What the ledger answers to a step is seen by the next pass; a gang that gives all its machines back takes four.
@@ -118,8 +142,8 @@ it("plans nothing in a world where its plan was carried out, until something hap
 
 it("plans the same for the same world, in whatever order it was listed", () => {
   fc.assert(
-    fc.property(events(60), (happenings) => {
-      const world = newWorld({ of: SPEC, maxMachines: Infinity });
+    fc.property(fc.oneof(anySpec, sharedSpec), events(60, sharing), (given, happenings) => {
+      const world = newWorld(given);
       for (const event of happenings) happen(world, event);
       const snapshot = observe(world);
       const turned = { ...snapshot, units: snapshot.units.toReversed(), nodesLost: snapshot.nodesLost.toReversed() };

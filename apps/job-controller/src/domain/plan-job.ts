@@ -302,7 +302,7 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
       const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
       const started = { ...status, startMs };
       const before = conditionOf(status, "MachinesReserved");
-      const change = describeGrant(snapshot, gang.nodes.size);
+      const change = describeGrant(snapshot, gang);
       if (
         change.reason === "MembersWait" &&
         before?.reason === change.reason &&
@@ -334,9 +334,9 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
 /** Describes the reserved machines, and what is missing: a right, or machines for single members. */
 function describeGrant(
   { units, job, companionsRefused }: Snapshot,
-  machines: number,
+  gang: Parameters<typeof countGrant>[0],
 ): { reason: string; message: string } {
-  const reserved = machines === 1 ? "1 machine is reserved" : `${machines} machines are reserved`;
+  const reserved = countGrant(gang);
   if (companionsRefused !== undefined)
     return { reason: "RightsMissing", message: `${reserved}, but ${companionsRefused}` };
   const awaited = units.filter((unit) => unit.id !== ownerIdOf(job)).filter(isAwaited);
@@ -345,6 +345,16 @@ function describeGrant(
   const more = others.length === 0 ? "" : `, and ${others.length} more`;
   const message = `${reserved}, but ${first.components.join(", ")} waits for another one: ${first.because.text}${more}`;
   return { reason: "MembersWait", message };
+}
+
+function countGrant({ nodes, shares }: Extract<UnitSeen, { readonly state: "granted" }>): string {
+  const parts = shares?.size ?? 0;
+  const counts = [
+    { count: nodes.size - parts, one: "1 machine", many: "machines" },
+    { count: parts, one: "1 part of a machine", many: "parts of machines" },
+  ].filter(({ count }) => count > 0);
+  const texts = counts.map(({ count, one, many }) => (count === 1 ? one : `${count} ${many}`));
+  return `${texts.join(" and ")} ${texts.length === 1 && counts[0]?.count === 1 ? "is" : "are"} reserved`;
 }
 
 function isAwaited(unit: UnitSeen): unit is Extract<UnitSeen, { readonly state: "waiting" | "refused" }> {

@@ -27,7 +27,7 @@ export function planPods(
   snapshot: Snapshot,
   spec: JobSpec,
   status: JobStatus,
-  world: { readonly machines: ReadonlyMap<string, string>; readonly mayCreate: boolean; readonly policy: JobPolicy },
+  world: Pick<Places, "machines"> & { readonly mayCreate: boolean; readonly policy: JobPolicy },
 ): PodPlan {
   const old = podsOf(snapshot).filter((pod) => pod.attempt !== status.attempt && !hasCompleted(pod, status));
   if (old.length > 0) {
@@ -95,15 +95,16 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
   seen.slots.forEach((pod, index) => {
     if (pod === undefined) {
       const member = { type: replica.type, index };
-      const node = machines.get(componentOf(member));
+      const machine = machines.get(componentOf(member));
       if (completed.has(index) || !mayCreate) return;
-      if (node === undefined) {
+      if (machine === undefined) {
         restarting ||= status.replaced.includes(componentOf(member));
         return;
       }
       if (taken.has(memberName(snapshot.job, member))) return;
       const untilMs = progress && heldBackUntilMs(progress, index, world.policy, snapshot.nowMs);
-      if (untilMs === undefined) missing.push({ ...member, node });
+      if (untilMs === undefined)
+        missing.push({ ...member, node: machine.node, ...(machine.isShared && { isShared: true }) });
       else {
         restarting = true;
         dueMs.push(untilMs);

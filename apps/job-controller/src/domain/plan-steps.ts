@@ -3,8 +3,8 @@ import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupSpec } from "./pod-group.ts";
 
-/** One pod to be created, and its machine. */
-export type PodOrder = Member & { readonly node: string };
+/** One pod to be created, and its machine, or with `isShared` the machine that it gets a part of. */
+export type PodOrder = Member & { readonly node: string; readonly isShared?: boolean };
 
 /**
  * Why a pod is deleted, and the functions that set it.

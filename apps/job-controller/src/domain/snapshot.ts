@@ -1,4 +1,4 @@
-import type { JobSpec } from "./job.ts";
+import type { JobSpec, Requests } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupsSeen } from "./pod-group.ts";
@@ -62,18 +62,29 @@ export type ReplicaSeen = {
 /** Why the ledger lets a request wait, or refuses it: a stable code, and a text with numbers for people. */
 type WaitReason = { readonly code: string; readonly text: string };
 
-/** One unit in the ledger; `unknown` while the ledger does not answer. `nodes` has the node of each component. */
+/**
+ * One unit in the ledger; `unknown` while the ledger does not answer. `nodes` has the node of each component, and `shares` the part of a machine for each
+ * component that has no whole one.
+ */
 export type UnitSeen =
   | { readonly id: string; readonly state: "none" | "unknown" }
   | {
       readonly id: string;
       readonly state: "waiting" | "refused";
       readonly components: readonly string[];
+      readonly shares?: ReadonlyMap<string, Requests>;
+      /** The ledger does not keep the shares that are requested: an earlier version reserves whole machines. */
+      readonly ignoresShares?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */
       readonly sinceMs: number;
     }
-  | { readonly id: string; readonly state: "granted"; readonly nodes: ReadonlyMap<string, string> };
+  | {
+      readonly id: string;
+      readonly state: "granted";
+      readonly nodes: ReadonlyMap<string, string>;
+      readonly shares?: ReadonlyMap<string, Requests>;
+    };
 
 /** The minimum of a budget; `edited`: it protects other pods, or in another way. */
 export type BudgetSeen = number | "edited";
@@ -129,6 +140,8 @@ export type Snapshot = {
   readonly units: readonly UnitSeen[];
   /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
   readonly nodesLost: readonly string[];
+  /** Nodes of which the job has parts, and which have been unschedulable for too long: lost to members that have no pod there. */
+  readonly nodesUnschedulable?: readonly string[];
 };
 
 export type JobPolicy = {

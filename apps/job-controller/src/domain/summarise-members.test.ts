@@ -50,6 +50,22 @@ it("believes the pod about its node before the ledger", () => {
   expect(unplaced).toMatchObject({ node: "node-worker-0", state: "PENDING", pod: "train-worker-0" });
 });
 
+it("shows the part of a machine that a member has, or else the one that it waits for", () => {
+  const [shared, less] = [{ cpu: 500 }, { cpu: 400 }];
+  const wide = spec({ replicas: [replica("ps", 2, { shared }), replica("worker", 2)] });
+  const units = [
+    { ...granted("ps-0", "worker-0"), shares: new Map([["ps-0", less]]) },
+    { ...granted("worker-1"), shares: new Map([["worker-1", less]]) },
+  ];
+  const shown = summariseMembers(wide, NEW_STATUS, [pod("ps-0")], units);
+  expect(shown.map(({ component, shared: part }) => [component, part])).toEqual([
+    ["ps-0", less],
+    ["ps-1", shared],
+    ["worker-0", undefined],
+    ["worker-1", less],
+  ]);
+});
+
 it("shows no machine while none is granted", () => {
   expect(members([], [{ id: "train", state: "unknown" }]).map(({ node }) => node)).toEqual(["", ""]);
 });

@@ -1,6 +1,6 @@
 import { componentOf } from "./build-units.ts";
 import { describeExit } from "./describe-end.ts";
-import type { JobSpec } from "./job.ts";
+import type { JobSpec, Requests } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { PodFact, PodTrouble, UnitSeen } from "./snapshot.ts";
 import { mayRun } from "./summarise-replicas.ts";
@@ -10,6 +10,8 @@ export type MemberSummary = {
   readonly component: string;
   readonly pool: string;
   readonly node: string;
+  /** The part of the machine that is granted to it, or that it waits for; undefined: it has, or waits for, a whole one. */
+  readonly shared: Requests | undefined;
   /** Empty when it has no pod. */
   readonly pod: string;
   /** PENDING: it has no pod yet. COMPLETED: it succeeded, and its pod is gone. STOPPED: the job is over, and its pod is gone. Otherwise its pod's phase. */
@@ -25,18 +27,24 @@ export function summariseMembers(
   units: readonly UnitSeen[],
 ): readonly MemberSummary[] {
   const byComponent = new Map(pods.map((pod) => [pod.component, pod]));
-  const nodes = new Map(units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : [])));
-  return spec.replicas.flatMap(({ type, replicas, pool, mainContainer }) => {
+  const granted = units.filter((unit) => unit.state === "granted");
+  const nodes = new Map(granted.flatMap((unit) => [...unit.nodes]));
+  const shares = new Map(
+    granted.flatMap((unit) => [...unit.nodes.keys()].map((each) => [each, unit.shares?.get(each)])),
+  );
+  return spec.replicas.flatMap(({ type, replicas, pool, shared: requested, mainContainer }) => {
     const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
     return Array.from({ length: replicas }, (_, index): MemberSummary => {
       const component = componentOf({ type, index });
       const pod = byComponent.get(component);
       const node = pod?.node ?? nodes.get(component) ?? "";
+      const shared = nodes.has(component) ? shares.get(component) : requested;
       if (pod !== undefined) {
         return {
           component,
           pool,
           node,
+          shared,
           pod: pod.name,
           // The status is newer than the cached pod.
           state:
@@ -48,7 +56,7 @@ export function summariseMembers(
       }
       const missing = status.completionMs === undefined ? "PENDING" : "STOPPED";
       const state = completed.includes(index) ? "COMPLETED" : missing;
-      return { component, pool, node, pod: "", state, message: "" };
+      return { component, pool, node, shared, pod: "", state, message: "" };
     });
   });
 }

@@ -1,0 +1,296 @@
+import { describe, expect, it } from "vitest";
+import { conditions, GANG, NONE, plan, status, succeeded, waiting, workers } from "../../test/planned-job.ts";
+import { JOB, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import type { Requests } from "./job.ts";
+import { conditionOf } from "./job-status.ts";
+import { planJob } from "./plan-job.ts";
+import type { Snapshot, UnitSeen } from "./snapshot.ts";
+
+const HALF = { cpu: 500 };
+const SHARED = spec({ replicas: [replica("worker", 2, { shared: HALF })] });
+
+/** A unit with these nodes, each member with a part of its node. */
+function parts(nodes: Readonly<Record<string, string>>, id = GANG, share: Requests = HALF): UnitSeen {
+  const shares = new Map(Object.keys(nodes).map((component) => [component, share]));
+  return { id, state: "granted", nodes: new Map(Object.entries(nodes)), shares };
+}
+const own = (component: string, node: string, share = HALF) =>
+  parts({ [component]: node }, `${GANG}--${component}`, share);
+const BOTH = parts({ "worker-0": "n", "worker-1": "n" });
+const [zero, one] = [pod("worker-0", { node: "n" }), pod("worker-1", { node: "n" })];
+const unbound = (component: string, pinned: string) =>
+  pod(component, { phase: "Pending", ready: false, node: undefined, pinned });
+
+/** What is planned for a job whose two members share one node, with these changes. */
+const planned = (more: Partial<Snapshot>): string[] => plan({ spec: SHARED, units: [BOTH], ...more });
+
+describe("parts of machines", () => {
+  it("are requested with what each member requests", () => {
+    const mixed = spec({ replicas: [replica("ps", 1, { shared: HALF }), replica("worker", 1)] });
+    const { steps } = planJob(snapshot({ spec: mixed, units: [NONE] }), POLICY);
+    expect(steps).toMatchObject([
+      {
+        kind: "reserve",
+        unit: {
+          needs: [
+            { component: "ps-0", pool: "pool-a", shared: HALF },
+            { component: "worker-0", pool: "pool-a" },
+          ],
+        },
+      },
+    ]);
+    expect(steps[0]?.kind === "reserve" && steps[0].unit.needs[1]).not.toHaveProperty("shared");
+  });
+
+  const shares = (share: Requests) => new Map(["worker-0", "worker-1"].map((component) => [component, share]));
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    ["are waited for as they were requested", { units: [waiting({ shares: shares(HALF) })] }, []],
+    [
+      "are requested again when the template requests less by now",
+      { units: [waiting({ shares: shares({ cpu: 600 }) })] },
+      ["release gang: needs-changed"],
+    ],
+    [
+      "are requested instead of the whole machines that the job waits for",
+      { units: [waiting()] },
+      ["release gang: needs-changed"],
+    ],
+    [
+      "are replaced by whole machines where the job asks for those by now",
+      { spec: spec(), units: [waiting({ shares: shares(HALF) })] },
+      ["release gang: needs-changed"],
+    ],
+    ["are not requested again from a ledger that drops shares", { units: [waiting({ ignoresShares: true })] }, []],
+    [
+      "get the pods of several members on one node",
+      {},
+      ["create worker-0 on a part of n, worker-1 on a part of n: missing"],
+    ],
+    [
+      "get pods that say so only where the grant is a part, whatever the job asks for now",
+      {
+        units: [
+          {
+            id: GANG,
+            state: "granted",
+            nodes: new Map([
+              ["worker-0", "n"],
+              ["worker-1", "m"],
+            ]),
+          },
+        ],
+      },
+      ["create worker-0 on n, worker-1 on m: missing"],
+    ],
+    ["have nothing to do with pods that run on them", { ...workers(zero, one) }, []],
+  ])("%s", (_title, world, steps) => {
+    expect(planned({ budget: world.units?.[0]?.state === "waiting" ? undefined : 2, ...world })).toEqual(steps);
+  });
+
+  it.each<[string, UnitSeen, string]>([
+    ["parts", BOTH, "2 parts of machines are reserved"],
+    ["one part", parts({ "worker-0": "n" }), "1 part of a machine is reserved"],
+    [
+      "machines and parts",
+      { ...BOTH, shares: new Map([["worker-0", HALF]]) } as UnitSeen,
+      "1 machine and 1 part of a machine are reserved",
+    ],
+  ])("are counted apart from machines in the condition: %s", (_title, unit, message) => {
+    const { status: after } = planJob(snapshot({ spec: SHARED, units: [unit] }), POLICY);
+    expect(conditionOf(after, "MachinesReserved")?.message).toBe(message);
+  });
+});
+
+describe("a part of a machine is released", () => {
+  const three = own("worker-2", "n");
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    [
+      "when its own member is gone, though another member runs on the same node",
+      { units: [BOTH, three], ...workers(zero, one) },
+      ["release gang--worker-2: scaled-down"],
+    ],
+    [
+      "when its own member has ended, and not before",
+      {
+        units: [BOTH, three],
+        replicas: [
+          seen("worker", [zero, one], {
+            surplus: [{ pod: pod("worker-2", { node: "n" }), because: "index-out-of-range" }],
+          }),
+        ],
+      },
+      ["delete train-worker-2: index-out-of-range"],
+    ],
+    [
+      "not while a pod of an unknown member may use it",
+      { units: [BOTH, three], ...workers(zero, one), unreadable: [pod("", { name: "odd", node: "n" })] },
+      [],
+    ],
+    [
+      "not while a pod runs on its node that has no part of any",
+      { units: [BOTH, three], ...workers(zero, one), released: [pod("worker-9", { node: "n" })] },
+      [],
+    ],
+    [
+      "not while its pod, which has no node yet, may be placed",
+      {
+        units: [BOTH, three],
+        replicas: [
+          seen("worker", [zero, one], {
+            surplus: [{ pod: { ...unbound("worker-2", "n"), deleting: true }, because: "index-out-of-range" }],
+          }),
+        ],
+      },
+      [],
+    ],
+    [
+      "with the gang only once the last of its pods is gone",
+      {
+        status: status({ conditions: [succeeded] }),
+        ...workers(undefined, { ...one, deleting: true }),
+        budget: undefined,
+      },
+      [],
+    ],
+    [
+      "with the gang, when the job is deleted",
+      { job: { ...JOB, deleting: true }, ...workers(undefined, undefined) },
+      ["release gang: job-over"],
+    ],
+    [
+      "with the gang, when the job is handed over, though a pod of the other controller runs there",
+      {
+        spec: { ...SHARED, managedBy: "other" },
+        ...workers(pod("", { name: "other", node: "n" }), undefined),
+        budget: undefined,
+      },
+      ["release gang: handed-over"],
+    ],
+  ])("%s", (_title, world, steps) => {
+    expect(planned(world)).toEqual(steps);
+  });
+});
+
+describe("a pod is where its member has no part", () => {
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    [
+      "of a node of which the job has a part for another member: it is deleted",
+      { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...workers(zero, one) },
+      ["delete train-worker-1: machine-lost"],
+    ],
+    [
+      "and is pinned there: it is deleted",
+      { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...workers(zero, unbound("worker-1", "n")) },
+      ["delete train-worker-1: machine-lost"],
+    ],
+    [
+      "of a finished job that keeps its pods: it is deleted",
+      {
+        spec: { ...SHARED, cleanPodPolicy: "None" },
+        status: status({ conditions: [succeeded] }),
+        units: [parts({ "worker-0": "n", "worker-1": "m" })],
+        ...workers(zero, one),
+        budget: undefined,
+      },
+      ["delete train-worker-1: job-over"],
+    ],
+    [
+      "but had one before, which the ledger still keeps for it: it runs on",
+      { status: status({ replaced: ["worker-1"] }), units: [BOTH, own("worker-1", "m")], ...workers(zero, one) },
+      [],
+    ],
+  ])("%s", (_title, world, steps) => {
+    expect(planned(world)).toEqual(steps);
+  });
+});
+
+describe("a node of several members", () => {
+  it("is replaced for each of them when it is lost", () => {
+    expect(planned({ nodesLost: ["n"], ...workers(zero, one) })).toEqual([
+      "reserve worker-0: machine-lost",
+      "reserve worker-1: machine-lost",
+      "delete train-worker-0: machine-lost",
+      "delete train-worker-1: machine-lost",
+    ]);
+  });
+
+  it("gives a member another part beside the lost ones of the others", () => {
+    const world = {
+      nodesLost: ["n"],
+      status: status({ replaced: ["worker-0", "worker-1"] }),
+      units: [BOTH, own("worker-0", "m"), own("worker-1", "m")],
+    };
+    expect(planned({ ...world, ...workers(undefined, undefined) })).toEqual([
+      "create worker-0 on a part of m, worker-1 on a part of m: missing",
+    ]);
+  });
+
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    [
+      "keeps the member that runs there, and is replaced for the one that waits to be placed",
+      { ...workers(zero, unbound("worker-1", "n")) },
+      ["reserve worker-1: machine-lost", "delete train-worker-1: machine-lost"],
+    ],
+    [
+      "is replaced for the member that has no pod yet",
+      { ...workers(zero, undefined) },
+      ["reserve worker-1: machine-lost"],
+    ],
+    ["keeps all that run there", { ...workers(zero, one) }, []],
+    [
+      "is no machine of a member's own unit either",
+      {
+        status: status({ replaced: ["worker-1"] }),
+        units: [parts({ "worker-0": "n", "worker-1": "m" }), own("worker-1", "n")],
+        ...workers(zero, undefined),
+      },
+      ["release gang--worker-1: machine-lost"],
+    ],
+  ])("that is unschedulable %s", (_title, world, steps) => {
+    expect(planned({ nodesUnschedulable: ["n"], ...world })).toEqual(steps);
+  });
+});
+
+describe("a member that requests more than its part holds", () => {
+  const more = spec({ replicas: [replica("worker", 2, { shared: { cpu: 501 } })] });
+  const replaced = status({ replaced: ["worker-1"] });
+  it.each<[string, Partial<Snapshot>, string[]]>([
+    ["keeps its part while its pod runs", { ...workers(zero, one) }, []],
+    [
+      "gets another part before its next pod, and no pod until then",
+      { ...workers(zero, undefined) },
+      ["reserve worker-1: machine-lost"],
+    ],
+    [
+      "has its next pod there",
+      { status: replaced, units: [BOTH, own("worker-1", "m", { cpu: 501 })], ...workers(zero, undefined) },
+      ["create worker-1 on a part of m: missing"],
+    ],
+    [
+      "releases a part of its own that is too small again",
+      { status: replaced, units: [BOTH, own("worker-1", "m")], ...workers(zero, undefined) },
+      ["release gang--worker-1: needs-changed"],
+    ],
+    [
+      "keeps a part of its own that is too small while its pod runs there",
+      { status: replaced, units: [BOTH, own("worker-1", "m")], ...workers(zero, pod("worker-1", { node: "m" })) },
+      [],
+    ],
+    [
+      "gets a whole machine when it does not share any more",
+      { spec: spec(), ...workers(zero, undefined) },
+      ["reserve worker-1: machine-lost"],
+    ],
+  ])("%s", (_title, world, steps) => {
+    expect(planned({ spec: more, ...world })).toEqual(steps);
+  });
+
+  it("keeps the machine when that is whole, or when it requests less", () => {
+    const less = spec({ replicas: [replica("worker", 2, { shared: { cpu: 400 } })] });
+    const create = "create worker-1 on a part of n: missing";
+    expect(planned({ spec: less, ...workers(zero, undefined) })).toEqual([create]);
+    expect(conditions({ spec: less, units: [BOTH], ...workers(zero, one) })).toContain(
+      "MachinesReserved: MachinesGranted",
+    );
+  });
+});

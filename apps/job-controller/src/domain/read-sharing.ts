@@ -1,0 +1,79 @@
+import { API_GROUP } from "@muster/names";
+import { amountOf, podRequests, type RequestingPod } from "@muster/resources";
+import { initContainersOf } from "./build-pod.ts";
+import type { Container, JobSpec, PodTemplate, Requests } from "./job.ts";
+import { type Fields, isObject } from "./read-fields.ts";
+
+/** On a job, and on the template of a replica type, which wins over the job: what its members get, parts of machines or whole ones. */
+export const SHARING_ANNOTATION = `${API_GROUP}/sharing`;
+
+const SHARINGS = ["shared", "exclusive"] as const;
+type Sharing = (typeof SHARINGS)[number];
+
+/** The annotation in the metadata of a job or of a template; undefined where it is absent, and after a problem was noted. */
+export function readSharing(metadata: Fields | undefined): Sharing | undefined {
+  return metadata?.object("annotations")?.oneOf(SHARING_ANNOTATION, SHARINGS);
+}
+
+/** Whether the members of a replica type get parts of machines. Each amount of such a type must be readable: the ledger counts it. */
+export function readIsShared(replica: Fields, ofJob: Sharing | undefined): boolean {
+  const template = replica.object("template");
+  const isShared = (readSharing(template?.object("metadata")) ?? ofJob) === "shared";
+  const spec = template?.object("spec");
+  if (isShared && spec !== undefined) checkAmounts(spec);
+  return isShared;
+}
+
+/** 8 PiB. Sums of such amounts are exact numbers. */
+const MAX_AMOUNT = 2 ** 43 * 1024;
+
+function checkAmounts(spec: Fields): void {
+  const requesting = [...spec.objects("initContainers"), ...spec.objects("containers"), spec];
+  const resources = requesting.map((each) => each.object("resources"));
+  const amounts = resources.flatMap((each) => [each?.object("requests"), each?.object("limits")]);
+  for (const each of [...amounts, spec.object("overhead")])
+    for (const name of each?.names ?? []) {
+      const amount = amountOf(name, String(each?.raw(name)));
+      if (amount === undefined || amount < 0 || amount > MAX_AMOUNT)
+        each?.refuse(name, `must be a quantity from 0 to 8Pi, such as 500m or 2Gi`);
+    }
+}
+
+/** The spec with the requests of each type in `shared`. `addedTo`: the init containers that the kind adds to pods of a type. */
+export function withRequests(
+  spec: JobSpec,
+  shared: ReadonlySet<string>,
+  addedTo: (type: string) => readonly Container[],
+): JobSpec {
+  if (shared.size === 0) return spec;
+  const replicas = spec.replicas.map((replica) =>
+    shared.has(replica.type) ? { ...replica, shared: requestsOf(replica.template, addedTo(replica.type)) } : replica,
+  );
+  return { ...spec, replicas };
+}
+
+/** Of the pod that is built from the template. Resources of which it requests nothing are left out. */
+function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
+  const { spec } = template;
+  const pod: RequestingPod = {
+    ...resourcesOf(spec),
+    containers: spec.containers.map(resourcesOf),
+    initContainers: initContainersOf(added, template).map((container) => ({
+      ...resourcesOf(container),
+      ...(typeof container["restartPolicy"] === "string" && { restartPolicy: container["restartPolicy"] }),
+    })),
+    overhead: textsOf(spec["overhead"]),
+  };
+  return Object.fromEntries([...podRequests(pod)].filter(([, amount]) => amount > 0));
+}
+
+function resourcesOf({ resources }: { readonly [field: string]: unknown }) {
+  if (!isObject(resources)) return {};
+  return { resources: { requests: textsOf(resources["requests"]), limits: textsOf(resources["limits"]) } };
+}
+
+/** A manifest may have quantities as numbers. */
+function textsOf(quantities: unknown): Readonly<Record<string, string>> {
+  if (!isObject(quantities)) return {};
+  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, String(value)]));
+}
