@@ -1,3 +1,4 @@
 export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
 export { podRequests, type RequestingPod } from "./pod-requests.ts";
 export { NANO, parseQuantity, printQuantity } from "./quantity.ts";
+export { allocatedFraction, fitsInto, freeOf, subtract, useOf, type NodeLoad } from "./room.ts";

@@ -1,0 +1,59 @@
+import type { Amounts } from "./amounts.ts";
+
+/** What decides how much of a node can be granted. Amounts count pods, too. */
+export type NodeLoad = {
+  /** What the node can allocate; a resource that it does not name is missing on the node. */
+  readonly allocatable: Amounts;
+  /** What pods use that run on the node whoever holds it, such as those of a DaemonSet. */
+  readonly overhead: Amounts;
+  /** What is granted on the node, and what foreign pods use. */
+  readonly uses: Iterable<Amounts>;
+};
+
+/** The resources whose use decides which node is the most allocated one. */
+const SCORED = ["cpu", "memory"];
+
+/** What this many pods use that request these amounts in all. */
+export function useOf(requests: Amounts, pods = 1): Amounts {
+  return new Map(requests).set("pods", (requests.get("pods") ?? 0) + pods);
+}
+
+/** The first amounts less the second ones, never below 0. A resource that only the second ones name is left out. */
+export function subtract(amounts: Amounts, less: Amounts): Amounts {
+  const left = new Map<string, number>();
+  for (const [resource, amount] of amounts) left.set(resource, Math.max(0, amount - (less.get(resource) ?? 0)));
+  return left;
+}
+
+/** What can be granted of a node in parts. */
+export function freeOf({ allocatable, overhead, uses }: NodeLoad): Amounts {
+  let free = subtract(allocatable, overhead);
+  for (const use of uses) free = subtract(free, use);
+  return free;
+}
+
+/**
+ * Whether one pod with these requests fits into what is free. The pod itself is counted here, so `useOf(requests)` is what it takes of `free` afterwards.
+ * A resource that `free` does not name counts as 0, and a request of 0 always fits.
+ */
+export function fitsInto(requests: Amounts, free: Amounts): boolean {
+  if ((free.get("pods") ?? 0) < 1 + (requests.get("pods") ?? 0)) return false;
+  for (const [resource, amount] of requests) if (amount > (free.get(resource) ?? 0)) return false;
+  return true;
+}
+
+/**
+ * The mean of the fractions of cpu and memory in use, from 0 to 1: the score MostAllocated of kube-scheduler. Shared needs go to the node with the highest
+ * one, ties by name, so that whole machines stay free. A resource of which the node has nothing is left out of the mean.
+ */
+export function allocatedFraction(free: Amounts, allocatable: Amounts): number {
+  let sum = 0;
+  let count = 0;
+  for (const resource of SCORED) {
+    const total = allocatable.get(resource) ?? 0;
+    if (total <= 0) continue;
+    sum += Math.min(1, Math.max(0, 1 - (free.get(resource) ?? 0) / total));
+    count += 1;
+  }
+  return count === 0 ? 0 : sum / count;
+}
