@@ -44,8 +44,23 @@ export function inCluster(...nodes: readonly KubeNode[]): KubeNodes {
 export const holder = { owner: { kind: "job", id: "j" }, reservationId: "1" } as const;
 
 /** A machine of pool `a`. */
-export function buildMachine(nodeName: string, standing: Standing, held?: Machine["holder"]): Machine {
-  return { node: `k-${nodeName}`, pool: "a", standing, cordoned: standing === "CORDONED", holder: held };
+export function buildMachine(
+  nodeName: string,
+  standing: Standing,
+  held?: Machine["holder"],
+  parts: Partial<Machine> = {},
+): Machine {
+  return {
+    node: `k-${nodeName}`,
+    pool: "a",
+    standing,
+    cordoned: standing === "CORDONED",
+    holder: held,
+    sharedHolders: [],
+    allocatable: new Map(),
+    free: new Map(),
+    ...parts,
+  };
 }
 
 export function inLedger(...machines: readonly Machine[]): Machines {

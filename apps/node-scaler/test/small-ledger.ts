@@ -20,6 +20,9 @@ function isOpen({ cordoned, hasStartupTaint, tainted }: LedgerNode): boolean {
   return !cordoned && !hasStartupTaint && tainted !== true;
 }
 
+/** This ledger grants whole machines only. */
+const NO_PARTS = { sharedHolders: [], allocatable: new Map(), free: new Map() };
+
 /** The ledger's promises in few lines: all machines or none, the oldest first, and nothing but what its own view of the nodes shows as usable. */
 export class SmallLedger {
   readonly reservations = new Map<string, Reservation>();
@@ -68,6 +71,7 @@ export class SmallLedger {
         standing: node.ready ? (isOpen(node) ? standing : "CORDONED") : "NOT_READY",
         cordoned: node.cordoned,
         holder: holder && { owner: holder.owner, reservationId: holder.id },
+        ...NO_PARTS,
       };
     });
     const names = new Set(known.map(({ node }) => node));
@@ -80,6 +84,7 @@ export class SmallLedger {
           standing: "LOST",
           cordoned: false,
           holder: { owner, reservationId: id },
+          ...NO_PARTS,
         })),
     );
     return { byNode: new Map([...known, ...lost].map((machine) => [machine.node, machine])), complete: true };

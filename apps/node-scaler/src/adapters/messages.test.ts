@@ -78,6 +78,23 @@ it.each([
 it("takes no machine for free whose standing is a word that it does not know", () => {
   const standingOf = (standing: string | undefined): string =>
     toMachine(muster.reservation.v1.MachineState.create({ node: "k-n", pool: "a", standing })).standing;
-  expect(standingOf("FREE")).toBe("FREE");
+  for (const standing of ["FREE", "SHARED", "FOREIGN_USE"]) expect(standingOf(standing)).toBe(standing);
   for (const standing of ["free", "RESERVED", "", undefined]) expect(standingOf(standing)).toBe("UNKNOWN");
+});
+
+it("reads who holds parts of a machine, and what of it is free", () => {
+  const { MachineState } = muster.reservation.v1;
+  const owner = { kind: "job", id: "j" };
+  const message = MachineState.encode({
+    ...{ node: "k-n", pool: "a", standing: "SHARED" },
+    sharedHolders: [{ owner, reservationId: "1" }, { reservationId: "2" }],
+    allocatable: { cpu: 4000, memory: 2 ** 40 },
+    free: { cpu: 1500 },
+  }).finish();
+  expect(toMachine(MachineState.decode(message))).toMatchObject({
+    holder: undefined,
+    sharedHolders: [{ owner, reservationId: "1" }],
+    allocatable: new Map(Object.entries({ cpu: 4000, memory: 2 ** 40 })),
+    free: new Map([["cpu", 1500]]),
+  });
 });

@@ -2,7 +2,7 @@ import { capitalizeNames, enums, muster, type EnumTable } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
-import { STANDINGS, type Machine } from "../domain/sightings.ts";
+import { STANDINGS, type Holder, type Machine } from "../domain/sightings.ts";
 import {
   TROUBLE_CODES,
   type NodeSpec,
@@ -126,17 +126,22 @@ export function toWaiting({ owner, createdAtMs, needs }: muster.reservation.v1.R
   };
 }
 
-export function toMachine({ node, pool, standing, cordoned, holder }: muster.reservation.v1.MachineState): Machine {
+export function toMachine(message: muster.reservation.v1.MachineState): Machine {
+  const { node, pool, standing, cordoned, holder, sharedHolders, allocatable, free } = message;
   return {
     node,
     pool,
     standing: STANDINGS.find((known) => known === standing) ?? "UNKNOWN",
     cordoned,
-    holder: holder?.owner && {
-      owner: { kind: holder.owner.kind, id: holder.owner.id },
-      reservationId: holder.reservationId,
-    },
+    holder: holder && toHolder(holder),
+    sharedHolders: sharedHolders.flatMap((each) => toHolder(each) ?? []),
+    allocatable: new Map(Object.entries(allocatable)),
+    free: new Map(Object.entries(free)),
   };
+}
+
+function toHolder({ owner, reservationId }: muster.reservation.v1.Holder): Holder | undefined {
+  return owner && { owner: { kind: owner.kind, id: owner.id }, reservationId };
 }
 
 export function toWirePool(

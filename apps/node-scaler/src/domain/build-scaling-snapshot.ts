@@ -4,19 +4,30 @@ import type { Unavailability } from "./demand.ts";
 import type { FreeMachine } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
-import { describePods, isCordonedByOthers, isFree, type Machines, type PodsByNode } from "./sightings.ts";
+import {
+  describePods,
+  isCordonedByOthers,
+  isFree,
+  isHeld,
+  isInParts,
+  type Machines,
+  type PodsByNode,
+} from "./sightings.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
 /** What nodes are used for although their records do not say so yet. */
 export type Use = { readonly machines: Machines; readonly pods: PodsByNode };
 
-/** A node that the ledger cannot grant, because it has a holder, is occupied, was cordoned by others, or has pods: it takes no demand, and is no surplus. */
+/**
+ * A node that the ledger cannot grant as a whole, because it or a part of it is held, it is occupied, was cordoned by others, or has pods: it takes no demand
+ * for a whole node, and is no surplus.
+ */
 export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
   const { kubernetesNode, phase } = node.status;
   if (kubernetesNode === undefined || phase !== "Available") return false;
   const machine = machines.byNode.get(kubernetesNode);
-  if (machine?.holder !== undefined || machine?.standing === "OCCUPIED" || isCordonedByOthers(node, machine))
-    return true;
+  if (isHeld(machine) || isInParts(machine) || machine?.standing === "OCCUPIED") return true;
+  if (isCordonedByOthers(node, machine)) return true;
   return !isFree(machine) && (pods.get(kubernetesNode) ?? []).length > 0;
 }
 

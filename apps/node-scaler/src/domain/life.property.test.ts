@@ -8,7 +8,16 @@ import { planNodeClaims } from "./plan-node-claims.ts";
 import { planHeartbeat } from "./plan-heartbeat.ts";
 import { planReap } from "./plan-reap.ts";
 import { planScan } from "./plan-scan.ts";
-import type { Instances, KubeNode, KubeNodes, ListedInstance, Machine, Machines, PodOnNode } from "./sightings.ts";
+import {
+  isHeld,
+  type Instances,
+  type KubeNode,
+  type KubeNodes,
+  type ListedInstance,
+  type Machine,
+  type Machines,
+  type PodOnNode,
+} from "./sightings.ts";
 
 const NOW = 1_000_000;
 const phases: Phase[] = ["Creating", "Created", "Available", "Claimed", "Cleaning", "Terminating", "Terminated"];
@@ -43,8 +52,10 @@ function sight(name: string): fc.Arbitrary<Sight> {
       pool: fc.constantFrom("a", "a", "removed"),
       instance: maybe(fc.record({ state: fc.constantFrom("pending", "running", "stopping"), lostAtMs: maybe(time) })),
       kubeNode: maybe(fc.record({ ready: fc.boolean(), cordoned: fc.boolean(), hasStartupTaint: fc.boolean() })),
-      standing: maybe(fc.constantFrom("FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST")),
-      isHeld: fc.boolean(),
+      standing: maybe(
+        fc.constantFrom("FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST", "SHARED", "FOREIGN_USE"),
+      ),
+      held: fc.constantFrom("not", "whole", "part"),
       pods: fc.array(fc.record({ isOwned: fc.boolean(), deleting: fc.boolean() }), { maxLength: 2 }),
     })
     .map((seen) => {
@@ -59,7 +70,10 @@ function sight(name: string): fc.Arbitrary<Sight> {
         instance: seen.instance && buildInstance(name, seen.instance),
         kubeNode: seen.kubeNode && buildKubeNode(name, seen.kubeNode),
         machine:
-          seen.standing === undefined ? undefined : buildMachine(name, seen.standing, seen.isHeld ? holder : undefined),
+          seen.standing &&
+          buildMachine(name, seen.standing, seen.held === "whole" ? holder : undefined, {
+            sharedHolders: seen.held === "part" ? [holder] : [],
+          }),
         pods: seen.pods.map(({ isOwned, deleting }, index) =>
           buildPod(`${name}-${index}`, { deleting, owner: isOwned ? holder.owner : undefined }),
         ),
@@ -148,7 +162,7 @@ it("ends no idle node while the ledger has it granted", () => {
       for (const { node, kubeNode, machine } of all) {
         const code = node.spec.terminate?.code;
         if (code === undefined || !withdrawn.includes(code) || node.status.phase === "Terminated") continue;
-        if (machine?.holder === undefined || kubeNode === undefined) continue;
+        if (!isHeld(machine) || kubeNode === undefined) continue;
         // A provider that lists nothing of it has nothing to keep.
         const mine = reap.filter((step) => step.node === node.name);
         expect(mine.filter(({ kind }) => ["stop", "evict", "purge"].includes(kind))).toEqual([]);
@@ -167,7 +181,7 @@ it("ends, and evicts where it is not forced, only once the ledger cannot grant t
         const { terminate } = node.spec;
         if (terminate?.code === "VANISHED" && instance === undefined && kubeNode?.ready !== true) continue;
         const isLate = terminate !== undefined && !withdrawn.includes(terminate.code) && terminate.drainUntilMs <= NOW;
-        if (isLate || kubeNode === undefined || machine?.standing !== "FREE" || machine.holder !== undefined) continue;
+        if (isLate || kubeNode === undefined || machine?.standing !== "FREE" || isHeld(machine)) continue;
         if (node.status.phase === "Terminating" || node.status.phase === "Terminated") continue;
         const mine = reap.filter((step) => step.node === node.name);
         const isForced = terminate !== undefined && !withdrawn.includes(terminate.code);

@@ -199,6 +199,9 @@ describe("a ready node that the ledger does not offer", () => {
     for (const machines of [
       inLedger(buildMachine("n", "FREE")),
       inLedger(buildMachine("n", "OCCUPIED")),
+      inLedger(buildMachine("n", "SHARED", undefined, { sharedHolders: [holder] })),
+      inLedger(buildMachine("n", "FOREIGN_USE")),
+      inLedger(buildMachine("n", "CORDONED", undefined, { sharedHolders: [holder] })),
       inLedger(buildMachine("n", "CORDONED", holder)),
     ])
       expect(plan(sick, { ...parts, machines })?.because).toBe("ready-again");

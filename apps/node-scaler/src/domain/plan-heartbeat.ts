@@ -9,6 +9,9 @@ import {
   type KubeNode,
   type KubeNodes,
   isCordonedByOthers,
+  isFree,
+  isHeld,
+  isInParts,
   type ListedInstance,
   type Machine,
   type Machines,
@@ -198,7 +201,7 @@ function describeNotOffered(
 ): string | undefined {
   if (status.phase !== "Available" || machines === undefined) return undefined;
   if (machine === undefined) return machines.complete ? "is ready and no machine of the ledger" : undefined;
-  const isOfUse = machine.holder !== undefined || ["FREE", "OCCUPIED"].includes(machine.standing);
+  const isOfUse = isHeld(machine) || isFree(machine) || isInParts(machine) || machine.standing === "OCCUPIED";
   return isOfUse ? undefined : `is ready and ${machine.standing} for the ledger`;
 }
 

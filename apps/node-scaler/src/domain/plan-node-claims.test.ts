@@ -27,6 +27,8 @@ const node = (phase: Phase, reached?: boolean) =>
   buildNode("n", { status: { phase, claim: reached === undefined ? undefined : claim(reached) } });
 const free = inLedger(buildMachine("n", "FREE"));
 const held = inLedger(buildMachine("n", "HELD", holder));
+const sharedBy = (...sharedHolders: (typeof holder | typeof other)[]) =>
+  inLedger(buildMachine("n", "SHARED", undefined, { sharedHolders }));
 const heldByOther = inLedger(buildMachine("n", "HELD", other));
 
 describe("the dispenser", () => {
@@ -39,6 +41,39 @@ describe("the dispenser", () => {
       none,
       "granted",
       "Claimed",
+    ],
+    ["claims what is granted in parts", node("Available"), sharedBy(holder, other), none, "granted", "Claimed"],
+    [
+      "keeps its claim while another part is granted",
+      node("Claimed", true),
+      sharedBy(other, holder),
+      none,
+      undefined,
+      undefined,
+    ],
+    [
+      "sees that the holder of a claim released its part",
+      node("Claimed", true),
+      sharedBy(other),
+      none,
+      "granted-anew",
+      undefined,
+    ],
+    [
+      "sees a pod of any holder",
+      node("Claimed", false),
+      sharedBy(holder, other),
+      podOf(other.owner),
+      "reached",
+      undefined,
+    ],
+    [
+      "leaves what foreign pods use and no owner holds",
+      buildNode("n", { status: { served: true } }),
+      inLedger(buildMachine("n", "FOREIGN_USE")),
+      none,
+      undefined,
+      undefined,
     ],
     ["leaves what is free", node("Available"), free, none, undefined, undefined],
     [
@@ -108,6 +143,18 @@ describe("the dispenser", () => {
       boundTo: undefined,
       idleSinceMs: undefined,
     });
+  });
+
+  it("releases what was granted in parts once no part of it is held", () => {
+    expect(plan(node("Claimed", true), { machines: sharedBy() })).toMatchObject({
+      because: "returned",
+      phase: "Cleaning",
+    });
+  });
+
+  it("writes once that foreign pods use a node", () => {
+    const machines = inLedger(buildMachine("n", "FOREIGN_USE"));
+    expect(plan(node("Available"), { machines })).toMatchObject({ because: "occupied", status: { served: true } });
   });
 
   it("writes once that something runs on a node without a holder", () => {

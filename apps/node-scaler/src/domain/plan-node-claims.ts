@@ -4,7 +4,15 @@ import { describePassed } from "./describe-duration.ts";
 import type { Claim, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { PoolPolicy } from "./pool.ts";
-import type { Machine, Machines, PodOnNode, PodsByNode } from "./sightings.ts";
+import {
+  holdersOf,
+  isHeld,
+  type Holder,
+  type Machine,
+  type Machines,
+  type PodOnNode,
+  type PodsByNode,
+} from "./sightings.ts";
 
 export type ClaimsSnapshot = {
   readonly nowMs: number;
@@ -51,21 +59,24 @@ function planNode(
   snapshot: ClaimsSnapshot,
 ): ClaimStep | undefined {
   const { phase, claim } = node.status;
-  const holder = machine?.holder;
+  const holders = machine === undefined ? [] : holdersOf(machine);
+  // A record names one holder: of several the earliest, and another one once that has released its part.
+  const holder = holders.find(({ reservationId }) => reservationId === claim?.reservationId) ?? holders[0];
+  const isReached = holders.some(({ owner }) => reached(owner, pods));
   if (phase === "Available" && holder !== undefined)
     return {
       ...begin(node, "granted"),
       phase: "Claimed",
-      status: { ...claimed(holder, claim?.reached === true || reached(holder.owner, pods)), served: true },
+      status: { ...claimed(holder, claim?.reached === true || isReached), served: true },
     };
-  if (phase === "Available" && !node.status.served && (pods.length > 0 || machine?.standing === "OCCUPIED"))
+  if (phase === "Available" && !node.status.served && (pods.length > 0 || isUsed(machine)))
     return { ...begin(node, "occupied"), status: { served: true } };
   // Available with a claim: it was granted again during the cleaning, and released since.
   if (phase === "Cleaning" || (phase === "Available" && claim !== undefined))
     return planCleaning(node, machine, pods, snapshot);
   if (phase !== "Claimed" || claim === undefined) return undefined;
   if (holder === undefined) return claim.reached ? release(node, "returned") : release(node, "returned-unused");
-  const was = claim.reached || reached(holder.owner, pods);
+  const was = claim.reached || isReached;
   if (holder.reservationId !== claim.reservationId)
     // Released and granted again between two rounds: what ran on it is remembered.
     return { ...begin(node, "granted-anew"), status: claimed(holder, was) };
@@ -92,8 +103,7 @@ function planCleaning(
     return { ...begin(node, because), spec: { terminate } };
   };
   // Granted again: what ran on it is remembered.
-  if (machine?.holder !== undefined)
-    return { ...begin(node, "clean"), phase: "Available", status: { ...unbound, claim } };
+  if (isHeld(machine)) return { ...begin(node, "clean"), phase: "Available", status: { ...unbound, claim } };
   if (policy === undefined || !policy.reuse) return returned("nodes of the pool are used once", "single-use");
   const left = claim !== undefined && reached(claim.owner, pods);
   if (!left && machine?.standing !== "OCCUPIED")
@@ -107,8 +117,13 @@ function planCleaning(
 
 const unbound = { claim: undefined, boundTo: undefined, idleSinceMs: undefined, unhealthySinceMs: undefined };
 
-function claimed({ owner, reservationId }: NonNullable<Machine["holder"]>, isReached: boolean): { claim: Claim } {
+function claimed({ owner, reservationId }: Holder, isReached: boolean): { claim: Claim } {
   return { claim: { owner, reservationId, reached: isReached } };
+}
+
+/** Something runs on it that holds no part of it. */
+function isUsed(machine: Machine | undefined): boolean {
+  return machine?.standing === "OCCUPIED" || machine?.standing === "FOREIGN_USE";
 }
 
 function reached(owner: Claim["owner"], pods: readonly PodOnNode[]): boolean {

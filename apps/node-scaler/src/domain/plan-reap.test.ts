@@ -115,6 +115,24 @@ describe("the way to the end of an idle node", () => {
     ]);
   });
 
+  it("is kept when a part of it was granted before the cordon was seen", () => {
+    const machines = (word: Standing) => inLedger(buildMachine("n", word, undefined, { sharedHolders: [holder] }));
+    for (const word of ["SHARED", "CORDONED"] as const)
+      expect(shown(node("IDLE"), { kubeNodes: cordoned, machines: machines(word) })).toEqual([
+        "uncordon held",
+        "change taken-back",
+      ]);
+  });
+
+  it("evicts foreign pods that came before the cordon was seen", () => {
+    const machines = inLedger(buildMachine("n", "FOREIGN_USE", undefined, { cordoned: true }));
+    expect(shown(node("IDLE"), { kubeNodes: cordoned, machines, pods })).toEqual([
+      "change drain-begins",
+      "evict draining",
+      "wait draining",
+    ]);
+  });
+
   it("takes nothing from a holder, however long the deadline has passed", () => {
     for (const code of ["IDLE", "RETURNED", "POOL_REMOVED"] as const)
       for (const word of ["HELD", "CORDONED", "NOT_READY"] as const)

@@ -3,6 +3,7 @@ import { isWithdrawable, type ScaledNode, type Termination, type TerminationCode
 import {
   instancesByNode,
   isAbsenceKnown,
+  isHeld,
   joinedNodes,
   kubeNodesByRecord,
   type Instances,
@@ -132,7 +133,7 @@ function planDrain(
   if (retimed !== undefined) return [retimed];
   const isOverdue = isForced && nowMs >= terminate.drainUntilMs;
   const found = kubeNodes.map((kubeNode) => ({ kubeNode, machine: machines?.byNode.get(kubeNode.name) }));
-  if (!isForced && found.some(({ machine }) => machine?.holder !== undefined)) return withdraw(node, kubeNodes);
+  if (!isForced && found.some(({ machine }) => isHeld(machine))) return withdraw(node, kubeNodes);
 
   const cordons = kubeNodes
     .filter(({ cordoned }) => !cordoned)
@@ -259,7 +260,7 @@ function planLate(
   { machines, nowMs }: Pick<ReapSnapshot, "machines" | "nowMs">,
 ): ReapStep[] | undefined {
   if (terminate === undefined || !isWithdrawable(terminate.code)) return undefined;
-  const isHeld = kubeNodes.some((kubeNode) => machines?.byNode.get(kubeNode.name)?.holder !== undefined);
+  const isGranted = kubeNodes.some((kubeNode) => isHeld(machines?.byNode.get(kubeNode.name)));
   const open = kubeNodes.filter(({ cordoned, hasStartupTaint }) => !cordoned && !hasStartupTaint);
   const cordons = open.map((kubeNode): ReapStep => ({
     kind: "cordon",
@@ -267,7 +268,7 @@ function planLate(
     kubeNode: kubeNode.name,
     because: terminate.code,
   }));
-  if (isHeld) return [...cordons, { kind: "wait", node: name, because: "held" }];
+  if (isGranted) return [...cordons, { kind: "wait", node: name, because: "held" }];
   if (open.length === 0 || nowMs >= terminate.drainUntilMs) return undefined;
   return [...cordons, { kind: "wait", node: name, because: "cordon-not-seen" }];
 }

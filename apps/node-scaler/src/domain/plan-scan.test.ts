@@ -83,9 +83,13 @@ describe("an instance", () => {
       instances: listed(buildInstance("x")),
       kubeNodes: inCluster(buildKubeNode("x", { cordoned: true })),
     };
-    expect(twice({ ...parts, machines: inLedger(buildMachine("x", "CORDONED", holder)) })).toMatchObject([
-      { kind: "wait", because: "orphan-held" },
-    ]);
+    for (const machine of [
+      buildMachine("x", "CORDONED", holder),
+      buildMachine("x", "CORDONED", undefined, { sharedHolders: [holder] }),
+    ])
+      expect(twice({ ...parts, machines: inLedger(machine) })).toMatchObject([
+        { kind: "wait", because: "orphan-held" },
+      ]);
   });
 
   it.each([

@@ -7,6 +7,9 @@ import {
   instanceKey,
   instancesByNode,
   isAbsenceKnown,
+  isFree,
+  isHeld,
+  isInParts,
   joinedNodes,
   kubeNodesByRecord,
   type Instances,
@@ -139,15 +142,16 @@ function endOrphan(
   const names = [kubernetesNode ?? "", ...joined.map(({ name }) => name)];
   // Work on it ends first, with or without a record. Of another installation, whose records are elsewhere, only the pods are visible here.
   const isUsed = names.some(
-    (name) =>
-      machines.byNode.get(name)?.holder !== undefined || pods.get(name)?.some(({ owner }) => owner !== undefined),
+    (name) => isHeld(machines.byNode.get(name)) || pods.get(name)?.some(({ owner }) => owner !== undefined),
   );
   if (isUsed) return [...cordons, wait("orphan-held")];
   const isSeen = closing.every(({ name, hasStartupTaint }) => {
     const machine = machines.byNode.get(name);
     if (machine === undefined) return machines.complete;
     // Only nodes of live records lose their startup taint.
-    return machine.cordoned || machine.standing === "LOST" || (hasStartupTaint && machine.standing !== "FREE");
+    return (
+      machine.cordoned || machine.standing === "LOST" || (hasStartupTaint && !isFree(machine) && !isInParts(machine))
+    );
   });
   if (cordons.length > 0 || !isSeen) return [...cordons, wait("cordon-not-seen")];
   const tried = stops.get(instanceKey({ provider, instanceId }));

@@ -1,4 +1,5 @@
 import type { Owner } from "@muster/names";
+import type { Amounts } from "@muster/resources";
 import type { ScaledNode } from "./node.ts";
 
 /** An instance as its provider lists it. */
@@ -45,9 +46,25 @@ export type KubeNodes = {
   readonly known: boolean;
 };
 
-/** LOST: held, and the node is missing. UNKNOWN: a word of a newer ledger, from which nothing follows. */
-export const STANDINGS = ["FREE", "HELD", "OCCUPIED", "NOT_READY", "CORDONED", "LOST", "UNKNOWN"] as const;
+/**
+ * LOST: held, and the node is missing. SHARED: parts of it are held. FOREIGN_USE: free except for pods that the ledger does not know. Both can be granted in
+ * parts, and not as a whole. UNKNOWN: a word of a newer ledger, from which nothing follows.
+ */
+export const STANDINGS = [
+  "FREE",
+  "HELD",
+  "OCCUPIED",
+  "NOT_READY",
+  "CORDONED",
+  "LOST",
+  "SHARED",
+  "FOREIGN_USE",
+  "UNKNOWN",
+] as const;
 export type Standing = (typeof STANDINGS)[number];
+
+/** An owner who holds a machine or a part of it. */
+export type Holder = { readonly owner: Owner; readonly reservationId: string };
 
 /** A machine as the ledger has it. */
 export type Machine = {
@@ -56,7 +73,14 @@ export type Machine = {
   readonly standing: Standing;
   /** The ledger has seen that it is cordoned: it is not granted any more, whatever becomes of it. */
   readonly cordoned: boolean;
-  readonly holder: { readonly owner: Owner; readonly reservationId: string } | undefined;
+  /** Of the whole machine. */
+  readonly holder: Holder | undefined;
+  /** Of parts of it, the earliest first. */
+  readonly sharedHolders: readonly Holder[];
+  /** What it can allocate, less its overhead. Empty: not known, so that no part of it is granted. */
+  readonly allocatable: Amounts;
+  /** What of that can be granted in parts now. */
+  readonly free: Amounts;
 };
 
 /** What the ledger said; complete: a node that is not among them is none of its machines. */
@@ -79,8 +103,23 @@ export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "prov
   return `${provider} ${instanceId}`;
 }
 
+/** Everyone who holds the machine or a part of it, the earliest first. */
+export function holdersOf({ holder, sharedHolders }: Machine): readonly Holder[] {
+  return holder === undefined ? sharedHolders : [holder, ...sharedHolders];
+}
+
+/** Whether a machine or a part of it is held. */
+export function isHeld(machine: Machine | undefined): boolean {
+  return machine !== undefined && holdersOf(machine).length > 0;
+}
+
+/** Whether a machine can be granted in parts, and not as a whole. */
+export function isInParts(machine: Machine | undefined): boolean {
+  return machine?.standing === "SHARED" || machine?.standing === "FOREIGN_USE";
+}
+
 /**
- * Whether a machine can be granted now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the
+ * Whether a machine can be granted as a whole now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the
  * two would wait for each other.
  */
 export function isFree(machine: Machine | undefined): boolean {
