@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { throwFault } from "@muster/faults";
 import { buildMachines, type NodeFacts } from "@muster/reservation-manager/machines";
 import { restoreLedger } from "@muster/reservation-manager/ledger";
+import { nodeCodec as ledgerNodeCodec, toNodeFacts } from "@muster/reservation-manager/messages";
 import { finish } from "@muster/reservation-manager/steps";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
@@ -16,6 +17,7 @@ import { livePodsOf } from "./sim-pods.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
+const POOL_LABEL = "pool";
 const FORMAT = "muster-snapshot/1";
 
 /** The state of a running system at one moment, in the types of the services: all inputs of their next decisions. */
@@ -64,8 +66,8 @@ export function takeSnapshot(world: World): SystemSnapshot {
     nextSequence: ledger.nextSequence,
     limits: [...ledger.limits.entries()],
     nodes: watcher.publishedNodes.flatMap(({ state }) => {
-      const { name, ready, schedulable, cordoned, occupants, labels, deleted } = state;
-      return deleted ? [] : [{ name, pool: labels["pool"], ready, schedulable, cordoned, occupants }];
+      const read = ledgerNodeCodec.decode(nodeRecordCodec.encode(state));
+      return read.kind === "node" ? (toNodeFacts(read.state, POOL_LABEL) ?? []) : [];
     }),
     livePods: Object.fromEntries(sessions.map(({ name }) => [name, livePodsOf(cluster, name)])),
     watcher,
