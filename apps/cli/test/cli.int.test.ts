@@ -378,6 +378,7 @@ describe("muster explain", () => {
     expect(stdout).toContain("next: mend the pool\n");
     expect(stdout).toMatch(/drivers +session\/busy +1 +\d+m\d\ds +holds/);
     expect(stdout).toMatch(/drivers +- +1 +- +NOT_READY d-3/);
+    expect(stdout).toMatch(/drivers +pod web\/shop and 1 more +1 +- +FOREIGN_USE d-4/);
     expect(stdout).toContain("queue: 3 requests ahead (3 of priority 5)\n");
     expect(code).toBe(0);
     const machine = await world.muster(["explain", "waiting", "-o", "json"]).ended;

@@ -200,8 +200,11 @@ async function serveAll(
         available: 1,
         capacity: 2,
         held: 1,
-        unusable: 1,
-        unusableNodes: [{ node: "d-3", reason: "NOT_READY" }],
+        unusable: 2,
+        unusableNodes: [
+          { node: "d-3", reason: "NOT_READY" },
+          { node: "d-4", reason: "FOREIGN_USE", foreign: { pods: 2, examples: ["web/shop", "web/till"] } },
+        ],
         holders: [{ owner: { kind: "session", id: "busy" }, machines: 1, sinceMs: Date.now() - 60_000 }],
       },
     ],

@@ -59,6 +59,8 @@ async function poolTroubles(): Promise<string[]> {
 /** The section of docs/reference/waits-and-reasons.md, and its codes in the code. */
 const SECTIONS: Readonly<Record<string, () => Promise<string[]>>> = {
   "Requests for machines": ledgerReasons,
+  "Nodes that are not granted": () =>
+    unionOf("apps/reservation-manager/src/domain/ledger/machines.ts", "UnusableReason"),
   "Demand for nodes of elastic pools": () => unionOf(`${APPS.nodes}/describe-waits.ts`, "WaitCode"),
   "Troubles of elastic pools": poolTroubles,
   "Ends of nodes": () => unionOf(`${APPS.nodes}/node.ts`, "TerminationCode"),

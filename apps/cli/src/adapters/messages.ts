@@ -177,10 +177,10 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
       ...pick(pool, "pool", "requested", "available", "kept", "capacity", "held", "elasticMax"),
       elasticAtMs: unlessDefault(pool.elasticAtMs),
       unusable: pool.unusable,
-      unusableNodes: pool.unusableNodes.map(({ node, reason, occupant }) => ({
+      unusableNodes: pool.unusableNodes.map(({ node, reason, occupant, foreign }) => ({
         node,
         reason,
-        occupant: ownerText(occupant),
+        occupant: foreign ? foreignText(foreign) : ownerText(occupant),
       })),
       unusableMore: pool.unusableMore,
       holders: pool.holders.map(holderFromMessage),
@@ -226,4 +226,11 @@ function specFromMessage(message = muster.session.v1.SessionSpec.create()): Sess
     priority: unlessDefault(message.priority),
     workerPort: unlessDefault(message.workerPort),
   };
+}
+
+/** The pods that the ledger does not know: one of them by name, and how many more. */
+function foreignText({ pods, examples }: muster.watch.v1.NodeUse): string {
+  const [first] = examples;
+  if (first === undefined) return plural(pods, "foreign pod");
+  return pods === 1 ? `pod ${first}` : `pod ${first} and ${pods - 1} more`;
 }
