@@ -1,7 +1,7 @@
 /** Memory of a cluster of foreign pods in the cache and the index of a watcher, before and after. Run by main.ts, with --expose-gc. */
 import { randomUUID } from "node:crypto";
 import type { V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch } from "@muster/kube";
+import { informer, type listWatch } from "@muster/kube";
 import { sized } from "@muster/testkit";
 import { makePodReader } from "../src/adapters/kube-objects.ts";
 import { makePodIndex } from "../src/adapters/pod-index.ts";
