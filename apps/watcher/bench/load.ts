@@ -1,10 +1,15 @@
-import type { V1Pod } from "@kubernetes/client-node";
+import type { V1ObjectMeta, V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import { sized } from "@muster/testkit";
 
 export const PODS = sized(2000, 100);
 export const PODS_PER_SESSION = 20;
 
+/** As many as Muster's own, and every second change is of one of them. */
+export const FOREIGN_PODS = PODS;
+export const NODES = 500;
+
+/** `changes` of Muster's pods, and as many of foreign ones beside them. */
 export type Order = { readonly perSecond: number; readonly changes: number };
 
 /** The same clock in every process of the machine. */
@@ -14,22 +19,35 @@ export function monotonicNs(): number {
 
 /** A pod of some 4 KiB that carries its time in the place of an address, where all sides can read it. */
 export function benchPod(at: number, stamp: string): V1Pod {
-  const name = `client-${at % PODS_PER_SESSION}`;
+  const component = `client-${at % PODS_PER_SESSION}`;
   const session = `session-${Math.floor(at / PODS_PER_SESSION)}`;
+  const own = { [labels.ownerKind]: "session", [labels.owner]: session, [labels.component]: component };
+  return podOf({ name: `${session}-${component}`, namespace: "default", labels: own }, nodeName(at), stamp);
+}
+
+/** A pod of the same size that is not Muster's. It carries no time: no state of it is published. */
+export function foreignPod(at: number): V1Pod {
+  const name = `web-${at % 50}-${(at * 7919).toString(36).padStart(10, "0")}`;
+  return podOf({ name, namespace: `team-${at % 20}`, labels: { app: `web-${at % 50}` } }, nodeName(at), "");
+}
+
+export function nodeName(at: number): string {
+  return `node-${at % NODES}`;
+}
+
+function podOf(metadata: V1ObjectMeta & { readonly name: string }, node: string, stamp: string): V1Pod {
+  const { name } = metadata;
   const container = {
     name: "main",
     image: "registry.example.com/benchmarks/client:2026.01.01",
     env: Array.from({ length: 40 }, (_, index) => ({ name: `SETTING_${index}`, value: `value-${index}-of-${name}` })),
     readinessProbe: { tcpSocket: { port: 10_000 } },
+    resources: { requests: { cpu: "250m", memory: "512Mi" }, limits: { memory: "1Gi" } },
   };
   const state = { name: "main", image: container.image, imageID: "", ready: true, restartCount: 0 };
   return {
-    metadata: {
-      name: `${session}-${name}`,
-      namespace: "default",
-      labels: { [labels.ownerKind]: "session", [labels.owner]: session, [labels.component]: name },
-    },
-    spec: { restartPolicy: "Never", nodeName: `node-${at % 500}`, containers: [container] },
+    metadata,
+    spec: { restartPolicy: "Never", nodeName: node, containers: [container] },
     status: { phase: "Running", podIP: stamp, containerStatuses: [{ ...state, state: { running: {} } }] },
   };
 }

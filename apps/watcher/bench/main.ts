@@ -11,7 +11,8 @@ import { connectNats } from "@muster/bus";
 import { natsServer, quickArguments, sized, until } from "@muster/testkit";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
 import type { PodNews } from "../src/subscriptions/subscriber.ts";
-import { makeLatencies, PODS, PODS_PER_SESSION, type Order } from "./load.ts";
+import type { MemoryFigures } from "./foreign-memory.process.ts";
+import { FOREIGN_PODS, makeLatencies, NODES, PODS, PODS_PER_SESSION, type Order } from "./load.ts";
 
 const RATES = sized([500, 2000], [500]);
 const SECONDS = sized(10, 1);
@@ -27,7 +28,7 @@ stack.defer(() => rm(directory, { recursive: true, force: true }));
 const nats = stack.use(await natsServer());
 const api = child("api-server.process.ts", ...quickArguments());
 const { url } = await answer<{ readonly url: string }>(api);
-const baseline = child("baseline.process.ts", url, String(PODS + 1));
+const baseline = child("baseline.process.ts", url, String(NODES + PODS + FOREIGN_PODS + 1));
 await once(baseline, "message");
 const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "bench" }));
 const pods = stack.use(await openPodSubscriptions(bus.connection, { eventBufferSize: EVENT_BUFFER_SIZE }));
@@ -42,17 +43,18 @@ await until("every pod is published", () => known.size === PODS, { timeoutMs: 60
 await measure(WARM_UP);
 
 console.log(
-  `${PODS} pods of ${PODS / PODS_PER_SESSION} sessions, ${SECONDS} s each; ms from the change to the callback`,
+  `${PODS} pods of ${PODS / PODS_PER_SESSION} sessions and ${FOREIGN_PODS} foreign pods on ${NODES} nodes, ${SECONDS} s each; ms from the change to the callback`,
 );
 for (const perSecond of RATES) report(perSecond, await measure({ perSecond, changes: perSecond * SECONDS }));
 if (missed > 0) console.log(`${missed} changes were replaced before they were written`);
+reportMemory(await answer<MemoryFigures>(child("foreign-memory.process.ts", ...quickArguments())));
 
 type Measured = {
   readonly made: number;
   readonly tookMs: number;
   readonly bare: Figures;
   readonly published: Figures;
-  /** Of the processor, in microseconds a change: client-node's watch, the watcher. NaN where the system does not say. */
+  /** Of the processor, in microseconds a change, foreign ones included: client-node's watch, the watcher. NaN where the system does not say. */
   readonly cost: { readonly bare: number; readonly watcher: number };
 };
 
@@ -77,8 +79,8 @@ async function measure(order: Order): Promise<Measured> {
   baseline.send("take");
   const bare = await answer<Figures>(baseline);
   const cost = {
-    bare: (((await cpuMs(baseline)) - before.bare) * 1000) / made,
-    watcher: (((await cpuMs(watcher)) - before.watcher) * 1000) / made,
+    bare: (((await cpuMs(baseline)) - before.bare) * 1000) / (2 * made),
+    watcher: (((await cpuMs(watcher)) - before.watcher) * 1000) / (2 * made),
   };
   return { made, tookMs, bare, published: latencies.take(), cost };
 }
@@ -87,7 +89,7 @@ function report(perSecond: number, { made, tookMs, bare, published, cost }: Meas
   const ms = (value: number): string => `${value.toFixed(2)} ms`;
   const ratio = (one: number, other: number): string => `ratio ${(one / other).toFixed(1)}`;
   console.log(
-    `${perSecond} changes a second: ${made} made at ${Math.round((made / tookMs) * 1000)}/s, ${published.count} published`,
+    `${perSecond} changes a second, and as many of foreign pods: ${made} made at ${Math.round((made / tookMs) * 1000)}/s, ${published.count} published`,
   );
   for (const part of ["p50", "p99"] as const)
     console.log(
@@ -96,6 +98,16 @@ function report(perSecond: number, { made, tookMs, bare, published, cost }: Meas
   if (Number.isNaN(cost.watcher)) return;
   const [one, other] = [Math.round(cost.bare), Math.round(cost.watcher)];
   console.log(`  processor a change  bare watch ${one} us  watcher ${other} us  ${ratio(cost.watcher, cost.bare)}`);
+}
+
+function reportMemory({ pods, before, after, sumMs }: MemoryFigures): void {
+  const mib = (value: number): string => `${value.toFixed(0)} MiB`;
+  const bytes = Math.round(((after.heapMib - before.heapMib) * 2 ** 20) / pods);
+  console.log(
+    `${pods} foreign pods in the cache: ${bytes} bytes a pod; the sum of each node's use takes ${sumMs.toFixed(0)} ms`,
+  );
+  console.log(`  heap     before ${mib(before.heapMib)}  after ${mib(after.heapMib)}`);
+  console.log(`  process  before ${mib(before.processMib)}  after ${mib(after.processMib)}`);
 }
 
 /** Processor time of a process so far, where the system has it in /proc: a hundredth of a second a tick. */
@@ -139,7 +151,10 @@ async function startWatcher(): Promise<ChildProcess> {
 }
 
 function child(file: string, ...options: readonly string[]): ChildProcess {
-  const process = fork(new URL(file, import.meta.url), options, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  const process = fork(new URL(file, import.meta.url), options, {
+    execArgv: ["--expose-gc"],
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
   stack.defer(() => end(process));
   return process;
 }

@@ -123,7 +123,7 @@ type Follow = {
   readonly relistEveryMs: number;
 };
 
-/** Every pod of the cluster: each uses its node, whoever created it. */
+/** Follows every pod of the cluster: pods that are not of Muster use nodes, too. */
 function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: OverheadRules): Informer<ClusterPod> {
   const readPod = makePodReader(rules);
   return informer<V1Pod, ClusterPod>({
