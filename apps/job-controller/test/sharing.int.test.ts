@@ -12,7 +12,7 @@ const ANNOTATIONS = { "muster.dev/sharing": "shared" };
 const REQUESTS = { cpu: "300m", memory: "64Mi" };
 const SHARE = { cpu: 300, memory: 64 * 2 ** 20 };
 
-/** A job whose workers run until it is cancelled, in parts of machines or in whole ones. */
+/** A job with workers that run until it is cancelled. */
 function job(name: string, replicas: number, annotations: Record<string, string> = {}): TestJob {
   const container = { name: "main", image: "node", command: ["sleep", "600"], resources: { requests: REQUESTS } };
   const template = { spec: { containers: [container] } };

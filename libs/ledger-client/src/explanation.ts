@@ -59,7 +59,7 @@ export function adviseWait({
   return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
 }
 
-/** Reasons of nodes that are well, and of which parts are in use. */
+/** Reasons of nodes that are usable in part, because other pods use the rest. */
 const IN_USE: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
 
 function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable" | "unusableNodes">): number {
