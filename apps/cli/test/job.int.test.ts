@@ -296,6 +296,23 @@ it("ends with 1 when the job fails, says why, and shows the log of the member th
   expect(code).toBe(1);
 });
 
+it("shows the parts of machines that members have or wait for, also to programs", async () => {
+  const shared = { requests: { cpu: 500, memory: 2 ** 30 } };
+  const members = [member("ps-0", "RUNNING"), member("ps-1", "PENDING")].map((each) => ({ ...each, shared }));
+  keep(job("train", "RUNNING", { conditions: [RESERVED], members: [...members, member("worker-0", "RUNNING")] }));
+  const { out } = await muster("describe job/train");
+  const [header = "", ...rows] = out.slice(out.findIndex((line) => line.startsWith("COMPONENT")));
+  const partOf = (line = ""): string => line.slice(header.indexOf("PART"), header.indexOf("ADDRESS")).trim();
+  expect(rows.slice(0, 3).map(partOf)).toEqual(["500m cpu, 1Gi", "500m cpu, 1Gi", "whole"]);
+  const json = await muster("get job/train -o json");
+  const { components } = JSON.parse(json.out.join("\n")) as { components: { name: string; shared?: object }[] };
+  expect(components.map((each) => [each.name, each.shared])).toEqual([
+    ["ps-0", { cpu: "500m", memory: "1Gi" }],
+    ["ps-1", { cpu: "500m", memory: "1Gi" }],
+    ["worker-0", undefined],
+  ]);
+});
+
 it("names the namespace of a job in the manifest and in every question", async () => {
   keep(RUNS);
   for (const line of [

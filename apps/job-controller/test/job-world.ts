@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import type { V1CustomResourceDefinition, V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client } from "@muster/bus";
+import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { attachNodes } from "@muster/devcluster";
 import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { buckets, JobService, ReservationService } from "@muster/proto";
@@ -43,6 +43,8 @@ export type WorldOptions = {
   readonly startNodes?: (kubeconfig: string, pools: Readonly<Record<string, number>>) => Promise<AsyncDisposable>;
   /** Files of deploy/crds; default Muster's own. */
   readonly definitions?: readonly string[];
+  /** In place of the real ledger, which then is no process. */
+  readonly openLedger?: (bus: NatsBus, calls: KubeCalls) => Promise<AsyncDisposable>;
 };
 
 /** A bus, an API server with nodes whose pods are processes, the watcher, the ledger, and as many controllers as a test starts. */
@@ -73,7 +75,7 @@ export type JobWorld = AsyncDisposable & {
 export async function jobWorld(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,
-  { startNodes, definitions = ["muster.dev_jobs.yaml"] }: WorldOptions = {},
+  { startNodes, definitions = ["muster.dev_jobs.yaml"], openLedger }: WorldOptions = {},
 ): Promise<JobWorld> {
   await using starting = new AsyncDisposableStack();
   starting.use(server);
@@ -100,7 +102,8 @@ export async function jobWorld(
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   await start("watcher");
   const startLedger = async (): Promise<Controller> => controlOf(await start("reservation-manager"));
-  const firstLedger = await startLedger();
+  const firstLedger = openLedger === undefined ? await startLedger() : NO_PROCESS;
+  if (openLedger !== undefined) starting.use(await openLedger(bus, calls));
   const ledger = patientClient(client(bus, ReservationService));
   const known = async (): Promise<boolean> => {
     const { pools: found } = await ledger.listPools({});
@@ -220,6 +223,8 @@ async function startApp(app: string, env: Readonly<Record<string, string>>): Pro
   await once(child, "spawn");
   return child;
 }
+
+const NO_PROCESS: Controller = { pid: 0, kill: () => Promise.resolve(), stop: () => Promise.resolve() };
 
 function controlOf(child: ChildProcess): Controller {
   return { pid: child.pid ?? 0, kill: () => ended(child, "SIGKILL"), stop: () => ended(child, "SIGTERM") };

@@ -272,7 +272,7 @@ function isGranted(units: Iterable<UnitSeen>, component: string, node: string): 
   return [...units].some((unit) => unit.state === "granted" && unit.nodes.get(component) === node);
 }
 
-/** Of each machine: so many cores, of which parts can be granted. */
+/** Millicores of each machine. */
 const MACHINE_CPU = 1000;
 
 /** Grants one free machine, or a part of one that is shared, to each member of the earliest request that has enough. */

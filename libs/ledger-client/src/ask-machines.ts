@@ -127,9 +127,10 @@ function readMachines({ reservation, code, message, pools }: ReservationExplaine
     code,
     message,
     components: (reservation?.needs ?? []).map(({ component }) => component),
-    pools: pools.map(({ pool, unusable, elasticMax, holders }) => ({
+    pools: pools.map(({ pool, unusable, unusableNodes, elasticMax, holders }) => ({
       pool,
       unusable,
+      unusableNodes: unusableNodes.map(({ reason }) => ({ reason })),
       elasticMax,
       holders: holders.map(({ owner }) => `${owner?.kind ?? ""}/${owner?.id ?? ""}`),
     })),

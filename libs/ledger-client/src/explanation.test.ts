@@ -38,6 +38,16 @@ it("advises about a limit of sessions and about unusable nodes", () => {
   expect(adviseWait({ code: "POOL_AVAILABILITY", pools })).toBe("mend the 2 unusable nodes of pool p");
 });
 
+it("advises to mend no node that is well and in use", () => {
+  const advice = (...reasons: readonly string[]): string =>
+    adviseWait({
+      code: "POOL_AVAILABILITY",
+      pools: [{ pool: "p", unusable: 2, unusableNodes: reasons.map((reason) => ({ reason })) }],
+    });
+  expect(advice("SHARED", "FOREIGN_USE")).toBe("");
+  expect(advice("NOT_READY", "SHARED")).toBe("mend the 1 unusable node of pool p");
+});
+
 it("expects nodes only where a pool may grow and no limit is in the way", () => {
   const elastic = { ...waitingFor(), pools: [{ pool: "p", unusable: 0, elasticMax: 4, holders: [] }] };
   expect(waitsForNodes(elastic)).toBe(true);

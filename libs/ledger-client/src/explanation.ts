@@ -19,6 +19,8 @@ export type SeenMachines = {
 type SeenPool = {
   readonly pool: string;
   readonly unusable: number;
+  /** Those of them that the ledger names, with the reason of each; absent: it names none. */
+  readonly unusableNodes?: readonly { readonly reason: string }[];
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
   /** `KIND/ID` of the owners that hold its machines. */
@@ -45,16 +47,23 @@ export function adviseWait({
   pools,
 }: {
   readonly code: string;
-  readonly pools: readonly Pick<SeenPool, "pool" | "unusable">[];
+  readonly pools: readonly Pick<SeenPool, "pool" | "unusable" | "unusableNodes">[];
 }): string {
   if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
   if (code === "CONCURRENCY_LIMIT")
     return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
   if (code === "POOL_UNKNOWN") return "name a pool that exists: `muster pools` lists them";
   if (code === "POOL_CAPACITY") return "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity";
-  const broken = pools.find(({ unusable }) => unusable > 0);
+  const broken = pools.map((each) => ({ pool: each.pool, nodes: countBroken(each) })).find(({ nodes }) => nodes > 0);
   if (broken === undefined) return "";
-  return `mend the ${broken.unusable} unusable node${broken.unusable === 1 ? "" : "s"} of pool ${broken.pool}`;
+  return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
+}
+
+/** Reasons of nodes that are usable in part, because other pods use the rest. */
+const IN_USE: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
+
+function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable" | "unusableNodes">): number {
+  return Math.max(0, unusable - unusableNodes.filter(({ reason }) => IN_USE.has(reason)).length);
 }
 
 /** Whether further nodes would help, and are made where work needs them. */

@@ -58,7 +58,13 @@ export async function documentsPage(): Promise<string> {
       session,
       "One of `name` and `generateName`, and one of `image` and `command`, is required. Guide: [sessions](../sessions.md).",
     ),
-    section("Job", read("schemas/job.schema.json"), "Guide: [jobs](../jobs.md)."),
+    section(
+      "Job",
+      read("schemas/job.schema.json"),
+      "Two annotations apply to jobs of every kind. `muster.dev/pool` names the pool. `muster.dev/sharing`, of the job or of the pod template of one type, is " +
+        "`exclusive` (the default: a whole machine for each pod) or `shared` (a part of a machine that holds what the template requests). " +
+        "Guide: [jobs](../jobs.md).",
+    ),
     ...KUBEFLOW.map(kubeflowSection),
     section(
       "PinnedReplicaSet",

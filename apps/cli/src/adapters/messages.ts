@@ -5,6 +5,7 @@ import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phase
 import { plural } from "../domain/plural.ts";
 import { buildSpec, type SessionSpec } from "../domain/session-document.ts";
 import { conditionsOf, outcomeOf } from "../domain/session-phases.ts";
+import { buildShare, type Share } from "../domain/share.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
 import { pick, unlessDefault } from "./message-fields.ts";
 
@@ -119,7 +120,8 @@ export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
 
 function memberFromMessage(member: muster.job.v1.JobMember): ComponentStatus {
   const { component: name, pool, node, pod, state, message } = member;
-  return { name, kind: name.replace(/-\d+$/, ""), pool, node, pod, podIp: "", state, message, exitCode: undefined };
+  const kind = name.replace(/-\d+$/, "");
+  return { name, kind, pool, node, ...shareOf(member), pod, podIp: "", state, message, exitCode: undefined };
 }
 
 /** What the custom resource says, where the reply has it. */
@@ -160,12 +162,16 @@ export function reservationFromMessage(message = muster.reservation.v1.Reservati
     ownerKind: message.owner?.kind ?? "",
     ownerId: message.owner?.id ?? "",
     state: STATES.nameOf(message.state) ?? "unknown",
-    needs: message.needs.map((need) => pick(need, "component", "pool")),
-    machines: message.machines.map((machine) => pick(machine, "component", "pool", "node")),
+    needs: message.needs.map((need) => ({ ...pick(need, "component", "pool"), ...shareOf(need) })),
+    machines: message.machines.map((each) => ({ ...pick(each, "component", "pool", "node"), ...shareOf(each) })),
     ...pick(message, "priority", "createdAtMs"),
     grantedAtMs: unlessDefault(message.grantedAtMs),
     because: because && pick(because, "code", "pool", "requested", "available", "ahead"),
   };
+}
+
+function shareOf({ shared }: Pick<muster.reservation.v1.Need, "shared">): { readonly shared?: Share } {
+  return shared === undefined ? {} : { shared: buildShare(shared.requests) };
 }
 
 export function explanationFromMessage(message: muster.reservation.v1.ExplainReservationReply): ReservationExplanation {

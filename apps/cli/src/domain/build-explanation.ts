@@ -7,6 +7,7 @@ import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
 import type { DemandScaling } from "./scaled-node.ts";
+import { countMachines, partCells, partHeader } from "./share.ts";
 
 /** An explanation as the service that decides gives it. */
 export type Explained = {
@@ -93,13 +94,13 @@ export function buildOwnerExplanation(
   const { code, message, next } = explainOwner(explained);
   const { ownerKind, ownerId, grantedAtMs, createdAtMs, machines } = explained.reservation;
   const state = paint(explained.reservation.state, colourOf(explained.reservation.state), style.colours);
-  const rows = machines.map(({ component, pool, node }) => [component, pool, node]);
+  const rows = machines.map((each) => [each.component, each.pool, each.node, ...partCells(each, machines)]);
   return [
     `${ownerKind}/${ownerId} ${state} for ${formatElapsed(nowMs - (grantedAtMs ?? createdAtMs))}: ${code}`,
     `  ${message}`,
     ...scalingLines(scaling, explained.pools, nowMs),
     ...(next === "" ? [] : [`next: ${next}`]),
-    ...buildSection(["COMPONENT", "POOL", "NODE"], rows, style),
+    ...buildSection(["COMPONENT", "POOL", "NODE", ...partHeader(machines)], rows, style),
     ...buildReservationPart(explained, nowMs, style),
   ];
 }
@@ -107,7 +108,7 @@ export function buildOwnerExplanation(
 /** Why the reservation is where it is: GRANTED, or the ledger's word for why it waits. */
 export function explainOwner(explained: ReservationExplanation): Explanation {
   const { code, message, reservation } = explained;
-  if (code === "") return because("GRANTED", `it holds ${plural(reservation.machines.length, "machine")}`);
+  if (code === "") return because("GRANTED", `it holds ${countMachines(reservation.machines)}`);
   return { code, message: plain(message), next: adviseWait(explained) };
 }
 

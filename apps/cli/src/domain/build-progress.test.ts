@@ -109,6 +109,24 @@ describe("a block that is drawn over", () => {
     ]);
   });
 
+  it("shows the part of a machine that each component has, where one has a part, and stays within its width", () => {
+    const [half, gpu] = [{ cpu: "500m", memory: "1Gi" }, { "nvidia.com/gpu": "1" }];
+    const components = [
+      { ...component("server", "READY", { node: "n1" }), shared: half },
+      { ...component("client", "PENDING"), shared: gpu },
+      component("driver", "PENDING"),
+    ];
+    expect(buildProgressBlock([session(["RUN"], components)], START, { ...style, columns: 100 }).slice(2)).toEqual([
+      "  COMPONENT  KIND    POOL     NODE  PART              ADDRESS  STATE    MESSAGE",
+      "  server     server  workers  n1    500m cpu, 1Gi     -        READY",
+      "  client     server  workers  -     1 nvidia.com/gpu  -        PENDING",
+      "  driver     driver  workers  -     whole             -        PENDING",
+    ]);
+    for (const columns of [20, 40, 60, 80])
+      for (const line of buildProgressBlock([session(["RUN"], components)], START, { ...style, columns }))
+        expect(line.length).toBeLessThanOrEqual(columns);
+  });
+
   it("never has more lines than the terminal, nor longer ones", () => {
     const many = Array.from({ length: 50 }, (_, index) =>
       component(`server-${index}`, "READY", { message: "x".repeat(300), node: "node.of.a.long.name.example.com" }),

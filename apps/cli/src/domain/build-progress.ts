@@ -4,6 +4,7 @@ import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { DemandScaling } from "./scaled-node.ts";
+import { partCells, partHeader } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 
 /** States of a component that has not started. They may be too short to be seen, so neither has a line. */
@@ -80,19 +81,20 @@ export function buildPhases(session: Work, nowMs: number): string {
     .join("  ");
 }
 
-/** The components of a session as rows of a table, under COMPONENT_HEADER. */
-export const COMPONENT_HEADER = ["COMPONENT", "KIND", "POOL", "NODE", "ADDRESS", "STATE", "MESSAGE"];
-
-export function buildComponentRows(session: Work) {
-  return session.components.map((component) => [
+/** The components of a session as a table. */
+export function buildComponentTable({ components }: Pick<Work, "components">, style: TableStyle): string[] {
+  const header = ["COMPONENT", "KIND", "POOL", "NODE", ...partHeader(components), "ADDRESS", "STATE", "MESSAGE"];
+  const rows = components.map((component) => [
     component.name,
     component.kind,
     component.pool,
     component.node === "" ? "-" : component.node,
+    ...partCells(component, components),
     component.podIp === "" ? "-" : component.podIp,
     { text: component.state, colour: colourOf(component.state) },
     joined(exitText(component), component.message),
   ]);
+  return buildTable(header, rows, style);
 }
 
 function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle): string[] {
@@ -109,7 +111,7 @@ function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle):
     ...(waits === "" || scaling === undefined
       ? []
       : [paint(fit(`  ${describeScaling(scaling, nowMs)}`, width), "yellow", style.colours)]),
-    ...buildTable(COMPONENT_HEADER, buildComponentRows(session), {
+    ...buildComponentTable(session, {
       ...style,
       columns: style.columns === undefined ? undefined : style.columns - 2,
     }).map((line) => `  ${line}`),

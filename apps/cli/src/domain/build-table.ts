@@ -29,6 +29,7 @@ const DROPPED_FIRST = [
     "MACHINES",
     "TOOK",
     "HELD",
+    "PART",
   ],
   ...["AREA", "FAILURES", "SUBJECT", "UNUSABLE", "WHY UNUSABLE", "POOL", "AGE", "NODE", "TIME"],
 ];

@@ -1,5 +1,5 @@
 import { formatElapsed } from "@muster/faults";
-import { buildComponentRows, buildPhases, COMPONENT_HEADER } from "./build-progress.ts";
+import { buildComponentTable, buildPhases } from "./build-progress.ts";
 import { buildRecord, isoTime } from "./build-record.ts";
 import { bootingText, buildTroubleLines } from "./build-node-views.ts";
 import { buildSummary } from "./build-result.ts";
@@ -8,6 +8,7 @@ import { colourOf } from "./paint.ts";
 import type { Pool, Reservation } from "./reservation.ts";
 import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
 import { parseOrText } from "./session-document.ts";
+import { machineCell } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
 /** All of one kind. */
@@ -81,7 +82,7 @@ export function buildReservationTable(
     reservation.id,
     `${reservation.ownerKind}/${reservation.ownerId}`,
     { text: reservation.state, colour: colourOf(reservation.state) },
-    String(reservation.needs.length),
+    machineCell(reservation.needs),
     String(reservation.priority),
     formatElapsed(nowMs - reservation.createdAtMs),
     whyText(reservation),
@@ -115,7 +116,7 @@ export function buildDescription(work: Work, nowMs: number, style: TableStyle): 
     "",
     ...buildTable(["TIME", "AFTER", "EVENT", "REASON", "DESCRIPTION"], events, style),
     "",
-    ...buildTable(COMPONENT_HEADER, buildComponentRows(work), style),
+    ...buildComponentTable(work, style),
     "",
     ...(isFinished(work) ? buildSummary(work, nowMs, style) : [buildPhases(work, nowMs)]),
   ];
@@ -146,7 +147,7 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
 }
 
 function whyText({ because, machines }: Reservation): string {
-  if (because === undefined) return machines.map(({ node }) => node).join(", ");
+  if (because === undefined) return [...new Set(machines.map(({ node }) => node))].join(", ");
   const { code, pool, requested, available, ahead } = because;
   const numbers = pool === "" ? "" : ` ${pool}: ${requested} needed, ${available} free`;
   return `${code}${numbers}${ahead > 0 ? `; ${ahead} ahead` : ""}`;

@@ -1,3 +1,5 @@
+import type { Share } from "./share.ts";
+
 export type Pool = {
   readonly name: string;
   readonly available: number;
@@ -13,14 +15,17 @@ export type Pool = {
   readonly elasticAtMs?: number | undefined;
 };
 
+/** A machine of a pool, or with `shared` a part of one. */
+type Need = { readonly component: string; readonly pool: string; readonly shared?: Share };
+
 /** A reservation as the ledger reports it. */
 export type Reservation = {
   readonly id: string;
   readonly ownerKind: string;
   readonly ownerId: string;
   readonly state: "waiting" | "granted" | "unknown";
-  readonly needs: readonly { readonly component: string; readonly pool: string }[];
-  readonly machines: readonly { readonly component: string; readonly pool: string; readonly node: string }[];
+  readonly needs: readonly Need[];
+  readonly machines: readonly (Need & { readonly node: string })[];
   readonly priority: number;
   readonly createdAtMs: number;
   /** Undefined while it waits. */

@@ -1,3 +1,5 @@
+import type { Share } from "./share.ts";
+
 /** A piece of work of any kind, which the command submits, follows and shows. */
 export type Work = {
   /** Noun of its kind, as commands name it: `session`. */
@@ -55,6 +57,8 @@ export type ComponentStatus = {
   readonly node: string;
   readonly pod: string;
   readonly podIp: string;
+  /** The part of a machine that it has or waits for; absent: a whole machine. */
+  readonly shared?: Share;
   /** A word of its kind. PENDING: it has no pod yet; FAILED: its log shows the reason. */
   readonly state: string;
   readonly message: string;

@@ -202,7 +202,7 @@ describe("machines of jobs", () => {
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", shares: new Map([["worker-0", SHARED]]) });
   });
 
-  it("are whole where the ledger drops shares, which says so until it keeps them", async () => {
+  it("are marked while the ledger drops shares, so that no request is repeated because of them", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     await world.machines.reserve(UNIT, 0);

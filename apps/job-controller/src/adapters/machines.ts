@@ -41,11 +41,6 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_capacity: "POOL_CAPACITY",
 };
 
-function hasShares(answered: readonly Need[], requested: readonly Need[]): boolean {
-  const shares = new Map(answered.map(({ component, shared }) => [component, shared]));
-  return requested.every(({ component, shared }) => sameRequests(shares.get(component), shared));
-}
-
 type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
 
 /** Groups the units of `ledger` by job: the groups of `ledger` are owner ids. */
@@ -64,6 +59,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     refusals.set(ownerId, (refusals.get(ownerId) ?? new Map<string, Refused>()).set(refused.id, refused));
     changed(ownerId);
   };
+  /** As the last answer to a request with shares showed. */
   let ignoresShares = false;
   ledger.onChange((ownerId) => {
     if (ownerId === undefined) {
@@ -120,4 +116,10 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       }
     },
   };
+}
+
+/** Whether the ledger has kept the shares that were requested. */
+function hasShares(answered: readonly Need[], requested: readonly Need[]): boolean {
+  const shares = new Map(answered.map(({ component, shared }) => [component, shared]));
+  return requested.every(({ component, shared }) => sameRequests(shares.get(component), shared));
 }

@@ -125,7 +125,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   };
 }
 
-/** The nodes of which the job has parts: a pod of one member there does not show that those of the others can be placed. */
+/** The nodes that the job shares: a pod of one member there does not show that the pods of the others can be placed. */
 function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
   return new Set(
     units.flatMap((unit) => {

@@ -45,8 +45,9 @@ const EXCLUSIVE = "true";
 const SHARED = "false";
 
 /**
- * The pod of one member: its template, on exactly the granted machine, alone unless it shares the machine, with a description of itself and of its gang. The template's own settings are
- * kept where both can be true, and overridden where they cannot: labels, machine, restart policy, and the host name where the gang is found by it.
+ * The pod of one member: its template, on exactly the granted machine, with a description of itself and of its gang. The pod is alone there unless its grant
+ * is a part of the machine. The template's own settings are kept where both can be true, and overridden where they cannot: labels, machine, restart policy,
+ * and the host name where the gang is found by it.
  */
 export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest {
   const { kind, job, spec, member, isShared = false, attempt, mark, traceparent } = request;

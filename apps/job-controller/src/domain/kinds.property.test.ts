@@ -20,6 +20,8 @@ const mostly = <Value>(right: fc.Arbitrary<Value>) =>
   fc.oneof({ weight: 30, arbitrary: right }, { weight: 1, arbitrary: fc.jsonValue() });
 const some = (fields: Record<string, fc.Arbitrary<unknown>>) => fc.record(fields, { requiredKeys: [] });
 
+const sharing = some({ "muster.dev/sharing": mostly(fc.constantFrom("shared", "exclusive")) });
+
 /** Manifests of a kind that may be right, or wrong in any place. */
 function manifests(kind: string): fc.Arbitrary<unknown> {
   const type = fc.oneof(
@@ -35,7 +37,7 @@ function manifests(kind: string): fc.Arbitrary<unknown> {
     volumeMounts: mostly(fc.constant([])),
   });
   const template = fc.record({
-    metadata: mostly(fc.constant({ labels: { a: "b" } })),
+    metadata: mostly(fc.record({ labels: fc.constant({ a: "b" }), annotations: sharing })),
     spec: mostly(
       fc.record(
         {
@@ -45,6 +47,8 @@ function manifests(kind: string): fc.Arbitrary<unknown> {
           affinity: mostly(fc.constant({})),
           volumes: mostly(fc.constant([])),
           restartPolicy: mostly(fc.constant("Always")),
+          resources: fc.constant({ requests: { cpu: "1" } }),
+          overhead: mostly(fc.constant({ memory: "1Mi" })),
         },
         { requiredKeys: ["containers"] },
       ),
@@ -73,7 +77,15 @@ function manifests(kind: string): fc.Arbitrary<unknown> {
   );
   return mostly(
     fc.record({
-      metadata: mostly(fc.constantFrom({ name: "a" }, { name: "a", annotations: { "muster.dev/pool": "p" } })),
+      metadata: mostly(
+        fc.oneof(
+          fc.constant({ name: "a" }),
+          fc.record({
+            name: fc.constant("a"),
+            annotations: sharing.map((each) => ({ ...each, "muster.dev/pool": "p" })),
+          }),
+        ),
+      ),
       spec: mostly(
         some({
           replicaSpecs: replicas,
@@ -133,7 +145,8 @@ describe.each(KINDS)("reading a $kind", (kind) => {
         if (!result.ok) return;
         readable += 1;
         const job = { name: "a", namespace: "b", uid: "c" };
-        for (const { type, replicas: count } of result.spec.replicas) {
+        for (const { type, replicas: count, shared = {} } of result.spec.replicas) {
+          for (const amount of Object.values(shared)) expect(Number.isSafeInteger(amount) && amount > 0).toBe(true);
           for (let index = 0; index < count; index += 1) {
             const { env } = kind.describeCluster(job, { type, index }, result.spec, WITH_IMAGES);
             expect(new Set(env.map(({ name }) => name)).size).toBe(env.length);

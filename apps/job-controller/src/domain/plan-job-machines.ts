@@ -184,8 +184,8 @@ function planReplacement(snapshot: Snapshot, unit: GrantedUnit, spec: JobSpec): 
 }
 
 /**
- * By the node where it is known, otherwise by the member: a pod without a node may still be placed on the machine that it was created for. On a machine of
- * which the job has several parts, a pod occupies the part of its member; without such a part it may use any of them.
+ * By the node where it is known, otherwise by the member: a pod without a node may still be placed on the machine that it was created for. On a machine that
+ * members share, a pod occupies the part of its member; a pod without a part may use any of them.
  */
 function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   const [own, all] = [heldMachines({ units: [unit] }), heldMachines(snapshot)];

@@ -174,7 +174,7 @@ describe("a part of a machine is released", () => {
 describe("a pod is where its member has no part", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
-      "of a node of which the job has a part for another member: it is deleted",
+      "of a node where the job has a part for another member: it is deleted",
       { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...workers(zero, one) },
       ["delete train-worker-1: machine-lost"],
     ],

@@ -72,11 +72,7 @@ describe("a shared member requests", () => {
       { containers: [{ ...CONTAINER, resources: { limits: { cpu: "2", memory: "1G" }, requests: { cpu: "1" } } }] },
       { cpu: 1000, memory: 1e9 },
     ],
-    [
-      "no resource of which it requests nothing",
-      { containers: [requesting({ cpu: "0", memory: "1Ki" })] },
-      { memory: 1024 },
-    ],
+    ["no resource with an amount of 0", { containers: [requesting({ cpu: "0", memory: "1Ki" })] }, { memory: 1024 }],
     [
       "the largest init container, where that is more, and its sidecars at all times",
       {

@@ -33,7 +33,7 @@ function checkAmounts(spec: Fields): void {
   const amounts = resources.flatMap((each) => [each?.object("requests"), each?.object("limits")]);
   for (const each of [...amounts, spec.object("overhead")])
     for (const name of each?.names ?? []) {
-      const amount = amountOf(name, String(each?.raw(name)));
+      const amount = amountOf(name, textOf(each?.raw(name)));
       if (amount === undefined || amount < 0 || amount > MAX_AMOUNT)
         each?.refuse(name, `must be a quantity from 0 to 8Pi, such as 500m or 2Gi`);
     }
@@ -52,7 +52,7 @@ export function withRequests(
   return { ...spec, replicas };
 }
 
-/** Of the pod that is built from the template. Resources of which it requests nothing are left out. */
+/** Of the pod that is built from the template. Amounts of 0 are left out. */
 function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
   const { spec } = template;
   const pod: RequestingPod = {
@@ -64,7 +64,8 @@ function requestsOf(template: PodTemplate, added: readonly Container[]): Request
     })),
     overhead: textsOf(spec["overhead"]),
   };
-  return Object.fromEntries([...podRequests(pod)].filter(([, amount]) => amount > 0));
+  const requests = [...podRequests(pod)].filter(([, amount]) => amount > 0);
+  return Object.fromEntries(requests.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
 function resourcesOf({ resources }: { readonly [field: string]: unknown }) {
@@ -75,5 +76,9 @@ function resourcesOf({ resources }: { readonly [field: string]: unknown }) {
 /** A manifest may have quantities as numbers. */
 function textsOf(quantities: unknown): Readonly<Record<string, string>> {
   if (!isObject(quantities)) return {};
-  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, String(value)]));
+  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, textOf(value)]));
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }

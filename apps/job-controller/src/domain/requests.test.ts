@@ -10,12 +10,7 @@ it.each<[string, Requests | undefined, Requests | undefined, { holds: boolean; s
   ["a smaller part", { cpu: 499 }, HALF, { holds: false, same: false }],
   ["a part without a resource", HALF, { cpu: 500, "nvidia.com/gpu": 1 }, { holds: false, same: false }],
   ["a part with another resource", { cpu: 500, memory: 1 }, HALF, { holds: true, same: false }],
-  [
-    "a part that names a resource of which nothing is needed",
-    { cpu: 500, memory: 0 },
-    HALF,
-    { holds: true, same: true },
-  ],
+  ["a part with an amount of 0", { cpu: 500, memory: 0 }, HALF, { holds: true, same: true }],
   ["a whole machine, for a part", undefined, HALF, { holds: true, same: false }],
   ["a part, for a whole machine", HALF, undefined, { holds: false, same: false }],
   ["a whole machine", undefined, undefined, { holds: true, same: true }],

@@ -140,7 +140,7 @@ export type Snapshot = {
   readonly units: readonly UnitSeen[];
   /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
   readonly nodesLost: readonly string[];
-  /** Nodes of which the job has parts, and which have been unschedulable for too long: lost to members that have no pod there. */
+  /** Nodes that members share, and that have been unschedulable for too long: lost to members that have no pod there. */
   readonly nodesUnschedulable?: readonly string[];
 };
 

@@ -1,0 +1,132 @@
+import { type Handlers, type NatsBus, serve } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { muster, ReservationService } from "@muster/proto";
+
+const { Machine, Need, Reservation, ReservationState, Share } = muster.reservation.v1;
+type Reservation = muster.reservation.v1.Reservation;
+type Need = muster.reservation.v1.Need;
+type Owner = muster.common.v1.Owner.$Properties | null | undefined;
+
+type TestNode = { readonly name: string; readonly pool: string };
+
+/** A ledger in memory that answers by the contract, with parts of machines by their cpu. It publishes nothing: clients list what it has. */
+export type ContractLedger = AsyncDisposable & {
+  /** From now on it grants the first node of a pool, whatever is held of it. */
+  ignoreHolders(): void;
+};
+
+/** Millicores of each machine. */
+const MACHINE_CPU = 1000;
+
+export async function contractLedger(
+  bus: NatsBus,
+  listNodes: () => Promise<readonly TestNode[]>,
+): Promise<ContractLedger> {
+  const reservations = new Map<string, Reservation>();
+  let sequence = 0;
+  let ignoresHolders = false;
+
+  const findNode = (need: Need, nodes: readonly TestNode[], taken: readonly { node: string; cpu: number }[]) =>
+    nodes.find(({ name, pool }) => {
+      const used = taken.reduce((sum, each) => sum + (each.node === name ? each.cpu : 0), 0);
+      return pool === need.pool && (ignoresHolders || used + cpuOf(need) <= MACHINE_CPU);
+    });
+
+  const grant = (reservation: Reservation, nodes: readonly TestNode[]): Reservation => {
+    const taken = [...reservations.values()].flatMap(({ machines }) =>
+      machines.map((machine) => ({ node: machine.node, cpu: cpuOf(machine) })),
+    );
+    const machines: muster.reservation.v1.Machine[] = [];
+    for (const need of reservation.needs) {
+      const node = findNode(need, nodes, taken)?.name;
+      if (node === undefined) return reservation;
+      taken.push({ node, cpu: cpuOf(need) });
+      machines.push(Machine.create({ ...copyOf(need), node }));
+    }
+    const state = ReservationState.RESERVATION_STATE_GRANTED;
+    return Reservation.create({ ...reservation, state, machines, because: undefined });
+  };
+
+  const grantAll = async (): Promise<void> => {
+    const nodes = await listNodes();
+    for (const [key, each] of reservations)
+      if (each.state === ReservationState.RESERVATION_STATE_WAITING) reservations.set(key, grant(each, nodes));
+  };
+
+  const handlers: Handlers<typeof ReservationService> = {
+    reserve: async ({ owner, needs, priority }) => {
+      const key = keyOf(owner);
+      const existing = reservations.get(key);
+      if (existing !== undefined && !isSame(existing.needs, needs))
+        throwFault({ code: "reservation_differs", ownerKind: owner?.kind ?? "", ownerId: owner?.id ?? "" });
+      if (existing === undefined) {
+        sequence += 1;
+        const because = {
+          code: "POOL_AVAILABILITY",
+          pool: needs[0]?.pool ?? "",
+          requested: needs.length,
+          available: 0,
+          ahead: 0,
+        };
+        const state = ReservationState.RESERVATION_STATE_WAITING;
+        const kept = { id: `r-${sequence}`, owner, needs: needs.map(copyOf), priority, sequence, state, because };
+        reservations.set(key, Reservation.create(kept));
+      }
+      await grantAll();
+      return { reservation: reservations.get(key) };
+    },
+    unreserve: async ({ owner, reservationId }) => {
+      const released = reservations.get(keyOf(owner))?.id === reservationId && reservations.delete(keyOf(owner));
+      await grantAll();
+      return { released };
+    },
+    checkReservation: () => Promise.resolve({}),
+    getReservation: ({ owner }) => Promise.resolve({ reservation: reservations.get(keyOf(owner)) ?? missing(owner) }),
+    listReservations: ({ ownerKind }) => {
+      const found = [...reservations.values()].filter(({ owner }) => owner?.kind === ownerKind);
+      return Promise.resolve({ reservations: found, nextSequence: sequence + 1 });
+    },
+    listPools: async () => {
+      const counts = new Map<string, number>();
+      for (const { pool } of await listNodes()) counts.set(pool, (counts.get(pool) ?? 0) + 1);
+      return { pools: [...counts].map(([name, capacity]) => ({ name, capacity })) };
+    },
+    explainReservation: ({ owner }) => missing(owner),
+    limitConcurrency: notServed,
+    listDemand: notServed,
+    listMachines: notServed,
+  };
+  const served = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
+  return {
+    ignoreHolders: () => {
+      ignoresHolders = true;
+    },
+    [Symbol.asyncDispose]: () => served[Symbol.asyncDispose](),
+  };
+}
+
+/** Its own fields; those of a decoded message are partly inherited. */
+function copyOf({ component, pool, shared }: Need): Need {
+  const share = shared && { shared: Share.create({ requests: shared.requests }) };
+  return Need.create({ component, pool, ...share });
+}
+
+function cpuOf({ shared }: Pick<Need, "shared">): number {
+  return shared === undefined ? MACHINE_CPU : (shared.requests["cpu"] ?? 0);
+}
+
+function isSame(one: readonly Need[], other: readonly Need[]): boolean {
+  return JSON.stringify(one.map(copyOf)) === JSON.stringify(other.map(copyOf));
+}
+
+function keyOf(owner: Owner): string {
+  return `${owner?.kind}/${owner?.id}`;
+}
+
+function missing(owner: Owner): never {
+  return throwFault({ code: "not_found", kind: "reservation", id: owner?.id ?? "" });
+}
+
+function notServed(): never {
+  return throwFault({ code: "internal", operation: "this ledger does not serve it" });
+}

@@ -1,0 +1,156 @@
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import type { NatsBus } from "@muster/bus";
+import type { KubeCalls } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import { contractLedger, type ContractLedger } from "./contract-ledger.ts";
+import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+
+const EXCLUSIVE = "muster.dev/exclusive";
+const ANNOTATIONS = { "muster.dev/sharing": "shared" };
+const REQUESTS = { cpu: "300m", memory: "64Mi" };
+const SHARE = { cpu: 300, memory: 64 * 2 ** 20 };
+
+/** A job with workers that run until it is cancelled. */
+function job(name: string, replicas: number, annotations: Record<string, string> = {}): TestJob {
+  const container = { name: "main", image: "node", command: ["sleep", "600"], resources: { requests: REQUESTS } };
+  const template = { spec: { containers: [container] } };
+  return {
+    apiVersion: "muster.dev/v1",
+    kind: "Job",
+    metadata: { name, annotations },
+    spec: { replicaSpecs: { worker: { replicas, pool: "workers", template } } },
+  };
+}
+
+async function nodesOf(calls: KubeCalls): Promise<{ name: string; pool: string }[]> {
+  const { items } = await calls.list<V1Node>({ apiVersion: "v1", plural: "nodes" });
+  return items.map(({ metadata }) => ({ name: metadata?.name ?? "", pool: metadata?.labels?.["pool"] ?? "" }));
+}
+
+const labelsOf = (pods: readonly V1Pod[]) => pods.map(({ metadata }) => metadata?.labels?.[EXCLUSIVE]);
+
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`jobs that share machines, under ${server.title}`, { timeout: 240_000 }, () => {
+    let world: JobWorld;
+    let ledger: ContractLedger;
+
+    beforeAll(async () => {
+      const openLedger = async (bus: NatsBus, calls: KubeCalls): Promise<AsyncDisposable> => {
+        ledger = await contractLedger(bus, () => nodesOf(calls));
+        return ledger;
+      };
+      world = await jobWorld(await server.start(), { workers: 1 }, { openLedger });
+      await world.startController();
+    }, 240_000);
+
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    const cancel = (name: string) => world.jobs.cancelJob({ requestId: name, key: { name } });
+
+    it("run all members on one node, beside another job that shares it, and keep a job away that wants it whole", async () => {
+      await world.create(job("together", 2, ANNOTATIONS));
+      await world.create(job("beside", 1, ANNOTATIONS));
+      await world.untilCondition("together", "Running");
+      await world.untilCondition("beside", "Running");
+      const running = async (): Promise<V1Pod[] | false> => {
+        const pods = [...(await world.pods("together")), ...(await world.pods("beside"))];
+        return pods.length === 3 && pods.every(({ status }) => status?.phase === "Running") && pods;
+      };
+      const pods = await until("all members run", running, { timeoutMs: 60_000 });
+      expect(new Set(pods.map(({ spec }) => spec?.nodeName)).size).toBe(1);
+      expect(labelsOf(pods)).toEqual(["false", "false", "false"]);
+
+      const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
+      expect(reservations.flatMap(({ needs }) => needs.map(({ shared }) => shared?.requests))).toEqual([
+        ...[SHARE, SHARE],
+        SHARE,
+      ]);
+      const { job: shown } = await world.jobs.getJob({ key: { name: "together" } });
+      expect(shown?.members.map(({ shared }) => shared?.requests)).toEqual([SHARE, SHARE]);
+      expect(shown?.conditions.find(({ type }) => type === "MachinesReserved")?.message).toBe(
+        "2 parts of machines are reserved",
+      );
+
+      await world.create(job("whole", 1));
+      const isWaiting = async (): Promise<boolean> => {
+        const conditions = (await world.get("whole"))?.status?.conditions ?? [];
+        return conditions.some(({ type, status }) => type === "MachinesReserved" && status === "False");
+      };
+      await until("the other job waits", isWaiting, { timeoutMs: 60_000 });
+      expect(await world.pods("whole")).toEqual([]);
+      await cancel("together");
+      await cancel("beside");
+      await world.untilCondition("whole", "Running");
+      expect(labelsOf(await world.pods("whole"))).toEqual(["true"]);
+      await cancel("whole");
+      await world.untilNothingLeft("whole");
+    });
+
+    it("keep their pods and parts when the annotation is edited, also to a word that cannot be read", async () => {
+      await world.create(job("edited", 1, ANNOTATIONS));
+      await world.untilCondition("edited", "Running");
+      await world.patch("edited", { metadata: { annotations: { "muster.dev/sharing": "exclusive" } } });
+      const [before] = await world.pods("edited");
+      await world.patch("edited", { metadata: { annotations: { "muster.dev/sharing": "half" } } });
+      await world.untilCondition("edited", "SpecUnreadable");
+      const [after] = await world.pods("edited");
+      expect(after?.metadata?.uid).toBe(before?.metadata?.uid);
+      expect(labelsOf([after ?? {}])).toEqual(["false"]);
+      await cancel("edited");
+      await world.untilNothingLeft("edited");
+    });
+
+    it("have no pod beside an exclusive one of another job, even where the ledger were to grant that", async () => {
+      ledger.ignoreHolders();
+      const isUnschedulable = async (name: string): Promise<boolean> => {
+        const [pod] = await world.pods(name);
+        const placed = pod?.status?.conditions?.find(({ type }) => type === "PodScheduled");
+        return placed?.status === "False" && placed.reason === "Unschedulable";
+      };
+      for (const [first, second] of [[{}, ANNOTATIONS] as const, [ANNOTATIONS, {}] as const]) {
+        await world.create(job("first", 1, first));
+        await world.untilCondition("first", "Running");
+        await world.create(job("second", 1, second));
+        await until("the second one is kept away", () => isUnschedulable("second"), { timeoutMs: 60_000 });
+        await cancel("second");
+        await cancel("first");
+        await world.untilNothingLeft("first");
+        await world.untilNothingLeft("second");
+        for (const name of ["first", "second"]) await world.remove(name);
+        const isGone = async (): Promise<boolean> =>
+          (await Promise.all([world.pods("first"), world.pods("second")])).flat().length === 0;
+        await until("both are gone", isGone, { timeoutMs: 60_000 });
+      }
+    });
+  });
+
+  describe.skipIf(server.skip)(`jobs that share machines of the real ledger, under ${server.title}`, () => {
+    let world: JobWorld;
+
+    beforeAll(async () => {
+      world = await jobWorld(await server.start(), { workers: 2 });
+      await world.startController();
+    }, 240_000);
+
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    it(
+      "run as their grant says: in parts of machines, or alone where it knows whole machines only",
+      { timeout: 240_000 },
+      async () => {
+        await world.create(job("together", 2, ANNOTATIONS));
+        await world.untilCondition("together", "Running");
+        const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
+        const machines = reservations.flatMap((each) => each.machines);
+        const expected = machines.map(({ shared }) => (shared === undefined ? "true" : "false"));
+        expect(labelsOf(await world.pods("together"))).toEqual(expected);
+        const nodes = new Set(machines.map(({ node }) => node)).size;
+        expect(nodes).toBe(machines.some(({ shared }) => shared === undefined) ? 2 : 1);
+        await world.jobs.cancelJob({ requestId: "over", key: { name: "together" } });
+        await world.untilNothingLeft("together");
+      },
+    );
+  });
+}
