@@ -38,6 +38,8 @@ export type KubeNode = {
   readonly cordoned: boolean;
   /** It still has the taint that it was created with, so that no pod can use it. */
   readonly hasStartupTaint: boolean;
+  /** What pods use that run on it whoever holds it. */
+  readonly overhead: Amounts;
 };
 
 export type KubeNodes = {
