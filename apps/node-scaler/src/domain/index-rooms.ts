@@ -1,4 +1,4 @@
-import { allocatedFraction, fitsInto, type Amounts } from "@muster/resources";
+import { allocatedFraction, useOf, type Amounts } from "@muster/resources";
 
 /** What shared needs can get of one node. */
 export type Room = {
@@ -10,9 +10,9 @@ export type Room = {
 /** A node that is taken as a whole. */
 export const CLOSED: Room = { allocatable: new Map(), free: new Map() };
 
-/** The rooms of nodes, where the most allocated one that is large enough is found without asking of each. */
+/** The rooms of nodes. */
 export type Rooms = {
-  /** Place of the most allocated room that fits the requests; of equally allocated ones the first place. */
+  /** Place of the most allocated room that fits the requests, as `fitsInto` says; of equally allocated ones the first place. */
   find(requests: Amounts): number | undefined;
   /** Of a place that is set. */
   at(place: number): Room | undefined;
@@ -20,58 +20,64 @@ export type Rooms = {
   set(place: number, room: Room): void;
 };
 
-/** Of a subtree: no room in it has more free of a resource, or is allocated to a larger fraction. */
-type Bound = { readonly free: Amounts; readonly fraction: number };
-
 /**
- * A tree of bounds. A subtree is searched only where the requests fit its bound and it can have a room that is better than the best one so far, the more
- * promising half first.
+ * Keeps the free amounts of each resource in a column, so that a request is compared with all rooms quickly. A tree that is ordered by one amount would not
+ * help: most rooms may have enough of one resource and too little of another.
  */
 export function indexRooms(): Rooms {
   const rooms: Room[] = [];
-  const levels: Bound[][] = [[]];
-  const boundAt = (level: number, place: number): Bound | undefined => levels[level]?.[place];
+  let fractions = new Float64Array(FIRST_LENGTH);
+  const columns = new Map<string, Float64Array>();
+  const grow = (): void => {
+    fractions = doubled(fractions);
+    for (const [resource, column] of columns) columns.set(resource, doubled(column));
+  };
   return {
     find: (requests) => {
-      let best: { readonly place: number; readonly fraction: number } | undefined;
-      const search = (level: number, place: number): void => {
-        const bound = boundAt(level, place);
-        if (bound === undefined || !fitsInto(requests, bound.free)) return;
-        const first = place * 2 ** level;
-        const isWorse =
-          best !== undefined &&
-          (bound.fraction < best.fraction || (bound.fraction === best.fraction && first > best.place));
-        if (isWorse) return;
-        if (level === 0) {
-          best = { place, fraction: bound.fraction };
-          return;
-        }
-        const [left, right] = [place * 2, place * 2 + 1];
-        const isRightFirst = (boundAt(level - 1, right)?.fraction ?? -1) > (boundAt(level - 1, left)?.fraction ?? -1);
-        for (const half of isRightFirst ? [right, left] : [left, right]) search(level - 1, half);
-      };
-      search(levels.length - 1, 0);
-      return best?.place;
+      const needed = [...useOf(requests)].filter(([, amount]) => amount > 0);
+      const limits = needed.flatMap(([resource, amount]) => {
+        const column = columns.get(resource);
+        return column === undefined ? [] : [{ column, amount }];
+      });
+      return limits.length < needed.length ? undefined : findWithin(rooms.length, fractions, limits);
     },
     at: (place) => rooms[place],
     set: (place, room) => {
+      if (place >= fractions.length) grow();
       rooms[place] = room;
-      let at = place;
-      let bound: Bound = { free: room.free, fraction: allocatedFraction(room.free, room.allocatable) };
-      for (let level = 0; ; level += 1) {
-        const bounds = (levels[level] ??= []);
-        bounds[at] = bound;
-        if (level === levels.length - 1 && bounds.length === 1) return;
-        const other = bounds[at % 2 === 0 ? at + 1 : at - 1];
-        if (other !== undefined) bound = larger(bound, other);
-        at = Math.floor(at / 2);
-      }
+      fractions[place] = allocatedFraction(room.free, room.allocatable);
+      for (const resource of room.free.keys())
+        if (!columns.has(resource)) columns.set(resource, new Float64Array(fractions.length));
+      for (const [resource, column] of columns) column[place] = room.free.get(resource) ?? 0;
     },
   };
 }
 
-function larger(one: Bound, other: Bound): Bound {
-  const free = new Map(one.free);
-  for (const [resource, amount] of other.free) free.set(resource, Math.max(amount, free.get(resource) ?? 0));
-  return { free, fraction: Math.max(one.fraction, other.fraction) };
+const FIRST_LENGTH = 64;
+
+function doubled(column: Float64Array): Float64Array<ArrayBuffer> {
+  const longer = new Float64Array(column.length * 2);
+  longer.set(column);
+  return longer;
+}
+
+type Limit = { readonly column: Float64Array; readonly amount: number };
+
+/** Every need asks of every node: the loops are written for that. */
+function findWithin(count: number, fractions: Float64Array, limits: readonly Limit[]): number | undefined {
+  let best = -1;
+  let highest = -1;
+  const columns = limits.map(({ column }) => column);
+  const amounts = Float64Array.from(limits, ({ amount }) => amount);
+  for (let place = 0; place < count; place += 1) {
+    const fraction = fractions[place] ?? 0;
+    if (fraction <= highest) continue;
+    let isLarge = true;
+    for (let at = 0; at < amounts.length && isLarge; at += 1)
+      isLarge = (columns[at]?.[place] ?? 0) >= (amounts[at] ?? 0);
+    if (!isLarge) continue;
+    best = place;
+    highest = fraction;
+  }
+  return best < 0 ? undefined : best;
 }
