@@ -34,8 +34,8 @@ type SharedWorld = {
 type Place = { readonly rooms: Rooms; readonly place: number };
 
 /**
- * Existing nodes come first, by name, then those that start, the oldest first, then new ones. That decides between equally allocated nodes only: the ledger sees
- * no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
+ * Existing nodes come first, by name, then those that start, the oldest first, then new ones. That decides between equally allocated nodes only: the ledger
+ * sees no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
  */
 export function openSharedRooms({ pools, nodes, machines, resources }: SharedWorld): SharedRooms {
   const byPool = new Map<string, { readonly rooms: Rooms; readonly nodes: RoomNode[] }>();
