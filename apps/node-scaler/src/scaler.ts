@@ -4,6 +4,7 @@ import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
 import type { Silence } from "./domain/build-pool-troubles.ts";
 import type { BootBackoff } from "./domain/decide-boot-outcome.ts";
 import type { Demand, Unavailability } from "./domain/demand.ts";
+import type { SeenSizes } from "./domain/node-sizes.ts";
 import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
 import type { ClaimStep } from "./domain/plan-node-claims.ts";
 import type { ReapStep, StopsTried } from "./domain/plan-reap.ts";
@@ -98,6 +99,8 @@ export type TakenStep =
 type Memory = {
   readonly leadingSinceMs: number;
   unavailable: readonly Unavailability[];
+  /** What ready nodes have shown of the sizes of further ones, by pool. */
+  sizes: ReadonlyMap<string, SeenSizes>;
   /** By what was asked for. */
   readonly backoffs: Map<string, BootBackoff>;
   bootFailures: readonly BootFailure[];
@@ -133,6 +136,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
   const memory: Memory = {
     leadingSinceMs: deps.now(),
     unavailable: [],
+    sizes: new Map(),
     backoffs: new Map(),
     bootFailures: [],
     silences: new Map(),

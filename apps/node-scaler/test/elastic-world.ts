@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { V1CustomResourceDefinition, V1Node } from "@kubernetes/client-node";
-import { client, connectNats, type Client } from "@muster/bus";
+import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { startDevCluster } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService } from "@muster/proto";
@@ -51,8 +51,14 @@ export type ElasticWorld = AsyncDisposable & {
   kubeNodes(): Promise<readonly string[]>;
 };
 
+/** Serves what answers instead of the ledger. */
+type ServeLedger = (bus: NatsBus, calls: KubeCalls) => Promise<AsyncDisposable>;
+
 /** `policy`: fields of the one pool, as in the file of pools. */
-export async function elasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
+export async function elasticWorld(
+  policy: Readonly<Record<string, unknown>>,
+  serveLedger?: ServeLedger,
+): Promise<ElasticWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
@@ -103,7 +109,8 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
     };
   };
   await start("watcher");
-  await start("reservation-manager");
+  if (serveLedger === undefined) await start("reservation-manager");
+  else starting.use(await serveLedger(bus, calls));
   const ledger = patientClient(client(bus, ReservationService));
   const owner = (name: string) => ({ kind: OWNER_KIND, id: name });
   const untilElastic = (): Promise<unknown> => {

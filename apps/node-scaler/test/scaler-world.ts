@@ -131,7 +131,7 @@ export class ScalerWorld {
       const name = `k-${boot.nodeName}`;
       if (!joins || this.nowMs - startedAtMs < this.bootMs || this.nodes.has(name)) continue;
       const scaledNode = boot.labels[labels.scaledNode];
-      const closed = { cordoned: false, hasStartupTaint: boot.taints.length > 0 };
+      const closed = { cordoned: false, hasStartupTaint: boot.taints.length > 0, overhead: new Map() };
       this.nodes.set(name, { name, uid: name, scaledNode, ready: true, ...closed, pool: boot.pool });
     }
     const alive = new Set([...this.cloud.instances.values()].map(({ boot }) => boot.nodeName));

@@ -129,6 +129,8 @@ export function aSnapshot({
   return {
     nodes: [],
     machines: [],
+    parts: [],
+    sizes: new Map(),
     demands: [],
     pools: new Map(pools.map((pool) => [pool.name, pool])),
     unavailable: [],

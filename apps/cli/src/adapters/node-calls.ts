@@ -1,10 +1,10 @@
 import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
-import { NodeService } from "@muster/proto";
-import type { DemandScaling, ScalerDump } from "../domain/scaled-node.ts";
+import { NodeService, ReservationService } from "@muster/proto";
+import type { DemandScaling, MachineState, ScalerDump } from "../domain/scaled-node.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
-import { demandFromMessage, dumpFromMessage, nodeFromMessage } from "./node-messages.ts";
+import { demandFromMessage, dumpFromMessage, machineFromMessage, nodeFromMessage } from "./node-messages.ts";
 
 /** For a call whose answer is only an addition. */
 const EXTRA_TIMEOUT_MS = 2000;
@@ -15,17 +15,39 @@ export function nodeCalls({ bus, stop }: Link) {
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
     /** Of one pool, or of all. */
-    list: (pool = "") =>
-      readPages(async (page) => {
-        const reply = await nodes.listNodes({ pool, continue: page }, options);
-        return { items: reply.nodes.map(nodeFromMessage), next: reply.continue };
-      }),
+    list: async (pool = "") => {
+      const [records, machines] = await Promise.all([
+        readPages(async (page) => {
+          const reply = await nodes.listNodes({ pool, continue: page }, options);
+          return { items: reply.nodes, next: reply.continue };
+        }),
+        machineStates({ bus, stop }, pool),
+      ]);
+      return records.map((record) => nodeFromMessage(record, machines.get(record.kubernetesNode)));
+    },
     dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
     terminate: async (name: string, requestedBy: string) => {
       const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name, requestedBy }, options);
       return nodeFromMessage(node);
     },
   };
+}
+
+/** Machines by their node. A ledger that does not answer is no failure: the nodes are listed without what it knows. */
+async function machineStates({ bus, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
+  const ledger = client(bus, ReservationService);
+  const asked = readPages(async (page) => {
+    const reply = await ledger.listMachines({ pool, continue: page }, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
+    return { items: reply.machines, next: reply.continue };
+  });
+  return asked.then(
+    (machines) => new Map(machines.map((machine) => [machine.node, machineFromMessage(machine)])),
+    (error: unknown) => {
+      // An interrupt ends the command.
+      if (faultOf(error)?.code === "cancelled") throw error;
+      return new Map<string, MachineState>();
+    },
+  );
 }
 
 /** What the scaler does for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */

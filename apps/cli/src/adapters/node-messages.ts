@@ -2,6 +2,7 @@ import { enums, muster } from "@muster/proto";
 import type {
   BootingNodes,
   DemandScaling,
+  MachineState,
   PoolScaling,
   PoolTrouble,
   ScaledNode,
@@ -9,7 +10,7 @@ import type {
 } from "../domain/scaled-node.ts";
 import { pick, unlessDefault } from "./message-fields.ts";
 
-export function nodeFromMessage(message = muster.node.v1.NodeRecord.create()): ScaledNode {
+export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), machine?: MachineState): ScaledNode {
   const { spec, holder } = message;
   const terminate = spec?.terminate;
   return {
@@ -28,6 +29,19 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create()): S
     unhealthySinceMs: unlessDefault(message.unhealthySinceMs),
     idleSinceMs: unlessDefault(message.idleSinceMs),
     trouble: message.trouble,
+    machine,
+  };
+}
+
+export function machineFromMessage(message: muster.reservation.v1.MachineState): MachineState {
+  const { foreign } = message;
+  return {
+    ...pick(message, "standing", "allocatable", "free"),
+    sharedHolders: message.sharedHolders.map(({ owner, sinceMs }) => ({
+      owner: `${owner?.kind ?? ""}/${owner?.id ?? ""}`,
+      sinceMs,
+    })),
+    foreign: foreign && pick(foreign, "pods", "requests", "examples"),
   };
 }
 

@@ -6,7 +6,7 @@ const node: ScaledNode = {
   ...{ name: "elastic-7f3k2", pool: "elastic", instanceType: "c7i.4xlarge", spot: true, zone: "eu-central-1a" },
   ...{ phase: "CREATING", phaseSinceMs: 0, createdAtMs: 0, instanceId: "", kubernetesNode: "", addresses: [] },
   ...{ boundTo: "session/benchmark/0", holder: "", terminate: undefined },
-  ...{ unhealthySinceMs: undefined, idleSinceMs: undefined, trouble: "" },
+  ...{ unhealthySinceMs: undefined, idleSinceMs: undefined, trouble: "", machine: undefined },
 };
 const trouble = "provider aws is not available; try again in 10 s";
 
@@ -21,4 +21,41 @@ it("shows nothing twice where the rows have room", () => {
   const lines = buildNodeTable([{ ...node, trouble }], 1000, { columns: 200, colours: false });
   expect(lines).toHaveLength(2);
   expect(lines[1]).toContain(trouble);
+});
+
+it("shows what is granted in parts, within the width of a terminal", () => {
+  const machine = (standing: string, ...owners: string[]): ScaledNode["machine"] => {
+    const sharedHolders = owners.map((owner) => ({ owner, sinceMs: 0 }));
+    return { standing, sharedHolders, allocatable: {}, free: {}, foreign: undefined };
+  };
+  const claimed = { ...node, phase: "CLAIMED", holder: "job/a", spot: false, zone: "z1", instanceType: "large" };
+  const nodes = [
+    { ...claimed, machine: machine("SHARED", "job/a", "job/b", "session/c") },
+    { ...claimed, machine: machine("SHARED", "job/b") },
+    { ...claimed, phase: "AVAILABLE", holder: "", boundTo: "", machine: machine("FOREIGN_USE") },
+    { ...claimed, machine: machine("HELD") },
+    { ...claimed, phase: "CREATING", holder: "" },
+  ];
+  const lines = buildNodeTable(nodes, 1000, { columns: 120, colours: false });
+  expect(lines.every((line) => line.length <= 120)).toBe(true);
+  expect(
+    lines.map((line) =>
+      line
+        .slice(line.indexOf("z1") + 2)
+        .trim()
+        .split(/ {2,}/),
+    ),
+  ).toEqual([
+    expect.anything(),
+    ["CLAIMED", "SHARED", "1.0s", "3 owners"],
+    ["CLAIMED", "SHARED", "1.0s", "job/b"],
+    ["AVAILABLE", "FOREIGN_USE", "1.0s", "-"],
+    ["CLAIMED", "HELD", "1.0s", "job/a"],
+    ["CREATING", "-", "1.0s", "session/benchmark/0"],
+  ]);
+  expect(lines[0]).toMatch(/PHASE +STANDING +AGE/);
+});
+
+it("shows no standing where each node is whole", () => {
+  expect(buildNodeTable([node], 1000, { columns: 120, colours: false })[0]).not.toContain("STANDING");
 });

@@ -7,8 +7,13 @@ import type { BootingNodes, DemandScaling, PoolScaling, PoolTrouble, ScaledNode,
 
 const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO", "TROUBLE"];
 
-/** What does not fit into a row stands below the table. */
+/** Standings that the phase of a node does not show. */
+const IN_PARTS: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
+
+/** What does not fit into a row stands below the table. The column of standings exists where a node can be granted in parts only. */
 export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, style: TableStyle): string[] {
+  const isStandingShown = nodes.some(({ machine }) => IN_PARTS.has(machine?.standing ?? ""));
+  const header = isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER;
   const rows = nodes.map((node): Cell[] => [
     node.name,
     node.pool,
@@ -16,16 +21,24 @@ export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, styl
     node.spot ? "yes" : "no",
     orDash(node.zone),
     { text: node.phase, colour: colourOf(node.phase) },
+    ...(isStandingShown ? [orDash(node.machine?.standing ?? "")] : []),
     formatElapsed(nowMs - node.createdAtMs),
-    orDash(node.holder === "" ? node.boundTo : node.holder),
+    orDash(holderOf(node)),
     troubleOf(node),
   ]);
-  const lines = buildTable(NODE_HEADER, rows, style);
+  const lines = buildTable(header, rows, style);
   const cut = nodes.flatMap((node, index) => {
     const trouble = plain(troubleOf(node));
     return lines[index + 1]?.includes(trouble) === true ? [] : `${plain(node.name)}: ${trouble}`;
   });
   return cut.length === 0 ? lines : [...lines, "", ...cut];
+}
+
+/** Who holds it or parts of it, or else what it is kept for. */
+function holderOf({ holder, boundTo, machine }: ScaledNode): string {
+  const [first, second] = machine?.sharedHolders ?? [];
+  if (second !== undefined) return plural(machine?.sharedHolders.length ?? 0, "owner");
+  return first?.owner ?? (holder === "" ? boundTo : holder);
 }
 
 /** Why it ends, and what did not work on the way, once where that is the same; empty where all is well. */

@@ -1,3 +1,22 @@
+/** What the ledger knows of a node. */
+export type MachineState = {
+  /** A word of the ledger: `FREE`, `HELD`, `SHARED`. */
+  readonly standing: string;
+  /** Owners of parts of it, the earliest first. */
+  readonly sharedHolders: readonly { readonly owner: string; readonly sinceMs: number }[];
+  /** What it can allocate, and what of that can be granted in parts now, by resource: millicores of cpu, and otherwise bytes or pieces. */
+  readonly allocatable: Readonly<Record<string, number>>;
+  readonly free: Readonly<Record<string, number>>;
+  /** The pods on it that the ledger does not know; undefined: none. */
+  readonly foreign:
+    | {
+        readonly pods: number;
+        readonly requests: Readonly<Record<string, number>>;
+        readonly examples: readonly string[];
+      }
+    | undefined;
+};
+
 /** A node that the node scaler made, or makes. */
 export type ScaledNode = {
   readonly name: string;
@@ -32,6 +51,8 @@ export type ScaledNode = {
   readonly idleSinceMs: number | undefined;
   /** Why the latest step on it did not work; empty: it did. */
   readonly trouble: string;
+  /** Undefined: it has not joined, or the ledger does not answer. */
+  readonly machine: MachineState | undefined;
 };
 
 /** Nodes of one kind that are made and not ready yet. */

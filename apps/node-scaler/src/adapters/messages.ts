@@ -122,7 +122,11 @@ export function toWaiting({ owner, createdAtMs, needs }: muster.reservation.v1.R
   return {
     owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" },
     createdAtMs,
-    needs: needs.map(({ component, pool }) => ({ component, pool })),
+    needs: needs.map(({ component, pool, shared }) => ({
+      component,
+      pool,
+      ...(shared && { shared: new Map(Object.entries(shared.requests)) }),
+    })),
   };
 }
 

@@ -1,4 +1,5 @@
 import { labels, type muster } from "@muster/proto";
+import { useOf } from "@muster/resources";
 import type { KubeNode } from "../domain/sightings.ts";
 
 /**
@@ -6,7 +7,7 @@ import type { KubeNode } from "../domain/sightings.ts";
  * another installation: its record name is ignored.
  */
 export function readNode(state: muster.watch.v1.NodeState, scaler: string): KubeNode | undefined {
-  const { name, uid, ready, cordoned, unopened, deleted } = state;
+  const { name, uid, ready, cordoned, unopened, deleted, overhead } = state;
   if (name === "" || deleted) return undefined;
   const scaledNode = state.labels[labels.scaledNode];
   const isForeign = (state.labels[labels.scaler] ?? scaler) !== scaler;
@@ -17,5 +18,6 @@ export function readNode(state: muster.watch.v1.NodeState, scaler: string): Kube
     ready,
     cordoned,
     hasStartupTaint: unopened,
+    overhead: useOf(new Map(Object.entries(overhead?.requests ?? {})), overhead?.pods ?? 0),
   };
 }

@@ -1,3 +1,4 @@
+import type { Amounts } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { Owner } from "@muster/names";
 import type { PoolPolicy } from "./pool.ts";
@@ -6,21 +7,27 @@ import type { PoolPolicy } from "./pool.ts";
 export type WaitingReservation = {
   readonly owner: Owner;
   readonly createdAtMs: number;
-  readonly needs: readonly { readonly component: string; readonly pool: string }[];
+  readonly needs: readonly Need[];
 };
+
+/** A need without `shared` is one of a whole machine. */
+type Need = { readonly component: string; readonly pool: string; readonly shared?: Amounts };
 
 /** Name of the group of a reservation's demands. */
 export function groupOf({ kind, id }: Owner): string {
   return `${kind}/${id}`;
 }
 
-/** One demand a need. A need says nothing of GPUs, so that nodes are of the pool's first type, and of others with as many. */
+/**
+ * One demand for each need. A need of a whole machine says nothing of GPUs, so that nodes are of the pool's first type, and of others with as many. One of a
+ * part may get a node of any type that is large enough.
+ */
 export function buildDemands(
   reservations: readonly WaitingReservation[],
   policies: ReadonlyMap<string, PoolPolicy>,
 ): Demand[] {
   return reservations.flatMap(({ owner, createdAtMs, needs }) =>
-    needs.map(({ component, pool }) => {
+    needs.map(({ component, pool, shared }) => {
       const policy = policies.get(pool);
       const types = policy?.instanceTypes ?? [];
       const gpus = types[0]?.gpus ?? 0;
@@ -29,12 +36,13 @@ export function buildDemands(
         group: groupOf(owner),
         pool,
         createdAtMs,
-        instanceTypes: types.filter((type) => type.gpus === gpus).map(({ name }) => name),
+        instanceTypes: types.filter((type) => shared !== undefined || type.gpus === gpus).map(({ name }) => name),
         spot: policy?.spot ?? "Never",
         zone: undefined,
         gpus,
         volumeGib: undefined,
         privateIpOnly: policy?.privateIpOnly ?? false,
+        ...(shared !== undefined && { shared }),
       };
     }),
   );

@@ -2,6 +2,7 @@ import type { ScalingSnapshot } from "./compute.ts";
 import type { BootBackoff } from "./decide-boot-outcome.ts";
 import type { Unavailability } from "./demand.ts";
 import type { FreeMachine } from "./fit.ts";
+import type { Room } from "./index-rooms.ts";
 import type { ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
@@ -10,6 +11,7 @@ import {
   isFree,
   isHeld,
   isInParts,
+  type Machine,
   type Machines,
   type PodsByNode,
 } from "./sightings.ts";
@@ -46,14 +48,24 @@ export function buildComputedNodes(
     const { phase, kubernetesNode } = node.status;
     const isGrantable = isFree(use.machines.byNode.get(kubernetesNode ?? ""));
     const pods = use.pods.get(kubernetesNode ?? "") ?? [];
-    if (phase === "Available" && isGrantable && pods.length > 0) return { ...node, sharedWith: describePods(pods) };
+    const room = roomOf(use.machines.byNode.get(kubernetesNode ?? ""));
+    const inParts = room && { room };
+    if (phase === "Available" && isGrantable && pods.length > 0)
+      return { ...node, ...inParts, sharedWith: describePods(pods) };
     const isReused = policies.get(node.spec.pool)?.reuse === true;
     const isOnItsWay =
       phase === "Available" ? !isGrantable : (phase === "Claimed" || phase === "Cleaning") && isGrantable && isReused;
-    if (!isOnItsWay) return node;
+    if (!isOnItsWay) return { ...node, ...inParts };
     const unhealthySinceMs = node.status.unhealthySinceMs ?? node.status.phaseSinceMs;
-    return { ...node, status: { ...node.status, phase: "Created" as const, unhealthySinceMs } };
+    return { ...node, ...inParts, status: { ...node.status, phase: "Created" as const, unhealthySinceMs } };
   });
+}
+
+/** What of a machine can be granted in parts, or will be once it is ready. Undefined: its size is not known. */
+function roomOf(machine: Machine | undefined): Room | undefined {
+  if (machine === undefined || machine.allocatable.size === 0) return undefined;
+  const { allocatable, free } = machine;
+  return { allocatable, free: isFree(machine) || isInParts(machine) ? free : allocatable };
 }
 
 /** Machines of scaled pools that the scaler did not make, and that the ledger could grant now. */
@@ -65,15 +77,38 @@ export function buildFreeMachines(
   const own = new Set(nodes.map(({ status }) => status.kubernetesNode));
   return [...machines.byNode.values()]
     .filter((machine) => isFree(machine) && !own.has(machine.node) && policies.has(machine.pool))
-    .map(({ node: name, pool }) => ({
-      name,
-      pool,
-      ...(pods.has(name) && { sharedWith: describePods(pods.get(name) ?? []) }),
-      instanceType: undefined,
-      zone: undefined,
-      spot: undefined,
-      gpus: undefined,
+    .map((machine) => ({
+      ...buildFreeMachine(machine),
+      ...(pods.has(machine.node) && { sharedWith: describePods(pods.get(machine.node) ?? []) }),
     }));
+}
+
+/** Machines of scaled pools, nodes of the scaler among them, that the ledger grants in parts only. What ends is none of them. */
+export function buildParts(
+  nodes: readonly ScaledNode[],
+  { machines }: Use,
+  policies: ReadonlyMap<string, PoolPolicy>,
+): FreeMachine[] {
+  const own = new Map(nodes.map((node) => [node.status.kubernetesNode, node]));
+  return [...machines.byNode.values()].flatMap((machine) => {
+    const node = own.get(machine.node);
+    if (!isInParts(machine) || machine.cordoned || !policies.has(machine.pool)) return [];
+    if (node?.spec.terminate !== undefined) return [];
+    return [{ ...buildFreeMachine(machine), name: node?.name ?? machine.node }];
+  });
+}
+
+function buildFreeMachine(machine: Machine): FreeMachine {
+  const room = roomOf(machine);
+  return {
+    name: machine.node,
+    pool: machine.pool,
+    instanceType: undefined,
+    zone: undefined,
+    spot: undefined,
+    gpus: undefined,
+    ...(room && { room }),
+  };
 }
 
 /** While boots of one kind fail, that kind counts as short; in one pool only, where its instances do not become nodes. */

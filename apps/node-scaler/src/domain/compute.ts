@@ -2,6 +2,7 @@ import { blockedOf, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts
 import { nodeNames } from "./build-node-names.ts";
 import type { Demand, Unavailability } from "./demand.ts";
 import { describeWait, type Wait } from "./describe-waits.ts";
+import { compareNeeds } from "./compare-needs.ts";
 import {
   compareDemands,
   compareNodes,
@@ -11,6 +12,7 @@ import {
   type FreeMachine,
   type Pool,
 } from "./fit.ts";
+import { sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
 import type { NodeSpec, ScaledNode } from "./node.ts";
 import { planBindings, type Group, type GroupPlan, type NewNode } from "./plan-bindings.ts";
 import { planRoom } from "./plan-room.ts";
@@ -33,6 +35,10 @@ export type ScalingSnapshot = {
   readonly nodes: readonly ComputedNode[];
   /** Free machines that the scaler did not make: they take demand, and are never stopped. */
   readonly machines: readonly FreeMachine[];
+  /** Nodes and machines that can be granted in parts only, with their room. */
+  readonly parts: readonly FreeMachine[];
+  /** By pool. */
+  readonly sizes: ReadonlyMap<string, SeenSizes>;
   readonly demands: readonly Demand[];
   /** By name. */
   readonly pools: ReadonlyMap<string, PoolPolicy>;
@@ -94,7 +100,14 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
     spotRequestPauseMs: limits.spotRequestPauseMs,
     nowMs,
   };
-  const { plans, round } = planBindings({ groups, nodes, machines: snapshot.machines, pools, conditions });
+  const { plans, round } = planBindings({
+    groups,
+    nodes,
+    machines: snapshot.machines,
+    parts: snapshot.parts,
+    pools,
+    conditions,
+  });
 
   const bound = boundNodes(plans);
   const idle = nodes.filter(({ name }) => !bound.has(name));
@@ -115,7 +128,8 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   const granted = planBoots(unitsOf(plans, standby), limits.bootsPerRound, snapshot.seed);
   const start = nameBoots(snapshot, plans, standby, granted);
   const facts = { bootsPerRound: limits.bootsPerRound, nowMs };
-  const waits = plans.flatMap((plan) => describeWait(plan, granted.get(unitName(plan)) ?? 0, facts) ?? []);
+  const started = new Set(plans.flatMap((plan) => startedBoots(plan, granted)));
+  const waits = plans.flatMap((plan) => describeWait(plan, started, facts) ?? []);
 
   return {
     start,
@@ -128,7 +142,7 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   };
 }
 
-function buildPools({ nodes, pools, bootImages, fixedSizeVolumes }: ScalingSnapshot): ReadonlyMap<string, Pool> {
+function buildPools({ nodes, pools, bootImages, fixedSizeVolumes, sizes }: ScalingSnapshot): ReadonlyMap<string, Pool> {
   const records = Map.groupBy(
     nodes.filter(({ status }) => status.phase !== "Terminated"),
     ({ spec }) => spec.pool,
@@ -145,6 +159,7 @@ function buildPools({ nodes, pools, bootImages, fixedSizeVolumes }: ScalingSnaps
         ending: records.get(name)?.filter(isEnding).length ?? 0,
         booting: records.get(name)?.filter(isBooting).length ?? 0,
         shared: records.get(name)?.filter((node) => isUsable(node) && node.sharedWith !== undefined) ?? [],
+        sizes: sizesOf(policy, sizes.get(name)),
       },
     ]),
   );
@@ -166,23 +181,45 @@ function buildGroups(
   const groups = new Map<string, [Demand, ...Demand[]]>();
   const ignored: ScalingPlan["ignored"][number][] = [];
   for (const demand of demands.toSorted(compareDemands)) {
-    if (!pools.has(demand.pool)) {
+    const pool = pools.get(demand.pool);
+    if (pool === undefined) {
       ignored.push({ demand: demand.name, because: `pool ${demand.pool} is not scaled` });
       continue;
     }
     const name = demand.group ?? demand.name;
     const group = groups.get(name);
-    if (group === undefined) groups.set(name, [demand]);
-    else group.push(demand);
+    if (group === undefined) groups.set(name, [chooseTypes(demand, pool)]);
+    else group.push(chooseTypes(demand, pool));
   }
-  return { groups: [...groups].map(([name, members]) => ({ name, demands: members })), ignored };
+  const inOrder = [...groups].map(([name, members]) => ({ name, demands: members.sort(wholeThenLargest) }));
+  return { groups: inOrder, ignored };
 }
 
-/** Names of nodes, and the demands that they are for. */
+/** A demand for a part of a node may get a new one of any type that is large enough. */
+function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
+  if (demand.shared === undefined) return demand;
+  const types = typesFor(demand.shared, policy, sizes);
+  return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
+}
+
+/** The order within a group: whole nodes first, in the given order, then parts as the ledger grants them. */
+function wholeThenLargest(one: Demand, other: Demand): number {
+  if (one.shared === undefined || other.shared === undefined)
+    return Number(one.shared !== undefined) - Number(other.shared !== undefined);
+  return compareNeeds({ name: one.name, requests: one.shared }, { name: other.name, requests: other.shared });
+}
+
+/** Names of nodes, and the demands that they are for: of several the one that it is for already, or else the first. */
 function boundNodes(plans: readonly GroupPlan[]): ReadonlyMap<string, string> {
   const bound = new Map<string, string>();
-  for (const plan of plans) for (const [demand, node] of plan.bound) if ("status" in node) bound.set(node.name, demand);
+  for (const plan of plans)
+    for (const [demand, node] of plan.bound)
+      if ("status" in node && (!bound.has(node.name) || node.status.boundTo === demand)) bound.set(node.name, demand);
   return bound;
+}
+
+function startedBoots(plan: GroupPlan, granted: ReadonlyMap<string, number>): readonly NewNode[] {
+  return plan.boots.slice(0, granted.get(unitName(plan)) ?? 0);
 }
 
 function unitName({ group }: GroupPlan): string {
@@ -219,7 +256,7 @@ function nameBoots(
   granted: ReadonlyMap<string, number>,
 ): readonly StartStep[] {
   const nextName = nodeNames(seed, new Set([...nodes, ...machines].map(({ name }) => name)));
-  const demanded = plans.flatMap((plan) => plan.boots.slice(0, granted.get(unitName(plan)) ?? 0));
+  const demanded = plans.flatMap((plan) => startedBoots(plan, granted));
   const spares = [...standby].flatMap(([pool, { boots }]) =>
     boots.filter((_, index) => granted.has(standbyUnitName(pool, index))),
   );
@@ -236,9 +273,9 @@ function bindingsOf(plans: readonly GroupPlan[], start: readonly StartStep[]): R
     start.flatMap(({ name, boundTo }) => (boundTo === undefined ? [] : [[boundTo, name] as const])),
   );
   const bindings = new Map<string, string>();
-  for (const { group, bound } of plans) {
+  for (const { group, bound, joins } of plans) {
     for (const { name: demand } of group.demands) {
-      const node = bound.get(demand)?.name ?? started.get(demand);
+      const node = bound.get(demand)?.name ?? started.get(joins.get(demand)?.boundTo ?? demand);
       if (node !== undefined) bindings.set(demand, node);
     }
   }

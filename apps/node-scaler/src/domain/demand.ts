@@ -1,7 +1,9 @@
+import type { Amounts } from "@muster/resources";
+
 /** Always: spot or nothing. Preferred: on-demand once spot has been short for the spot request pause. Never: on-demand. */
 export type SpotPolicy = "Always" | "Never" | "Preferred";
 
-/** Something that needs one node to itself: a need of a waiting reservation, or pending pods that fit on one node. */
+/** Something that needs one node to itself, or a part of one: a need of a waiting reservation, or pending pods that fit on one node. */
 export type Demand = {
   /** Unique; the same in every round: `session/benchmark/driver`, `pods/default/web-0`. */
   readonly name: string;
@@ -19,6 +21,8 @@ export type Demand = {
   readonly privateIpOnly: boolean;
   /** It is for pods that found no room beside those that run already. What waits in the ledger may share a node, because the ledger grants it. */
   readonly needsEmptyNode?: boolean;
+  /** What it requests of a node that it shares with others, in addition to room for one pod. Absent: it needs a whole node. */
+  readonly shared?: Amounts;
 };
 
 /** A kind of instance that the provider was short of. Marking again changes nothing until it has lapsed. */

@@ -1,7 +1,7 @@
 import { describePassed } from "./describe-duration.ts";
 import { bootingSinceMs, phaseRank, type ComputedNode, type FreeMachine } from "./fit.ts";
 import type { NodeSpec } from "./node.ts";
-import { describeShared, type Group, type GroupPlan } from "./plan-bindings.ts";
+import { describeShared, type Group, type GroupPlan, type NewNode } from "./plan-bindings.ts";
 
 /** Nodes with pods that are named. */
 const MAX_NAMED = 3;
@@ -23,12 +23,17 @@ export type Wait = {
 
 type WaitFacts = { readonly bootsPerRound: number; readonly nowMs: number };
 
-/** Undefined: all of the group's nodes are ready. `booted` is how many of its boots are made in this round. */
-export function describeWait(plan: GroupPlan, booted: number, facts: WaitFacts): Wait | undefined {
+/** Undefined: all of the group's nodes are ready. `started` are the boots of this round. */
+export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, facts: WaitFacts): Wait | undefined {
   if (plan.lacks.length > 0) return describeLack(plan);
-  if (booted < plan.boots.length) return describeRation(plan, booted, facts);
-  return describeBoots(plan, facts.nowMs);
+  const made = [...plan.boots.map((node) => [node.boundTo ?? "", node] as const), ...plan.joins];
+  return made.every(([, node]) => started.has(node))
+    ? describeBoots(plan, made, facts.nowMs)
+    : describeRation(plan, made, started, facts);
 }
+
+/** Demands and the new nodes that are for them. */
+type Made = readonly (readonly [string, NewNode])[];
 
 function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   const [first] = lacks;
@@ -44,27 +49,41 @@ function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   return waitOf(group, short ? "UNAVAILABLE" : "GANG_INCOMPLETE", message, names);
 }
 
-function describeRation(plan: GroupPlan, booted: number, { bootsPerRound }: WaitFacts): Wait {
-  const waiting = plan.boots.slice(booted).flatMap(({ boundTo }) => boundTo ?? []);
-  const all = plan.boots.length;
+function describeRation(
+  { group }: GroupPlan,
+  made: Made,
+  started: ReadonlySet<NewNode>,
+  { bootsPerRound }: WaitFacts,
+): Wait {
+  const waiting = made.filter(([, node]) => !started.has(node)).map(([demand]) => demand);
+  const nodes = new Set(made.map(([, node]) => node));
+  const all = nodes.size;
+  const booted = [...nodes].filter((node) => started.has(node)).length;
   const message = `${booted} of ${count(all, "node")} begin to boot now: ${bootsPerRound} in a round at most, for all that waits`;
-  return waitOf(plan.group, "RATE_LIMITED", message, waiting);
+  return waitOf(group, "RATE_LIMITED", message, waiting);
 }
 
-function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
-  const booting: { readonly demand: string; readonly spec: NodeSpec; readonly sinceMs: number }[] = [];
+function describeBoots(plan: GroupPlan, made: Made, nowMs: number): Wait | undefined {
+  // Several demands may share a node.
+  const booting = new Map<ComputedNode | NewNode, { readonly spec: NodeSpec; readonly sinceMs: number }>();
+  const waiting: string[] = [];
   for (const [demand, node] of plan.bound) {
     if (isReady(node)) continue;
-    booting.push({ demand, spec: node.spec, sinceMs: bootingSinceMs(node) });
+    waiting.push(demand);
+    booting.set(node, { spec: node.spec, sinceMs: bootingSinceMs(node) });
   }
-  for (const { boundTo, spec } of plan.boots)
-    if (boundTo !== undefined) booting.push({ demand: boundTo, spec, sinceMs: nowMs });
-  if (booting.length === 0) return undefined;
+  for (const [demand, node] of made) {
+    waiting.push(demand);
+    booting.set(node, { spec: node.spec, sinceMs: nowMs });
+  }
+  if (booting.size === 0) return undefined;
   const byType = new Map<string, number>();
-  for (const { spec } of booting) byType.set(spec.instanceType, (byType.get(spec.instanceType) ?? 0) + 1);
+  for (const { spec } of booting.values()) byType.set(spec.instanceType, (byType.get(spec.instanceType) ?? 0) + 1);
   const types = [...byType].map(([type, number]) => `${count(number, "node")} of type ${type}`).join(", ");
-  const sinceMs = Math.min(...booting.map((boot) => boot.sinceMs));
-  const shared = [...plan.bound.values()].filter(({ sharedWith }) => sharedWith !== undefined).map(describeShared);
+  const sinceMs = Math.min(...[...booting.values()].map((boot) => boot.sinceMs));
+  const shared = [...new Set(plan.bound.values())]
+    .filter(({ sharedWith }) => sharedWith !== undefined)
+    .map(describeShared);
   const beside =
     shared.length === 0
       ? ""
@@ -74,7 +93,7 @@ function describeBoots(plan: GroupPlan, nowMs: number): Wait | undefined {
     plan.group,
     "BOOTING",
     `waiting for ${types}, booting for ${describePassed(nowMs - sinceMs)}${beside}`,
-    booting.map(({ demand }) => demand),
+    waiting,
   );
 }
 

@@ -1,5 +1,7 @@
 import type { Demand } from "./demand.ts";
+import type { Room } from "./index-rooms.ts";
 import type { Phase, ScaledNode } from "./node.ts";
+import type { NodeSize } from "./node-sizes.ts";
 import type { PoolPolicy } from "./pool.ts";
 
 /** A machine of a pool that the scaler did not make, and that the ledger says is free. Undefined: not known. */
@@ -12,8 +14,12 @@ export type FreeMachine = {
   readonly gpus: number | undefined;
 } & Shared;
 
-/** Text about foreign pods on a machine that the ledger could grant; absent: none. */
-type Shared = { readonly sharedWith?: string };
+type Shared = {
+  /** Text about foreign pods on a machine that the ledger could grant; absent: none. */
+  readonly sharedWith?: string;
+  /** What the ledger grants of it in parts; absent: not known. */
+  readonly room?: Room;
+};
 
 /** A node in the snapshot of one round. A shared node is never surplus. */
 export type ComputedNode = ScaledNode & Shared;
@@ -33,6 +39,8 @@ export type Pool = {
   readonly booting: number;
   /** Those of these that are shared. */
   readonly shared: readonly ComputedNode[];
+  /** By instance type. */
+  readonly sizes: ReadonlyMap<string, NodeSize>;
 };
 
 const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };

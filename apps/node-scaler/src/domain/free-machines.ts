@@ -5,29 +5,42 @@ import { compareNames, machineSuits, type FreeMachine } from "./fit.ts";
 export type FreeMachines = {
   /** Of those that suit, the first by name. */
   take(demand: Demand): FreeMachine | undefined;
+  /** Takes this one, unless it is taken. */
+  withhold(machine: FreeMachine): void;
   /** How many have been taken. */
   taken(): number;
   /** Puts back those that were taken last, down to this many. */
   rewind(taken: number): void;
 };
 
-/** Interchangeable machines in the order of their names; those before `next` are taken. */
+/** Interchangeable machines in the order of their names; those before `next` are taken or withheld. */
 type Alike = { readonly machines: FreeMachine[]; next: number };
 
 export function indexFreeMachines(machines: readonly FreeMachine[]): FreeMachines {
   const kinds = new Map<string, Alike>();
   const byPool = new Map<string, Alike[]>();
-  const stack: Alike[] = [];
+  const places = new Map<FreeMachine, { readonly alike: Alike; readonly index: number }>();
+  const withheld = new Set<FreeMachine>();
+  const undo: (() => void)[] = [];
+  const firstOf = (alike: Alike): { readonly machine: FreeMachine; readonly index: number } | undefined => {
+    for (let index = alike.next; ; index += 1) {
+      const machine = alike.machines[index];
+      if (machine === undefined) return undefined;
+      if (!withheld.has(machine)) return { machine, index };
+    }
+  };
   for (const machine of machines.toSorted((one, other) => compareNames(one.name, other.name))) {
     const { pool, instanceType, zone, spot, gpus, sharedWith } = machine;
     const isShared = sharedWith !== undefined;
     const kind = JSON.stringify([pool, instanceType, zone, spot, gpus, isShared].map((known) => known ?? null));
     const alike = kinds.get(kind);
     if (alike !== undefined) {
+      places.set(machine, { alike, index: alike.machines.length });
       alike.machines.push(machine);
       continue;
     }
     const first: Alike = { machines: [machine], next: 0 };
+    places.set(machine, { alike: first, index: 0 });
     kinds.set(kind, first);
     const others = byPool.get(pool);
     if (others === undefined) byPool.set(pool, [first]);
@@ -35,23 +48,29 @@ export function indexFreeMachines(machines: readonly FreeMachine[]): FreeMachine
   }
   return {
     take: (demand) => {
-      let found: { readonly machine: FreeMachine; readonly alike: Alike } | undefined;
+      let found: { readonly machine: FreeMachine; readonly index: number; readonly alike: Alike } | undefined;
       for (const alike of byPool.get(demand.pool) ?? []) {
-        const machine = alike.machines[alike.next];
-        if (machine === undefined || !machineSuits(machine, demand)) continue;
-        if (found === undefined || compareNames(machine.name, found.machine.name) < 0) found = { machine, alike };
+        const first = firstOf(alike);
+        if (first === undefined || !machineSuits(first.machine, demand)) continue;
+        if (found === undefined || compareNames(first.machine.name, found.machine.name) < 0)
+          found = { ...first, alike };
       }
       if (found === undefined) return undefined;
-      found.alike.next += 1;
-      stack.push(found.alike);
-      return found.machine;
+      const { machine, index, alike } = found;
+      const before = alike.next;
+      alike.next = index + 1;
+      undo.push(() => (alike.next = before));
+      return machine;
     },
-    taken: () => stack.length,
+    withhold: (machine) => {
+      const place = places.get(machine);
+      if (place === undefined || withheld.has(machine) || place.index < place.alike.next) return;
+      withheld.add(machine);
+      undo.push(() => withheld.delete(machine));
+    },
+    taken: () => undo.length,
     rewind: (taken) => {
-      while (stack.length > taken) {
-        const alike = stack.pop();
-        if (alike !== undefined) alike.next -= 1;
-      }
+      while (undo.length > taken) undo.pop()?.();
     },
   };
 }

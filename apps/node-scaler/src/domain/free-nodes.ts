@@ -5,6 +5,8 @@ import { phaseRank, spotsFor, volumeFor, type ComputedNode, type Pool } from "./
 export type FreeNodes = {
   /** The best suitable node of the first kind (spot or not) that has one; among several types the sooner ready one, then the preferred type. */
   take(demand: Demand): ComputedNode | undefined;
+  /** Takes this one, unless it is taken. */
+  withhold(node: ComputedNode): void;
   /** How many have been taken. */
   taken(): number;
   /** Puts back those that were taken last, down to this many. */
@@ -30,6 +32,13 @@ export function indexFreeNodes(nodes: readonly ComputedNode[], pools: ReadonlyMa
   const rings = new Map<string, Link>();
   const links = new Map<ComputedNode, readonly Link[]>();
   const stack: ComputedNode[] = [];
+  const gone = new Set<ComputedNode>();
+  const withhold = (node: ComputedNode): void => {
+    if (gone.has(node)) return;
+    for (const link of links.get(node) ?? []) unlink(link);
+    gone.add(node);
+    stack.push(node);
+  };
   for (const node of nodes) {
     const pool = pools.get(node.spec.pool);
     if (pool === undefined) continue;
@@ -46,17 +55,19 @@ export function indexFreeNodes(nodes: readonly ComputedNode[], pools: ReadonlyMa
       for (const kind of kinds) {
         const node = best(demand, pool, kind, rings);
         if (node === undefined) continue;
-        for (const link of links.get(node) ?? []) unlink(link);
-        stack.push(node);
+        withhold(node);
         return node;
       }
       return undefined;
     },
+    withhold,
     taken: () => stack.length,
     rewind: (taken) => {
       while (stack.length > taken) {
         const node = stack.pop();
-        for (const link of (node && links.get(node)) ?? []) relink(link);
+        if (node === undefined) continue;
+        gone.delete(node);
+        for (const link of links.get(node) ?? []) relink(link);
       }
     },
   };

@@ -1,9 +1,11 @@
+import type { Amounts } from "@muster/resources";
 import { decideBoot, type BootConditions, type BootVerdict } from "./decide-boot.ts";
 import type { Demand } from "./demand.ts";
 import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
 import type { NodeSpec } from "./node.ts";
+import { NO_ROOMS, openSharedRooms, type SharedRooms } from "./shared-rooms.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
 export type Group = { readonly name: string; readonly demands: readonly [Demand, ...Demand[]] };
@@ -20,9 +22,11 @@ type Lack = {
 /** What a group gets. With a lack it gets nothing, and holds nothing. */
 export type GroupPlan = {
   readonly group: Group;
-  /** Demands and the free or kept nodes and machines for them. */
+  /** Demands and the free or kept nodes and machines for them; demands for parts may have the same. */
   readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>;
   readonly boots: readonly NewNode[];
+  /** Demands for parts of new nodes that are made for other demands, of this group or of one before it. */
+  readonly joins: ReadonlyMap<string, NewNode>;
   readonly lacks: readonly Lack[];
 };
 
@@ -32,6 +36,8 @@ type BindingWorld = {
   /** Usable ones, in the order of `compareNodes`. */
   readonly nodes: readonly ComputedNode[];
   readonly machines: readonly FreeMachine[];
+  /** Nodes and machines that can be granted in parts only. */
+  readonly parts: readonly FreeMachine[];
   readonly pools: ReadonlyMap<string, Pool>;
   readonly conditions: BootConditions;
 };
@@ -72,6 +78,8 @@ export type Round = {
   readonly kept: ReadonlyMap<string, ComputedNode>;
   readonly nodes: FreeNodes;
   readonly machines: FreeMachines;
+  /** All of the above, and nodes of this round, for demands for parts. */
+  readonly rooms: SharedRooms;
   /** How many nodes may still be made of each pool. */
   readonly headroom: Map<string, number>;
   readonly verdictOn: (demand: Demand, pool: Pool) => BootVerdict;
@@ -81,26 +89,37 @@ function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictO
   const { nodes, machines, pools } = world;
   const kept = keepBindings(world, released);
   const held = new Set(kept.values());
+  const left = nodes.filter((node) => !held.has(node));
   return {
     pools,
     kept,
-    nodes: indexFreeNodes(
-      nodes.filter((node) => !held.has(node)),
-      pools,
-    ),
+    nodes: indexFreeNodes(left, pools),
     machines: indexFreeMachines(machines),
+    rooms: openRooms(world, left),
     headroom: new Map([...pools].map(([name, { policy, records }]) => [name, Math.max(0, policy.max - records)])),
     verdictOn,
   };
 }
 
-/** Of two nodes that are bound to one demand the first stays, which is the better one. */
+function openRooms({ groups, machines, parts, pools }: BindingWorld, nodes: readonly ComputedNode[]): SharedRooms {
+  const resources = new Set(
+    groups.flatMap(({ demands }) => demands.flatMap(({ shared }) => [...(shared?.keys() ?? [])])),
+  );
+  const isNeeded = groups.some(({ demands }) => demands.some(({ shared }) => shared !== undefined));
+  return isNeeded ? openSharedRooms({ pools, nodes, machines: [...machines, ...parts], resources }) : NO_ROOMS;
+}
+
+/** Of two nodes that are bound to one demand the first stays, which is the better one. Demands for parts are placed again in each round. */
 function keepBindings(
   { groups, nodes, pools }: BindingWorld,
   released: ReadonlySet<string>,
 ): ReadonlyMap<string, ComputedNode> {
   const demands = new Map(
-    groups.flatMap(({ name, demands }) => (released.has(name) ? [] : demands.map((demand) => [demand.name, demand]))),
+    groups.flatMap(({ name, demands }) =>
+      released.has(name)
+        ? []
+        : demands.flatMap((demand) => (demand.shared === undefined ? [[demand.name, demand] as const] : [])),
+    ),
   );
   const kept = new Map<string, ComputedNode>();
   for (const node of nodes) {
@@ -114,32 +133,50 @@ function keepBindings(
 
 /** Takes what the group gets from the round, or nothing. */
 export function planGroup(group: Group, round: Round): GroupPlan {
-  const before = { nodes: round.nodes.taken(), machines: round.machines.taken() };
+  const before = markOf(round);
   const bound = new Map<string, ComputedNode | FreeMachine>();
+  const joins = new Map<string, NewNode>();
   const boots: NewNode[] = [];
   const lacks: Lack[] = [];
   for (const demand of group.demands) {
     const got = planDemand(demand, round, { bound, boots });
     if ("lack" in got) lacks.push(got.lack);
     else if ("boot" in got) boots.push(got.boot);
+    else if ("joined" in got) joins.set(demand.name, got.joined);
     else bound.set(demand.name, got.node);
   }
-  if (lacks.length === 0) return { group, bound, boots, lacks };
-  round.nodes.rewind(before.nodes);
-  round.machines.rewind(before.machines);
+  if (lacks.length === 0) return { group, bound, boots, joins, lacks };
+  rewind(round, before);
   for (const { spec } of boots) round.headroom.set(spec.pool, (round.headroom.get(spec.pool) ?? 0) + 1);
-  return { group, bound: new Map(), boots: [], lacks };
+  return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
 }
 
-type Got = { readonly node: ComputedNode | FreeMachine } | { readonly boot: NewNode } | { readonly lack: Lack };
+type Mark = { readonly nodes: number; readonly machines: number; readonly rooms: number };
+
+/** What has been taken so far. */
+export function markOf({ nodes, machines, rooms }: Round): Mark {
+  return { nodes: nodes.taken(), machines: machines.taken(), rooms: rooms.taken() };
+}
+
+/** Puts back what was taken since. */
+export function rewind({ nodes, machines, rooms }: Round, before: Mark): void {
+  nodes.rewind(before.nodes);
+  machines.rewind(before.machines);
+  rooms.rewind(before.rooms);
+}
+
+type Got =
+  | { readonly node: ComputedNode | FreeMachine }
+  | { readonly boot: NewNode }
+  | { readonly joined: NewNode }
+  | { readonly lack: Lack };
 
 function planDemand(demand: Demand, round: Round, own: Pick<GroupPlan, "bound" | "boots">): Got {
   const pool = round.pools.get(demand.pool);
   if (pool === undefined) throw new Error(`demand ${demand.name} is for pool ${demand.pool}, which is not given`);
-  const kept = round.kept.get(demand.name);
-  if (kept !== undefined) return { node: kept };
-  const node = round.machines.take(demand) ?? round.nodes.take(demand);
-  if (node !== undefined) return { node };
+  const { shared } = demand;
+  const found = shared === undefined ? takeWhole(demand, round) : takePart(demand.pool, shared, round);
+  if (found !== undefined) return found;
   const boot = round.verdictOn(demand, pool);
   if (boot.kind === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
   const headroom = round.headroom.get(demand.pool) ?? 0;
@@ -148,7 +185,28 @@ function planDemand(demand: Demand, round: Round, own: Pick<GroupPlan, "bound" |
   }
   round.headroom.set(demand.pool, headroom - 1);
   const { kind: _, ...instance } = boot;
-  return { boot: { boundTo: demand.name, spec: buildSpec(demand, pool, instance) } };
+  const made = { boundTo: demand.name, spec: buildSpec(demand, pool, instance) };
+  if (shared !== undefined) round.rooms.open(made, shared);
+  return { boot: made };
+}
+
+function takeWhole(demand: Demand, { kept, machines, nodes, rooms }: Round): Got | undefined {
+  const own = kept.get(demand.name);
+  if (own !== undefined) return { node: own };
+  const node = machines.take(demand) ?? nodes.take(demand);
+  if (node === undefined) return undefined;
+  rooms.close(node);
+  return { node };
+}
+
+/** A node of which a part is taken is no whole node any more. */
+function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: Round): Got | undefined {
+  const node = rooms.take(pool, requests);
+  if (node === undefined) return undefined;
+  if ("boundTo" in node) return { joined: node };
+  if ("status" in node) nodes.withhold(node);
+  else machines.withhold(node);
+  return { node };
 }
 
 /** How full the pool is, and for whom: of what is on its way the group that lacks a node gets only its own. */
@@ -158,7 +216,7 @@ function describeFull(
 ): string {
   const isOwn = (node: ComputedNode | FreeMachine): boolean =>
     "status" in node && node.spec.pool === name && phaseRank(node) > 0;
-  const forOthers = booting - [...bound.values()].filter(isOwn).length;
+  const forOthers = booting - [...new Set(bound.values())].filter(isOwn).length;
   const promised = Math.max(0, max - records) - boots.filter(({ spec }) => spec.pool === name).length;
   const [first] = shared;
   const parts = [

@@ -1,7 +1,9 @@
+import type { Amounts } from "@muster/resources";
+import type { Demand } from "./demand.ts";
 import { indexFreeNodes, indexDemands } from "./free-nodes.ts";
 import type { ComputedNode } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
-import { planGroup, type GroupPlan, type Round } from "./plan-bindings.ts";
+import { markOf, planGroup, rewind, type GroupPlan, type Round } from "./plan-bindings.ts";
 import { sparesOf, type StopStep } from "./plan-surplus.ts";
 
 type RoomWorld = {
@@ -9,7 +11,7 @@ type RoomWorld = {
   readonly round: Round;
   readonly plans: readonly GroupPlan[];
   /** Nodes by pool that nothing is bound to, in the order of `compareNodes`. */
-  readonly unbound: ReadonlyMap<string, readonly ScaledNode[]>;
+  readonly unbound: ReadonlyMap<string, readonly ComputedNode[]>;
   /** Nodes that nothing is bound to and that are shared: they are promised to groups, and are never ended for room. */
   readonly shared: readonly ComputedNode[];
   /** Names of those that end in any case. */
@@ -34,11 +36,13 @@ export function planRoom(world: RoomWorld): RoomPlan {
     return { stop: [], headroom: round.headroom };
   const rooms = buildRooms(world, waiting);
   // What ends in this round is not promised to a group.
-  const left = [...world.unbound.values()].flat().filter(({ name }) => !world.stopped.has(name));
+  const unbound = [...world.unbound.values()].flat();
+  const left = unbound.filter(({ name }) => !world.stopped.has(name));
+  for (const node of unbound) if (world.stopped.has(node.name)) round.rooms.close(node);
   const nodes = indexFreeNodes([...left, ...world.shared], round.pools);
   const boundless = { ...round, nodes, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
   const stop = waiting.flatMap(({ group }) => {
-    const before = { nodes: nodes.taken(), machines: round.machines.taken() };
+    const before = markOf(boundless);
     const { boots, lacks } = planGroup(group, boundless);
     if (lacks.length > 0) return [];
     const lacking = [...Map.groupBy(boots, ({ spec }) => spec.pool)].map(([name, { length: made }]) => {
@@ -46,8 +50,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
       return { name, room, made, missing: Math.max(0, made - room.coming) };
     });
     if (lacking.some(({ room, missing }) => missing > room.spares.length)) {
-      nodes.rewind(before.nodes);
-      round.machines.rewind(before.machines);
+      rewind(boundless, before);
       return [];
     }
     return lacking.flatMap(({ name, room, made, missing }) => {
@@ -73,10 +76,13 @@ type Room = {
 };
 
 function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly GroupPlan[]): ReadonlyMap<string, Room> {
-  const isWanted = indexDemands(
-    waiting.flatMap(({ group }) => group.demands),
-    round.pools,
-  );
+  const demands = waiting.flatMap(({ group }) => group.demands);
+  const whole = demands.filter(({ shared }) => shared === undefined);
+  const isWantedWhole = indexDemands(whole, round.pools);
+  const parts = Map.groupBy(distinctNeeds(demands), ({ pool }) => pool);
+  const isWanted = (node: ComputedNode): boolean =>
+    isWantedWhole(node) ||
+    (parts.get(node.spec.pool) ?? []).some(({ requests }) => round.rooms.hasRoom(node, requests));
   return new Map(
     [...round.pools].map(([name, pool]) => {
       const nodes = unbound.get(name) ?? [];
@@ -89,4 +95,14 @@ function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly Gr
       return [name, { coming, spares: sparesOf(pool, unwanted) }];
     }),
   );
+}
+
+type PartNeed = { readonly pool: string; readonly requests: Amounts };
+
+/** The needs of parts, those that request the same once. */
+function distinctNeeds(demands: readonly Demand[]): readonly PartNeed[] {
+  const needs = new Map<string, PartNeed>();
+  for (const { pool, shared } of demands)
+    if (shared !== undefined) needs.set(JSON.stringify([pool, ...[...shared].sort()]), { pool, requests: shared });
+  return [...needs.values()];
 }

@@ -38,6 +38,8 @@ export type KubeNode = {
   readonly cordoned: boolean;
   /** It still has the taint that it was created with, so that no pod can use it. */
   readonly hasStartupTaint: boolean;
+  /** What pods use that run on it whoever holds it. */
+  readonly overhead: Amounts;
 };
 
 export type KubeNodes = {
@@ -119,8 +121,8 @@ export function isInParts(machine: Machine | undefined): boolean {
 }
 
 /**
- * Whether a machine can be granted as a whole now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its own, or the
- * two would wait for each other.
+ * Whether a machine can be granted as a whole now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its
+ * own, or the two would wait for each other.
  */
 export function isFree(machine: Machine | undefined): boolean {
   return machine?.standing === "FREE";

@@ -3,12 +3,14 @@ import { throwFault } from "@muster/faults";
 import {
   buildComputedNodes,
   buildFreeMachines,
+  buildParts,
   buildPauses,
   buildUnseen,
   isInUse,
   type Use,
 } from "../domain/build-scaling-snapshot.ts";
 import { compute, type ScalingPlan, type StartStep } from "../domain/compute.ts";
+import { observeSizes } from "../domain/node-sizes.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
 import { dropExpired } from "../domain/unavailability.ts";
@@ -33,10 +35,13 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   const nodes = records.list();
   const use: Use = { machines, pods: scaler.cluster.pods() };
   const nowMs = scaler.now();
+  memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes: scaler.cluster.nodes() });
   memory.unavailable = dropExpired(memory.unavailable, nowMs);
   const plan = compute({
     nodes: buildComputedNodes(nodes, use, policies),
     machines: buildFreeMachines(nodes, use, policies),
+    parts: buildParts(nodes, use, policies),
+    sizes: memory.sizes,
     demands,
     pools: policies,
     unavailable: [

@@ -1,0 +1,129 @@
+import { fitsInto, subtract, type Amounts } from "@muster/resources";
+import type { ScaledNode } from "./node.ts";
+import type { InstanceType, PoolPolicy } from "./pool.ts";
+import type { KubeNodes, Machines } from "./sightings.ts";
+
+/** What ready nodes of a pool have shown of the size of further ones. */
+export type SeenSizes = {
+  /** By instance type, of nodes of the scaler: what they can allocate, less their overhead; the smallest amounts. */
+  readonly byType: ReadonlyMap<string, Amounts>;
+  /** The same of all nodes of the pool. Undefined: no size is known. */
+  readonly smallest: Amounts | undefined;
+  /** The largest amounts. */
+  readonly overhead: Amounts;
+};
+
+/** What shared needs can get of a node that is still to join. */
+export type NodeSize = {
+  readonly known: Amounts;
+  /** Of every kind of GPU. Undefined: as in `known`. */
+  readonly gpus: number | undefined;
+  /** The amounts of other resources are not known. False: the node has nothing of them. */
+  readonly isInPart: boolean;
+};
+
+/** The default of a kubelet; the next round sees a node that has fewer. */
+const MAX_PODS = 110;
+
+/**
+ * What is known of the sizes of nodes, by pool. It is kept after the last node has ended: a need that turned out to be too large for a node must not have
+ * another one made as soon as that one has ended as idle.
+ */
+export function observeSizes(
+  before: ReadonlyMap<string, SeenSizes>,
+  {
+    nodes,
+    machines,
+    kubeNodes,
+  }: { readonly nodes: readonly ScaledNode[]; readonly machines: Machines; readonly kubeNodes: KubeNodes },
+): ReadonlyMap<string, SeenSizes> {
+  const types = new Map(nodes.map(({ spec, status }) => [status.kubernetesNode, spec.instanceType]));
+  const ready = [...machines.byNode.values()].flatMap(({ node, pool, allocatable }) => {
+    const kubeNode = kubeNodes.byName.get(node);
+    if (kubeNode?.ready !== true || allocatable.size === 0) return [];
+    return [{ pool, type: types.get(node), allocatable, overhead: kubeNode.overhead }];
+  });
+  const after = new Map(before);
+  for (const [pool, seen] of Map.groupBy(ready, (one) => one.pool)) {
+    const byType = new Map(before.get(pool)?.byType);
+    for (const [type, alike] of Map.groupBy(seen, (one) => one.type))
+      if (type !== undefined) byType.set(type, smallestOf(alike.map(({ allocatable }) => allocatable)));
+    after.set(pool, {
+      byType,
+      smallest: smallestOf(seen.map(({ allocatable }) => allocatable)),
+      overhead: largestOf(seen.map(({ overhead }) => overhead)),
+    });
+  }
+  return after;
+}
+
+/** A node whose device plugin has not reported yet has 0 of a resource that others have: 0 counts only where all have it. */
+function smallestOf(all: readonly Amounts[]): Amounts {
+  const smallest = new Map<string, number>();
+  for (const amounts of all)
+    for (const [resource, amount] of amounts) {
+      const known = smallest.get(resource) ?? 0;
+      smallest.set(resource, known === 0 || amount === 0 ? Math.max(known, amount) : Math.min(known, amount));
+    }
+  return smallest;
+}
+
+function largestOf(all: readonly Amounts[]): Amounts {
+  const largest = new Map<string, number>();
+  for (const amounts of all)
+    for (const [resource, amount] of amounts) largest.set(resource, Math.max(amount, largest.get(resource) ?? 0));
+  return largest;
+}
+
+/** The sizes of all instance types of a pool. */
+export function sizesOf({ instanceTypes }: PoolPolicy, seen: SeenSizes | undefined): ReadonlyMap<string, NodeSize> {
+  return new Map(instanceTypes.map((type) => [type.name, sizeOf(type, seen)]));
+}
+
+/**
+ * How much a node of a type holds: as much as a ready one of that type; else as the file of pools says, less the largest overhead of the pool; else as the
+ * smallest node of the pool. Where nothing is known, a node is for one need: that can make too many nodes, and the next round sees the real size.
+ */
+function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
+  const ofType = seen?.byType.get(name);
+  if (ofType !== undefined) return { known: ofType, gpus: undefined, isInPart: false };
+  if (cpuMilli !== undefined || memoryBytes !== undefined) {
+    const written = new Map([["pods", MAX_PODS]]);
+    if (cpuMilli !== undefined) written.set("cpu", cpuMilli);
+    if (memoryBytes !== undefined) written.set("memory", memoryBytes);
+    return { known: subtract(written, seen?.overhead ?? new Map()), gpus, isInPart: true };
+  }
+  if (seen?.smallest !== undefined) return { known: seen.smallest, gpus, isInPart: false };
+  return { known: new Map(), gpus, isInPart: true };
+}
+
+/** The amounts of these resources. An amount that is not known is Infinity, so that any first request of it fits. */
+export function amountsOf({ known, gpus, isInPart }: NodeSize, resources: Iterable<string>): Amounts {
+  const amounts = new Map(known);
+  for (const resource of [...resources, "pods"]) {
+    if (gpus !== undefined && isGpu(resource)) amounts.set(resource, gpus);
+    else if (isInPart && !known.has(resource)) amounts.set(resource, Infinity);
+  }
+  return amounts;
+}
+
+function isGpu(resource: string): boolean {
+  return resource.endsWith("/gpu");
+}
+
+/**
+ * The types of a pool that can hold a shared need, in the order of preference, all with as many GPUs as the first of those that have the fewest. Empty: the
+ * need is too large for the pool.
+ */
+export function typesFor(
+  requests: Amounts,
+  { instanceTypes }: PoolPolicy,
+  sizes: ReadonlyMap<string, NodeSize>,
+): readonly InstanceType[] {
+  const possible = instanceTypes.filter(({ name }) => {
+    const size = sizes.get(name);
+    return size !== undefined && fitsInto(requests, amountsOf(size, requests.keys()));
+  });
+  const fewest = Math.min(...possible.map(({ gpus }) => gpus));
+  return possible.filter(({ gpus }) => gpus === fewest);
+}
