@@ -18,7 +18,7 @@ import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
 const POOL_LABEL = "pool";
-const FORMAT = "muster-snapshot/1";
+const FORMAT = "muster-snapshot/2";
 
 /** The state of a running system at one moment, in the types of the services: all inputs of their next decisions. */
 export type SystemSnapshot = {

@@ -11,6 +11,7 @@ import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 import type { SetPod } from "../domain/set-snapshot.ts";
 import type { Readable } from "./messages.ts";
+import { onNodeChange } from "./on-node-change.ts";
 
 export type StoredSet = { readonly name: string; readonly read: Readable<ReplicaSet>; readonly revision: number };
 
@@ -133,7 +134,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
         rollouts.onChange((name) => listener({ kind: "rollout", name })),
         pods.onChange((key) => listener({ kind: "pods", name: key.split(".")[1] ?? "" })),
         // The mark is renewed every half minute: passes over all sets for it would only repeat the resync.
-        nodes.onChange(() => listener({ kind: "nodes" })),
+        onNodeChange(nodes, () => listener({ kind: "nodes" })),
         foreign.onChange((podId) => listener({ kind: "foreign", podId })),
       ];
       return () => {
@@ -240,7 +241,7 @@ async function hasReached(view: View<unknown>, revision: number): Promise<boolea
 function followNodes(nodes: View<muster.watch.v1.NodeState>, now: () => number): () => readonly ObservedNode[] {
   const unready = followUnready(nodes, now);
   let sights: readonly ObservedNode[] | undefined;
-  nodes.onChange(() => (sights = undefined));
+  onNodeChange(nodes, () => (sights = undefined));
   return () => (sights ??= nodes.entries().flatMap(({ value }) => observedNode(value, unready) ?? []));
 }
 
