@@ -12,21 +12,26 @@ const ANNOTATIONS = { "muster.dev/sharing": "shared" };
 const REQUESTS = { cpu: "300m", memory: "64Mi" };
 const SHARE = { cpu: 300, memory: 64 * 2 ** 20 };
 
+const NODES = { apiVersion: "v1", plural: "nodes" };
+
 /** A job with workers that run until it is cancelled. */
-function job(name: string, replicas: number, annotations: Record<string, string> = {}): TestJob {
+function job(name: string, replicas: number, annotations: Record<string, string> = {}, pool = "workers"): TestJob {
   const container = { name: "main", image: "node", command: ["sleep", "600"], resources: { requests: REQUESTS } };
   const template = { spec: { containers: [container] } };
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
     metadata: { name, annotations },
-    spec: { replicaSpecs: { worker: { replicas, pool: "workers", template } } },
+    spec: { replicaSpecs: { worker: { replicas, pool, template } } },
   };
 }
 
+/** Those on which pods can be placed. */
 async function nodesOf(calls: KubeCalls): Promise<{ name: string; pool: string }[]> {
-  const { items } = await calls.list<V1Node>({ apiVersion: "v1", plural: "nodes" });
-  return items.map(({ metadata }) => ({ name: metadata?.name ?? "", pool: metadata?.labels?.["pool"] ?? "" }));
+  const { items } = await calls.list<V1Node>(NODES);
+  return items
+    .filter(({ spec }) => spec?.unschedulable !== true)
+    .map(({ metadata }) => ({ name: metadata?.name ?? "", pool: metadata?.labels?.["pool"] ?? "" }));
 }
 
 const labelsOf = (pods: readonly V1Pod[]) => pods.map(({ metadata }) => metadata?.labels?.[EXCLUSIVE]);
@@ -41,8 +46,8 @@ for (const server of API_SERVERS) {
         ledger = await contractLedger(bus, () => nodesOf(calls));
         return ledger;
       };
-      world = await jobWorld(await server.start(), { workers: 1 }, { openLedger });
-      await world.startController();
+      world = await jobWorld(await server.start(), { workers: 1, spares: 2 }, { openLedger });
+      await world.startController({ JOB_NODE_LOST_MS: "500" });
     }, 240_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
@@ -100,6 +105,31 @@ for (const server of API_SERVERS) {
       expect(labelsOf([after ?? {}])).toEqual(["false"]);
       await cancel("edited");
       await world.untilNothingLeft("edited");
+    });
+
+    it("get another part for a member that cannot be placed, while the others run on at the cordoned node", async () => {
+      await world.create(job("moved", 2, ANNOTATIONS, "spares"));
+      await world.untilCondition("moved", "Running");
+      const placesOf = async (): Promise<readonly string[]> => {
+        const pods = (await world.pods("moved")).filter(({ status }) => status?.phase === "Running");
+        return pods.map(({ metadata, spec }) => `${metadata?.name} on ${spec?.nodeName}`).sort();
+      };
+      const before = await until("both run", async () => {
+        const places = await placesOf();
+        return places.length === 2 && places;
+      });
+      const [node = ""] = before.map((place) => place.split(" on ")[1]);
+      expect(before).toEqual([`moved-worker-0 on ${node}`, `moved-worker-1 on ${node}`]);
+      await world.calls.patch(NODES, node, { kind: "merge", body: { spec: { unschedulable: true } } });
+      await world.calls.delete({ apiVersion: "v1", plural: "pods", namespace: "default" }, "moved-worker-1");
+      const hasMoved = async (): Promise<boolean> => {
+        const [stays = "", moved = ""] = await placesOf();
+        return stays === `moved-worker-0 on ${node}` && moved !== "" && !moved.endsWith(` on ${node}`);
+      };
+      await until("the member has moved", hasMoved, { timeoutMs: 60_000 });
+      await cancel("moved");
+      await world.untilNothingLeft("moved");
+      await world.calls.patch(NODES, node, { kind: "merge", body: { spec: { unschedulable: false } } });
     });
 
     it("have no pod beside an exclusive one of another job, even where the ledger were to grant that", async () => {
