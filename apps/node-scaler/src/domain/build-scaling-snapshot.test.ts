@@ -37,7 +37,7 @@ describe("a node", () => {
   });
 });
 
-it("counts no machine of which a part is used as free for whole demands", () => {
+it("does not count a machine in partial use as free for whole demands", () => {
   for (const standing of ["SHARED", "FOREIGN_USE"] as const)
     expect(buildFreeMachines([], seen(buildMachine("m", standing)), policies)).toEqual([]);
   expect(buildFreeMachines([], seen(buildMachine("m", "FREE")), policies)).toMatchObject([{ name: "k-m", pool: "a" }]);
@@ -50,7 +50,7 @@ describe("what is granted in parts", () => {
     spec: { terminate: { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } },
   });
 
-  it("is a machine of which parts are held or that foreign pods use, with its room", () => {
+  it("is a machine with shared holders or foreign pods, with its room", () => {
     for (const standing of ["SHARED", "FOREIGN_USE"] as const) {
       expect(parts(buildMachine("m", standing, undefined, amounts))).toMatchObject([{ name: "k-m", room: amounts }]);
       expect(parts(buildMachine("n", standing, undefined, amounts), [node])).toMatchObject([

@@ -13,8 +13,8 @@ import {
   type Pool,
 } from "./fit.ts";
 import { sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
-import type { NodeSpec, ScaledNode } from "./node.ts";
-import { planBindings, type Group, type GroupPlan, type NewNode } from "./plan-bindings.ts";
+import type { NewNode, NodeSpec, ScaledNode } from "./node.ts";
+import { planBindings, type Group, type GroupPlan } from "./plan-bindings.ts";
 import { planRoom } from "./plan-room.ts";
 import { planStandby, type StandbyPlan } from "./plan-standby.ts";
 import { idleSince, planSurplus, type StopStep } from "./plan-surplus.ts";

@@ -4,13 +4,11 @@ import type { Demand } from "./demand.ts";
 import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
-import type { NodeSpec } from "./node.ts";
+import type { NewNode, NodeSpec } from "./node.ts";
 import { NO_ROOMS, openSharedRooms, type SharedRooms } from "./shared-rooms.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
 export type Group = { readonly name: string; readonly demands: readonly [Demand, ...Demand[]] };
-
-export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
 
 /** Why a demand can get no node now. */
 type Lack = {
@@ -199,7 +197,7 @@ function takeWhole(demand: Demand, { kept, machines, nodes, rooms }: Round): Got
   return { node };
 }
 
-/** A node of which a part is taken is no whole node any more. */
+/** A node with a taken part cannot be taken as a whole. */
 function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: Round): Got | undefined {
   const node = rooms.take(pool, requests);
   if (node === undefined) return undefined;
