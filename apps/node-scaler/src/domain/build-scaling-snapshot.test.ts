@@ -33,7 +33,7 @@ describe("a node", () => {
     const [ignored] = buildComputedNodes([node], seen(buildMachine("n", "FREE"), pods), policies);
     expect(ignored).toMatchObject({ sharedWith: "pod default/p", status: { phase: "Available" } });
     const [counted] = buildComputedNodes([node], seen(buildMachine("n", "FOREIGN_USE"), pods), policies);
-    expect(counted?.status.phase).toBe("Claimed");
+    expect(counted).toMatchObject({ sharedWith: "pod default/p", status: { phase: "Claimed" } });
   });
 });
 

@@ -46,11 +46,16 @@ export function buildComputedNodes(
   policies: ReadonlyMap<string, PoolPolicy>,
 ): ScalingSnapshot["nodes"] {
   return nodes.map((node) => {
-    if (isInUse(node, use)) return { ...node, status: { ...node.status, phase: "Claimed" as const } };
     const { phase, kubernetesNode } = node.status;
-    const isGrantable = isFree(use.machines.byNode.get(kubernetesNode ?? ""));
+    const machine = use.machines.byNode.get(kubernetesNode ?? "");
     const pods = use.pods.get(kubernetesNode ?? "") ?? [];
-    const room = roomOf(use.machines.byNode.get(kubernetesNode ?? ""));
+    if (isInUse(node, use)) {
+      const isForeign = machine?.standing === "FOREIGN_USE" && pods.length > 0;
+      const status = { ...node.status, phase: "Claimed" as const };
+      return { ...node, status, ...(isForeign && { sharedWith: describePods(pods) }) };
+    }
+    const isGrantable = isFree(machine);
+    const room = roomOf(machine);
     const inParts = room && { room };
     if (phase === "Available" && isGrantable && pods.length > 0)
       return { ...node, ...inParts, sharedWith: describePods(pods) };

@@ -159,6 +159,9 @@ function buildPools({ nodes, pools, bootImages, fixedSizeVolumes, sizes }: Scali
         ending: records.get(name)?.filter(isEnding).length ?? 0,
         booting: records.get(name)?.filter(isBooting).length ?? 0,
         shared: records.get(name)?.filter((node) => isUsable(node) && node.sharedWith !== undefined) ?? [],
+        foreign:
+          records.get(name)?.filter((node) => !isEnding(node) && !isUsable(node) && node.sharedWith !== undefined) ??
+          [],
         sizes: sizesOf(policy, sizes.get(name)),
       },
     ]),

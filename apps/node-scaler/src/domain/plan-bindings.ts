@@ -209,14 +209,14 @@ function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: R
 
 /** How full the pool is, and for whom: of what is on its way the group that lacks a node gets only its own. */
 function describeFull(
-  { policy: { name, max }, records, ending, booting, shared }: Pool,
+  { policy: { name, max }, records, ending, booting, shared, foreign }: Pool,
   { bound, boots }: Pick<GroupPlan, "bound" | "boots">,
 ): string {
   const isOwn = (node: ComputedNode | FreeMachine): boolean =>
     "status" in node && node.spec.pool === name && phaseRank(node) > 0;
   const forOthers = booting - [...new Set(bound.values())].filter(isOwn).length;
   const promised = Math.max(0, max - records) - boots.filter(({ spec }) => spec.pool === name).length;
-  const [first] = shared;
+  const [[first], [firstForeign]] = [shared, foreign];
   const parts = [
     `pool ${name} has ${records} nodes of ${max} at most`,
     ...(ending > 0 ? [`${ending} of them to end`] : []),
@@ -225,6 +225,9 @@ function describeFull(
     ...(first === undefined
       ? []
       : [`${shared.length} of them with pods that the ledger does not count: ${describeShared(first)}`]),
+    ...(firstForeign === undefined
+      ? []
+      : [`${foreign.length} of them with foreign pods: ${describeShared(firstForeign)}`]),
   ];
   return parts.join(", ");
 }
