@@ -1,6 +1,6 @@
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { muster as wire, NodeService } from "@muster/proto";
+import { muster as wire, NodeService, ReservationService } from "@muster/proto";
 import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
@@ -110,6 +110,34 @@ const HANDLERS: Handlers<typeof NodeService> = {
   },
 };
 
+const notAsked = (): never => throwFault({ code: "internal", operation: "not asked for here" });
+
+const OWNERS = ["a", "b", "c"].map((id) => ({ kind: "job", id }));
+
+const LEDGER: Handlers<typeof ReservationService> = {
+  reserve: notAsked,
+  checkReservation: notAsked,
+  unreserve: notAsked,
+  limitConcurrency: notAsked,
+  getReservation: notAsked,
+  listReservations: notAsked,
+  listDemand: notAsked,
+  explainReservation: notAsked,
+  listPools: notAsked,
+  listMachines: () =>
+    Promise.resolve({
+      machines: [
+        {
+          ...{ node: "node-e-1", pool: "elastic", standing: "SHARED" },
+          allocatable: { cpu: 4000, pods: 110 },
+          free: { cpu: 500, pods: 107 },
+          sharedHolders: OWNERS.map((owner) => ({ owner, reservationId: owner.id, machines: 1, sinceMs: now })),
+          foreign: { pods: 1, requests: { cpu: 500 }, examples: ["default/web"] },
+        },
+      ],
+    }),
+};
+
 beforeAll(async () => {
   server = await natsServer();
   bus = await connectNats({ url: server.url, token: server.token, name: "scaler" });
@@ -177,6 +205,35 @@ describe("muster nodes", () => {
       terminate: { code: "IDLE", drainUntil: new Date(now + 120_000).toISOString() },
     });
     expect((await muster(["nodes", "-p", "gpu", "-o", "yaml"])).out.join("\n")).toContain("phase: AVAILABLE");
+  });
+});
+
+describe("muster nodes, with what the ledger knows of them", () => {
+  const ledger = new AsyncDisposableStack();
+  beforeAll(
+    async () => void ledger.use(await serve(bus, ReservationService, LEDGER, { version: "1.0.0", description: "" })),
+  );
+  afterAll(() => ledger.disposeAsync());
+
+  it("shows how many owners hold parts of one", async () => {
+    const { out } = await muster(["nodes"]);
+    expect(out.join("\n")).toMatch(/^e-1 .* CLAIMED +SHARED +\S+ +3 owners/m);
+  });
+
+  it("gives programs every owner, the amounts and the foreign pods", async () => {
+    const { out } = await muster(["nodes", "-o", "json"]);
+    const [first, second] = JSON.parse(out.join("\n")) as unknown[];
+    expect(second).not.toHaveProperty("machine");
+    expect(first).toMatchObject({
+      name: "e-1",
+      machine: {
+        standing: "SHARED",
+        sharedHolders: ["job/a", "job/b", "job/c"].map((owner) => ({ owner, since: new Date(now).toISOString() })),
+        allocatable: { cpu: 4000, pods: 110 },
+        free: { cpu: 500, pods: 107 },
+        foreign: { pods: 1, requests: { cpu: 500 }, examples: ["default/web"] },
+      },
+    });
   });
 });
 

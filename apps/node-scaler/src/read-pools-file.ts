@@ -102,8 +102,8 @@ const spotPolicy = z.enum(["Never", "Always", "Preferred"]);
 const instanceType = z
   .strictObject({
     name: text.describe("Name of the instance type at the provider."),
-    cpu: quantity("cpu", "4 or 500m").describe("Processors, to pack foreign pods.").optional(),
-    memory: quantity("memory", "16Gi", MIB).describe("Memory, to pack foreign pods.").optional(),
+    cpu: quantity("cpu", "4 or 500m").describe("Processors, to pack foreign pods and needs of parts.").optional(),
+    memory: quantity("memory", "16Gi", MIB).describe("Memory, to pack foreign pods and needs of parts.").optional(),
     gpus: count(1000).default(0).describe("GPUs."),
   })
   .transform(({ name, cpu, memory, gpus }) => ({

@@ -48,7 +48,7 @@ it("makes one node for two parts that fit on it, which stays until both are rele
   expect(world.machines()).toHaveLength(1);
 }, 400_000);
 
-it("makes two nodes for three parts of which two fit on one", async () => {
+it("makes two nodes for three parts when one node holds two of them", async () => {
   for (const owner of ["a", "b", "c"]) ledger.reserve(owner, HALF);
   expect(await machinesMade()).toBe(2);
 }, 400_000);

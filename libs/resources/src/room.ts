@@ -4,7 +4,7 @@ import type { Amounts } from "./amounts.ts";
 export type NodeLoad = {
   /** What the node can allocate; a resource that it does not name is missing on the node. */
   readonly allocatable: Amounts;
-  /** What pods use that run on the node whoever holds it, such as those of a DaemonSet. */
+  /** What DaemonSet, mirror and system pods use. */
   readonly overhead: Amounts;
   /** What is granted on the node, and what foreign pods use. */
   readonly uses: Iterable<Amounts>;
@@ -44,7 +44,7 @@ export function fitsInto(requests: Amounts, free: Amounts): boolean {
 
 /**
  * The mean of the fractions of cpu and memory in use, from 0 to 1: the score MostAllocated of kube-scheduler. Shared needs go to the node with the highest
- * one, ties by name, so that whole machines stay free. A resource of which the node has nothing is left out of the mean.
+ * one, ties by name, so that whole machines stay free. A resource that the node lacks is left out of the mean.
  */
 export function allocatedFraction(free: Amounts, allocatable: Amounts): number {
   let sum = 0;

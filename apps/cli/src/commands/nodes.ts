@@ -15,7 +15,7 @@ export async function listNodes(
   { pool, all, output }: { readonly pool: string | undefined; readonly all: boolean; readonly output: Format },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const listed = await nodeCalls(connected.link).list(pool);
+  const listed = await nodeCalls(connected.link).listWithMachines(pool);
   const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
   const none = pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`;
   print(cli.io, output, {

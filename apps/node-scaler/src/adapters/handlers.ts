@@ -56,7 +56,8 @@ export function makeHandlers(
     },
     explainDemand: ({ owner }) => {
       const { kind, id } = { kind: owner?.kind ?? "", id: owner?.id ?? "" };
-      return Promise.resolve(explainDemand({ kind, id }, memory.plan?.waits ?? [], records.list(), troubles()));
+      const plan = memory.plan ?? { waits: [], bindings: new Map<string, string>() };
+      return Promise.resolve(explainDemand({ kind, id }, plan, records.list(), troubles()));
     },
     terminateNode: async (request) => ({ node: toWireNode(await terminateNode(scaler, request)) }),
   };

@@ -1,7 +1,6 @@
 import type { Wait } from "./describe-waits.ts";
 import { bootingSinceMs, type Pool } from "./fit.ts";
-import type { ScaledNode } from "./node.ts";
-import type { NewNode } from "./plan-bindings.ts";
+import type { NewNode, ScaledNode } from "./node.ts";
 import { mergeStandby, type StandbyPlan } from "./plan-standby.ts";
 import type { PoolPolicy } from "./pool.ts";
 

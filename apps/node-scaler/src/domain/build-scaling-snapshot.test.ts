@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
 import { buildMachine, buildPod, holder, inLedger } from "../../test/build-sightings.ts";
-import { buildComputedNodes, buildFreeMachines, isInUse, type Use } from "./build-scaling-snapshot.ts";
+import { buildComputedNodes, buildFreeMachines, buildParts, isInUse, type Use } from "./build-scaling-snapshot.ts";
+import type { ScaledNode } from "./node.ts";
 import type { Machine } from "./sightings.ts";
 
 const policies = new Map([["a", buildPolicy()]]);
@@ -32,12 +33,52 @@ describe("a node", () => {
     const [ignored] = buildComputedNodes([node], seen(buildMachine("n", "FREE"), pods), policies);
     expect(ignored).toMatchObject({ sharedWith: "pod default/p", status: { phase: "Available" } });
     const [counted] = buildComputedNodes([node], seen(buildMachine("n", "FOREIGN_USE"), pods), policies);
-    expect(counted?.status.phase).toBe("Claimed");
+    expect(counted).toMatchObject({ sharedWith: "pod default/p", status: { phase: "Claimed" } });
   });
 });
 
-it("counts no machine of which a part is used as free for whole demands", () => {
+it("does not count a machine in partial use as free for whole demands", () => {
   for (const standing of ["SHARED", "FOREIGN_USE"] as const)
     expect(buildFreeMachines([], seen(buildMachine("m", standing)), policies)).toEqual([]);
   expect(buildFreeMachines([], seen(buildMachine("m", "FREE")), policies)).toMatchObject([{ name: "k-m", pool: "a" }]);
+});
+
+describe("what is granted in parts", () => {
+  const amounts = { allocatable: new Map([["cpu", 4000]]), free: new Map([["cpu", 1000]]) };
+  const parts = (machine: Machine, own: readonly ScaledNode[] = []) => buildParts(own, seen(machine), policies);
+  const ending = buildNode("n", {
+    spec: { terminate: { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } },
+  });
+
+  it("is a machine with shared holders or foreign pods, with its room", () => {
+    for (const standing of ["SHARED", "FOREIGN_USE"] as const) {
+      expect(parts(buildMachine("m", standing, undefined, amounts))).toMatchObject([{ name: "k-m", room: amounts }]);
+      expect(parts(buildMachine("n", standing, undefined, amounts), [node])).toMatchObject([
+        { name: "n", room: amounts },
+      ]);
+    }
+  });
+
+  it.each<[string, Machine, ScaledNode[]]>([
+    ["no whole machine", buildMachine("m", "FREE", undefined, amounts), []],
+    ["nothing that is cordoned", buildMachine("m", "SHARED", undefined, { ...amounts, cordoned: true }), []],
+    ["nothing of a pool that is not scaled", buildMachine("m", "SHARED", undefined, { ...amounts, pool: "b" }), []],
+    ["no node that is to end", buildMachine("n", "SHARED", undefined, amounts), [ending]],
+    [
+      "no node that takes demand as one on its way",
+      buildMachine("n", "SHARED", undefined, amounts),
+      [buildNode("n", { status: { phase: "Created" } })],
+    ],
+  ])("is %s", (_what, machine, own) => {
+    expect(parts(machine, own)).toEqual([]);
+  });
+
+  it("has the room of a node on its way as soon as the ledger knows its size", () => {
+    const [booting] = buildComputedNodes([node], seen(buildMachine("n", "NOT_READY", undefined, amounts)), policies);
+    expect(booting?.room?.free).toEqual(amounts.allocatable);
+    const [free] = buildComputedNodes([node], seen(buildMachine("n", "FREE", undefined, amounts)), policies);
+    expect(free?.room?.free).toEqual(amounts.free);
+    const [unknown] = buildComputedNodes([node], seen(buildMachine("n", "FREE")), policies);
+    expect(unknown?.room).toBeUndefined();
+  });
 });

@@ -3,7 +3,7 @@ import type { BootBackoff } from "./decide-boot-outcome.ts";
 import type { Unavailability } from "./demand.ts";
 import type { FreeMachine } from "./fit.ts";
 import type { Room } from "./index-rooms.ts";
-import type { ScaledNode } from "./node.ts";
+import type { Phase, ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
   describePods,
@@ -16,6 +16,8 @@ import {
   type PodsByNode,
 } from "./sightings.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
+
+const SERVING: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
 
 /** What nodes are used for although their records do not say so yet. */
 export type Use = { readonly machines: Machines; readonly pods: PodsByNode };
@@ -44,11 +46,16 @@ export function buildComputedNodes(
   policies: ReadonlyMap<string, PoolPolicy>,
 ): ScalingSnapshot["nodes"] {
   return nodes.map((node) => {
-    if (isInUse(node, use)) return { ...node, status: { ...node.status, phase: "Claimed" as const } };
     const { phase, kubernetesNode } = node.status;
-    const isGrantable = isFree(use.machines.byNode.get(kubernetesNode ?? ""));
+    const machine = use.machines.byNode.get(kubernetesNode ?? "");
     const pods = use.pods.get(kubernetesNode ?? "") ?? [];
-    const room = roomOf(use.machines.byNode.get(kubernetesNode ?? ""));
+    if (isInUse(node, use)) {
+      const isForeign = machine?.standing === "FOREIGN_USE" && pods.length > 0;
+      const status = { ...node.status, phase: "Claimed" as const };
+      return { ...node, status, ...(isForeign && { sharedWith: describePods(pods) }) };
+    }
+    const isGrantable = isFree(machine);
+    const room = roomOf(machine);
     const inParts = room && { room };
     if (phase === "Available" && isGrantable && pods.length > 0)
       return { ...node, ...inParts, sharedWith: describePods(pods) };
@@ -83,7 +90,10 @@ export function buildFreeMachines(
     }));
 }
 
-/** Machines of scaled pools, nodes of the scaler among them, that the ledger grants in parts only. What ends is none of them. */
+/**
+ * Machines of scaled pools, nodes of the scaler among them, that the ledger grants in parts only. What ends is none of them, nor what is still on its way
+ * according to its record.
+ */
 export function buildParts(
   nodes: readonly ScaledNode[],
   { machines }: Use,
@@ -93,7 +103,7 @@ export function buildParts(
   return [...machines.byNode.values()].flatMap((machine) => {
     const node = own.get(machine.node);
     if (!isInParts(machine) || machine.cordoned || !policies.has(machine.pool)) return [];
-    if (node?.spec.terminate !== undefined) return [];
+    if (node !== undefined && (node.spec.terminate !== undefined || !SERVING.has(node.status.phase))) return [];
     return [{ ...buildFreeMachine(machine), name: node?.name ?? machine.node }];
   });
 }

@@ -13,8 +13,8 @@ import {
   type Pool,
 } from "./fit.ts";
 import { sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
-import type { NodeSpec, ScaledNode } from "./node.ts";
-import { planBindings, type Group, type GroupPlan, type NewNode } from "./plan-bindings.ts";
+import type { NewNode, NodeSpec, ScaledNode } from "./node.ts";
+import { planBindings, type Group, type GroupPlan } from "./plan-bindings.ts";
 import { planRoom } from "./plan-room.ts";
 import { planStandby, type StandbyPlan } from "./plan-standby.ts";
 import { idleSince, planSurplus, type StopStep } from "./plan-surplus.ts";
@@ -159,6 +159,9 @@ function buildPools({ nodes, pools, bootImages, fixedSizeVolumes, sizes }: Scali
         ending: records.get(name)?.filter(isEnding).length ?? 0,
         booting: records.get(name)?.filter(isBooting).length ?? 0,
         shared: records.get(name)?.filter((node) => isUsable(node) && node.sharedWith !== undefined) ?? [],
+        foreign:
+          records.get(name)?.filter((node) => !isEnding(node) && !isUsable(node) && node.sharedWith !== undefined) ??
+          [],
         sizes: sizesOf(policy, sizes.get(name)),
       },
     ]),

@@ -10,6 +10,7 @@ const wait = {
   demands: [],
   pools: ["a"],
 } as const;
+const planned = { waits: [wait], bindings: new Map<string, string>() };
 const booting = (name: string, boundTo: string, createdAtMs: number) =>
   buildNode(name, { status: { phase: "Created", boundTo, createdAtMs } });
 
@@ -20,7 +21,7 @@ it("reports the nodes that boot for an owner, and no others", () => {
     booting("n-3", "session/s2/driver", 1),
     buildNode("n-4", { status: { boundTo: "session/s/client" } }),
   ];
-  expect(explainDemand(owner, [wait], nodes, [])).toEqual({
+  expect(explainDemand(owner, planned, nodes, [])).toEqual({
     known: true,
     code: "BOOTING",
     message: "waiting for 2 nodes",
@@ -29,8 +30,15 @@ it("reports the nodes that boot for an owner, and no others", () => {
   });
 });
 
+it("reports a node that boots for a part that the owner needs, whichever demand it is bound to", () => {
+  const waits = [{ ...wait, demands: ["session/s/driver"] }];
+  const bindings = new Map([["session/s/driver", "n-1"]]);
+  const nodes = [booting("n-1", "session/other/driver", 5), booting("n-2", "session/other/server", 7)];
+  expect(explainDemand(owner, { waits, bindings }, nodes, []).booting).toMatchObject([{ count: 1, sinceMs: 5 }]);
+});
+
 it("says so when nothing of the owner waits", () => {
-  expect(explainDemand({ kind: "session", id: "s2" }, [wait], [], []).known).toBe(false);
+  expect(explainDemand({ kind: "session", id: "s2" }, planned, [], []).known).toBe(false);
 });
 
 it("reports failed boots in the pools that the owner waits for, and no other trouble", () => {
@@ -50,5 +58,5 @@ it("reports failed boots in the pools that the owner waits for, and no other tro
     { ...failed, pool: "b" },
     { ...failed, code: "NO_CAPACITY" as const, boots: 0 },
   ];
-  expect(explainDemand(owner, [wait], [], [...others, failed]).troubles).toEqual([failed]);
+  expect(explainDemand(owner, planned, [], [...others, failed]).troubles).toEqual([failed]);
 });

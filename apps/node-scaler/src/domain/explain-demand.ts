@@ -14,10 +14,12 @@ type DemandExplanation = {
   readonly troubles: readonly PoolTrouble[];
 };
 
+type DemandPlan = { readonly waits: readonly Wait[]; readonly bindings: ReadonlyMap<string, string> };
+
 /** What is being done about the machines that an owner waits for. */
 export function explainDemand(
   owner: Owner,
-  waits: readonly Wait[],
+  { waits, bindings }: DemandPlan,
   nodes: readonly ScaledNode[],
   troubles: readonly PoolTrouble[],
 ): DemandExplanation {
@@ -27,9 +29,12 @@ export function explainDemand(
     const message = "no need of it is known that further nodes could meet";
     return { known: false, code: undefined, message, booting: [], troubles: [] };
   }
+  // A node that is for several demands is bound to one of them.
+  const shared = new Set(wait.demands.map((demand) => bindings.get(demand)));
   const mine = nodes.filter(
-    ({ status }) =>
-      (status.phase === "Creating" || status.phase === "Created") && status.boundTo?.startsWith(`${group}/`) === true,
+    ({ name, status }) =>
+      (status.phase === "Creating" || status.phase === "Created") &&
+      (status.boundTo?.startsWith(`${group}/`) === true || shared.has(name)),
   );
   const kinds = Map.groupBy(mine, ({ spec }) => `${spec.instanceType}\n${spec.spot}`);
   const booting = [...kinds.values()].flatMap((nodesOfKind) => {

@@ -15,13 +15,13 @@ export type FreeMachine = {
 } & Shared;
 
 type Shared = {
-  /** Text about foreign pods on a machine that the ledger could grant; absent: none. */
+  /** Text about foreign pods on a machine that the ledger could grant as a whole, or grants in parts because of them; absent: none. */
   readonly sharedWith?: string;
   /** What the ledger grants of it in parts; absent: not known. */
   readonly room?: Room;
 };
 
-/** A node in the snapshot of one round. A shared node is never surplus. */
+/** A node in the snapshot of one round. A node with foreign pods is never surplus. */
 export type ComputedNode = ScaledNode & Shared;
 
 /** A pool in the snapshot of one round. */
@@ -39,6 +39,8 @@ export type Pool = {
   readonly booting: number;
   /** Those of these that are shared. */
   readonly shared: readonly ComputedNode[];
+  /** Those of these that foreign pods keep from whole demands. */
+  readonly foreign: readonly ComputedNode[];
   /** By instance type. */
   readonly sizes: ReadonlyMap<string, NodeSize>;
 };

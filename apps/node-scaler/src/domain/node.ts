@@ -66,6 +66,9 @@ export type NodeSpec = {
   readonly terminate: Termination | undefined;
 };
 
+/** A node to make, and the demand that it is for. Undefined: it stands by. */
+export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
+
 /** The grant that the node serves. */
 export type Claim = {
   readonly owner: Owner;

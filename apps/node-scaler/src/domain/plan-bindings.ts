@@ -4,13 +4,11 @@ import type { Demand } from "./demand.ts";
 import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
-import type { NodeSpec } from "./node.ts";
+import type { NewNode, NodeSpec } from "./node.ts";
 import { NO_ROOMS, openSharedRooms, type SharedRooms } from "./shared-rooms.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
 export type Group = { readonly name: string; readonly demands: readonly [Demand, ...Demand[]] };
-
-export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
 
 /** Why a demand can get no node now. */
 type Lack = {
@@ -199,7 +197,7 @@ function takeWhole(demand: Demand, { kept, machines, nodes, rooms }: Round): Got
   return { node };
 }
 
-/** A node of which a part is taken is no whole node any more. */
+/** A node with a taken part cannot be taken as a whole. */
 function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: Round): Got | undefined {
   const node = rooms.take(pool, requests);
   if (node === undefined) return undefined;
@@ -211,14 +209,14 @@ function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: R
 
 /** How full the pool is, and for whom: of what is on its way the group that lacks a node gets only its own. */
 function describeFull(
-  { policy: { name, max }, records, ending, booting, shared }: Pool,
+  { policy: { name, max }, records, ending, booting, shared, foreign }: Pool,
   { bound, boots }: Pick<GroupPlan, "bound" | "boots">,
 ): string {
   const isOwn = (node: ComputedNode | FreeMachine): boolean =>
     "status" in node && node.spec.pool === name && phaseRank(node) > 0;
   const forOthers = booting - [...new Set(bound.values())].filter(isOwn).length;
   const promised = Math.max(0, max - records) - boots.filter(({ spec }) => spec.pool === name).length;
-  const [first] = shared;
+  const [[first], [firstForeign]] = [shared, foreign];
   const parts = [
     `pool ${name} has ${records} nodes of ${max} at most`,
     ...(ending > 0 ? [`${ending} of them to end`] : []),
@@ -227,6 +225,9 @@ function describeFull(
     ...(first === undefined
       ? []
       : [`${shared.length} of them with pods that the ledger does not count: ${describeShared(first)}`]),
+    ...(firstForeign === undefined
+      ? []
+      : [`${foreign.length} of them with foreign pods: ${describeShared(firstForeign)}`]),
   ];
   return parts.join(", ");
 }

@@ -1,7 +1,6 @@
 import { decideBoot, type BootConditions } from "./decide-boot.ts";
 import type { Pool } from "./fit.ts";
-import type { ScaledNode } from "./node.ts";
-import type { NewNode } from "./plan-bindings.ts";
+import type { NewNode, ScaledNode } from "./node.ts";
 import type { StandbyNodeSpec } from "./pool.ts";
 
 /** What a pool's standby lacks. */

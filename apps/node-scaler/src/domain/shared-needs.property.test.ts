@@ -25,7 +25,7 @@ const anyDemand = (index: number): fc.Arbitrary<Demand> =>
     })
     .map(({ shared, ...differences }) => aDemand(`d${index}`, { ...differences, ...(shared && { shared }) }));
 
-/** Machines of which a part is used, free ones, nodes that start, and free nodes; in the order of their names where the ledger breaks ties. */
+/** Machines in partial use, free machines, and nodes that are free or start. Their names are in the order in which the ledger breaks ties. */
 const worlds: fc.Arbitrary<ScalingSnapshot> = fc
   .tuple(fc.nat(14), fc.nat(3), fc.nat(2), fc.nat(3))
   .chain(([demands, parts, machines, nodes]) =>

@@ -6,7 +6,7 @@ import type { Demand } from "./demand.ts";
 import type { PoolPolicy } from "./pool.ts";
 
 const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.entries(record));
-/** A need of a part: cores, and memory in units of which a large node has 8. */
+/** A need of a part; a large node has 8 of each amount. */
 const part = (name: string, cpu: number, memory = cpu, differences: Partial<Demand> = {}): Demand =>
   aDemand(name, { instanceTypes: ["large"], shared: amounts({ cpu, memory }), ...differences });
 const room = (cpu: number, memory = cpu) => ({
@@ -146,7 +146,7 @@ describe("needs of parts, among nodes that exist", () => {
   ]);
 });
 
-describe("a node of which a part is wanted", () => {
+describe("a new node for needs of parts", () => {
   checkPlans([
     [
       "is of a type that is large enough",

@@ -2,7 +2,7 @@ import { fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
 import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { CLOSED, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
 import { amountsOf, type NodeSize } from "./node-sizes.ts";
-import type { NewNode } from "./plan-bindings.ts";
+import type { NewNode } from "./node.ts";
 
 export type RoomNode = ComputedNode | FreeMachine | NewNode;
 

@@ -38,7 +38,7 @@ export type KubeNode = {
   readonly cordoned: boolean;
   /** It still has the taint that it was created with, so that no pod can use it. */
   readonly hasStartupTaint: boolean;
-  /** What pods use that run on it whoever holds it. */
+  /** What DaemonSet, mirror and system pods use on it. */
   readonly overhead: Amounts;
 };
 
