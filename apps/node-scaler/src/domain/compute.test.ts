@@ -474,29 +474,6 @@ describe("a node with pods that the ledger grants all the same", () => {
   ]);
 });
 
-describe("a node that foreign pods keep from whole demands", () => {
-  const foreign = { ...aNode("n1", { phase: "Claimed" }), sharedWith: "pod default/web" };
-  checkPlans([
-    [
-      "is named where the pool is full",
-      { nodes: [foreign], demands: [aDemand("d1")], pools: [aPool({ max: 1, idleMs: 0 })] },
-      {
-        start: [],
-        stop: [],
-        messages: [
-          "1 node needed: pool gpu has 1 nodes of 1 at most, 1 of them with foreign pods: n1 has pod default/web",
-        ],
-      },
-    ],
-    ["lets another node be made", { nodes: [foreign], demands: [aDemand("d1")] }, { start: ["large for d1"] }],
-    [
-      "is no stock",
-      { nodes: [foreign], pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
-      { start: ["large for standby"] },
-    ],
-  ]);
-});
-
 describe("a gang that lacks nodes while others boot", () => {
   const older = aGang(3, { group: "older", createdAtMs: 0 }).map((demand, index) => ({
     ...demand,

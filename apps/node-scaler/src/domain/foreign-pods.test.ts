@@ -1,0 +1,26 @@
+import { describe } from "vitest";
+import { checkPlans } from "../../test/plan-rows.ts";
+import { aDemand, aNode, aPool } from "../../test/scaling-snapshots.ts";
+
+describe("a node that foreign pods keep from whole demands", () => {
+  const foreign = { ...aNode("n1", { phase: "Claimed" }), sharedWith: "pod default/web" };
+  checkPlans([
+    [
+      "is named where the pool is full",
+      { nodes: [foreign], demands: [aDemand("d1")], pools: [aPool({ max: 1, idleMs: 0 })] },
+      {
+        start: [],
+        stop: [],
+        messages: [
+          "1 node needed: pool gpu has 1 nodes of 1 at most, 1 of them with foreign pods: n1 has pod default/web",
+        ],
+      },
+    ],
+    ["lets another node be made", { nodes: [foreign], demands: [aDemand("d1")] }, { start: ["large for d1"] }],
+    [
+      "is no stock",
+      { nodes: [foreign], pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
+      { start: ["large for standby"] },
+    ],
+  ]);
+});
