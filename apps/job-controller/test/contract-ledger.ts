@@ -66,6 +66,7 @@ export async function contractLedger(
           pool: needs[0]?.pool ?? "",
           requested: needs.length,
           available: 0,
+          parts: 0,
           ahead: 0,
         };
         const state = ReservationState.RESERVATION_STATE_WAITING;

@@ -166,21 +166,19 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it(
-      "run as their grant says: in parts of machines, or alone where it knows whole machines only",
-      { timeout: 240_000 },
-      async () => {
-        await world.create(job("together", 2, ANNOTATIONS));
-        await world.untilCondition("together", "Running");
-        const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
-        const machines = reservations.flatMap((each) => each.machines);
-        const expected = machines.map(({ shared }) => (shared === undefined ? "true" : "false"));
-        expect(labelsOf(await world.pods("together"))).toEqual(expected);
-        const nodes = new Set(machines.map(({ node }) => node)).size;
-        expect(nodes).toBe(machines.some(({ shared }) => shared === undefined) ? 2 : 1);
-        await world.jobs.cancelJob({ requestId: "over", key: { name: "together" } });
-        await world.untilNothingLeft("together");
-      },
-    );
+    it("run on one machine where both members fit, and count as its holders", { timeout: 240_000 }, async () => {
+      await world.create(job("together", 2, ANNOTATIONS));
+      await world.untilCondition("together", "Running");
+      const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
+      const machines = reservations.flatMap((each) => each.machines);
+      expect(machines.map(({ shared }) => shared?.requests)).toEqual([expect.anything(), expect.anything()]);
+      expect(labelsOf(await world.pods("together"))).toEqual(["false", "false"]);
+      const [node = ""] = machines.map((machine) => machine.node);
+      expect(machines.map((machine) => machine.node)).toEqual([node, node]);
+      const listed = (await world.ledger.listMachines({})).machines.find((machine) => machine.node === node);
+      expect(listed).toMatchObject({ standing: "SHARED", sharedHolders: [{ owner: { kind: "job" }, machines: 2 }] });
+      await world.jobs.cancelJob({ requestId: "over", key: { name: "together" } });
+      await world.untilNothingLeft("together");
+    });
   });
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { V1CustomResourceDefinition, V1Node } from "@kubernetes/client-node";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { client, connectNats, type Client } from "@muster/bus";
 import { startDevCluster } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService } from "@muster/proto";
@@ -36,8 +36,8 @@ export type ElasticWorld = AsyncDisposable & {
   startScaler(): Promise<Replica>;
   /** Starts what answers for jobs, with their definition. */
   startJobs(): Promise<Client<typeof JobService>>;
-  /** Asks for machines of the elastic pool for an owner of this name; returns the id of its reservation. */
-  reserve(name: string, size: number): Promise<string>;
+  /** Asks for machines of the elastic pool for an owner of this name, or for parts with these requests; returns the id of its reservation. */
+  reserve(name: string, size: number, requests?: Readonly<Record<string, number>>): Promise<string>;
   untilGranted(name: string): Promise<readonly string[]>;
   release(name: string, reservationId: string): Promise<void>;
   /** What `muster` prints for these words. */
@@ -51,14 +51,8 @@ export type ElasticWorld = AsyncDisposable & {
   kubeNodes(): Promise<readonly string[]>;
 };
 
-/** Serves what answers instead of the ledger. */
-type ServeLedger = (bus: NatsBus, calls: KubeCalls) => Promise<AsyncDisposable>;
-
 /** `policy`: fields of the one pool, as in the file of pools. */
-export async function elasticWorld(
-  policy: Readonly<Record<string, unknown>>,
-  serveLedger?: ServeLedger,
-): Promise<ElasticWorld> {
+export async function elasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
@@ -109,8 +103,7 @@ export async function elasticWorld(
     };
   };
   await start("watcher");
-  if (serveLedger === undefined) await start("reservation-manager");
-  else starting.use(await serveLedger(bus, calls));
+  await start("reservation-manager");
   const ledger = patientClient(client(bus, ReservationService));
   const owner = (name: string) => ({ kind: OWNER_KIND, id: name });
   const untilElastic = (): Promise<unknown> => {
@@ -148,9 +141,10 @@ export async function elasticWorld(
       await until("a service answers for jobs", answers, { timeoutMs: 90_000 });
       return jobs;
     },
-    reserve: async (name, size) => {
+    reserve: async (name, size, requests) => {
       await untilElastic();
-      const needs = Array.from({ length: size }, (_, index) => ({ component: `c-${index}`, pool: "elastic" }));
+      const shared = requests && { requests };
+      const needs = Array.from({ length: size }, (_, index) => ({ component: `c-${index}`, pool: "elastic", shared }));
       const reply = await ledger.reserve({ requestId: name, owner: owner(name), needs, wait: true });
       return reply.reservation?.id ?? "";
     },

@@ -1,54 +1,55 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { elasticWorld, type ElasticWorld } from "./elastic-world.ts";
-import { SharingLedger } from "./sharing-ledger.ts";
 
-const ledger = new SharingLedger();
+const IDLE_MS = 2000;
+// A machine of the pool has 4 cores and 8 GiB.
+const HALF = { cpu: 1900, memory: 2 ** 30 };
+
 let world: ElasticWorld;
 
-// A machine of the pool has 4 cores and 8 GiB.
-const HALF = { cpu: "1900m", memory: "1Gi" };
-const PATIENT = { timeoutMs: 240_000 };
-
 beforeAll(async () => {
-  world = await elasticWorld({ idle: "2s", drainTimeout: "5s" }, (bus, calls) => ledger.serve(bus, calls));
+  world = await elasticWorld({ idle: `${IDLE_MS}ms`, drainTimeout: "5s" });
   await world.startScaler();
 }, 400_000);
 afterAll(() => world[Symbol.asyncDispose]());
 
 beforeEach(async () => {
-  ledger.parts.length = 0;
-  await until("no node is left", () => world.machines().length === 0, PATIENT);
+  await until("no node is left", () => world.machines().length === 0, { timeoutMs: 240_000 });
 }, 300_000);
 
-/** The largest number of machines from now until all parts are granted, and a few rounds and idle times longer. */
-async function machinesMade(): Promise<number> {
-  let max = 0;
-  const count = (): void => {
-    max = Math.max(max, world.machines().length);
-  };
-  const areGranted = (): boolean => {
-    count();
-    return ledger.parts.every(({ node }) => node !== undefined);
-  };
-  await until("all parts are granted", areGranted, { ...PATIENT, everyMs: 50 });
-  for (let times = 0; times < 30; times += 1) {
-    await sleep(200);
-    count();
-  }
-  return max;
+/** Names of all nodes that were ever created, ended ones included. */
+async function created(): Promise<readonly string[]> {
+  return (await world.nodes.listNodes({})).nodes.map(({ name }) => name);
+}
+
+/** Waits until the scaler has decided again, a whole idle time after now. */
+async function untilIdleTimeIsOver(): Promise<void> {
+  const afterMs = Date.now() + IDLE_MS;
+  await until("a round begins after the idle time", async () => {
+    const { loops } = await world.nodes.dumpNodes({});
+    const decided = loops.filter(({ name }) => name === "pool" || name === "heartbeat");
+    return decided.length === 2 && decided.every(({ lastStartedAtMs }) => lastStartedAtMs > afterMs);
+  });
 }
 
 it("makes one node for two parts that fit on it, which stays until both are released", async () => {
-  for (const owner of ["a", "b"]) ledger.reserve(owner, HALF);
-  expect(await machinesMade()).toBe(1);
-  ledger.parts.shift();
-  await sleep(5000);
-  expect(world.machines()).toHaveLength(1);
+  const before = new Set(await created());
+  const ids = await Promise.all(["a", "b"].map((name) => world.reserve(name, 1, HALF)));
+  const nodes = await Promise.all(["a", "b"].map((name) => world.untilGranted(name)));
+  expect(new Set(nodes.flat()).size).toBe(1);
+  await world.release("a", ids[0] ?? "");
+  await untilIdleTimeIsOver();
+  expect(world.machines()).toEqual(nodes[0]);
+  expect((await created()).filter((name) => !before.has(name))).toHaveLength(1);
+  await world.release("b", ids[1] ?? "");
 }, 400_000);
 
 it("makes two nodes for three parts when one node holds two of them", async () => {
-  for (const owner of ["a", "b", "c"]) ledger.reserve(owner, HALF);
-  expect(await machinesMade()).toBe(2);
+  const before = new Set(await created());
+  const id = await world.reserve("gang", 3, HALF);
+  expect(new Set(await world.untilGranted("gang")).size).toBe(2);
+  await untilIdleTimeIsOver();
+  expect((await created()).filter((name) => !before.has(name))).toHaveLength(2);
+  await world.release("gang", id);
 }, 400_000);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { context, type Context, type Span } from "@opentelemetry/api";
 import { FaultError, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
 import type { Log } from "@muster/store";
@@ -256,7 +257,11 @@ export class LedgerKeeper {
 
   /** A node came, went or changed. */
   observe(name: string, facts: NodeFacts | undefined): void {
-    this.#seen((before) => (facts === undefined ? withoutNode(before, name) : withNode(before, facts)));
+    this.#seen((before) => {
+      // A node is published for many reasons, such as a label, that change nothing here.
+      if (isDeepStrictEqual(before.nodes.get(name)?.facts, facts)) return before;
+      return facts === undefined ? withoutNode(before, name) : withNode(before, facts);
+    });
   }
 
   /** A pool is scaled now, in another way, or no more. */

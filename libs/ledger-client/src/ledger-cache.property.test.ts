@@ -139,7 +139,7 @@ class World {
 }
 
 function waiting(ownerId: string, sequence: number): Reservation {
-  const because = { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, ahead: 0 };
+  const because = { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, parts: 0, ahead: 0 };
   return { id: `r-${sequence}`, ownerId, sequence, createdAtMs: 0, needs: [], state: "waiting", because };
 }
 

@@ -11,7 +11,7 @@ function granted(ownerId: string, sequence: number, id = `r-${sequence}`): Reser
 }
 
 function waiting(ownerId: string, sequence: number, code = "POOL_AVAILABILITY"): Reservation {
-  const because = { code, pool: "gpu", requested: 1, available: 0, ahead: 0 };
+  const because = { code, pool: "gpu", requested: 1, available: 0, parts: 0, ahead: 0 };
   return { id: `r-${sequence}`, ownerId, sequence, createdAtMs: 1, needs: [NEED], state: "waiting", because };
 }
 

@@ -7,7 +7,7 @@ const { CheckReservationReply, GetReservationReply, ListReservationsReply, Reser
   muster.reservation.v1;
 const { Reservation, WaitReason } = muster.reservation.v1;
 const NEEDS = [{ component: "driver", pool: "p" }];
-const BECAUSE = { code: "POOL_AVAILABILITY", pool: "p", requested: 1, available: 0, ahead: 2 };
+const BECAUSE = { code: "POOL_AVAILABILITY", pool: "p", requested: 1, parts: 0, available: 0, ahead: 2 };
 
 type Machines = Pick<muster.reservation.v1.Reservation.$Properties, "needs" | "machines">;
 

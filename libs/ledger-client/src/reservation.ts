@@ -11,6 +11,8 @@ export type WaitReason = {
   readonly code: string;
   readonly pool: string;
   readonly requested: number;
+  /** How many of `requested` are parts of machines. */
+  readonly parts: number;
   /** These two change while the reservation waits; a cache does not follow them. */
   readonly available: number;
   readonly ahead: number;
@@ -64,6 +66,6 @@ export function needMessage({ component, pool, shared }: Need): muster.reservati
 
 export function readWaitReason(message: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {
   if (message === undefined) return undefined;
-  const { code, pool, requested, available, ahead } = message;
-  return { code, pool, requested, available, ahead };
+  const { code, pool, requested, parts, available, ahead } = message;
+  return { code, pool, requested, parts, available, ahead };
 }

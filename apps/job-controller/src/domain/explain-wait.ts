@@ -3,12 +3,15 @@ type LedgerReason = {
   readonly code: string;
   readonly pool: string;
   readonly requested: number;
+  /** How many of `requested` are parts of machines. */
+  readonly parts?: number;
 };
 
 /** For people. The text is stored in the job's status, so it names no number that changes while the job waits. */
-export function explainWait({ code, pool, requested }: LedgerReason): string {
+export function explainWait({ code, pool, requested, parts = 0 }: LedgerReason): string {
   switch (code) {
     case "POOL_AVAILABILITY":
+      if (parts > 0) return explainParts(pool, requested - parts, parts);
       return requested === 1
         ? `1 machine of pool ${pool} is needed, and none is free`
         : `${requested} machines of pool ${pool} are needed, and fewer are free`;
@@ -19,4 +22,11 @@ export function explainWait({ code, pool, requested }: LedgerReason): string {
     default:
       return `${code}${pool === "" ? "" : ` in pool ${pool}`}`;
   }
+}
+
+function explainParts(pool: string, machines: number, parts: number): string {
+  const part = parts === 1 ? "1 part of a machine" : `${parts} parts of machines`;
+  if (machines === 0)
+    return `${part} of pool ${pool} ${parts === 1 ? "is needed, and no machine has room" : "are needed, and fewer fit"}`;
+  return `${machines === 1 ? "1 machine" : `${machines} machines`} and ${part} of pool ${pool} are needed, and fewer fit`;
 }

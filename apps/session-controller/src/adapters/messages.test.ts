@@ -45,7 +45,7 @@ it.each([
   ["MOON_PHASE", "OTHER"],
   ["", "OTHER"],
 ])("takes the ledger's word %j for %s", (code, known) => {
-  const because = { code, pool: "p", requested: 1, available: 0, ahead: 0 };
+  const because = { code, pool: "p", requested: 1, available: 0, parts: 0, ahead: 0 };
   const waiting = {
     id: "r-1",
     ownerId: "echo",

@@ -40,10 +40,18 @@ function isOrAre(count: number): string {
   return count === 1 ? "is" : "are";
 }
 
-function describeShortage({ pool, available, requested }: WaitReason, elasticMax: number | undefined): string {
+function describeShortage(reason: WaitReason, elasticMax: number | undefined): string {
+  const { pool, available, requested, parts } = reason;
+  const growth = elasticMax === undefined ? "" : `; it may grow to ${elasticMax}`;
+  if (parts > 0) return `pool ${pool} has room for ${available} of ${describeMixed(requested, parts)}${growth}`;
   if (elasticMax === undefined)
     return `pool ${pool} has ${countOf(available, "machine")} free for it, ${needed({ requested })}`;
-  return `pool ${pool} has ${available} of ${countOf(requested, "machine")}; it may grow to ${elasticMax}`;
+  return `pool ${pool} has ${available} of ${countOf(requested, "machine")}${growth}`;
+}
+
+function describeMixed(requested: number, parts: number): string {
+  const named = requested === parts ? [] : [countOf(requested - parts, "machine")];
+  return [...named, parts === 1 ? "1 part of a machine" : `${parts} parts of machines`].join(" and ");
 }
 
 function describePool({ capacity, elasticMax, unusable, holders }: PoolExplanation): string {

@@ -8,8 +8,10 @@ export type WaitReason = {
   readonly code: WaitCode;
   /** Empty for CONCURRENCY_LIMIT. */
   readonly pool: string;
-  /** Machines of the pool that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
+  /** Machines of the pool, and parts of them, that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
   readonly requested: number;
+  /** How many of `requested` are parts of machines. */
+  readonly parts: number;
   /** Machines of the pool, or grants, that this request could have now. */
   readonly available: number;
   readonly ahead: number;
@@ -25,7 +27,6 @@ export function explainWaiting(reservation: Reservation, world: World, hold: Hol
   if (obstacle === undefined) return undefined;
   const ahead = world.ledger.queue.places.rank(place);
   if (obstacle.code === "CONCURRENCY_LIMIT")
-    return { code: obstacle.code, pool: "", requested: 1, available: 0, ahead };
-  const { code, pool, requested, available } = obstacle;
-  return { code, pool, requested, available, ahead };
+    return { code: obstacle.code, pool: "", requested: 1, parts: 0, available: 0, ahead };
+  return { ...obstacle, ahead };
 }

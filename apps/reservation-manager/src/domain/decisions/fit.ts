@@ -31,6 +31,8 @@ export type Obstacle =
       readonly code: Exclude<WaitCode, "CONCURRENCY_LIMIT">;
       readonly pool: string;
       readonly requested: number;
+      /** How many of `requested` are parts of machines. */
+      readonly parts: number;
       readonly available: number;
     };
 
@@ -41,7 +43,8 @@ export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hol
   for (const need of demand.needs) {
     const { available, fits } = countAvailable(need, world.machines, ahead);
     if (fits && world.machines.complete) continue;
-    return { code: shortageOf(need, world.machines), pool: need.pool, requested: sizeOf(need), available };
+    const [requested, parts] = [sizeOf(need), need.shared.length];
+    return { code: shortageOf(need, world.machines), pool: need.pool, requested, parts, available };
   }
   return undefined;
 }
