@@ -80,7 +80,14 @@ it("grants by the release itself what the release makes possible", async () => {
   const { log, keeper, announced, outcomes } = start([nodeOf("a1", "a")]);
   await written(log, keeper.reserve(requestOf("x", ["a"])));
   const queued = await written(log, keeper.reserve(requestOf("y", ["a"])));
-  expect(queued.because).toEqual({ code: "POOL_AVAILABILITY", pool: "a", requested: 1, available: 0, ahead: 0 });
+  expect(queued.because).toEqual({
+    code: "POOL_AVAILABILITY",
+    pool: "a",
+    requested: 1,
+    parts: 0,
+    available: 0,
+    ahead: 0,
+  });
   const release = { owner: ownerOf("x"), reservationId: "r-1" };
   expect(await written(log, keeper.release(release))).toBe(true);
   expect(await written(log, keeper.release(release))).toBe(false);

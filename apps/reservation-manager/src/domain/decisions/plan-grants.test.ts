@@ -98,6 +98,7 @@ describe("the hold", () => {
       requested: 1,
       available: 0,
       ahead: 1,
+      parts: 0,
     });
     expect(reason(run, "large")).toMatchObject({ requested: 3, available: 2, ahead: 0 });
     release(run, "h2");
@@ -208,7 +209,14 @@ describe("the concurrency limit", () => {
     reserve(run, requestOf("y", ["a"], { concurrencyLimit: 1 }));
     reserve(run, requestOf("z", ["a"], { owner: { kind: "job", id: "oz" }, concurrencyLimit: 1 }));
     expect(holders(run)).toEqual(["x", "z"]);
-    expect(reason(run, "y")).toEqual({ code: "CONCURRENCY_LIMIT", pool: "", requested: 1, available: 0, ahead: 0 });
+    expect(reason(run, "y")).toEqual({
+      code: "CONCURRENCY_LIMIT",
+      pool: "",
+      requested: 1,
+      parts: 0,
+      available: 0,
+      ahead: 0,
+    });
     release(run, "x");
     expect(holders(run)).toEqual(["y", "z"]);
   });
