@@ -22,8 +22,9 @@ export function findCandidateClasses(world: World, hold: Hold | undefined): Sort
 function* findShapes({ ledger, machines }: World): Generator<Shape> {
   for (const { name, free, partial } of machines.pools.values()) {
     if (free.size === 0 && partial.size === 0) continue;
-    for (const { pools, shapes } of groupsOf(ledger.queue, name)) {
+    for (const { pools, shapes, shapesWithParts } of groupsOf(ledger.queue, name)) {
       const available = pools.map((pool) => machines.pools.get(pool)?.free.size ?? 0);
+      if (shapesWithParts === 0 && available.includes(0)) continue;
       for (const [{ counts }, shape] of shapes.entries()) {
         if ((counts[0] ?? 0) > free.size) break;
         if (counts.every((count, index) => count <= (available[index] ?? 0))) yield shape;

@@ -51,9 +51,10 @@ function show(ledger: Ledger): unknown {
     limits: [...ledger.limits.entries()],
     places: [...queue.places.keys()],
     heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),
-    groups: [...queue.groups.entries()].map(([key, { pools, shapes, kinds }]) => [
+    groups: [...queue.groups.entries()].map(([key, { pools, shapes, shapesWithParts, kinds }]) => [
       key,
       pools,
+      shapesWithParts,
       [...kinds.entries()].map(([kind, { waiting, heads }]) => [kind, waiting, [...heads.keys()]]),
       [...shapes.entries()].map(([counts, { needs, classes }]) => [
         counts,

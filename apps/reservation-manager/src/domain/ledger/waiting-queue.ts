@@ -33,6 +33,8 @@ type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
 type PoolGroup = {
   readonly pools: readonly string[];
   readonly shapes: SortedMap<ShapeKey, Shape>;
+  /** How many of the shapes have parts: only these may fit where a pool has no free machine. */
+  readonly shapesWithParts: number;
   /** By owner kind: a scan in queue order for some pools and kinds visits no others. */
   readonly kinds: SortedMap<string, WaitingKind>;
 };
@@ -202,8 +204,10 @@ function replaceInGroups(
   const classes = next.places.size === 0 ? before.delete(next) : before.set(next, next);
   const after = classes.size === 0 ? shapes.delete(shape) : shapes.set(shape, { needs, classes });
   if (after.size === 0) return groups.delete(key);
+  const added = shape.parts === "" ? 0 : after.size - shapes.size;
+  const shapesWithParts = (group?.shapesWithParts ?? 0) + added;
   const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
-  return groups.set(key, { pools, shapes: after, kinds });
+  return groups.set(key, { pools, shapes: after, shapesWithParts, kinds });
 }
 
 function replaceInKinds(
