@@ -6,15 +6,18 @@ import type { ReservationRequest } from "../src/domain/decisions/check-request.t
 import { decideReservationRelease } from "../src/domain/decisions/decide-reservation-release.ts";
 import { decideReservation } from "../src/domain/decisions/decide-reservation.ts";
 import { emptyLedger } from "../src/domain/ledger/ledger.ts";
-import { buildMachines } from "../src/domain/ledger/machines.ts";
+import { buildMachines, type NodeFacts } from "../src/domain/ledger/machines.ts";
 import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
 import { idOf } from "../src/domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 import { needs } from "../test/managers.ts";
-import { nodeOf } from "../test/random-world.ts";
+import { amounts, nodeOf, partsOf } from "../test/random-world.ts";
 
 const POOLS = 20;
 const NODES_PER_POOL = 50;
+/** Sizes of parts. */
+const SHAPES = 10;
+const SHARED_SIZES = sized([1000, 10_000, 100_000], [1000, 2000]);
 const SIZES = sized([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
 
 const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
@@ -29,27 +32,56 @@ export function benchDecisions(): void {
     `One request queued, one reservation released, what fits granted; ${POOLS} pools of ${NODES_PER_POOL} nodes`,
   );
   console.table(rows.map((row) => ({ ...row, "times the first": round(row["median µs"] / base) })));
+  const shared = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillShared(waiting), randomParts) }));
+  console.log(`The same for parts of machines of ${SHAPES} sizes, eight to a machine`);
+  console.table(shared.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
+}
+
+/** All machines full of parts, and so many requests of 1 to 8 parts in one pool and 3 priorities waiting. */
+function fillShared(waiting: number): World {
+  const random = makeRandom(3);
+  let world: World = { ledger: emptyLedger, machines: buildMachines(buildNodes(), emptyLedger) };
+  for (let index = 0; index < POOLS * NODES_PER_POOL * 8; index += 1)
+    world = reserve(world, partsRequest(`holder-${index}`, index % POOLS, [0], 0), 0);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, randomParts(`w${index}`, random), index);
+  return world;
+}
+
+function randomParts(id: string, random: (below: number) => number): ReservationRequest {
+  const sizes = Array.from({ length: random(8) + 1 }, () => random(SHAPES));
+  return partsRequest(id, random(POOLS), sizes, random(3));
+}
+
+/** Parts of an eighth of a machine and a little more: a part of size 0 takes exactly that. */
+function partsRequest(id: string, pool: number, sizes: readonly number[], priority: number): ReservationRequest {
+  const parts = sizes.map((size) => ({ cpu: 1000 + size * 100 }));
+  return { ...request(id, [], priority), needs: partsOf(`pool-${pool}`, ...parts) };
 }
 
 /** All machines held, and so many requests of 1 to 8 machines in 1 to 3 pools and 3 priorities waiting. */
 function fillWorld(waiting: number): World {
   const random = makeRandom(1);
-  const nodes = Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) => {
-    return nodeOf(`node-${index}`, `pool-${index % POOLS}`);
-  });
+  const nodes = buildNodes();
   let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
   for (const { name, pool = "" } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
   for (let index = 0; index < waiting; index += 1) world = reserve(world, randomRequest(`w${index}`, random), index);
   return world;
 }
 
-function measureDecisions(start: World) {
+function buildNodes(): readonly NodeFacts[] {
+  const allocatable = amounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
+  return Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) =>
+    nodeOf(`node-${index}`, `pool-${index % POOLS}`, { allocatable }),
+  );
+}
+
+function measureDecisions(start: World, next = randomRequest) {
   const random = makeRandom(2);
   const nowMs = 2_000_000;
   const times: number[] = [];
   let world = start;
   for (let index = 0; index < 2000; index += 1) {
-    const holder = [...take(world.ledger.holders.values(), random(50) + 1)].at(-1) ?? 0;
+    const holder = [...take(holdersOf(world), random(50) + 1)].at(-1) ?? 0;
     const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
     const release = { owner, reservationId: idOf(holder) };
     const begin = performance.now();
@@ -58,7 +90,7 @@ function measureDecisions(start: World) {
       world,
       planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),
     );
-    world = reserve(world, randomRequest(`late-${index}`, random), nowMs);
+    world = reserve(world, next(`late-${index}`, random), nowMs);
     times.push((performance.now() - begin) * 1000);
   }
   times.sort((a, b) => a - b);
@@ -102,6 +134,11 @@ function request(id: string, pools: readonly string[], priority: number): Reserv
     priority,
     concurrencyLimit: 0,
   };
+}
+
+function* holdersOf({ ledger }: World): Generator<number> {
+  yield* ledger.holders.values();
+  for (const parts of ledger.parts.values()) for (const { sequence } of parts) yield sequence;
 }
 
 function* take<Value>(values: Iterable<Value>, count: number): Generator<Value> {
