@@ -166,11 +166,11 @@ async function doSteps(
   steps: readonly SessionStep[],
   effects: Effects,
 ): Promise<void> {
+  deps.logger.info({ session: run.record.name, steps: steps.map(summaryOf) }, "session steps");
   const queue = steps.values();
   let broken = false;
   const lane = async (): Promise<void> => {
     for (const step of queue) {
-      deps.logger.info({ session: run.record.name, step: summaryOf(step) }, "session step");
       try {
         if (isAct(step)) await doAct(deps, policy, run, step, effects);
         else effects.outcomes.push(step);
