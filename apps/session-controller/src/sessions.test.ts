@@ -317,6 +317,33 @@ describe("a session", () => {
     expect(world.pods.size).toBe(3);
   });
 
+  it.each([
+    ["takes the echo of its own write for no news, also before the answer", false],
+    ["wakes itself after a write during which another writer's was seen", true],
+  ])("%s", async (_title, cancels) => {
+    const world = fakeWorld();
+    const deps = world.deps("controller-a");
+    const woken: string[] = [];
+    const news: boolean[] = [];
+    const echoed: SessionDeps = {
+      ...deps,
+      wake: (name) => void woken.push(name),
+      save: async (record, revision) => {
+        const saved = await deps.save(record, revision);
+        news.push(sessions.isNews(record.name, saved));
+        if (cancels && news.length === 1) world.cancel();
+        return saved;
+      },
+    };
+    const sessions = makeSessions(echoed, { session: POLICY, failuresMax: 1 });
+    world.state.grant = false;
+    await sessions.reconcile("bench", never);
+    expect(news).toEqual(news.map(() => false));
+    expect(news.length).toBeGreaterThan(0);
+    expect(woken.length > 0).toBe(cancels);
+    expect(sessions.isNews("bench", deps.newestRevision("bench") + 1)).toBe(true);
+  });
+
   it("notices a cancellation at once, and ends as cancelled", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);

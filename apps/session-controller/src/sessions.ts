@@ -62,7 +62,8 @@ type Table = {
 
 type Seen = { readonly run: Run; readonly snapshot: Snapshot };
 
-export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Sessions {
+export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sessions {
+  const { deps, writing } = withoutEcho(outside);
   const suspects = oneAtATime(deps.monotonicMs);
   const kept = { runs: new Map(), failing: new Map(), granted: new Set<string>(), failures: new Map() };
   const table: Table = { deps, policy, suspects, ...kept };
@@ -86,7 +87,7 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
     },
     granted: (name) => void granted.add(name),
     has: (name) => runs.has(name),
-    isNews: (name, revision) => revision > (runs.get(name)?.revision ?? -1),
+    isNews: (name, revision) => !writing.has(name) && revision > (runs.get(name)?.revision ?? -1),
     get size() {
       return runs.size;
     },
@@ -96,6 +97,24 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
       await handBackAll(deps, all, stopping);
     },
   };
+}
+
+/** The views often show a write before the store answers it, which is no news. A newer revision that they show until then schedules a pass after the answer. */
+function withoutEcho(outside: SessionDeps): { readonly deps: SessionDeps; readonly writing: ReadonlySet<string> } {
+  const writing = new Set<string>();
+  const save: SessionDeps["save"] = async (record, revision) => {
+    const { name } = record;
+    let saved = revision;
+    writing.add(name);
+    try {
+      saved = await outside.save(record, revision);
+      return saved;
+    } finally {
+      writing.delete(name);
+      if (outside.newestRevision(name) > saved) outside.wake(name);
+    }
+  };
+  return { deps: { ...outside, save }, writing };
 }
 
 /**
