@@ -14,7 +14,7 @@ import type {
 } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
 import type { Outcome } from "./domain/transition-record.ts";
-import { ensureOurs, Lost, reload, remember, takeBack } from "./hold-session.ts";
+import { ensureLead, Lost, reload, remember, takeBack } from "./hold-session.ts";
 import { RESYNC_MS, type Run } from "./run.ts";
 import type { CollectStep, SessionDeps } from "./session-deps.ts";
 
@@ -118,14 +118,9 @@ type Effects = {
 };
 
 /** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next one reads the record and plans again. */
-export async function carryOut(
-  deps: SessionDeps,
-  policy: SessionPolicy,
-  run: Run,
-  steps: readonly SessionStep[],
-): Promise<void> {
+export async function carryOut(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
   try {
-    await pass(deps, policy, run, steps);
+    await pass(deps, run, steps);
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
@@ -136,7 +131,7 @@ export async function carryOut(
 }
 
 /** A failed step does not affect the others. */
-async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: readonly SessionStep[]): Promise<void> {
+async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
   const effects: Effects = {
     before: run.record,
     outcomes: [],
@@ -146,7 +141,7 @@ async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: r
     replacements: new Map(),
   };
   try {
-    await doSteps(deps, policy, run, steps, effects);
+    await doSteps(deps, run, steps, effects);
     if (effects.reservation !== undefined) run.reservation = effects.reservation;
     run.replacements = new Map([...run.replacements, ...effects.replacements]);
     if (steps.some(isAct)) noteEffects(run, effects.obstacles, effects.failures);
@@ -159,20 +154,14 @@ async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: r
 }
 
 /** Rejects only once no step is in flight, so that all effects are known. */
-async function doSteps(
-  deps: SessionDeps,
-  policy: SessionPolicy,
-  run: Run,
-  steps: readonly SessionStep[],
-  effects: Effects,
-): Promise<void> {
+async function doSteps(deps: SessionDeps, run: Run, steps: readonly SessionStep[], effects: Effects): Promise<void> {
   deps.logger.info({ session: run.record.name, steps: steps.map(summaryOf) }, "session steps");
   const queue = steps.values();
   let broken = false;
   const lane = async (): Promise<void> => {
     for (const step of queue) {
       try {
-        if (isAct(step)) await doAct(deps, policy, run, step, effects);
+        if (isAct(step)) await doAct(deps, run, step, effects);
         else effects.outcomes.push(step);
       } catch (error) {
         broken = true;
@@ -185,15 +174,9 @@ async function doSteps(
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
-async function doAct(
-  deps: SessionDeps,
-  policy: SessionPolicy,
-  run: Run,
-  step: ActStep,
-  effects: Effects,
-): Promise<void> {
+async function doAct(deps: SessionDeps, run: Run, step: ActStep, effects: Effects): Promise<void> {
   try {
-    await ensureOurs(deps, policy, run);
+    ensureLead(deps);
     if (step.kind === "collect-logs") {
       startReading(deps, run, step);
       return;

@@ -13,7 +13,6 @@ import { makeSessions, oneAtATime } from "./sessions.ts";
 const POLICY = {
   cleanupLimitMs: 1000,
   lookAgainMs: 1,
-  trustRecordMs: 500,
   nodeLostMs: 300_000,
   replacementWaitMs: 120_000,
 };
@@ -247,7 +246,7 @@ describe("a session", () => {
             if (replaced || !JSON.stringify(fields).includes(`"kind":"${call}"`)) return;
             replaced = true;
             world.takeAway();
-            world.state.monotonicMs += POLICY.trustRecordMs + 1;
+            world.state.deposed.add("controller-a");
             world.calls.length = 0;
           },
         },
@@ -311,7 +310,7 @@ describe("a session", () => {
     const deps = world.deps("controller-a");
     const slow: Omit<SessionDeps, "wake"> = {
       ...deps,
-      monotonicMs: () => (world.state.monotonicMs += POLICY.trustRecordMs + 1),
+      monotonicMs: () => (world.state.monotonicMs += 501),
     };
     expect(await runSession(world, slow, POLICY, never)).toBe("finished");
     expect(world.pods.size).toBe(3);

@@ -199,7 +199,7 @@ async function finish(table: Table, run: Run): Promise<Reconciled> {
 
 async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promise<Reconciled | "again"> {
   const { deps, policy, suspects, failures } = table;
-  if (steps.length > 0) await carryOut(deps, policy.session, run, steps);
+  if (steps.length > 0) await carryOut(deps, run, steps);
   if (isFinished(run.record)) return finish(table, run);
   await announce(deps, run);
   const { name, attempts } = run.record;
