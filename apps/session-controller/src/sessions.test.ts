@@ -343,6 +343,18 @@ describe("a session", () => {
     expect(sessions.isNews("bench", deps.newestRevision("bench") + 1)).toBe(true);
   });
 
+  it("takes no late echo of its own write for news of a session that it left waiting", async () => {
+    const world = fakeWorld();
+    world.state.grant = false;
+    const deps = { ...world.deps("controller-a"), wake: () => undefined };
+    const sessions = makeSessions(deps, { session: POLICY, failuresMax: 1 });
+    await sessions.reconcile("bench", never);
+    expect(world.left).toEqual(["waiting"]);
+    expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(false);
+    world.cancel();
+    expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(true);
+  });
+
   it("notices a cancellation at once, and ends as cancelled", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);

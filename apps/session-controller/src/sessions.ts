@@ -56,6 +56,8 @@ type Table = {
   /** Sessions that the ledger may have granted machines since their last pass. */
   readonly granted: Set<string>;
   readonly suspects: ReturnType<typeof oneAtATime>;
+  /** Revisions of the records of sessions that were left in the ledger's queue. */
+  readonly waiting: Map<string, number>;
   /** Consecutive permanent failures, by session. */
   readonly failures: Map<string, number>;
 };
@@ -65,9 +67,15 @@ type Seen = { readonly run: Run; readonly snapshot: Snapshot };
 export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sessions {
   const { deps, writing } = withoutEcho(outside);
   const suspects = oneAtATime(deps.monotonicMs);
-  const kept = { runs: new Map(), failing: new Map(), granted: new Set<string>(), failures: new Map() };
+  const kept = {
+    runs: new Map(),
+    failing: new Map(),
+    granted: new Set<string>(),
+    waiting: new Map(),
+    failures: new Map(),
+  };
   const table: Table = { deps, policy, suspects, ...kept };
-  const { runs, failing, granted } = table;
+  const { runs, failing, granted, waiting } = table;
   const pass = reconciler<Seen, { readonly steps: readonly SessionStep[] }>({
     tracer: "session-controller",
     observe: (name) => observeSession(table, name),
@@ -87,7 +95,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
     },
     granted: (name) => void granted.add(name),
     has: (name) => runs.has(name),
-    isNews: (name, revision) => !writing.has(name) && revision > (runs.get(name)?.revision ?? -1),
+    isNews: (name, revision) => !writing.has(name) && revision > (runs.get(name)?.revision ?? waiting.get(name) ?? -1),
     get size() {
       return runs.size;
     },
@@ -139,13 +147,15 @@ async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: Ab
 }
 
 async function leave(
-  { deps, runs, failing, suspects, granted, failures }: Table,
+  { deps, runs, failing, suspects, granted, waiting, failures }: Table,
   name: string,
   end: RunEnd,
 ): Promise<void> {
   const run = runs.get(name);
   runs.delete(name);
   failing.delete(name);
+  if (end === "waiting" && run !== undefined) waiting.set(name, run.revision);
+  else waiting.delete(name);
   suspects.release(name);
   if (end === "finished" || end === "gone") {
     granted.delete(name);
