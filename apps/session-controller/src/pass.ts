@@ -1,7 +1,7 @@
 import type { Reconciled } from "@muster/controller";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { isNewsMissing, needsListing, withoutUnlisted, type PodNews } from "./domain/decide-listing.ts";
-import { wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
+import { planEnd, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
 import { grantedNode } from "./domain/replace-machines.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type {
@@ -13,7 +13,7 @@ import type {
   Snapshot,
 } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
-import type { Outcome } from "./domain/transition-record.ts";
+import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
 import { ensureLead, Lost, reload, remember, takeBack } from "./hold-session.ts";
 import { RESYNC_MS, type Run } from "./run.ts";
 import type { CollectStep, SessionDeps } from "./session-deps.ts";
@@ -145,7 +145,9 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
     if (effects.reservation !== undefined) run.reservation = effects.reservation;
     run.replacements = new Map([...run.replacements, ...effects.replacements]);
     if (steps.some(isAct)) noteEffects(run, effects.obstacles, effects.failures);
-    await remember(deps, run, effects.outcomes);
+    // What ends the clean-up is written together with the terminal event.
+    const end = planEnd(effects.outcomes.reduce(transitionRecord, run.record), deps.now());
+    await remember(deps, run, end === undefined ? effects.outcomes : [...effects.outcomes, end]);
   } catch (error) {
     const { outcomes, reservation = run.reservation } = effects;
     if (error instanceof Lost) await takeBack(deps, run, { outcomes, reservation });

@@ -35,6 +35,20 @@ describe("a session", () => {
     expect(world.record()).toBe(before);
   });
 
+  it("writes its end together with the release of its machines", async () => {
+    const world = fakeWorld();
+    const deps = world.deps("controller-a");
+    const written: SessionRecord[] = [];
+    const save: SessionDeps["save"] = (record, revision) => {
+      written.push(record);
+      return deps.save(record, revision);
+    };
+    expect(await runSession(world, { ...deps, save }, POLICY, never)).toBe("finished");
+    expect(written.filter(({ released }) => released)).toHaveLength(1);
+    expect(written.at(-1)).toMatchObject({ released: true, verdict: { kind: "DONE" } });
+    expect(written.at(-1)?.finishedAtMs).toBeGreaterThan(0);
+  });
+
   it("continues at any point where another executor died", async () => {
     const undisturbed = fakeWorld();
     await run(undisturbed);
