@@ -57,16 +57,16 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const nowMs = deps.now();
   // Also what was read during the last write.
   const isReading = run.reading !== undefined || run.read.length > 0;
-  const published = (): readonly PodSeen[] => (record.verdict === undefined ? deps.pods(record) : []);
   const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
-  const { nodesLost, nodesBack } = observeNodes(deps, run);
   const podsFresh = deps.podsFresh();
   const listed = youngList(deps, policy, run);
-  const seen = listed === undefined ? published() : deps.pods(record);
+  const seen = record.verdict === undefined || listed !== undefined ? deps.pods(record) : [];
+  const { nodesLost, nodesBack } = observeNodes(deps, run, seen);
   const news = { nowMs, record, pods: seen, podsFresh, nodesLost, isListDue, listed, isReading };
   const livePods = await observeLivePods(deps, run, news);
-  // After the list: a pod that disappears has ended first, if a watcher saw it.
-  const pods = podsFresh ? published() : withoutUnlisted(published(), livePods);
+  // After a list: a pod that disappears has ended first, if a watcher saw it.
+  const published = record.verdict !== undefined ? [] : livePods === undefined ? seen : deps.pods(record);
+  const pods = podsFresh ? published : withoutUnlisted(published, livePods);
   const trouble = run.trouble?.text;
   const heldMs = deps.monotonicMs() - run.takenAtMs;
   const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, nodesLost, nodesBack };
@@ -78,12 +78,16 @@ function youngList({ monotonicMs }: SessionDeps, { lookAgainMs }: SessionPolicy,
 }
 
 /** The lost ones of the machines that components have, or were granted in place of lost ones, and the usable ones of those that were lost. */
-function observeNodes(deps: SessionDeps, { record, replacements }: Run): Pick<Snapshot, "nodesLost" | "nodesBack"> {
+function observeNodes(
+  deps: SessionDeps,
+  { record, replacements }: Run,
+  pods: readonly PodSeen[],
+): Pick<Snapshot, "nodesLost" | "nodesBack"> {
   const granted = [...replacements.values()].flatMap((replacement) => grantedNode(replacement) ?? []);
   const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
   const once = record.components.flatMap(({ lostNode }) => (lostNode === "" ? [] : [lostNode]));
   // A cordon takes no machine from a session that is over.
-  const occupied = new Set(record.verdict === undefined ? deps.pods(record).map(({ node }) => node) : held);
+  const occupied = new Set(record.verdict === undefined ? pods.map(({ node }) => node) : held);
   return { nodesLost: deps.nodesLost(new Set([...held, ...granted]), occupied), nodesBack: deps.nodesUsable(once) };
 }
 
