@@ -24,12 +24,3 @@ it.each([
 ])("reads as many logs of %s bytes concurrently as fit into 64 MiB, and at least one", (bytes, count) => {
   expect(readConfig({ SESSION_LOG_LIMIT_BYTES: bytes }).logs.readAtOnce).toBe(count);
 });
-
-it.each([300, 15_000, 600_000])(
-  "trusts a record for moments only when a lead lasts %i ms after its last renewal",
-  (lockTtlMs) => {
-    const { trustRecordMs } = readConfig({ SESSION_LOCK_TTL_MS: String(lockTtlMs) }).session;
-    expect(trustRecordMs).toBeGreaterThan(0);
-    expect(trustRecordMs).toBeLessThanOrEqual(100);
-  },
-);

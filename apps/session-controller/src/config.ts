@@ -42,8 +42,6 @@ const DAY_MS = 86_400_000;
 export const MAX_LOGS_MS = 60_000;
 /** For all concurrent reads of one process; a single log may be larger. */
 const MAX_LOGS_READ_BYTES = 64 * 2 ** 20;
-/** Maximum time of the steps of one round: a process that was stopped may have lost its lead in the meantime. */
-const TRUST_RECORD_MS = 100;
 /** No new sessions are accepted above this size, so that existing ones can still be written. */
 const MAX_STORED_BYTES = 0.8 * SESSIONS_BYTES;
 
@@ -116,7 +114,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         nodeLostMs,
         /** Maximum wait for the replacement of a machine. Then the session ends as MACHINE_LOST. */
         replacementWaitMs: read.integer("SESSION_REPLACEMENT_WAIT_MS", { fallback: 120_000, min: 0, max: DAY_MS }),
-        trustRecordMs: Math.min(TRUST_RECORD_MS, lockTtlMs / 2),
       },
       sweep: {
         /** Interval of sweeps. */

@@ -1,8 +1,8 @@
 import { backoffMs, pause, retryOnConflict } from "@muster/backoff";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
 import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
-import type { ReservationSeen, SessionPolicy } from "./domain/snapshot.ts";
+import type { ReservationSeen } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
 import { RETRY, type HeldSession } from "./run.ts";
 import type { SessionDeps, Stored } from "./session-deps.ts";
@@ -29,7 +29,7 @@ export async function takeOver(
     const stored = await loadReadable(deps, name);
     if (stored === "unreadable") return { unchanged: stored };
     if (stored === undefined) return { unchanged: "gone" };
-    const held = { ...stored, oursAtMs, checking: undefined };
+    const held = { ...stored, oursAtMs };
     if (isFinished(stored.record)) return { unchanged: held };
     if (stored.record.epoch > deps.token) return { unchanged: "lost" };
     if (stored.record.attempts >= SUSPECT_ATTEMPTS && !mayTry()) return { unchanged: "suspect" };
@@ -93,15 +93,11 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "
 }
 
 /**
- * Checks the record before external effects: a process that was stopped for a while may have been replaced, and its machines granted to another owner. A
- * request already in flight when the process stopped cannot be recalled: `takeBack` and the sweep remove its effects.
+ * Throws unless this process leads: one that was stopped for a while may have been replaced, and its machines granted to another owner. A request already in
+ * flight when the process stopped cannot be recalled: `takeBack` and the sweep remove its effects.
  */
-export async function ensureOurs(deps: SessionDeps, policy: SessionPolicy, held: HeldSession): Promise<void> {
-  if (deps.monotonicMs() - held.oursAtMs <= policy.trustRecordMs) return;
-  held.checking ??= reload(deps, held).finally(() => {
-    held.checking = undefined;
-  });
-  await held.checking;
+export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
+  if (!isHeld()) throwFault({ code: "unavailable", dependency: "the lead of the sessions", retryAfterMs: 0 });
 }
 
 /**

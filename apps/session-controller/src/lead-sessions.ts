@@ -8,7 +8,7 @@ import type { SessionDeps } from "./session-deps.ts";
 import { sweepForever, type SweepDeps } from "./sweep.ts";
 
 /** The dependencies of one leadership. */
-type Own = "wake" | "token" | "standDown";
+type Own = "wake" | "token" | "isHeld" | "standDown";
 
 /** The external dependencies of one leadership. */
 export type LeadDeps = {
@@ -49,7 +49,7 @@ export async function leadSessions(
   };
   const queue = workQueue({ limits: LIMITS });
   const wake = (name: string): void => queue.add(name);
-  const sessionDeps = { ...deps.sessions, wake, token, standDown: () => stoodDown.abort() };
+  const sessionDeps = { ...deps.sessions, wake, token, isHeld: lead.isHeld, standDown: () => stoodDown.abort() };
   const sessions = makeSessions(sessionDeps, policy);
   deps.leading({ queue, sessions });
   for (const digest of digests()) {

@@ -1,7 +1,7 @@
 import type { Reconciled } from "@muster/controller";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { isNewsMissing, needsListing, withoutUnlisted, type PodNews } from "./domain/decide-listing.ts";
-import { wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
+import { planEnd, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
 import { grantedNode } from "./domain/replace-machines.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type {
@@ -13,8 +13,8 @@ import type {
   Snapshot,
 } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
-import type { Outcome } from "./domain/transition-record.ts";
-import { ensureOurs, Lost, reload, remember, takeBack } from "./hold-session.ts";
+import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
+import { ensureLead, Lost, reload, remember, takeBack } from "./hold-session.ts";
 import { RESYNC_MS, type Run } from "./run.ts";
 import type { CollectStep, SessionDeps } from "./session-deps.ts";
 
@@ -57,16 +57,16 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const nowMs = deps.now();
   // Also what was read during the last write.
   const isReading = run.reading !== undefined || run.read.length > 0;
-  const published = (): readonly PodSeen[] => (record.verdict === undefined ? deps.pods(record) : []);
   const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
-  const { nodesLost, nodesBack } = observeNodes(deps, run);
   const podsFresh = deps.podsFresh();
   const listed = youngList(deps, policy, run);
-  const seen = listed === undefined ? published() : deps.pods(record);
+  const seen = record.verdict === undefined || listed !== undefined ? deps.pods(record) : [];
+  const { nodesLost, nodesBack } = observeNodes(deps, run, seen);
   const news = { nowMs, record, pods: seen, podsFresh, nodesLost, isListDue, listed, isReading };
   const livePods = await observeLivePods(deps, run, news);
-  // After the list: a pod that disappears has ended first, if a watcher saw it.
-  const pods = podsFresh ? published() : withoutUnlisted(published(), livePods);
+  // After a list: a pod that disappears has ended first, if a watcher saw it.
+  const published = record.verdict !== undefined ? [] : livePods === undefined ? seen : deps.pods(record);
+  const pods = podsFresh ? published : withoutUnlisted(published, livePods);
   const trouble = run.trouble?.text;
   const heldMs = deps.monotonicMs() - run.takenAtMs;
   const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, nodesLost, nodesBack };
@@ -78,12 +78,16 @@ function youngList({ monotonicMs }: SessionDeps, { lookAgainMs }: SessionPolicy,
 }
 
 /** The lost ones of the machines that components have, or were granted in place of lost ones, and the usable ones of those that were lost. */
-function observeNodes(deps: SessionDeps, { record, replacements }: Run): Pick<Snapshot, "nodesLost" | "nodesBack"> {
+function observeNodes(
+  deps: SessionDeps,
+  { record, replacements }: Run,
+  pods: readonly PodSeen[],
+): Pick<Snapshot, "nodesLost" | "nodesBack"> {
   const granted = [...replacements.values()].flatMap((replacement) => grantedNode(replacement) ?? []);
   const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
   const once = record.components.flatMap(({ lostNode }) => (lostNode === "" ? [] : [lostNode]));
   // A cordon takes no machine from a session that is over.
-  const occupied = new Set(record.verdict === undefined ? deps.pods(record).map(({ node }) => node) : held);
+  const occupied = new Set(record.verdict === undefined ? pods.map(({ node }) => node) : held);
   return { nodesLost: deps.nodesLost(new Set([...held, ...granted]), occupied), nodesBack: deps.nodesUsable(once) };
 }
 
@@ -118,14 +122,9 @@ type Effects = {
 };
 
 /** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next one reads the record and plans again. */
-export async function carryOut(
-  deps: SessionDeps,
-  policy: SessionPolicy,
-  run: Run,
-  steps: readonly SessionStep[],
-): Promise<void> {
+export async function carryOut(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
   try {
-    await pass(deps, policy, run, steps);
+    await pass(deps, run, steps);
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
@@ -136,7 +135,7 @@ export async function carryOut(
 }
 
 /** A failed step does not affect the others. */
-async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: readonly SessionStep[]): Promise<void> {
+async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
   const effects: Effects = {
     before: run.record,
     outcomes: [],
@@ -146,11 +145,13 @@ async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: r
     replacements: new Map(),
   };
   try {
-    await doSteps(deps, policy, run, steps, effects);
+    await doSteps(deps, run, steps, effects);
     if (effects.reservation !== undefined) run.reservation = effects.reservation;
     run.replacements = new Map([...run.replacements, ...effects.replacements]);
     if (steps.some(isAct)) noteEffects(run, effects.obstacles, effects.failures);
-    await remember(deps, run, effects.outcomes);
+    // What ends the clean-up is written together with the terminal event.
+    const end = planEnd(effects.outcomes.reduce(transitionRecord, run.record), deps.now());
+    await remember(deps, run, end === undefined ? effects.outcomes : [...effects.outcomes, end]);
   } catch (error) {
     const { outcomes, reservation = run.reservation } = effects;
     if (error instanceof Lost) await takeBack(deps, run, { outcomes, reservation });
@@ -159,20 +160,14 @@ async function pass(deps: SessionDeps, policy: SessionPolicy, run: Run, steps: r
 }
 
 /** Rejects only once no step is in flight, so that all effects are known. */
-async function doSteps(
-  deps: SessionDeps,
-  policy: SessionPolicy,
-  run: Run,
-  steps: readonly SessionStep[],
-  effects: Effects,
-): Promise<void> {
+async function doSteps(deps: SessionDeps, run: Run, steps: readonly SessionStep[], effects: Effects): Promise<void> {
+  deps.logger.info({ session: run.record.name, steps: steps.map(summaryOf) }, "session steps");
   const queue = steps.values();
   let broken = false;
   const lane = async (): Promise<void> => {
     for (const step of queue) {
-      deps.logger.info({ session: run.record.name, step: summaryOf(step) }, "session step");
       try {
-        if (isAct(step)) await doAct(deps, policy, run, step, effects);
+        if (isAct(step)) await doAct(deps, run, step, effects);
         else effects.outcomes.push(step);
       } catch (error) {
         broken = true;
@@ -185,15 +180,9 @@ async function doSteps(
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
-async function doAct(
-  deps: SessionDeps,
-  policy: SessionPolicy,
-  run: Run,
-  step: ActStep,
-  effects: Effects,
-): Promise<void> {
+async function doAct(deps: SessionDeps, run: Run, step: ActStep, effects: Effects): Promise<void> {
   try {
-    await ensureOurs(deps, policy, run);
+    ensureLead(deps);
     if (step.kind === "collect-logs") {
       startReading(deps, run, step);
       return;

@@ -8,8 +8,6 @@ export type HeldSession = {
   revision: number;
   /** On the monotonic clock: the session was ours at this moment. */
   oursAtMs: number;
-  /** A check of the ownership in flight, shared by the steps of one pass. */
-  checking: Promise<void> | undefined;
 };
 
 /** The state of one executor beyond the record; the next executor can rebuild it. */

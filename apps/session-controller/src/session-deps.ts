@@ -35,6 +35,8 @@ export type SessionDeps = {
   readonly executor: string;
   /** Fencing token of the lead under which this process runs sessions. */
   readonly token: number;
+  /** Whether this process leads at this moment; false in a process that was stopped for longer than the lead lasts. */
+  readonly isHeld: () => boolean;
   readonly logger: Logger;
   readonly load: (name: string) => Promise<Stored | undefined>;
   /** Writes what replaces exactly this revision; conflict otherwise. Returns the new revision. */

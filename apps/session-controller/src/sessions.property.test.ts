@@ -8,7 +8,6 @@ import type { RunEnd, SessionDeps } from "./session-deps.ts";
 const POLICY = {
   cleanupLimitMs: 1_000_000,
   lookAgainMs: 1,
-  trustRecordMs: 500,
   nodeLostMs: 300_000,
   replacementWaitMs: 120_000,
 };
@@ -52,7 +51,8 @@ function troubled(world: ReturnType<typeof fakeWorld>, queue: Mishap[], executor
         if (live()) world.cancel();
         return work();
       case "paused":
-        world.state.monotonicMs += 10 * POLICY.trustRecordMs;
+        world.state.monotonicMs += 5000;
+        world.state.deposed.add(executor);
         if (live()) world.takeAway();
         return work();
       case "no-answer":

@@ -13,7 +13,6 @@ import { makeSessions, oneAtATime } from "./sessions.ts";
 const POLICY = {
   cleanupLimitMs: 1000,
   lookAgainMs: 1,
-  trustRecordMs: 500,
   nodeLostMs: 300_000,
   replacementWaitMs: 120_000,
 };
@@ -34,6 +33,20 @@ describe("a session", () => {
     world.calls.length = 0;
     expect(await run(world)).toBe("finished");
     expect(world.record()).toBe(before);
+  });
+
+  it("writes its end together with the release of its machines", async () => {
+    const world = fakeWorld();
+    const deps = world.deps("controller-a");
+    const written: SessionRecord[] = [];
+    const save: SessionDeps["save"] = (record, revision) => {
+      written.push(record);
+      return deps.save(record, revision);
+    };
+    expect(await runSession(world, { ...deps, save }, POLICY, never)).toBe("finished");
+    expect(written.filter(({ released }) => released)).toHaveLength(1);
+    expect(written.at(-1)).toMatchObject({ released: true, verdict: { kind: "DONE" } });
+    expect(written.at(-1)?.finishedAtMs).toBeGreaterThan(0);
   });
 
   it("continues at any point where another executor died", async () => {
@@ -247,7 +260,7 @@ describe("a session", () => {
             if (replaced || !JSON.stringify(fields).includes(`"kind":"${call}"`)) return;
             replaced = true;
             world.takeAway();
-            world.state.monotonicMs += POLICY.trustRecordMs + 1;
+            world.state.deposed.add("controller-a");
             world.calls.length = 0;
           },
         },
@@ -311,10 +324,49 @@ describe("a session", () => {
     const deps = world.deps("controller-a");
     const slow: Omit<SessionDeps, "wake"> = {
       ...deps,
-      monotonicMs: () => (world.state.monotonicMs += POLICY.trustRecordMs + 1),
+      monotonicMs: () => (world.state.monotonicMs += 501),
     };
     expect(await runSession(world, slow, POLICY, never)).toBe("finished");
     expect(world.pods.size).toBe(3);
+  });
+
+  it.each([
+    ["takes the echo of its own write for no news, also before the answer", false],
+    ["wakes itself after a write during which another writer's was seen", true],
+  ])("%s", async (_title, cancels) => {
+    const world = fakeWorld();
+    const deps = world.deps("controller-a");
+    const woken: string[] = [];
+    const news: boolean[] = [];
+    const echoed: SessionDeps = {
+      ...deps,
+      wake: (name) => void woken.push(name),
+      save: async (record, revision) => {
+        const saved = await deps.save(record, revision);
+        news.push(sessions.isNews(record.name, saved));
+        if (cancels && news.length === 1) world.cancel();
+        return saved;
+      },
+    };
+    const sessions = makeSessions(echoed, { session: POLICY, failuresMax: 1 });
+    world.state.grant = false;
+    await sessions.reconcile("bench", never);
+    expect(news).toEqual(news.map(() => false));
+    expect(news.length).toBeGreaterThan(0);
+    expect(woken.length > 0).toBe(cancels);
+    expect(sessions.isNews("bench", deps.newestRevision("bench") + 1)).toBe(true);
+  });
+
+  it("takes no late echo of its own write for news of a session that it left waiting", async () => {
+    const world = fakeWorld();
+    world.state.grant = false;
+    const deps = { ...world.deps("controller-a"), wake: () => undefined };
+    const sessions = makeSessions(deps, { session: POLICY, failuresMax: 1 });
+    await sessions.reconcile("bench", never);
+    expect(world.left).toEqual(["waiting"]);
+    expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(false);
+    world.cancel();
+    expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(true);
   });
 
   it("notices a cancellation at once, and ends as cancelled", async () => {

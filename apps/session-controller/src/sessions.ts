@@ -56,17 +56,26 @@ type Table = {
   /** Sessions that the ledger may have granted machines since their last pass. */
   readonly granted: Set<string>;
   readonly suspects: ReturnType<typeof oneAtATime>;
+  /** Revisions of the records of sessions that were left in the ledger's queue. */
+  readonly waiting: Map<string, number>;
   /** Consecutive permanent failures, by session. */
   readonly failures: Map<string, number>;
 };
 
 type Seen = { readonly run: Run; readonly snapshot: Snapshot };
 
-export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Sessions {
+export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sessions {
+  const { deps, writing } = withoutEcho(outside);
   const suspects = oneAtATime(deps.monotonicMs);
-  const kept = { runs: new Map(), failing: new Map(), granted: new Set<string>(), failures: new Map() };
+  const kept = {
+    runs: new Map(),
+    failing: new Map(),
+    granted: new Set<string>(),
+    waiting: new Map(),
+    failures: new Map(),
+  };
   const table: Table = { deps, policy, suspects, ...kept };
-  const { runs, failing, granted } = table;
+  const { runs, failing, granted, waiting } = table;
   const pass = reconciler<Seen, { readonly steps: readonly SessionStep[] }>({
     tracer: "session-controller",
     observe: (name) => observeSession(table, name),
@@ -86,7 +95,7 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
     },
     granted: (name) => void granted.add(name),
     has: (name) => runs.has(name),
-    isNews: (name, revision) => revision > (runs.get(name)?.revision ?? -1),
+    isNews: (name, revision) => !writing.has(name) && revision > (runs.get(name)?.revision ?? waiting.get(name) ?? -1),
     get size() {
       return runs.size;
     },
@@ -96,6 +105,24 @@ export function makeSessions(deps: SessionDeps, policy: SessionsPolicy): Session
       await handBackAll(deps, all, stopping);
     },
   };
+}
+
+/** The views often show a write before the store answers it, which is no news. A newer revision that they show until then schedules a pass after the answer. */
+function withoutEcho(outside: SessionDeps): { readonly deps: SessionDeps; readonly writing: ReadonlySet<string> } {
+  const writing = new Set<string>();
+  const save: SessionDeps["save"] = async (record, revision) => {
+    const { name } = record;
+    let saved = revision;
+    writing.add(name);
+    try {
+      saved = await outside.save(record, revision);
+      return saved;
+    } finally {
+      writing.delete(name);
+      if (outside.newestRevision(name) > saved) outside.wake(name);
+    }
+  };
+  return { deps: { ...outside, save }, writing };
 }
 
 /**
@@ -120,13 +147,15 @@ async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: Ab
 }
 
 async function leave(
-  { deps, runs, failing, suspects, granted, failures }: Table,
+  { deps, runs, failing, suspects, granted, waiting, failures }: Table,
   name: string,
   end: RunEnd,
 ): Promise<void> {
   const run = runs.get(name);
   runs.delete(name);
   failing.delete(name);
+  if (end === "waiting" && run !== undefined) waiting.set(name, run.revision);
+  else waiting.delete(name);
   suspects.release(name);
   if (end === "finished" || end === "gone") {
     granted.delete(name);
@@ -180,7 +209,7 @@ async function finish(table: Table, run: Run): Promise<Reconciled> {
 
 async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promise<Reconciled | "again"> {
   const { deps, policy, suspects, failures } = table;
-  if (steps.length > 0) await carryOut(deps, policy.session, run, steps);
+  if (steps.length > 0) await carryOut(deps, run, steps);
   if (isFinished(run.record)) return finish(table, run);
   await announce(deps, run);
   const { name, attempts } = run.record;

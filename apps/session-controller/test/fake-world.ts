@@ -60,6 +60,8 @@ export function fakeWorld(
     held: false,
     dieAt: Infinity,
     failing: new Set<string>(),
+    /** Executors whose lead is over. */
+    deposed: new Set<string>(),
     grant: true,
     /** What the watchers published is current. */
     podsFresh: true,
@@ -119,6 +121,7 @@ export function fakeWorld(
     monotonicMs: () => state.monotonicMs,
     executor,
     token: tokenOf(executor),
+    isHeld: () => !state.deposed.has(executor),
     standDown: () => void stoodDown.push(executor),
     logger: silent,
     load: () => at("load", () => stored),

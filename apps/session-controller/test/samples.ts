@@ -14,7 +14,6 @@ export const START_MS = Date.UTC(2026, 0, 1);
 export const POLICY: SessionPolicy = {
   cleanupLimitMs: 120_000,
   lookAgainMs: 1000,
-  trustRecordMs: 7500,
   nodeLostMs: 300_000,
   replacementWaitMs: 120_000,
 };

@@ -274,10 +274,17 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
     const explanation = planExplanation(snapshot, record.components);
     return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
-  if (record.released) return [{ kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" }];
+  const end = planEnd(record, nowMs);
+  if (end !== undefined) return [end];
   return late && trouble !== undefined
     ? [planGivingUp(snapshot)]
     : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
+}
+
+/** The terminal event, once the clean-up is over. */
+export function planEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
+  const isOver = record.verdict !== undefined && record.podsDeleted && record.released && !isFinished(record);
+  return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
 }
 
 /** Plans to read the logs of listed pods; those of pods that are gone are lost. */

@@ -102,6 +102,4 @@ export type SessionPolicy = ForcePolicy & {
   readonly lookAgainMs: number;
   /** A component whose machine is lost before it has started waits this long for another one. */
   readonly replacementWaitMs: number;
-  /** A session whose record was neither read nor written for this long may have been taken over, so it is read before any step. */
-  readonly trustRecordMs: number;
 };
