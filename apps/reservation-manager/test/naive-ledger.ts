@@ -22,6 +22,8 @@ type Spot = {
   free: Record<string, number>;
   isWhole: boolean;
   readonly isForeign: boolean;
+  /** What is free when nothing is granted. */
+  readonly potential: Record<string, number>;
 };
 
 /**
@@ -121,7 +123,9 @@ export class NaiveLedger {
     for (const pool of pools) {
       const most = Math.max(this.#good(pool).length, this.#scalings.get(pool)?.max ?? 0);
       if (most > this.#good(pool).length && wholesOf(needs, pool).length <= most) continue;
-      const holdable = this.#holdable(needs, pool, most);
+      const holdable = this.#holdable(needs, pool, most, false);
+      const isUnsized = this.#good(pool).some(({ allocatable }) => allocatable === undefined);
+      if (holdable < count(needs, pool) && wholesOf(needs, pool).length <= most && isUnsized) return "unavailable";
       if (holdable < count(needs, pool)) return `pool_capacity ${pool} ${count(needs, pool)} of ${holdable}`;
     }
 
@@ -185,31 +189,35 @@ export class NaiveLedger {
     return hold !== undefined && inOrder(line, hold) > 0 ? hold : undefined;
   }
 
-  /** How many machines and parts of the needs the pool has when it is empty. */
-  #holdable(needs: Needs, pool: string, most: number): number {
+  /** How many machines and parts of the needs the pool has when nothing is granted; foreign pods stay, or are gone, too. */
+  #holdable(needs: Needs, pool: string, most: number, foreignStays: boolean): number {
     const wholes = wholesOf(needs, pool).length;
     const parts = partsOf(needs, pool);
     const good = this.#good(pool);
     if (wholes > most) return most;
-    const future = Math.max(0, most - good.length);
-    const sized = good
-      .filter(({ allocatable }) => allocatable !== undefined)
+    const stays = ({ foreign }: NodeFacts): boolean => foreignStays && foreign.pods > 0;
+    const future = Math.max(0, most - good.filter((node) => !stays(node)).length);
+    const sized = good.filter(({ allocatable }) => allocatable !== undefined);
+    const spots = sized.map((node) => {
+      const spot = emptySpot(node);
+      if (!stays(node)) return spot;
+      use(spot, { ...toRecord(node.foreign.requests), pods: node.foreign.pods });
+      return { ...spot, isWhole: false };
+    });
+    const [largest] = sized
       .map((node) => emptySpot(node))
       .sort((a, b) => compareSizes(toMap(a.allocatable), toMap(b.allocatable)));
-    const [largest] = sized;
     if (largest === undefined) return wholes + (future > 0 ? parts.length : 0);
-    const more = Array.from({ length: Math.min(future, parts.length) }, () => largest);
-    const spots = [...more, ...sized].map((spot, index) => ({
-      ...spot,
-      free: { ...spot.free },
-      name: String(index + 1000),
-    }));
+    for (let number = 0; number < Math.min(future, parts.length); number += 1)
+      spots.push({ ...largest, free: { ...largest.free }, name: `new${number}` });
+    const whole = new Set(spots.flatMap(({ name, isWhole }) => (isWhole ? [name] : [])));
     const used = new Set<string>();
     let fit = 0;
     for (const { shared } of parts) {
       const node = put(spots, shared);
-      if (node === undefined || (!used.has(node) && used.size === Math.max(most, good.length) - wholes)) continue;
-      used.add(node);
+      if (node === undefined) continue;
+      if (whole.has(node) && !used.has(node) && used.size === most - wholes) continue;
+      if (whole.has(node)) used.add(node);
       fit += 1;
     }
     return wholes + fit;
@@ -226,14 +234,32 @@ export class NaiveLedger {
       .filter(({ occupants }) => occupants.length === 0)
       .map((node): Spot => {
         const parts = held(node.name);
-        const others = node.shared.filter(({ owner }) => !parts.some((part) => same(part.owner, owner)));
-        const foreign = [node.foreign, ...others.map(({ use }) => use)].filter(({ pods }) => pods > 0);
-        const spot = emptySpot(node);
-        for (const { need } of parts) use(spot, { ...toRecord(need.shared), pods: 1 });
-        for (const { pods, requests } of foreign) use(spot, { ...toRecord(requests), pods });
-        return { ...spot, isWhole: parts.length === 0 && foreign.length === 0, isForeign: foreign.length > 0 };
+        const others = node.shared.map(({ owner, use: seen }) => {
+          const own = parts.filter((part) => same(part.owner, owner));
+          const requests = new Map(seen.requests);
+          for (const { need } of own)
+            for (const [name, amount] of need.shared ?? [])
+              requests.set(name, Math.max(0, (requests.get(name) ?? 0) - amount));
+          return { pods: Math.max(0, seen.pods - own.length), requests };
+        });
+        const foreign = [node.foreign, ...others].filter(
+          ({ pods, requests }) => pods > 0 || [...requests.values()].some((amount) => amount > 0),
+        );
+        const uses = [
+          ...parts.map(({ need }) => ({ ...toRecord(need.shared), pods: 1 })),
+          ...foreign.map(({ pods, requests }) => ({ ...toRecord(requests), pods })),
+        ];
+        const isExceeded = [...(node.allocatable ?? [])].some(
+          ([name, amount]) => uses.reduce((sum, used) => sum + (toMap(used).get(name) ?? 0), 0) > amount,
+        );
+        const spot = emptySpot(isExceeded ? { ...node, allocatable: undefined } : node);
+        for (const used of uses) use(spot, used);
+        const isWhole = parts.length === 0 && foreign.length === 0;
+        const potential = emptySpot(node);
+        use(potential, { ...toRecord(node.foreign.requests), pods: node.foreign.pods });
+        return { ...spot, isWhole, isForeign: node.foreign.pods > 0, potential: potential.free };
       })
-      .sort((a, b) => (a.name < b.name ? -1 : 1));
+      .sort(compareSpots);
     return hold === undefined ? spots : keep(spots, hold.request.needs, pool);
   }
 
@@ -244,14 +270,17 @@ export class NaiveLedger {
         !this.#atLimit(line) &&
         line.request.needs.every(
           ({ pool }) =>
-            this.#holdable(line.request.needs, pool, this.#attainable(pool)) === count(line.request.needs, pool),
+            this.#holdable(line.request.needs, pool, this.#attainable(pool), true) === count(line.request.needs, pool),
         ),
     );
   }
 
   #attainable(pool: string): number {
     const scaling = this.#scalings.get(pool);
-    return Math.max(this.#good(pool).length, scaling === undefined || scaling.exhausted ? 0 : scaling.max);
+    const good = this.#good(pool);
+    const present = good.filter(({ foreign }) => foreign.pods === 0).length;
+    if (scaling === undefined || scaling.exhausted) return present;
+    return Math.max(present, scaling.max - (good.length - present));
   }
 
   #atLimit({ request: { owner } }: Line): boolean {
@@ -311,7 +340,7 @@ function same(a: Owner, b: Owner): boolean {
 
 function emptySpot({ name, allocatable }: NodeFacts): Spot {
   const room = allocatable && toRecord(allocatable);
-  return { name, allocatable: room, free: { ...room }, isWhole: true, isForeign: false };
+  return { name, allocatable: room, free: { ...room }, isWhole: true, isForeign: false, potential: { ...room } };
 }
 
 function use(spot: Spot, amounts: Record<string, number>): void {
@@ -319,24 +348,31 @@ function use(spot: Spot, amounts: Record<string, number>): void {
     spot.free[name] = Math.max(0, (spot.free[name] ?? 0) - (amounts[name] ?? 0));
 }
 
+function hasRoom(free: Record<string, number>, shared: Amounts): boolean {
+  const wants: Record<string, number> = { ...toRecord(shared), pods: 1 };
+  return Object.keys(wants).every((name) => (wants[name] ?? 0) <= (free[name] ?? 0));
+}
+
 /** Puts one part on the best spot and says which; undefined when none has room. */
 function put(spots: Spot[], shared: Amounts): string | undefined {
-  const wants: Record<string, number> = { ...toRecord(shared), pods: 1 };
   const best = spots
-    .filter(
-      ({ allocatable, free }) =>
-        allocatable && Object.keys(wants).every((name) => (wants[name] ?? 0) <= (free[name] ?? 0)),
-    )
+    .filter(({ allocatable, free }) => allocatable && hasRoom(free, shared))
     .map((spot) => ({
       spot,
-      rank: [Number(isSpecial(spot, wants)), Number(spot.isWhole), spot.isWhole ? 0 : -inUse(spot)],
+      rank: [Number(isSpecial(spot, toRecord(shared))), Number(spot.isWhole), spot.isWhole ? 0 : -inUse(spot)],
     }))
-    .sort((a, b) => compareLists(a.rank, b.rank) || (a.spot.name < b.spot.name ? -1 : 1))
+    .sort((a, b) => compareLists(a.rank, b.rank) || compareSpots(a.spot, b.spot))
     .at(0)?.spot;
   if (best === undefined) return undefined;
-  use(best, wants);
+  use(best, { ...toRecord(shared), pods: 1 });
   best.isWhole = false;
   return best.name;
+}
+
+/** Nodes without extended resources first, then the smaller ones. */
+function compareSpots(a: Spot, b: Spot): number {
+  const sizes = compareSizes(toMap(b.allocatable), toMap(a.allocatable));
+  return Number(isSpecial(a, {})) - Number(isSpecial(b, {})) || sizes || (a.name < b.name ? -1 : 1);
 }
 
 function isSpecial({ allocatable }: Spot, wants: Record<string, number>): boolean {
@@ -353,21 +389,18 @@ function compareLists(a: readonly number[], b: readonly number[]): number {
   return a.map((value, index) => value - (b[index] ?? 0)).find((order) => order !== 0) ?? 0;
 }
 
-/** Without what is kept for these needs: what fits of them, and for the rest what becomes free first. */
+/** Without what is kept for these needs: what fits of them, and for the rest what may become free first. */
 function keep(spots: Spot[], needs: Needs, pool: string): Spot[] {
-  const missing = partsOf(needs, pool).filter(({ shared }) => put(spots, shared) === undefined).length;
+  const missing = partsOf(needs, pool).filter(({ shared }) => put(spots, shared) === undefined);
   let left = spots;
-  for (const { isPart } of [
-    ...wholesOf(needs, pool).map(() => ({ isPart: false })),
-    ...Array.from({ length: missing }, () => ({ isPart: true })),
-  ]) {
-    const kept =
-      left.findLast(({ isWhole }) => isWhole) ??
-      left
-        .filter(({ allocatable, isForeign }) => allocatable && (isPart || !isForeign))
-        .sort((a, b) => inUse(b) - inUse(a) || (a.name < b.name ? -1 : 1))
-        .at(-1);
-    left = left.filter((spot) => spot !== kept);
-  }
+  const last = (mayKeep: (spot: Spot) => boolean): Spot | undefined =>
+    left
+      .filter((spot) => spot.allocatable && !spot.isWhole && mayKeep(spot))
+      .sort((a, b) => inUse(b) - inUse(a) || compareSpots(a, b))
+      .at(-1);
+  const without = (kept: Spot | undefined): Spot[] => left.filter((spot) => spot !== kept);
+  for (let count = wholesOf(needs, pool).length; count > 0; count -= 1)
+    left = without(left.findLast(({ isWhole }) => isWhole) ?? last(({ isForeign }) => !isForeign));
+  for (const { shared } of missing) left = without(last(({ potential }) => hasRoom(potential, shared)));
   return left;
 }

@@ -28,7 +28,7 @@ export function machineWriter(): (machine: MachineState) => muster.reservation.v
     allocatable: allocatable && toWireAmounts(allocatable),
     free: free && toWireAmounts(free),
     sharedHolders: partHolders.map((each) => toWireHolder(each, pool, holders)),
-    foreign: foreign !== undefined && foreign.pods > 0 ? toWireNodeUse(foreign) : undefined,
+    foreign: foreign && toWireNodeUse(foreign),
   });
 }
 

@@ -4,6 +4,7 @@ import type { Bounded, ConcurrencyUse, Explanation, Holder, PoolExplanation, Que
 import { findHold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { capacityOf, unusableNodes, type Machines } from "../ledger/machines.ts";
+import { withoutKept } from "../ledger/room.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -55,7 +56,8 @@ function explainPool(
   const { pool } = need;
   const state = machines.pools.get(pool);
   const available = state?.free.size ?? 0;
-  const kept = keptNeeds.find((other) => other.pool === pool)?.count ?? 0;
+  const keptNeed = keptNeeds.find((other) => other.pool === pool);
+  const kept = state === undefined || keptNeed === undefined ? 0 : available - withoutKept(state, keptNeed).free.size;
   const holders = granted
     .map((holder) => holderOf(holder, (machine) => machine.pool === pool))
     .filter((holder) => holder.machines > 0)
@@ -64,7 +66,7 @@ function explainPool(
     pool,
     requested: sizeOf(need),
     available,
-    kept: Math.min(available, kept),
+    kept,
     capacity: state === undefined ? 0 : capacityOf(state),
     held: state === undefined ? 0 : state.held + state.shared,
     elasticMax: state?.scaling?.max,

@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
-import { canHold, largestOf, maxOf, partsThatFit, type Machines } from "../ledger/machines.ts";
+import { largestOf, maxOf, partsThatFit, unsizedOf, type Machines } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -48,6 +48,12 @@ const NODES_RETRY_AFTER_MS = 1000;
 const NOT_KNOWN_YET: Fault = {
   code: "unavailable",
   dependency: "the list of all nodes (POOLS_NOT_KNOWN_YET)",
+  retryAfterMs: NODES_RETRY_AFTER_MS,
+};
+
+const SIZES_NOT_KNOWN_YET: Fault = {
+  code: "unavailable",
+  dependency: "what the nodes of the pool can allocate (POOLS_NOT_KNOWN_YET)",
   retryAfterMs: NODES_RETRY_AFTER_MS,
 };
 
@@ -138,9 +144,12 @@ function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault |
     const state = pools.get(pool);
     const machines = state === undefined ? 0 : maxOf(state);
     // New nodes of a pool that may grow may be larger than those that it has.
-    const mayGrow = state !== undefined && count <= machines && machines > largestOf(state);
-    if (mayGrow || (state !== undefined && canHold(state, need, machines))) continue;
-    const parts = state === undefined || count > machines ? 0 : partsThatFit(state, need, machines);
+    const mayGrow = state !== undefined && machines > largestOf(state);
+    if (count <= machines && (mayGrow || need.shared.length === 0)) continue;
+    const parts =
+      state === undefined || count > machines ? 0 : partsThatFit(state, need, machines, "foreign pods leave");
+    if (count <= machines && parts === need.shared.length) continue;
+    if (count <= machines && state !== undefined && unsizedOf(state) > 0) return SIZES_NOT_KNOWN_YET;
     return { code: "pool_capacity", pool, requested: sizeOf(need), capacity: Math.min(count, machines) + parts };
   }
   return undefined;

@@ -1,5 +1,6 @@
 import { fitBehind, obstacleTo, type Hold } from "./fit.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
+import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
 import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -27,7 +28,8 @@ function* findShapes({ ledger, machines }: World): Generator<Shape> {
       if (shapesWithParts === 0 && available.includes(0)) continue;
       for (const [{ counts }, shape] of shapes.entries()) {
         if ((counts[0] ?? 0) > free.size) break;
-        if (counts.every((count, index) => count <= (available[index] ?? 0))) yield shape;
+        if (counts.some((count, index) => count > (available[index] ?? 0))) continue;
+        if (shape.needs.every((need) => mayHaveRoom(machines.pools.get(need.pool) ?? emptyRoom, need))) yield shape;
       }
     }
   }

@@ -1,7 +1,7 @@
 import { compareLargestFirst } from "../ledger/amounts.ts";
 import { sizeOf, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
-import { attainableOf, canHold, type Machines } from "../ledger/machines.ts";
+import { canHold, type Machines } from "../ledger/machines.ts";
 import { emptyRoom, placeShared, withoutKept, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
@@ -109,7 +109,7 @@ export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: numbe
 }
 
 /**
- * A node of its pool for each need: parts are placed first (`placeShared`), and whole machines are the first free ones by name then. Only for needs that
+ * A node of its pool for each need: parts are placed first (`placeShared`), and whole machines are the first free ones then (`FreeKey`). Only for needs that
  * nothing stands in the way of.
  */
 export function assignMachines(
@@ -130,7 +130,11 @@ export function assignMachines(
     const placed = placeShared(roomBehind(pool, machines, ahead), requests);
     for (const [index, { need }] of parts.entries()) setNode(nodes, need, placed.nodes[index]);
     const free = placed.room.free.keys();
-    for (const need of ofPool) if (need.shared === undefined) setNode(nodes, need, free.next().value ?? undefined);
+    for (const need of ofPool)
+      if (need.shared === undefined) {
+        const next = free.next();
+        setNode(nodes, need, next.done === true ? undefined : next.value.node);
+      }
   }
   return needs.map((need) => ({ ...need, node: nodes.get(need) ?? "" }));
 }
@@ -166,6 +170,6 @@ function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
 function isPossible({ needs }: Demand, machines: Machines): boolean {
   return needs.every((need) => {
     const state = machines.pools.get(need.pool);
-    return state !== undefined && canHold(state, need, attainableOf(state));
+    return state !== undefined && canHold(state, need);
   });
 }

@@ -1,6 +1,13 @@
 import { knownReservation, type Ledger } from "../ledger/ledger.ts";
 import type { Amounts } from "@muster/resources";
-import { partialNodeOf, standingOf, type MachineRecord, type NodeUse, type Standing } from "../ledger/machines.ts";
+import {
+  partialNodeOf,
+  standingOf,
+  uncountedUseOf,
+  type MachineRecord,
+  type NodeUse,
+  type Standing,
+} from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -69,7 +76,7 @@ function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineSt
   const standing = standingOf(facts, record);
   const { allocatable, cordoned } = facts;
   const free = standing === "free" ? allocatable : partialNodeOf(facts, record, standing)?.free;
-  return { ...held, standing, cordoned, allocatable, free, foreign: facts.foreign };
+  return { ...held, standing, cordoned, allocatable, free, foreign: uncountedUseOf(facts, record) };
 }
 
 function firstPartHolder({ parts }: MachineRecord, ledger: Ledger): Reservation | undefined {

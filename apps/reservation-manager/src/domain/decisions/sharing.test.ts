@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   amounts,
@@ -181,7 +182,113 @@ describe("foreign pods", () => {
   });
 });
 
+describe("use beyond what is granted", () => {
+  const seen = (cpu: number, pods = 1) => [
+    { owner: ownerOf("one"), use: { pods, requests: amounts({ cpu }), examples: [] } },
+  ];
+
+  it.each<[string, ReturnType<typeof seen>, boolean]>([
+    ["as much as its part", seen(2), true],
+    ["more than its part", seen(6), false],
+    ["two pods for one part", seen(6, 2), false],
+  ])("by an owner whose pods request %s is counted", (_title, shared, fits) => {
+    const run = runOf(nodeOf("a1", "a"));
+    ask(run, "one", [{ cpu: 2 }]);
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { shared }) });
+    ask(run, "two", [{ cpu: 6 }]);
+    expect(nodesOf(run, "two")).toEqual(fits ? ["a1"] : undefined);
+  });
+
+  it("on a node that has shrunk adds nothing and ends nothing", () => {
+    const run = runOf(nodeOf("a1", "a"));
+    ask(run, "one", [{ cpu: 8 }]);
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { allocatable: amounts({ cpu: 4, memory: 16, pods: 5 }) }) });
+    ask(run, "two", [{}]);
+    expect([nodesOf(run, "one"), nodesOf(run, "two")]).toEqual([["a1"], undefined]);
+    release(run, "one");
+    expect(nodesOf(run, "two")).toEqual(["a1"]);
+  });
+});
+
+describe("a pool of several sizes", () => {
+  const size = (cpu: number) => ({ allocatable: amounts({ cpu, memory: 64, pods: 20 }) });
+
+  it("grants each gang immediately, or refuses it, while nothing else is granted", () => {
+    const cpus = fc.array(fc.integer({ min: 2, max: 6 }), { minLength: 1, maxLength: 5 });
+    const gang = fc.array(fc.option(fc.integer({ min: 1, max: 6 }), { nil: undefined }), {
+      minLength: 1,
+      maxLength: 6,
+    });
+    fc.assert(
+      fc.property(cpus, gang, (sizes, parts) => {
+        const run = runOf(...sizes.map((cpu, index) => nodeOf(`a${index}`, "a", size(cpu))));
+        const verdict = ask(
+          run,
+          "x",
+          parts.map((cpu) => (cpu === undefined ? undefined : { cpu })),
+        );
+        expect(["grant", "refuse"]).toContain(verdict?.kind);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("answers that it is not known yet while some node has no known size", () => {
+    const run = runOf(nodeOf("a1", "a", size(2)), nodeOf("a2", "a", { allocatable: undefined }));
+    expect(ask(run, "x", [{ cpu: 3 }])).toMatchObject({ kind: "refuse", fault: { code: "unavailable" } });
+    step(run, { kind: "node", facts: nodeOf("a2", "a", size(2)) });
+    expect(ask(run, "x", [{ cpu: 3 }])).toMatchObject({ kind: "refuse", fault: { code: "pool_capacity" } });
+  });
+});
+
 describe("a hold", () => {
+  /** Parts of 2 cpu that arrive and end one after the other, until the owner has what it waits for. */
+  function overtake(run: Run, id: string): number {
+    for (let number = 0; number < 100; number += 1) {
+      if (nodesOf(run, id) !== undefined) return number;
+      ask(run, `late${number}`, [{ cpu: 2 }]);
+      if (number >= 3) release(run, `late${number - 3}`);
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  it.each<[string, readonly NodeFacts[], Requests]>([
+    ["a whole machine", [nodeOf("a1", "a"), nodeOf("a2", "a")], undefined],
+    [
+      "a part beside a node with foreign pods",
+      [nodeOf("a1", "a", { foreign: foreign(1) }), nodeOf("a2", "a")],
+      { cpu: 8 },
+    ],
+    [
+      "a part of a node with accelerators",
+      [nodeOf("a1", "a"), nodeOf("a2", "a", { allocatable: gpus })],
+      { "example.com/gpu": 2 },
+    ],
+  ])("lets no later part overtake %s for ever", (_title, nodes, request) => {
+    const run = runOf(...nodes);
+    for (let number = 0; number < 4; number += 1)
+      ask(run, `first${number}`, [{ cpu: 2, ...(number === 3 && request) }]);
+    for (let number = 4; number < 8; number += 1) ask(run, `first${number}`, [{ cpu: 1 }]);
+    ask(run, "x", [request]);
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    for (let number = 0; number < 8; number += 1) {
+      ask(run, `more${number}`, [{ cpu: 1 }]);
+      release(run, `first${number}`);
+    }
+    expect(overtake(run, "x")).toBeLessThan(20);
+  });
+
+  it("is in force for no request that only nodes with foreign pods could complete", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a", { foreign: foreign(1) }));
+    ask(run, "all", [undefined, undefined]);
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    ask(run, "one", [undefined]);
+    expect(nodesOf(run, "one")).toEqual(["a1"]);
+    step(run, { kind: "node", facts: nodeOf("a2", "a") });
+    release(run, "one");
+    expect(nodesOf(run, "all")).toEqual(["a1", "a2"]);
+  });
+
   it("for whole machines keeps the least allocated one from new parts, so that small work cannot starve it", () => {
     const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
     ask(run, "one", [{ cpu: 6 }]);

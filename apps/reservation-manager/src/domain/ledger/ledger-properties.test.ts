@@ -13,7 +13,6 @@ import {
 import { findHold, obstacleTo } from "../decisions/fit.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
 import {
-  attainableOf,
   brokenOf,
   buildMachines,
   capacityOf,
@@ -289,7 +288,7 @@ it("finds the hold that a look at every waiting request finds", () => {
           if (limit > 0 && holders >= limit) return false;
           return countByPool(reservation.needs).every((need) => {
             const state = world.machines.pools.get(need.pool);
-            return state !== undefined && canHold(state, need, attainableOf(state));
+            return state !== undefined && canHold(state, need);
           });
         });
         expect(findHold(world, policy, nowMs)?.place).toEqual(first);

@@ -1,9 +1,9 @@
 import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
 import { mayOccupy, type Owner } from "@muster/names";
-import { freeOf, useOf, type Amounts } from "@muster/resources";
+import { freeOf, subtract, useOf, type Amounts } from "@muster/resources";
 import { amountsKey, compareLargestFirst } from "./amounts.ts";
 import type { Machine, PoolNeed } from "./reservation.ts";
-import { emptyRoom, partialKey, placeShared, type PartialNode, type Room } from "./room.ts";
+import { emptyRoom, freeKey, partialKey, placeShared, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
 /** What a group of pods uses of a node. */
@@ -60,10 +60,20 @@ export type PoolState = Room & {
   readonly notReady: number;
   /** Ready, but cordoned or tainted; held or not. */
   readonly cordoned: number;
-  /** What the nodes can allocate that are ready and schedulable, by `amountsKey`, and how many there are of each size. */
-  readonly sizes: SortedMap<string, { readonly allocatable: Amounts; readonly nodes: number }>;
+  /** Nodes that are ready and schedulable, whoever uses them, by what they can allocate and what their foreign pods use. */
+  readonly sizes: SortedMap<string, NodeSize>;
   /** Undefined: the pool has the nodes that it has. */
   readonly scaling: PoolScaling | undefined;
+};
+
+/** Nodes that are alike when nothing is granted. */
+export type NodeSize = {
+  /** Undefined: not known. */
+  readonly allocatable: Amounts | undefined;
+  /** What of that foreign pods leave. */
+  readonly potential: Amounts;
+  readonly hasForeignUse: boolean;
+  readonly nodes: number;
 };
 
 /** The live nodes and who holds them, kept in step with the ledger. Never changed: each change gives a new one. */
@@ -131,38 +141,83 @@ export function maxOf(pool: PoolState): number {
   return Math.max(largestOf(pool), pool.scaling?.max ?? 0);
 }
 
-/** The most machines that a request can get by waiting now: nodes that cannot be had at present are not waited for with free machines kept. */
+/**
+ * The most whole machines that a request can get by waiting now: foreign pods may stay for ever, and nodes that cannot be had at present are not waited for
+ * with free machines kept.
+ */
 export function attainableOf(pool: PoolState): number {
-  return pool.scaling?.exhausted === true ? largestOf(pool) : maxOf(pool);
+  const present = countNodes(pool, ({ hasForeignUse }) => !hasForeignUse);
+  if (pool.scaling === undefined || pool.scaling.exhausted) return present;
+  return Math.max(present, pool.scaling.max - (largestOf(pool) - present));
 }
 
-/** Whether the need can be granted by a pool of so many machines once everything else is released. */
-export function canHold(pool: PoolState, need: PoolNeed, machines: number): boolean {
-  return (
-    need.count <= machines && (need.shared.length === 0 || partsThatFit(pool, need, machines) === need.shared.length)
-  );
+/** Nodes of the pool of which it is not known what they can allocate. */
+export function unsizedOf(pool: PoolState): number {
+  return countNodes(pool, ({ allocatable }) => allocatable === undefined);
 }
+
+function countNodes({ sizes }: PoolState, counts: (size: NodeSize) => boolean): number {
+  let count = 0;
+  for (const size of sizes.values()) if (counts(size)) count += size.nodes;
+  return count;
+}
+
+/** Whether the need can be granted now and later: with the foreign pods that there are, once everything else is released. */
+export function canHold(pool: PoolState, need: PoolNeed): boolean {
+  const machines = attainableOf(pool);
+  if (need.count > machines) return false;
+  if (need.shared.length === 0) return true;
+  const key = `${pool.scaling?.exhausted === true} ${pool.scaling?.max} ${need.count} ${need.shared.map(amountsKey).join("")}`;
+  const known = answers.get(pool.sizes) ?? new Map<string, boolean>();
+  answers.set(pool.sizes, known);
+  const answer = known.get(key) ?? partsThatFit(pool, need, machines, "foreign pods stay") === need.shared.length;
+  if (known.size < MAX_ANSWERS) known.set(key, answer);
+  return answer;
+}
+
+/** Answers of `canHold` for the nodes of a pool: every pass asks them again for the requests that wait long. */
+const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
+const MAX_ANSWERS = 10_000;
 
 /**
- * How many parts of the need a pool of so many machines holds beside its whole machines, when nothing else is granted. Machines that the pool does not have yet
- * count as the largest that it has; of a pool that has none with a known size everything is possible.
+ * How many parts of the need fit beside its whole machines when nothing else is granted in a pool with so many nodes for whole machines. Nodes that the pool
+ * does not have yet count as the largest that it has; of a pool that has none with a known size everything is possible.
  */
-export function partsThatFit(pool: PoolState, { count, shared }: PoolNeed, machines: number): number {
-  const future = Math.max(0, machines - largestOf(pool));
-  const sizes = [...pool.sizes.values()].sort((a, b) => compareLargestFirst(a.allocatable, b.allocatable));
+export function partsThatFit(
+  pool: PoolState,
+  { count, shared }: PoolNeed,
+  machines: number,
+  foreign: "foreign pods stay" | "foreign pods leave",
+): number {
+  const sizes = [...pool.sizes.values()].filter(({ allocatable }) => allocatable !== undefined);
+  const stays = ({ hasForeignUse }: NodeSize): boolean => hasForeignUse && foreign === "foreign pods stay";
+  const future = Math.max(0, machines - countNodes(pool, (size) => !stays(size)));
   if (sizes.length === 0) return future > 0 ? shared.length : 0;
-  let { free } = emptyRoom;
-  for (const [index, { allocatable, nodes }] of sizes.entries())
-    for (let node = Math.min(nodes + (index === 0 ? future : 0), shared.length); node > 0; node -= 1)
-      free = free.set(`${index} ${node}`, allocatable);
+  let room: Room = emptyRoom;
+  for (const [index, size] of sizes.entries())
+    for (let node = Math.min(size.nodes, shared.length); node > 0; node -= 1)
+      room = withEmptyNode(room, `${index} ${node}`, size, stays(size));
+  const [largest] = sizes.sort((a, b) => compareLargestFirst(a.allocatable ?? NOTHING, b.allocatable ?? NOTHING));
+  if (largest !== undefined)
+    for (let node = Math.min(future, shared.length); node > 0; node -= 1)
+      room = withEmptyNode(room, `new ${node}`, largest, false);
+  const whole = new Set([...room.free.keys()].map(({ node }) => node));
   const used = new Set<string>();
   let parts = 0;
-  for (const node of placeShared({ ...emptyRoom, free }, shared).nodes) {
-    if (node === undefined || (!used.has(node) && used.size === machines - count)) continue;
-    used.add(node);
+  for (const node of placeShared(room, shared).nodes) {
+    if (node === undefined) continue;
+    if (whole.has(node) && !used.has(node) && used.size === machines - count) continue;
+    if (whole.has(node)) used.add(node);
     parts += 1;
   }
   return parts;
+}
+
+function withEmptyNode(room: Room, node: string, size: NodeSize, isPartial: boolean): Room {
+  const { allocatable = NOTHING, potential } = size;
+  if (!isPartial) return { ...room, free: room.free.set(freeKey(node, allocatable), allocatable) };
+  const partial = { free: potential, allocatable, potential, hasForeignUse: true };
+  return { ...room, partial: room.partial.set(partialKey(node, partial), partial) };
 }
 
 /** Nodes, granted or not, that can take no work at present; `largestOf` and these are all nodes of the pool. */
@@ -180,7 +235,7 @@ export function* unusableNodes(machines: Machines, pool: string): Generator<Unus
     if (standing === "notReady") yield { ...node, reason: "NOT_READY" };
     if (standing === "cordoned") yield { ...node, reason: "CORDONED" };
     if (standing === "occupied") yield { ...node, reason: "OCCUPIED", occupant: foreignOccupantOf(facts, record) };
-    if (standing === "foreign") yield { ...node, reason: "FOREIGN_USE", foreign: foreignUseOf(facts, record) };
+    if (standing === "foreign") yield { ...node, reason: "FOREIGN_USE", foreign: uncountedUseOf(facts, record) };
   }
 }
 
@@ -201,10 +256,8 @@ export function withoutNode(machines: Machines, name: string): Machines {
 export function withScaling(machines: Machines, pool: string, scaling: PoolScaling | undefined): Machines {
   const before = machines.pools.get(pool)?.scaling;
   if (before?.max === scaling?.max && before?.exhausted === scaling?.exhausted) return machines;
-  return {
-    ...machines,
-    pools: keepPool(machines.pools, { ...(machines.pools.get(pool) ?? emptyPool(pool)), scaling }),
-  };
+  const state = { ...(machines.pools.get(pool) ?? emptyPool(pool)), scaling };
+  return { ...machines, pools: withoutEmptyPool(machines.pools.set(pool, state), pool) };
 }
 
 /** The machines after one event of the ledger; `ledger` is the one before it. */
@@ -247,31 +300,41 @@ function heldOf(record: MachineRecord | undefined): MachineRecord {
 
 function replaceRecord(machines: Machines, name: string, next: MachineRecord): Machines {
   const { nodes, complete } = machines;
-  const pools = count(count(machines.pools, nodes.get(name), -1), next, 1);
+  const before = nodes.get(name);
+  const isResized = before?.facts !== next.facts;
+  let pools = count(count(machines.pools, before, -1, isResized), next, 1, isResized);
+  for (const pool of new Set([before?.facts?.pool, next.facts?.pool])) pools = withoutEmptyPool(pools, pool);
   const known = next.facts !== undefined || next.holder !== undefined || next.parts !== undefined;
   return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools };
 }
 
-function count(pools: Machines["pools"], record: MachineRecord | undefined, change: 1 | -1): Machines["pools"] {
+function count(
+  pools: Machines["pools"],
+  record: MachineRecord | undefined,
+  change: 1 | -1,
+  isResized: boolean,
+): Machines["pools"] {
   const facts = record?.facts;
   if (record === undefined || facts?.pool === undefined) return pools;
   const before = pools.get(facts.pool) ?? emptyPool(facts.pool);
-  return keepPool(pools, countNode(before, facts, record, change));
+  const sized = isResized ? countSize(before, facts, change) : before;
+  return pools.set(facts.pool, countNode(sized, facts, record, change));
 }
 
 /** A pool exists while it has a live node or is scaled. */
-function keepPool(pools: Machines["pools"], pool: PoolState): Machines["pools"] {
-  const live = largestOf(pool) + brokenOf(pool);
-  return live === 0 && pool.scaling === undefined ? pools.delete(pool.name) : pools.set(pool.name, pool);
+function withoutEmptyPool(pools: Machines["pools"], name: string | undefined): Machines["pools"] {
+  const pool = name === undefined ? undefined : pools.get(name);
+  if (pool === undefined || pool.scaling !== undefined || largestOf(pool) + brokenOf(pool) > 0) return pools;
+  return pools.delete(pool.name);
 }
 
-function countNode(before: PoolState, facts: NodeFacts, record: MachineRecord, change: 1 | -1): PoolState {
+function countNode(pool: PoolState, facts: NodeFacts, record: MachineRecord, change: 1 | -1): PoolState {
   const standing = standingOf(facts, record);
   const { name, allocatable } = facts;
-  const isUsable = standing !== "notReady" && standing !== "cordoned";
-  const pool = isUsable && allocatable !== undefined ? countSize(before, allocatable, change) : before;
-  if (standing === "free")
-    return { ...pool, free: change === 1 ? pool.free.set(name, allocatable) : pool.free.delete(name) };
+  if (standing === "free") {
+    const key = freeKey(name, allocatable);
+    return { ...pool, free: change === 1 ? pool.free.set(key, allocatable) : pool.free.delete(key) };
+  }
   const partial = partialNodeOf(facts, record, standing);
   const counted = { ...pool, [standing]: pool[standing] + change };
   if (partial === undefined) return counted;
@@ -279,10 +342,22 @@ function countNode(before: PoolState, facts: NodeFacts, record: MachineRecord, c
   return { ...counted, partial: change === 1 ? pool.partial.set(key, partial) : pool.partial.delete(key) };
 }
 
-function countSize(pool: PoolState, allocatable: Amounts, change: 1 | -1): PoolState {
-  const key = amountsKey(allocatable);
+function countSize(pool: PoolState, facts: NodeFacts, change: 1 | -1): PoolState {
+  if (!facts.ready || !facts.schedulable) return pool;
+  const { allocatable } = facts;
+  const hasForeignUse = facts.foreign.pods > 0;
+  const potential = potentialOf(facts);
+  const key = `${allocatable === undefined ? "" : amountsKey(allocatable)} ${hasForeignUse ? amountsKey(potential) : ""}`;
   const nodes = (pool.sizes.get(key)?.nodes ?? 0) + change;
-  return { ...pool, sizes: nodes === 0 ? pool.sizes.delete(key) : pool.sizes.set(key, { allocatable, nodes }) };
+  const sizes =
+    nodes === 0 ? pool.sizes.delete(key) : pool.sizes.set(key, { allocatable, potential, hasForeignUse, nodes });
+  return { ...pool, sizes };
+}
+
+/** What can be granted of the node in parts when nothing is granted on it. */
+function potentialOf({ allocatable = NOTHING, foreign }: NodeFacts): Amounts {
+  if (foreign.pods === 0) return allocatable;
+  return freeOf({ allocatable, overhead: NOTHING, uses: [useOf(foreign.requests, foreign.pods)] });
 }
 
 function emptyPool(name: string): PoolState {
@@ -300,31 +375,55 @@ export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (foreignOccupantOf(facts, record) !== undefined) return "occupied";
   if (record.holder !== undefined) return "held";
   if (record.parts !== undefined) return "shared";
-  return foreignUseOf(facts, record) === undefined ? "free" : "foreign";
+  return uncountedUseOf(facts, record) === undefined ? "free" : "foreign";
 }
 
 /** What can be granted of the node in parts; undefined: nothing, whatever is free on it. */
 export function partialNodeOf(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
-  const foreign = foreignUseOf(facts, record);
+  const uncounted = uncountedUseOf(facts, record);
   const uses = (record.parts ?? []).map(({ requests }) => useOf(requests));
-  if (foreign !== undefined) uses.push(useOf(foreign.requests, foreign.pods));
-  return { free: freeOf({ allocatable, overhead: NOTHING, uses }), allocatable, hasForeignUse: foreign !== undefined };
+  if (uncounted !== undefined) uses.push(useOf(uncounted.requests, uncounted.pods));
+  if (isExceeded(allocatable, uses)) return undefined;
+  const free = freeOf({ allocatable, overhead: NOTHING, uses });
+  return { free, allocatable, potential: potentialOf(facts), hasForeignUse: facts.foreign.pods > 0 };
+}
+
+/** Whether more of some resource is used than there is, as on a node that has shrunk: nothing is added there. */
+function isExceeded(allocatable: Amounts, uses: readonly Amounts[]): boolean {
+  return [...allocatable].some(
+    ([resource, amount]) => uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0) > amount,
+  );
 }
 
 const NOTHING: Amounts = new Map();
 
 /**
- * What pods use of the node that are counted by no grant: those that are not Muster's, and those of owners who hold no part of it, such as after a release.
- * Undefined: there are none.
+ * What pods use of the node that is counted by no grant: those that are not Muster's, those of owners who hold no part of it, such as after a release, and what
+ * an owner's pods request beyond his parts. Undefined: nothing.
  */
-function foreignUseOf({ foreign, shared }: NodeFacts, { holder, parts = [] }: MachineRecord): NodeUse | undefined {
-  const holders = [...(holder === undefined ? [] : [holder]), ...parts.map(({ owner }) => owner)];
-  const uncounted = shared.filter(({ owner }) => !holders.some((counted) => mayOccupy(owner, counted)));
-  const uses = [foreign, ...uncounted.map(({ use }) => use)].filter(({ pods }) => pods > 0);
-  const [first, ...others] = uses;
+export function uncountedUseOf(
+  { foreign, shared }: NodeFacts,
+  { holder, parts = [] }: MachineRecord,
+): NodeUse | undefined {
+  const uses = shared.flatMap(({ owner, use }) => {
+    if (holder !== undefined && mayOccupy(owner, holder)) return [];
+    return beyond(
+      use,
+      parts.filter((part) => mayOccupy(owner, part.owner)),
+    );
+  });
+  const [first, ...others] = [...(foreign.pods > 0 ? [foreign] : []), ...uses];
   return first && others.reduce(addUse, first);
+}
+
+/** What the pods of an owner use beyond the parts that he holds. */
+function beyond({ pods, requests, examples }: NodeUse, parts: readonly HeldPart[]): readonly NodeUse[] {
+  const granted = parts.reduce((left, part) => subtract(left, part.requests), requests);
+  const more = [...granted].filter(([, amount]) => amount > 0);
+  const morePods = Math.max(0, pods - parts.length);
+  return morePods === 0 && more.length === 0 ? [] : [{ pods: morePods, requests: new Map(more), examples }];
 }
 
 function addUse(a: NodeUse, b: NodeUse): NodeUse {

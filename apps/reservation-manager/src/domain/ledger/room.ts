@@ -1,5 +1,5 @@
 import { allocatedFraction, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
-import { amountsKey } from "./amounts.ts";
+import { amountsKey, compareLargestFirst } from "./amounts.ts";
 import type { PoolNeed } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 
@@ -8,37 +8,58 @@ export type PartialNode = {
   readonly free: Amounts;
   /** Without overhead. */
   readonly allocatable: Amounts;
+  /** What is free on it once all parts are released: less than `allocatable` while it has foreign pods. */
+  readonly potential: Amounts;
   /** Pods are on it that the ledger does not know, so that it does not become free by releases. */
   readonly hasForeignUse: boolean;
 };
 
-/** The most allocated node first, ties by name, so that whole machines stay free. */
-export type PartialKey = { readonly fraction: number; readonly node: string };
+/** First the nodes without extended resources, then the smaller ones, then by name. */
+export type FreeKey = { readonly isSpecial: boolean; readonly size: Amounts; readonly node: string };
+
+/** The most allocated node first, so that whole machines stay free; ties as free nodes. */
+export type PartialKey = FreeKey & { readonly fraction: number };
 
 /** What can be granted of a pool now. */
 export type Room = {
   /** Nodes that can be granted as a whole, and what each can allocate; undefined: not known, so that it is not granted in parts. */
-  readonly free: SortedMap<string, Amounts | undefined>;
+  readonly free: SortedMap<FreeKey, Amounts | undefined>;
   readonly partial: SortedMap<PartialKey, PartialNode>;
 };
 
-export const emptyRoom: Room = { free: SortedMap.empty(compareText), partial: SortedMap.empty(comparePartial) };
+export const emptyRoom: Room = { free: SortedMap.empty(compareFree), partial: SortedMap.empty(comparePartial) };
 
-export function partialKey(node: string, { free, allocatable }: PartialNode): PartialKey {
-  return { fraction: allocatedFraction(free, allocatable), node };
+const UNKNOWN: Amounts = new Map();
+
+/** A node of unknown size comes first among the plain ones: no part can use it. */
+export function freeKey(node: string, allocatable: Amounts | undefined): FreeKey {
+  const size = allocatable ?? UNKNOWN;
+  return { isSpecial: hasUnrequested(size, UNKNOWN), size, node };
+}
+
+export function partialKey(node: string, { free, allocatable }: Pick<PartialNode, "free" | "allocatable">): PartialKey {
+  return { fraction: allocatedFraction(free, allocatable), ...freeKey(node, allocatable) };
+}
+
+function compareFree(a: FreeKey, b: FreeKey): number {
+  return (
+    Number(a.isSpecial) - Number(b.isSpecial) ||
+    (a.size === b.size ? 0 : compareLargestFirst(b.size, a.size)) ||
+    compareText(a.node, b.node)
+  );
 }
 
 function comparePartial(a: PartialKey, b: PartialKey): number {
-  return compareNumbers(b.fraction, a.fraction) || compareText(a.node, b.node);
+  return compareNumbers(b.fraction, a.fraction) || compareFree(a, b);
 }
 
 /** A node for each part, undefined where none has room for it, and the room that is left. */
 type Placed = { readonly nodes: readonly (string | undefined)[]; readonly room: Room };
 
 /**
- * Places parts one by one, as `compareLargestFirst` orders them: on the most allocated node with room for it, otherwise on the first free node. Nodes with
- * extended resources that the part does not request come after all others. First fit decreasing, a heuristic of bin packing: a list may fit in another way
- * although it does not fit in this one.
+ * Places parts one by one, as `compareLargestFirst` orders them: on the most allocated node with room for it, otherwise on the smallest free node. Nodes with
+ * extended resources that the part does not request come after all others. Names decide only between nodes of one size, so that pools with the same sizes
+ * hold the same lists. First fit decreasing, a heuristic of bin packing: a list may fit in another way although it does not fit in this one.
  */
 export function placeShared(room: Room, requests: readonly Amounts[]): Placed {
   const nodes: (string | undefined)[] = [];
@@ -65,7 +86,7 @@ type Search = {
   /** Only partial nodes from here on may have room; undefined: all. */
   readonly partialFrom: PartialKey | undefined;
   /** The same for free nodes. */
-  readonly freeFrom: string | undefined;
+  readonly freeFrom: FreeKey | undefined;
   /** No node has room. */
   readonly isOver: boolean;
 };
@@ -90,20 +111,21 @@ function placeOne(room: Room, request: Amounts, search: Search): Found | undefin
 function placeAmong(room: Room, request: Amounts, search: Search): Found | undefined {
   const { isSpecial, partialFrom, freeFrom } = search;
   for (const [at, node] of room.partial.entries(partialFrom))
-    if (fitsInto(request, node.free) && hasMoreKinds(node.allocatable, request) === isSpecial)
+    if (fitsInto(request, node.free) && hasUnrequested(node.allocatable, request) === isSpecial)
       return take(room, at, node, request, { ...search, partialFrom: at });
-  for (const [node, allocatable] of room.free.entries(freeFrom)) {
+  for (const [key, allocatable] of room.free.entries(freeFrom)) {
     if (allocatable === undefined || !fitsInto(request, allocatable)) continue;
-    if (hasMoreKinds(allocatable, request) !== isSpecial) continue;
-    const partial = { free: allocatable, allocatable, hasForeignUse: false };
-    const opened = { ...room, free: room.free.delete(node) };
-    return take(opened, partialKey(node, partial), partial, request, { ...search, partialFrom: END, freeFrom: node });
+    if (hasUnrequested(allocatable, request) !== isSpecial) continue;
+    const partial = { free: allocatable, allocatable, potential: allocatable, hasForeignUse: false };
+    const opened = { ...room, free: room.free.delete(key) };
+    const next = { ...search, partialFrom: END, freeFrom: key };
+    return take(opened, partialKey(key.node, partial), partial, request, next);
   }
   return undefined;
 }
 
 /** After all partial nodes. */
-const END: PartialKey = { fraction: -1, node: "" };
+const END: PartialKey = { fraction: -1, ...freeKey("", undefined) };
 
 function take(room: Room, at: PartialKey, node: PartialNode, request: Amounts, search: Search): Found {
   const after = { ...node, free: subtract(node.free, useOf(request)) };
@@ -113,28 +135,32 @@ function take(room: Room, at: PartialKey, node: PartialNode, request: Amounts, s
 }
 
 /** Whether the node has an extended resource, such as a GPU, that is not requested. */
-function hasMoreKinds(allocatable: Amounts, request: Amounts): boolean {
+function hasUnrequested(allocatable: Amounts, request: Amounts): boolean {
   for (const [resource, amount] of allocatable)
     if (amount > 0 && resource.includes("/") && (request.get(resource) ?? 0) === 0) return true;
   return false;
 }
 
 /**
- * The room that is left for others while machines are kept for this need: where its parts fit they are kept, and for each part and each machine that is
- * missing a node is kept that becomes free first. Those are free nodes from the end of their order, because others take them from its beginning, and then the
- * least allocated ones; a whole machine is kept on no node with foreign use, because releases do not empty it.
+ * The room that is left for others while machines are kept for this need: where its parts fit they are kept, and for each machine and each part that is missing
+ * a node that may become free for it. Those are free nodes from the end of their order, because others take them from its beginning, and then the least
+ * allocated ones. What is kept gets no other part, so that it only becomes emptier, and so does the node that is kept in its place later.
  */
 export function withoutKept(room: Room, { count, shared }: Pick<PoolNeed, "count" | "shared">): Room {
   const { nodes, room: afterParts } = placeShared(room, shared);
   let left = afterParts;
-  for (let missing = count; missing > 0; missing -= 1) left = withoutLast(left, ({ hasForeignUse }) => !hasForeignUse);
-  for (const node of nodes) if (node === undefined) left = withoutLast(left, () => true);
+  for (let missing = count; missing > 0; missing -= 1) {
+    const free = left.free.last();
+    if (free === undefined) left = withoutLast(left, ({ hasForeignUse }) => !hasForeignUse);
+    else left = { ...left, free: left.free.delete(free[0]) };
+  }
+  // No free node has room for a part that is missing: it would have been placed there.
+  for (const [index, request] of shared.entries())
+    if (nodes[index] === undefined) left = withoutLast(left, ({ potential }) => fitsInto(request, potential));
   return left;
 }
 
 function withoutLast(room: Room, mayKeep: (node: PartialNode) => boolean): Room {
-  const free = room.free.last();
-  if (free !== undefined) return { ...room, free: room.free.delete(free[0]) };
   const skipped: [PartialKey, PartialNode][] = [];
   let { partial } = room;
   for (let last = partial.last(); last !== undefined; last = partial.last()) {
@@ -143,4 +169,25 @@ function withoutLast(room: Room, mayKeep: (node: PartialNode) => boolean): Room 
     skipped.push([last[0], last[1]]);
   }
   return { ...room, partial: skipped.reduce((kept, [key, node]) => kept.set(key, node), partial) };
+}
+
+const largest = new WeakMap<Room, Amounts>();
+
+/** False: some part of the need fits on no node now. Looks at the nodes once for each room. */
+export function mayHaveRoom(room: Room, { shared }: Pick<PoolNeed, "shared">): boolean {
+  if (shared.length === 0) return true;
+  const most = largest.get(room) ?? largestFree(room);
+  largest.set(room, most);
+  return shared.every((request) => fitsInto(request, most));
+}
+
+/** By resource, the most that is free on one node. */
+function largestFree({ free, partial }: Room): Amounts {
+  const most = new Map<string, number>();
+  const add = (amounts: Amounts): void => {
+    for (const [resource, amount] of amounts) if (amount > (most.get(resource) ?? 0)) most.set(resource, amount);
+  };
+  for (const allocatable of free.values()) if (allocatable !== undefined) add(allocatable);
+  for (const node of partial.values()) add(node.free);
+  return most;
 }
