@@ -233,7 +233,8 @@ function toMachine({ component, pool, node, shared }: muster.reservation.v1.Mach
 }
 
 function toShare(share: muster.reservation.v1.Share | null | undefined): Pick<Need, "shared"> {
-  return share === null || share === undefined ? {} : { shared: toAmounts(share.requests) };
+  if (share === null || share === undefined) return {};
+  return { shared: new Map(Object.entries(share.requests).filter(([, amount]) => amount !== 0)) };
 }
 
 function withWireShare<Part extends Need>({ shared, ...part }: Part) {

@@ -1,5 +1,6 @@
-import { bucketKeys } from "@muster/proto";
+import { bucketKeys, muster } from "@muster/proto";
 import { expect, it } from "vitest";
+import type { NodeFacts } from "../domain/ledger/machines.ts";
 import type { NodeEntry } from "./messages.ts";
 import { nodeView } from "./node-view.ts";
 
@@ -24,4 +25,35 @@ it.each([
   const view = nodeView(nodes, { poolLabel: "pool", nodesFreshMs: FRESH_MS }, () => monotonicMs);
   monotonicMs += laterMs;
   expect(view.areAllKnown(NOW_MS + laterMs)).toBe(known);
+});
+
+it("keeps what it knew of a node when a watcher of an earlier version writes it, and not of another node of that name", () => {
+  const foreign = { pods: 1, requests: { cpu: 500 }, examples: ["web/shop"] };
+  let state: object = { uid: "one", allocatable: { cpu: 4000, pods: 10 }, foreign };
+  const nodes = {
+    get: (key: string) => {
+      const written = muster.watch.v1.NodeState.create({ name: "n", labels: { pool: "a" }, ready: true, ...state });
+      return { key, value: { kind: "node", state: written } as const, revision: 1 };
+    },
+    entries: () => [],
+    onChange: (listener: (name: string) => void) => {
+      listen = listener;
+      return () => undefined;
+    },
+  };
+  let listen: (name: string) => void = () => undefined;
+  let facts: NodeFacts | undefined;
+  nodeView(nodes, { poolLabel: "pool", nodesFreshMs: FRESH_MS }, () => 0).follow({
+    observe: (_name, seen) => (facts = seen),
+    nodesMarked: () => undefined,
+  });
+  listen("n");
+  const { allocatable } = facts ?? {};
+  expect(allocatable?.get("cpu")).toBe(4000);
+  state = { uid: "one", schedulable: true };
+  listen("n");
+  expect(facts).toMatchObject({ schedulable: true, allocatable, foreign: { pods: 1 } });
+  state = { uid: "two" };
+  listen("n");
+  expect(facts).toMatchObject({ allocatable: undefined, foreign: { pods: 0 } });
 });

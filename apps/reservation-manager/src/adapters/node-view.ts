@@ -1,4 +1,4 @@
-import { bucketKeys } from "@muster/proto";
+import { bucketKeys, muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { Config } from "../config.ts";
@@ -26,9 +26,22 @@ export function nodeView(
     const mark = nodes.get(bucketKeys.nodesComplete)?.value;
     return mark?.kind === "complete" ? mark.atMs : undefined;
   };
+  const sized = new Map<string, muster.watch.v1.NodeState>();
+  /** A watcher of an earlier version omits amounts and pods that it does not know; then they are as the last one that did wrote them. */
+  const withAmounts = (state: muster.watch.v1.NodeState): muster.watch.v1.NodeState => {
+    if (Object.keys(state.allocatable).length > 0) {
+      sized.set(state.name, state);
+      return state;
+    }
+    const known = sized.get(state.name);
+    if (known === undefined || known.uid !== state.uid) return state;
+    const { allocatable, overhead, foreign, shared } = known;
+    return muster.watch.v1.NodeState.create({ ...state, allocatable, overhead, foreign, shared });
+  };
   const live = (name: string): NodeFacts | undefined => {
     const entry = nodes.get(name)?.value;
-    const facts = entry?.kind === "node" ? toNodeFacts(entry.state, poolLabel) : undefined;
+    const facts = entry?.kind === "node" ? toNodeFacts(withAmounts(entry.state), poolLabel) : undefined;
+    if (facts === undefined) sized.delete(name);
     return facts && { ...facts, name };
   };
   return {

@@ -4,13 +4,16 @@ import type { Amounts } from "@muster/resources";
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
-import type { Need } from "../ledger/reservation.ts";
+import { shareBytes, type Need } from "../ledger/reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than intended. */
 export const MAX_NEEDS = 1000;
 
 /** Resources of one need; a node has about five, and some more with accelerators. */
 export const MAX_RESOURCES = 16;
+
+/** Of all shares of a request together: they are in an entry of the log twice, beside names that may take 520 KiB of its 768. */
+export const MAX_SHARE_BYTES = 100_000;
 
 /** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
@@ -50,6 +53,14 @@ export function checkLimit({ ownerKind }: LimitRequest): Fault | undefined {
 }
 
 function checkNeeds(needs: readonly Need[]): Fault | undefined {
+  const bytes = needs.reduce((sum, { shared }) => sum + shareBytes(shared), 0);
+  if (bytes > MAX_SHARE_BYTES)
+    return {
+      code: "limit_exceeded",
+      what: "bytes of the requests of all needs",
+      limit: MAX_SHARE_BYTES,
+      retryAfterMs: 0,
+    };
   const components = new Set<string>();
   for (const [index, { component, pool, shared }] of needs.entries()) {
     const field = `needs[${index}]`;

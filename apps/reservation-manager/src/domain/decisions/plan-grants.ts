@@ -1,7 +1,7 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { assignMachines, findHold, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
-import type { Machine } from "../ledger/reservation.ts";
+import { shareBytes, type Machine } from "../ledger/reservation.ts";
 import type { Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
@@ -41,7 +41,7 @@ export function planGrants(world: World, policy: GrantPolicy, nowMs: number): Gr
     const round = planRound(after, policy, nowMs, machinesLeft);
     steps.push(...round.steps);
     if (round.steps.length === 0) return { steps, complete: true };
-    machinesLeft -= countMachines(round.steps);
+    machinesLeft -= weigh(round.steps.flatMap(({ machines }) => machines));
     if (machinesLeft <= 0) return { steps, complete: false };
     // A grant can lift another request's hold (it reached a concurrency limit), so requests that did not fit before may fit now.
     after = round.world;
@@ -70,7 +70,7 @@ function planRound(
     if (obstacleTo(waiting, place, world, hold) !== undefined) continue;
     const step = planGrant(place, world, hold);
     steps.push(step);
-    machinesLeft -= step.machines.length;
+    machinesLeft -= weigh(step.machines);
     world = evolveWorld(world, [eventOf(step, nowMs)]);
     const heldBefore = hold?.place.sequence;
     hold = findHold(world, policy, nowMs);
@@ -82,8 +82,12 @@ function planRound(
   return { steps, world };
 }
 
-function countMachines(steps: readonly GrantStep[]): number {
-  return steps.reduce((sum, { machines }) => sum + machines.length, 0);
+/** Bytes that a machine with the longest names takes in the log. */
+const BYTES_PER_MACHINE = 400;
+
+/** How many machines with the longest names take as much of an entry of the log as these. */
+function weigh(machines: readonly Machine[]): number {
+  return machines.reduce((sum, { shared }) => sum + 1 + shareBytes(shared) / BYTES_PER_MACHINE, 0);
 }
 
 function planGrant(place: Place, { ledger, machines }: World, hold: Hold | undefined): GrantStep {

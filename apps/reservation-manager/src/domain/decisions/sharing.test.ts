@@ -15,7 +15,8 @@ import { buildExplanation } from "./build-explanation.ts";
 import { buildMachinePage } from "./list-machines.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { reservationOf } from "../ledger/ledger.ts";
-import type { NodeFacts } from "../ledger/machines.ts";
+import { withNode, type NodeFacts } from "../ledger/machines.ts";
+import { planGrants } from "./plan-grants.ts";
 
 type Requests = Parameters<typeof partsOf>[1];
 
@@ -137,6 +138,17 @@ describe("parts of machines", () => {
     step(run, { kind: "node", facts: nodeOf("a2", "a", { allocatable: amounts({ cpu: 16, memory: 16, pods: 5 }) }) });
     expect(nodesOf(run, "large")).toEqual(["a2"]);
   });
+});
+
+it("plans fewer parts at a time the more bytes they take", () => {
+  const long = Object.fromEntries(Array.from({ length: 8 }, (_, n) => [`${"long.".repeat(40)}example.com/r${n}`, 1]));
+  const node = nodeOf("a1", "a", { allocatable: amounts({ ...long, pods: 100 }) });
+  const large = nodeOf("a1", "a", { allocatable: new Map([...(node.allocatable ?? [])].map(([name]) => [name, 100])) });
+  const run = runOf(node);
+  for (let number = 0; number < 10; number += 1) ask(run, `x${number}`, [long]);
+  const world = { ...run.world, machines: withNode(run.world.machines, large) };
+  const bounded = { ...policy, machinesPerPlan: 10 };
+  expect(planGrants(world, bounded, 0)).toMatchObject({ steps: { length: 2 }, complete: false });
 });
 
 describe("foreign pods", () => {
@@ -324,7 +336,13 @@ it.each<[string, Readonly<Record<string, number>>, object]>([
     Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`r${n}`, 1])),
     { code: "limit_exceeded" },
   ],
+  [
+    "names that are too long together",
+    Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`${"long.".repeat(40)}example.com/r${n}`, 1])),
+    { code: "limit_exceeded", what: "bytes of the requests of all needs" },
+  ],
   ["no whole number", { cpu: 0.5 }, { code: "invalid_request", field: "needs[0].shared.requests[cpu]" }],
 ])("refuses requests with %s", (_title, requests, fault) => {
-  expect(ask(runOf(nodeOf("a1", "a")), "x", [requests])).toMatchObject({ kind: "refuse", fault });
+  const many = Array.from({ length: 100 }, () => requests);
+  expect(ask(runOf(nodeOf("a1", "a")), "x", many)).toMatchObject({ kind: "refuse", fault });
 });

@@ -68,6 +68,16 @@ export function sameNeeds(a: readonly Need[], b: readonly Need[]): boolean {
   return b.every((need) => keys.get(need.component) === needKey(need));
 }
 
+/** Bytes beside the name of a resource in a message: tags, lengths and the amount. */
+const BYTES_PER_RESOURCE = 16;
+
+/** About as many bytes as the requests of a part take in a message; 0 for a whole machine. */
+export function shareBytes(requests: Amounts | undefined): number {
+  let bytes = 0;
+  for (const resource of requests?.keys() ?? []) bytes += resource.length + BYTES_PER_RESOURCE;
+  return bytes;
+}
+
 function needKey({ pool, shared }: Need): string {
   return shared === undefined ? pool : `${pool} ${amountsKey(shared)}`;
 }
