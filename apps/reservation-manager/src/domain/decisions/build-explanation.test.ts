@@ -24,7 +24,7 @@ const holder = (id: string, sequence: number, machines: number, sinceMs: number)
   return { owner: ownerOf(id), sequence, machines, sinceMs };
 };
 
-it("names who holds machines of the pool, most machines first, and why its other nodes cannot be given away", () => {
+it("names who holds machines of the pool, most machines first, and why its other nodes cannot be granted", () => {
   const run = runOf(
     [
       ...["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
@@ -59,7 +59,7 @@ it("names who holds machines of the pool, most machines first, and why its other
     },
   ]);
   expect(message).toBe(
-    "pool a has 0 machines free for it, 2 are needed (of 3); held by session otwo (2), session oone (1); 3 nodes cannot be given away",
+    "pool a has 0 machines free for it, 2 are needed (of 3); held by session otwo (2), session oone (1); 3 nodes cannot be granted",
   );
 });
 

@@ -57,7 +57,7 @@ function describeMixed(requested: number, parts: number): string {
 function describePool({ capacity, elasticMax, unusable, holders }: PoolExplanation): string {
   const nodes = unusable.listed.length + unusable.more;
   const shared = unusable.listed.filter(({ reason }) => reason === "FOREIGN_USE");
-  const broken = nodes === shared.length ? "" : `; ${countOf(nodes - shared.length, "node")} cannot be given away`;
+  const broken = nodes === shared.length ? "" : `; ${countOf(nodes - shared.length, "node")} cannot be granted`;
   const size = elasticMax === undefined ? ` (of ${capacity})` : "";
   return `${size}${named(holders, "held by")}${broken}${describeForeign(shared)}`;
 }

@@ -1,5 +1,7 @@
 import { fitBehind, obstacleTo, type Hold } from "./fit.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
+import type { Machines } from "../ledger/machines.ts";
+import type { PoolNeed } from "../ledger/reservation.ts";
 import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
 import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
@@ -8,7 +10,7 @@ import type { World } from "../ledger/world.ts";
 export function findCandidateClasses(world: World, hold: Hold | undefined): SortedMap<Place, WaitingClass> {
   let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
   for (const shape of findShapes(world)) {
-    const fitsBehindHold = fitBehind(shape.needs, world, hold);
+    const fitsBehindHold = fitBehind(shape.needs, world.machines, hold);
     for (const waiting of shape.classes.values()) {
       if (hold !== undefined && !fitsBehindHold && waiting.priority < hold.place.priority) break;
       const head = waiting.places.first();
@@ -29,8 +31,13 @@ function* findShapes({ ledger, machines }: World): Generator<Shape> {
       for (const [{ counts }, shape] of shapes.entries()) {
         if ((counts[0] ?? 0) > free.size) break;
         if (counts.some((count, index) => count > (available[index] ?? 0))) continue;
-        if (shape.needs.every((need) => mayHaveRoom(machines.pools.get(need.pool) ?? emptyRoom, need))) yield shape;
+        if (shapesWithParts === 0 || mayFit(shape.needs, machines)) yield shape;
       }
     }
   }
+}
+
+function mayFit(needs: readonly PoolNeed[], machines: Machines): boolean {
+  const mayHold = (need: PoolNeed): boolean => mayHaveRoom(machines.pools.get(need.pool) ?? emptyRoom, need);
+  return needs.every(mayHold) && fitBehind(needs, machines, undefined);
 }

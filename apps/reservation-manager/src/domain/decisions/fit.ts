@@ -1,4 +1,4 @@
-import { compareLargestFirst } from "../ledger/amounts.ts";
+import { amountsKey, compareLargestFirst } from "../ledger/amounts.ts";
 import { sizeOf, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
 import { canHold, type Machines } from "../ledger/machines.ts";
@@ -58,26 +58,39 @@ function shortageOf(need: PoolNeed, { pools, complete }: Machines): Exclude<Wait
  * Whether the need fits behind the hold, if there is one. `available`: of whole machines alone all that are free, and otherwise how many machines and parts of
  * the need fit now.
  */
-function countAvailable(
-  need: PoolNeed,
-  machines: Pick<Machines, "pools">,
-  hold: Hold | undefined,
-): { readonly available: number; readonly fits: boolean } {
-  const { pool, count, shared } = need;
+function countAvailable(need: PoolNeed, machines: Pick<Machines, "pools">, hold: Hold | undefined): Fit {
+  const { pool, count } = need;
   const kept = keptOf(pool, hold);
   if (isWhole(need) && (kept === undefined || isWhole(kept))) {
     const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - (kept?.count ?? 0));
     return { available, fits: count <= available };
   }
-  const { nodes, room } = placeShared(roomBehind(pool, machines, hold), shared);
-  const free = room.free.size;
+  return placeAll(roomBehind(pool, machines, hold), need);
+}
+
+type Fit = { readonly available: number; readonly fits: boolean };
+
+/** What was placed in a room: most rooms stay as they are from one decision to the next, and the same shapes wait. */
+const fitsByRoom = new WeakMap<Room, Map<string, Fit>>();
+const MAX_FITS = 10_000;
+
+function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
+  const key = `${count} ${shared.map(amountsKey).join("")}`;
+  const known = fitsByRoom.get(room) ?? new Map<string, Fit>();
+  fitsByRoom.set(room, known);
+  const same = known.get(key);
+  if (same !== undefined) return same;
+  const { nodes, room: left } = placeShared(room, shared);
   const parts = nodes.filter((node) => node !== undefined).length;
+  const free = left.free.size;
   const available = shared.length === 0 ? free : parts + Math.min(count, free);
-  return { available, fits: parts === shared.length && count <= free };
+  const fit = { available, fits: parts === shared.length && count <= free };
+  if (known.size < MAX_FITS) known.set(key, fit);
+  return fit;
 }
 
 /** Whether needs fit that stand behind the hold. */
-export function fitBehind(needs: readonly PoolNeed[], { machines }: World, hold: Hold | undefined): boolean {
+export function fitBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
   return needs.every((need) => countAvailable(need, machines, hold).fits);
 }
 
@@ -153,8 +166,16 @@ function aheadOf(place: Place, hold: Hold | undefined): Hold | undefined {
 function roomBehind(pool: string, machines: Pick<Machines, "pools">, hold: Hold | undefined): Room {
   const room = machines.pools.get(pool) ?? emptyRoom;
   const kept = keptOf(pool, hold);
-  return kept === undefined ? room : withoutKept(room, kept);
+  if (kept === undefined) return room;
+  const known = roomsBehind.get(room) ?? new WeakMap<PoolNeed, Room>();
+  roomsBehind.set(room, known);
+  const behind = known.get(kept) ?? withoutKept(room, kept);
+  known.set(kept, behind);
+  return behind;
 }
+
+/** By room, what the need of a hold leaves of it. */
+const roomsBehind = new WeakMap<Room, WeakMap<PoolNeed, Room>>();
 
 /** How many more reservations of the kind its concurrency limit lets be granted. */
 export function roomFor(ownerKind: string, ledger: Ledger): number {
