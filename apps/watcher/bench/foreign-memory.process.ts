@@ -39,7 +39,7 @@ const before = usedMemory();
 const index = makePodIndex();
 const pods = informer<V1Pod, ClusterPod>({
   source,
-  project: makePodReader({ systemNamespaces: ["kube-system"] }),
+  project: makePodReader({ systemNamespaces: ["kube-system"], workNamespace: "default" }),
 });
 pods.onChange(({ before: was, after }) => index.change(was, after));
 await pods.synced;

@@ -90,7 +90,8 @@ function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): Watch
     resourceVersion: () => String(cluster.version),
     listAgeMs: () => 0,
   });
-  const readPod = makePodReader(watcherConfig({}));
+  const { systemNamespaces, policy } = watcherConfig({});
+  const readPod = makePodReader({ systemNamespaces, workNamespace: policy.namespace });
   return makeObserver({
     pods: follow(new Map([...cluster.pods].map(([name, pod]) => [name, readPod(pod)]))),
     nodes: follow(new Map([...cluster.nodes].map(([name, node]) => [name, watchedNode(node)]))),

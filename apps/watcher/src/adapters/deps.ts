@@ -12,7 +12,7 @@ import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
 import type { PodState } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
-import { makePodReader, overheadRules, watchedNode, type OverheadRules } from "./kube-objects.ts";
+import { groupRules, makePodReader, watchedNode, type GroupRules } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";
 import { makeObserver } from "./observer.ts";
@@ -51,7 +51,7 @@ export async function openWatcher(
   const follow: Follow = { kube, logger, timing, relistEveryMs: config.kube.relistEveryMs };
   await using stack = new AsyncDisposableStack();
   const wakeup = makeBell();
-  const pods = stack.use(followPods(follow, overheadRules(config, kube)));
+  const pods = stack.use(followPods(follow, groupRules(config, kube)));
   const nodes = stack.use(followNodes(follow));
   // The first list of an empty cluster changes nothing, and still shows that published states are gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
@@ -124,13 +124,14 @@ type Follow = {
 };
 
 /** Follows every pod of the cluster: pods that are not of Muster use nodes, too. */
-function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: OverheadRules): Informer<ClusterPod> {
+function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: GroupRules): Informer<ClusterPod> {
   const readPod = makePodReader(rules);
   return informer<V1Pod, ClusterPod>({
     source: listWatch<V1Pod>(kube, "/api/v1/pods"),
     project: (pod) => {
       const kept = readPod(pod);
-      if (!isOwned(kept) && pod.metadata?.labels?.[labels.owner] !== undefined) {
+      const isWork = kept.namespace === rules.workNamespace;
+      if (isWork && !isOwned(kept) && pod.metadata?.labels?.[labels.owner] !== undefined) {
         logger.debug({ pod: kept.name }, "publishing no state of a pod whose owner is no DNS label");
       }
       return kept;

@@ -4,7 +4,7 @@ import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readConfig } from "../config.ts";
-import { makePodReader, overheadRules, watchedNode, watchedPod } from "./kube-objects.ts";
+import { makePodReader, groupRules, watchedNode, watchedPod } from "./kube-objects.ts";
 
 const created = "2026-01-01T00:00:00Z";
 
@@ -143,6 +143,7 @@ describe("a pod of the cluster", () => {
   const readPod = makePodReader({
     systemNamespaces: ["kube-system", "monitoring"],
     servicesNamespace: "muster-system",
+    workNamespace: "ns",
   });
   const containers = [{ name: "main", image: "i", resources: { requests: { cpu: "250m", memory: "1Gi" } } }];
   const read = ({
@@ -193,9 +194,12 @@ describe("a pod of the cluster", () => {
     });
   });
 
-  it("has the pods of Muster with their requests, whatever namespace they are in", () => {
-    const own = { [labels.ownerKind]: "job", [labels.owner]: "j" };
-    const seen = read({ labels: own, namespace: "kube-system" });
+  const own = { [labels.ownerKind]: "job", [labels.owner]: "j" };
+  it.each([
+    ["exclusive pods of Muster with their requests, whatever namespace they are in", "kube-system", "true"],
+    ["other pods of Muster with their requests, in the namespace of the work", "ns", "false"],
+  ])("has %s", (_title, namespace, exclusive) => {
+    const seen = read({ labels: { ...own, [labels.exclusive]: exclusive }, namespace });
     expect(seen).toMatchObject({
       owner: { kind: "job", id: "j" },
       requests: new Map([
@@ -206,13 +210,21 @@ describe("a pod of the cluster", () => {
     expect(seen).not.toHaveProperty("group");
   });
 
+  it.each([
+    ["apps", "foreign"],
+    ["kube-system", "overhead"],
+  ])("of %s that is not exclusive is grouped as %s, whatever owner its labels name", (namespace, group) => {
+    const seen = read({ labels: own, namespace });
+    expect(seen).toEqual({ ...read({ namespace }), group });
+  });
+
   it("shares equal requests", () => {
     expect(read({ name: "a" }).requests).toBe(read({ name: "b" }).requests);
   });
 
   it("of services is foreign where their namespace is unknown", () => {
     const { metadata, ...rest } = pod({ owner: service });
-    const unknown = makePodReader({ systemNamespaces: [] });
+    const unknown = makePodReader({ systemNamespaces: [], workNamespace: "ns" });
     expect(unknown({ ...rest, metadata: { ...metadata, namespace: "muster-system" } })).toMatchObject({
       group: "foreign",
     });
@@ -227,8 +239,12 @@ it("knows the namespace of the services from its own service account, and not fr
     contexts: [{ name: "x", cluster: "c", user: "u", namespace: "muster-system" }],
     currentContext: "x",
   });
-  const rulesOf = (env: Readonly<Record<string, string>>) => overheadRules(readConfig(env), kube);
-  expect(rulesOf({})).toEqual({ systemNamespaces: ["kube-system"], servicesNamespace: "muster-system" });
+  const rulesOf = (env: Readonly<Record<string, string>>) => groupRules(readConfig(env), kube);
+  expect(rulesOf({ MUSTER_NAMESPACE: "work" })).toEqual({
+    systemNamespaces: ["kube-system"],
+    servicesNamespace: "muster-system",
+    workNamespace: "work",
+  });
   expect(rulesOf({ MUSTER_KUBECONFIG: "/file" }).servicesNamespace).toBeUndefined();
 });
 

@@ -9,8 +9,10 @@ import { clampAmount, type ClusterPod, type OtherPod } from "../domain/node-use.
 import type { WatchedPod } from "../domain/pod-state.ts";
 import { makeEqualAmounts } from "./equal-amounts.ts";
 
-/** Which pods without owner labels are overhead of their node. */
-export type OverheadRules = {
+/** Which pods are of Muster, and which others are overhead of their node. */
+export type GroupRules = {
+  /** Where Muster creates its pods. A user of another namespace can set the owner labels, too. */
+  readonly workNamespace: string;
   readonly systemNamespaces: readonly string[];
   /**
    * The namespace of Muster's services and of NATS, whose pods have the label of PART_OF. A user of another namespace can set that label, too. Undefined where
@@ -24,22 +26,29 @@ const PART_OF = { key: "app.kubernetes.io/part-of", value: "muster" };
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
 /** Only the service account of a pod knows its namespace, which is that of the services: a context of a kubeconfig file names any. */
-export function overheadRules(
-  { systemNamespaces, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "kube">,
+export function groupRules(
+  { systemNamespaces, policy, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "policy" | "kube">,
   kube: KubeConfig,
-): OverheadRules {
+): GroupRules {
   const context = kubeconfig === undefined ? kube.getContextObject(kube.getCurrentContext()) : undefined;
-  return { systemNamespaces, servicesNamespace: context?.namespace };
+  return { systemNamespaces, workNamespace: policy.namespace, servicesNamespace: context?.namespace };
 }
 
-/** A function that returns what the watcher keeps of a pod. */
-export function makePodReader(rules: OverheadRules): (pod: V1Pod) => ClusterPod {
+/**
+ * A function that returns what the watcher keeps of a pod. A pod with owner labels in another namespace occupies its node if it is exclusive. Otherwise its
+ * labels do not count, so that no owner's grant hides its use.
+ */
+export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
   const requestsOf = (pod: V1Pod): Amounts => equalAmounts(requestsOfPod(pod));
-  return (pod) => watchedPod(pod, requestsOf) ?? otherPod(pod, rules, requestsOf);
+  return (pod) => {
+    const owned = watchedPod(pod, requestsOf);
+    const counts = owned !== undefined && (owned.exclusive || owned.namespace === rules.workNamespace);
+    return counts ? owned : otherPod(pod, rules, requestsOf);
+  };
 }
 
-/** What the watcher keeps of a pod of Muster; undefined without a valid owner label. */
+/** What the watcher keeps of a pod with owner labels; undefined without valid ones. */
 export function watchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};
@@ -65,7 +74,7 @@ export function watchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod |
   };
 }
 
-function otherPod(pod: V1Pod, rules: OverheadRules, requestsOf: (pod: V1Pod) => Amounts): OtherPod {
+function otherPod(pod: V1Pod, rules: GroupRules, requestsOf: (pod: V1Pod) => Amounts): OtherPod {
   const { metadata, spec } = pod;
   return {
     namespace: metadata?.namespace ?? "",
@@ -77,7 +86,7 @@ function otherPod(pod: V1Pod, rules: OverheadRules, requestsOf: (pod: V1Pod) => 
   };
 }
 
-function isOverhead({ metadata }: V1Pod, { systemNamespaces, servicesNamespace }: OverheadRules): boolean {
+function isOverhead({ metadata }: V1Pod, { systemNamespaces, servicesNamespace }: GroupRules): boolean {
   const controller = metadata?.ownerReferences?.find((owner) => owner.controller === true);
   if (controller?.kind === "DaemonSet" && controller.apiVersion.startsWith("apps/")) return true;
   if (metadata?.annotations?.[MIRROR_ANNOTATION] !== undefined) return true;

@@ -1,5 +1,12 @@
 import { areRegrouped, NO_USES, sameRecord, sameUses, type NodeUses } from "./node-use.ts";
-import { isNewerSight, type PublishRules, type Sight, type Stated } from "./plan-publish.ts";
+import {
+  isNewerSight,
+  type Desired,
+  type Published,
+  type PublishRules,
+  type Sight,
+  type Stated,
+} from "./plan-publish.ts";
 
 /** What the watcher keeps of a node. */
 export type WatchedNode = {
@@ -32,8 +39,9 @@ export type NodeState = Stated &
   };
 
 /**
- * Replicas with other system namespaces, as while a new setting is rolled out, put the same pods into other groups. Each replaces the groups of the other only
- * after this time, and the last one that runs replaces them for good. Otherwise they would overwrite each other without pause.
+ * During a rollout of other system namespaces, replicas put the same pods into other groups. Where only overhead and foreign differ, each replica replaces the
+ * groups of the other only after this time. Otherwise they would overwrite each other without pause. The last one that runs replaces them for good.
+ * A change of occupants or of shared uses is published immediately, with the groups of the replica that publishes it.
  */
 const REGROUP_AFTER_MS = 30_000;
 
@@ -63,18 +71,20 @@ export function buildNodeState(
 /**
  * Nodes and pods come over two watches, and either may be behind: the node and its uses are each taken from the side with the later version.
  *
- * A watcher of a version without allocatable amounts and requests omits them from what it writes, and they are no reason for it to write. So during a rolling
- * update each of its writes costs one more write, which adds them, and readers see no amounts in between.
+ * A watcher of a version without allocatable amounts and requests omits them from what it writes, and they are no reason for it to write. The next pass of a
+ * newer watcher restores them, even where the older one has seen more: earlier amounts are better than none. So during a rolling update each write of the older
+ * watcher costs one more write. In between the record has no amounts, and readers keep the last ones.
  */
 export function nodeRules(pods: Sight): PublishRules<NodeState> {
   return {
     merge: ({ published, desired, newer }) => {
       if (newer && published.uid !== desired.uid) return desired;
       const node = newer ? desired : published;
-      const { occupants, overhead, foreign, shared, occupantsVersion } = knowsUses(published, desired, pods)
-        ? desired
-        : published;
-      return { ...node, occupants, overhead, foreign, shared, occupantsVersion };
+      const { occupants, occupantsVersion, ...known } = knowsUses(published, desired, pods) ? desired : published;
+      const omits = omitsAmounts(published, desired);
+      const { allocatable } = omits ? desired : node;
+      const { overhead, foreign, shared } = omits ? desired : known;
+      return { ...node, allocatable, occupants, overhead, foreign, shared, occupantsVersion };
     },
     gone: (published) => ({ ...published, ready: false, schedulable: false, ...NO_USES, deleted: true }),
     same: (one, other) =>
@@ -95,8 +105,47 @@ const FIELDS = [
   "deleted",
 ] as const satisfies readonly (keyof NodeState)[];
 
+/** When the first groups that are withheld now may be replaced. Infinity: none are withheld. */
+export function nextRegroupMs(
+  desired: readonly Desired<NodeState>[],
+  published: readonly Published<NodeState>[],
+  pods: Sight,
+): number {
+  const states = new Map(published.map(({ key, state }) => [key, state]));
+  let nextMs = Infinity;
+  for (const { key, state } of desired) {
+    const before = states.get(key);
+    if (before !== undefined && hasSeenMore(before, pods) && isWithheld(before, state)) {
+      nextMs = Math.min(nextMs, regroupMs(before));
+    }
+  }
+  return nextMs;
+}
+
 /** True when the desired uses replace the published ones. */
 function knowsUses(published: NodeState, desired: NodeState, pods: Sight): boolean {
-  if (published.deleted || !isNewerSight(pods, published.occupantsVersion, published.observedAtMs)) return false;
-  return desired.observedAtMs >= published.observedAtMs + REGROUP_AFTER_MS || !areRegrouped(published, desired);
+  return hasSeenMore(published, pods) && !isWithheld(published, desired);
+}
+
+function hasSeenMore(published: NodeState, pods: Sight): boolean {
+  return !published.deleted && isNewerSight(pods, published.occupantsVersion, published.observedAtMs);
+}
+
+function isWithheld(published: NodeState, desired: NodeState): boolean {
+  return desired.observedAtMs < regroupMs(published) && areRegrouped(published, desired);
+}
+
+function regroupMs(published: NodeState): number {
+  return published.observedAtMs + REGROUP_AFTER_MS;
+}
+
+/** True when the published state of the same node is one of an older version, without amounts, and the desired one has them. */
+function omitsAmounts(published: NodeState, desired: NodeState): boolean {
+  if (published.deleted || published.uid !== desired.uid) return false;
+  if (!isEmpty(published.allocatable) || isEmpty(desired.allocatable)) return false;
+  return sameUses({ ...published, occupants: [] }, NO_USES);
+}
+
+function isEmpty(amounts: Readonly<Record<string, number>>): boolean {
+  return Object.keys(amounts).length === 0;
 }

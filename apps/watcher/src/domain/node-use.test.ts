@@ -212,6 +212,8 @@ function groupsOf(uses: NodeUses | undefined) {
 describe("pods in other groups", () => {
   const usesOf = (...pods: readonly ClusterPod[]): NodeUses => buildNodeUses([pod(), ...pods]).get("n")!;
   const overhead = other({ group: "overhead", name: "d" });
+  const job = { kind: "job", id: "j" };
+  const sharing = (milli = 100): ClusterPod => pod({ owner: job, name: "s", exclusive: false, requests: cpu(milli) });
 
   it.each<[string, NodeUses, NodeUses, boolean]>([
     ["the same ones", usesOf(other(), overhead), usesOf(other(), overhead), false],
@@ -220,6 +222,10 @@ describe("pods in other groups", () => {
     ["another foreign pod in place of one", usesOf(other()), usesOf(other({ name: "p" })), false],
     ["one that came", usesOf(other()), usesOf(other(), overhead), false],
     ["one with other requests", usesOf(other()), usesOf(other({ group: "overhead", requests: cpu(7) })), false],
+    ["ones beside another occupant", usesOf(other()), usesOf(other({ group: "overhead" }), pod({ owner: job })), false],
+    ["ones beside a pod that shares", usesOf(other()), usesOf(other({ group: "overhead" }), sharing()), false],
+    ["ones beside other shares", usesOf(other(), sharing()), usesOf(other({ group: "overhead" }), sharing(7)), false],
+    ["ones beside equal shares", usesOf(other(), sharing()), usesOf(other({ group: "overhead" }), sharing()), true],
   ])("are %s: %s", (_title, was, is, regrouped) => {
     expect(areRegrouped(was, is)).toBe(regrouped);
     expect(areRegrouped(is, was)).toBe(regrouped);

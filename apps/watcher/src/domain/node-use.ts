@@ -1,7 +1,7 @@
 import type { Amounts } from "@muster/resources";
 import type { Owner, WatchedPod } from "./pod-state.ts";
 
-/** What the watcher keeps of a pod without Muster's owner labels: what it uses of its node. */
+/** What the watcher keeps of a pod that is not of Muster: what it uses of its node. */
 export type OtherPod = {
   readonly namespace: string;
   readonly name: string;
@@ -84,14 +84,14 @@ export function sameUses(one: NodeUses, other: NodeUses): boolean {
     sameOwners(one.occupants, other.occupants) &&
     sameUse(one.overhead, other.overhead) &&
     sameUse(one.foreign, other.foreign) &&
-    sameOwners(ownersOf(one.shared), ownersOf(other.shared)) &&
-    one.shared.every(({ use }, at) => sameUse(use, other.shared[at]?.use ?? NO_USE))
+    sameShared(one.shared, other.shared)
   );
 }
 
-/** True when the same pods seem to be in other groups: both groups differ, and their sum does not. */
+/** True when only overhead and foreign differ, both of them, and their sum does not: the same pods seem to be in other groups. */
 export function areRegrouped(one: NodeUses, other: NodeUses): boolean {
   if (sameUse(one.overhead, other.overhead) || sameUse(one.foreign, other.foreign)) return false;
+  if (!sameOwners(one.occupants, other.occupants) || !sameShared(one.shared, other.shared)) return false;
   const samePods = one.overhead.pods + one.foreign.pods === other.overhead.pods + other.foreign.pods;
   return samePods && sameRecord(addRequests(one.overhead, one.foreign), addRequests(other.overhead, other.foreign));
 }
@@ -179,6 +179,12 @@ function sortedValues<Value>(byKey: ReadonlyMap<string, Value>): readonly Value[
 
 function sameUse(one: NodeUse, other: NodeUse): boolean {
   return one.pods === other.pods && sameRecord(one.requests, other.requests) && sameTexts(one.examples, other.examples);
+}
+
+function sameShared(one: readonly OwnerUse[], other: readonly OwnerUse[]): boolean {
+  return (
+    sameOwners(ownersOf(one), ownersOf(other)) && one.every(({ use }, at) => sameUse(use, other[at]?.use ?? NO_USE))
+  );
 }
 
 function ownersOf(shared: readonly OwnerUse[]): readonly Owner[] {

@@ -338,6 +338,42 @@ describe("replicas that count differently", () => {
     expect(at(30_000)).toMatchObject({ overhead: { pods: 1 }, foreign: { pods: 1 } });
     expect(at(0, { others: seen.others.slice(0, 1) })).toMatchObject({ overhead: NO_USE, foreign: { pods: 1 } });
     expect(at(0, { nodes: [node({ ready: false })] })).toMatchObject({ ready: false, foreign: theirs.foreign });
+    const comes = pod({ name: "q", owner: { kind: "job", id: "j" } });
+    expect(at(0, { pods: [...seen.pods, comes] })?.occupants).toMatchObject([{ id: "j" }, { id: "s" }]);
+    expect(at(0, { pods: seen.pods.slice(1) })?.occupants).toEqual([]);
+    expect(at(0, { pods: [...seen.pods, { ...comes, exclusive: false }] })?.shared).toMatchObject([
+      { owner: { id: "j" }, use: { pods: 1 } },
+      { owner: { id: "s" }, use: { pods: 1 } },
+    ]);
+    expect(at(0, { pods: seen.pods.slice(0, 1) })?.shared).toEqual([]);
+  });
+
+  it("need a pass when the groups of another may be replaced", () => {
+    const foreign = seen.others.map((each) => ({ ...each, group: "foreign" as const }));
+    const theirs = plannedNode(world({ ...seen, others: foreign }))!;
+    const nextMs = (part: Partial<NodeState>, podsSeen = 100) => {
+      const publishedNodes = [{ ...theirs, observedAtMs: NOW - 29_000, ...part }];
+      return planPass({ ...world({ ...seen, podsSeen, publishedNodes }), marked: undefined }, policy).nextMs;
+    };
+    expect(nextMs({})).toBe(NOW + 1000);
+    expect(nextMs({ observedAtMs: NOW - 30_000 })).toBe(Infinity);
+    expect(nextMs({ occupantsVersion: 101 })).toBe(Infinity);
+    expect(nextMs({ occupants: [] })).toBe(Infinity);
+    expect(nextMs({ deleted: true, observedAtMs: NOW })).toBe(NOW + 10_000);
+  });
+
+  it("restore what an older version omits, also when that one has seen more", () => {
+    const complete = plannedNode(world(seen))!;
+    const ahead = { ...cut(complete), ready: false, occupants: [], resourceVersion: 50, occupantsVersion: 200 };
+    const restored = plannedNode(world({ ...seen, publishedNodes: [ahead] }))!;
+    const { allocatable, overhead, foreign, shared } = complete;
+    expect(restored).toEqual({ ...ahead, allocatable, overhead, foreign, shared, observedAtMs: NOW });
+    expect(planPass(world({ ...seen, publishedNodes: [restored] }), policy).nodes).toEqual([]);
+
+    // These are from a watcher of this version, or of another node.
+    for (const part of [{ foreign: complete.foreign }, { uid: "later" }, { deleted: true, observedAtMs: NOW }]) {
+      expect(planPass(world({ ...seen, publishedNodes: [{ ...ahead, ...part }] }), policy).nodes).toEqual([]);
+    }
   });
 });
 

@@ -1,4 +1,4 @@
-import { buildNodeState, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
+import { buildNodeState, nextRegroupMs, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
 import { buildNodeUses, NO_USES, type OtherPod } from "./node-use.ts";
 import { planMark, type MarkStep, type NodesMark } from "./plan-mark.ts";
 import {
@@ -24,7 +24,7 @@ export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: {
     readonly seen: readonly WatchedPod[];
-    /** Pods without owner labels, which only use nodes. */
+    /** Pods that are not of Muster, which only use nodes. */
     readonly others: readonly OtherPod[];
     readonly sight: Sight;
   };
@@ -69,7 +69,8 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
     .filter(({ pod }) => pod.namespace === policy.namespace)
     .map((each) => ({ key: podKey(each.pod), state: buildRemovedState(each, policy) }));
   const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, removed, published: publishedPods };
-  const nodeSnapshot = { nowMs, sight: nodes.sight, desired: desiredNodes(snapshot), published: publishedNodes };
+  const wantedNodes = desiredNodes(snapshot);
+  const nodeSnapshot = { nowMs, sight: nodes.sight, desired: wantedNodes, published: publishedNodes };
   const marking = marked === undefined ? undefined : planMark({ nowMs, ...marked });
   return {
     pods: planPublish(podSnapshot, policy, podRules),
@@ -78,6 +79,7 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
     nextMs: Math.min(
       wanted.nextMs,
       marking?.nextMs ?? Infinity,
+      nextRegroupMs(wantedNodes, publishedNodes, pods.sight),
       nextForgetMs(publishedPods, policy),
       nextForgetMs(publishedNodes, policy),
     ),

@@ -19,11 +19,11 @@ export type Interruptible = Map<Replica, { interrupt(): void }[]>;
 export async function runWatcher(world: World, replica: Replica, informers: Interruptible): Promise<void> {
   const { time, network, cluster } = world;
   const { process, gone, stop } = replica;
-  const config = readConfig({});
+  const { systemNamespaces, policy, ageLimitMs } = readConfig({});
   const logger = traceLogger(world, process);
   const follow = { time, network, cluster, process, gone: gone.signal };
   const wakeup = makeBell();
-  const pods = simInformer(follow, "pods", makePodReader(config));
+  const pods = simInformer(follow, "pods", makePodReader({ systemNamespaces, workNamespace: policy.namespace }));
   const nodes = simInformer(follow, "nodes", watchedNode);
   informers.set(replica, [pods, nodes]);
   const podBucket = await openBucketView(world, world.podStates, podCodec, gone.signal);
@@ -52,7 +52,7 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
     };
   const missing = (): string | undefined => {
     for (const followed of [pods, nodes])
-      if (followed.resourceVersion() === undefined || followed.ageMs() > config.ageLimitMs) return "no current view";
+      if (followed.resourceVersion() === undefined || followed.ageMs() > ageLimitMs) return "no current view";
     return undefined;
   };
   const deps: WatcherDeps = {
@@ -75,5 +75,5 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
     wait: wakeup.wait,
     monotonicMs: () => time.nowMs,
   };
-  await keepPublished(deps, config.policy, stop.signal);
+  await keepPublished(deps, policy, stop.signal);
 }
