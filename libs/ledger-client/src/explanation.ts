@@ -59,11 +59,9 @@ export function adviseWait({
   return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
 }
 
-/** Reasons of nodes that are usable in part, because other pods use the rest. */
-const IN_USE: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
-
+/** Nodes that need a repair. A node with foreign use needs none: it can be granted in parts. */
 function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable" | "unusableNodes">): number {
-  return Math.max(0, unusable - unusableNodes.filter(({ reason }) => IN_USE.has(reason)).length);
+  return Math.max(0, unusable - unusableNodes.filter(({ reason }) => reason === "FOREIGN_USE").length);
 }
 
 /** Whether further nodes would help, and are made where work needs them. */
