@@ -1,9 +1,9 @@
 import { componentOf } from "./build-units.ts";
 import { describeExit } from "./describe-end.ts";
 import type { JobSpec, Requests } from "./job.ts";
+import { mayRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { PodFact, PodTrouble, UnitSeen } from "./snapshot.ts";
-import { mayRun } from "./summarise-replicas.ts";
 
 /** The state of one member of a gang. */
 export type MemberSummary = {
