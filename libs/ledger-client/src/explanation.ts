@@ -19,7 +19,7 @@ export type SeenMachines = {
 type SeenPool = {
   readonly pool: string;
   readonly unusable: number;
-  /** Those of them that the ledger names, with the reason of each; absent: it names none. */
+  /** The unusable nodes that the ledger names, with the reason of each; absent: it names none. */
   readonly unusableNodes?: readonly { readonly reason: string }[];
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;

@@ -73,7 +73,7 @@ export type UnitSeen =
       readonly state: "waiting" | "refused";
       readonly components: readonly string[];
       readonly shares?: ReadonlyMap<string, Requests>;
-      /** The ledger does not keep the shares that are requested: an earlier version reserves whole machines. */
+      /** The ledger drops requested shares: it is of an earlier version, which reserves whole machines. */
       readonly ignoresShares?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */

@@ -10,7 +10,7 @@ export type MemberSummary = {
   readonly component: string;
   readonly pool: string;
   readonly node: string;
-  /** The part of the machine that is granted to it, or that it waits for; undefined: it has, or waits for, a whole one. */
+  /** The part of a machine that it has or waits for; undefined: a whole machine. */
   readonly shared: Requests | undefined;
   /** Empty when it has no pod. */
   readonly pod: string;
