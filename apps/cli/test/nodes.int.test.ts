@@ -208,7 +208,7 @@ describe("muster nodes", () => {
   });
 });
 
-describe("muster nodes, with what the ledger knows of them", () => {
+describe("muster nodes, with the machine states of the ledger", () => {
   const ledger = new AsyncDisposableStack();
   beforeAll(
     async () => void ledger.use(await serve(bus, ReservationService, LEDGER, { version: "1.0.0", description: "" })),

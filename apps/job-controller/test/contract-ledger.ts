@@ -9,9 +9,9 @@ type Owner = muster.common.v1.Owner.$Properties | null | undefined;
 
 type TestNode = { readonly name: string; readonly pool: string };
 
-/** A ledger in memory that answers by the contract, with parts of machines by their cpu. It publishes nothing: clients list what it has. */
+/** A ledger in memory that answers by the contract and counts only cpu of parts. It publishes nothing: clients list its reservations. */
 export type ContractLedger = AsyncDisposable & {
-  /** From now on it grants the first node of a pool, whatever is held of it. */
+  /** From now on it grants the first node of a pool, whatever other owners hold of it. */
   ignoreHolders(): void;
 };
 

@@ -2,13 +2,13 @@ import { expect } from "vitest";
 import { componentOf, ownerIdOf } from "../src/domain/build-units.ts";
 import { restartsOf } from "../src/domain/decide-outcome.ts";
 import type { JobSpec, Requests } from "../src/domain/job.ts";
+import { mayRun } from "../src/domain/job-pods.ts";
 import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { GroupSpec } from "../src/domain/pod-group.ts";
 import { holds } from "../src/domain/requests.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
-import { mayRun } from "../src/domain/summarise-replicas.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
 
 /** A cluster and a ledger in memory, that do what the steps say and what chance says. */

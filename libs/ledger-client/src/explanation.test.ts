@@ -44,8 +44,8 @@ it("advises to mend no node that is well and in use", () => {
       code: "POOL_AVAILABILITY",
       pools: [{ pool: "p", unusable: 2, unusableNodes: reasons.map((reason) => ({ reason })) }],
     });
-  expect(advice("SHARED", "FOREIGN_USE")).toBe("");
-  expect(advice("NOT_READY", "SHARED")).toBe("mend the 1 unusable node of pool p");
+  expect(advice("FOREIGN_USE", "FOREIGN_USE")).toBe("");
+  expect(advice("NOT_READY", "FOREIGN_USE")).toBe("mend the 1 unusable node of pool p");
 });
 
 it("expects nodes only where a pool may grow and no limit is in the way", () => {

@@ -19,7 +19,7 @@ export type SeenMachines = {
 type SeenPool = {
   readonly pool: string;
   readonly unusable: number;
-  /** Those of them that the ledger names, with the reason of each; absent: it names none. */
+  /** The unusable nodes that the ledger names, with the reason of each; absent: it names none. */
   readonly unusableNodes?: readonly { readonly reason: string }[];
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
@@ -59,11 +59,9 @@ export function adviseWait({
   return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
 }
 
-/** Reasons of nodes that are usable in part, because other pods use the rest. */
-const IN_USE: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
-
+/** Nodes that need a repair. A node with foreign use needs none: it can be granted in parts. */
 function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable" | "unusableNodes">): number {
-  return Math.max(0, unusable - unusableNodes.filter(({ reason }) => IN_USE.has(reason)).length);
+  return Math.max(0, unusable - unusableNodes.filter(({ reason }) => reason === "FOREIGN_USE").length);
 }
 
 /** Whether further nodes would help, and are made where work needs them. */

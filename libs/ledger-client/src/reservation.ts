@@ -1,9 +1,9 @@
 import { enums, type muster } from "@muster/proto";
 
-/** What a part of a machine holds, by resource: millicores of cpu, and otherwise bytes or pieces. */
+/** The requests that a part of a machine holds, by resource: millicores of cpu, otherwise bytes or pieces. */
 export type Share = Readonly<Record<string, number>>;
 
-/** One machine of a pool, for one component of the owner; with `shared`, a part of one that holds these requests. */
+/** One machine of a pool, for one component of the owner. With `shared`, a part of a machine that holds these requests. */
 export type Need = { readonly component: string; readonly pool: string; readonly shared?: Share | undefined };
 
 /** Why a reservation waits. */
@@ -59,7 +59,7 @@ function readNeed({ component, pool, shared }: muster.reservation.v1.Need): Need
   return { component, pool, ...(shared !== undefined && { shared: shared.requests }) };
 }
 
-/** The need as requests have it. */
+/** The need as a message of requests. */
 export function needMessage({ component, pool, shared }: Need): muster.reservation.v1.Need.$Properties {
   return { component, pool, ...(shared !== undefined && { shared: { requests: shared } }) };
 }

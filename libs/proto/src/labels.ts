@@ -16,7 +16,7 @@ export const labels = {
   replicationController: "replication_controller_id",
   /** On pods of replica sets: what runs; a node has at most one of each. */
   podId: "pod_id",
-  /** On pods: `true` when the pod has its machine to itself; `false`, which exclusive pods exclude, when it has a part of one. */
+  /** On pods: `true` for a whole machine, `false` for a part of one. An exclusive pod excludes pods with either value. */
   exclusive: "muster.dev/exclusive",
   /** On nodes that the node scaler made: the name of their record. */
   scaledNode: "muster.dev/node",
@@ -55,7 +55,7 @@ export const annotations = {
   requestId: "muster.dev/request-id",
   /** On jobs of kinds whose status has no field for it: restarts and completed indexes, as JSON. */
   progress: "muster.dev/progress",
-  /** On jobs, and on pod templates, which win: `shared`, the members get parts of machines, or `exclusive`, whole ones. */
+  /** On jobs, and on pod templates, which win: with `shared`, members get parts of machines; with `exclusive`, whole machines. */
   sharing: "muster.dev/sharing",
   /** On nodes that the node scaler has cordoned: why. A cordon without it is another client's, and stays. */
   cordoned: "muster.dev/cordoned",

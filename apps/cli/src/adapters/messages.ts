@@ -234,7 +234,7 @@ function specFromMessage(message = muster.session.v1.SessionSpec.create()): Sess
   };
 }
 
-/** The pods that the ledger does not know: one of them by name, and how many more. */
+/** Foreign pods: the name of the first one, and the number of the others. */
 function foreignText({ pods, examples }: muster.watch.v1.NodeUse): string {
   const [first] = examples;
   if (first === undefined) return plural(pods, "foreign pod");

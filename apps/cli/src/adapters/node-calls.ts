@@ -8,7 +8,7 @@ import { demandFromMessage, dumpFromMessage, machineFromMessage, nodeFromMessage
 
 /** For a call whose answer is only an addition. */
 const EXTRA_TIMEOUT_MS = 2000;
-/** The same, in a command that is often repeated. */
+/** For the same in a command that users repeat often. */
 const BRIEF_TIMEOUT_MS = 500;
 
 /** The calls of the node scaler. Every one rejects with FaultError and nothing else. */
@@ -23,7 +23,7 @@ export function nodeCalls({ bus, stop }: Link) {
   return {
     /** Of one pool, or of all. */
     list: async (pool = "") => (await records(pool)).map((record) => nodeFromMessage(record)),
-    /** The same, with what the ledger knows of them where it answers. */
+    /** The same, with the machine states of the ledger if it answers. */
     listWithMachines: async (pool = "") => {
       const [listed, machines] = await Promise.all([records(pool), machineStates({ bus, stop }, pool)]);
       return listed.map((record) => nodeFromMessage(record, machines.get(record.kubernetesNode)));
@@ -36,7 +36,7 @@ export function nodeCalls({ bus, stop }: Link) {
   };
 }
 
-/** Machines by their node. A ledger that does not answer is no failure: the nodes are listed without what it knows. */
+/** Machine states by node; empty if the ledger does not answer, because the list of nodes is useful without them. */
 async function machineStates({ bus, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
   const ledger = client(bus, ReservationService);
   const asked = readPages(async (page) => {

@@ -7,10 +7,10 @@ import type { BootingNodes, DemandScaling, PoolScaling, PoolTrouble, ScaledNode,
 
 const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO", "TROUBLE"];
 
-/** Standings that the phase of a node does not show. */
+/** Standings of nodes that can be granted in parts only. The phase does not show them. */
 const IN_PARTS: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
 
-/** What does not fit into a row stands below the table. The column of standings exists where a node can be granted in parts only. */
+/** Text that does not fit into a row follows the table. The column of standings exists only if a node can be granted in parts only. */
 export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, style: TableStyle): string[] {
   const isStandingShown = nodes.some(({ machine }) => IN_PARTS.has(machine?.standing ?? ""));
   const header = isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER;
@@ -34,7 +34,7 @@ export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, styl
   return cut.length === 0 ? lines : [...lines, "", ...cut];
 }
 
-/** Who holds it or parts of it, or else what it is kept for. */
+/** The owners of the node or of its parts, otherwise the demand that it is kept for. */
 function holderOf({ holder, boundTo, machine }: ScaledNode): string {
   const [first, second] = machine?.sharedHolders ?? [];
   if (second !== undefined) return plural(machine?.sharedHolders.length ?? 0, "owner");

@@ -15,7 +15,7 @@ export type Pool = {
   readonly elasticAtMs?: number | undefined;
 };
 
-/** A machine of a pool, or with `shared` a part of one. */
+/** A machine of a pool. With `shared`, a part of a machine. */
 type Need = { readonly component: string; readonly pool: string; readonly shared?: Share };
 
 /** A reservation as the ledger reports it. */

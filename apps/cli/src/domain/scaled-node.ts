@@ -1,13 +1,13 @@
-/** What the ledger knows of a node. */
+/** A node as the ledger reports it. */
 export type MachineState = {
   /** A word of the ledger: `FREE`, `HELD`, `SHARED`. */
   readonly standing: string;
-  /** Owners of parts of it, the earliest first. */
+  /** Owners of its parts, earliest first. */
   readonly sharedHolders: readonly { readonly owner: string; readonly sinceMs: number }[];
-  /** What it can allocate, and what of that can be granted in parts now, by resource: millicores of cpu, and otherwise bytes or pieces. */
+  /** Allocatable amounts, and those that can be granted in parts now, by resource: millicores of cpu, otherwise bytes or pieces. */
   readonly allocatable: Readonly<Record<string, number>>;
   readonly free: Readonly<Record<string, number>>;
-  /** The pods on it that the ledger does not know; undefined: none. */
+  /** Its foreign pods; undefined: none. */
   readonly foreign:
     | {
         readonly pods: number;

@@ -8,7 +8,7 @@ type Held = { readonly shared?: Share | undefined };
 
 const NANO_PER_MILLI = NANO / 1000n;
 
-/** From amounts in millicores, and otherwise in bytes or pieces. */
+/** From amounts in millicores of cpu, and otherwise in bytes or pieces. */
 export function buildShare(requests: Readonly<Record<string, number>>): Share {
   return Object.fromEntries(
     Object.entries(requests).map(([resource, amount]) => [resource, quantityOf(resource, amount)]),
@@ -23,7 +23,7 @@ function quantityOf(resource: string, amount: number): string {
 
 const FIRST = ["cpu", "memory"];
 
-/** `500m cpu, 1Gi, 1 nvidia.com/gpu`; the amount without a name is of memory. */
+/** `500m cpu, 1Gi, 1 nvidia.com/gpu`; the amount without a name is memory. */
 export function describeShare(share: Share): string {
   const names = [
     ...FIRST.filter((name) => name in share),
@@ -35,12 +35,12 @@ export function describeShare(share: Share): string {
   return names.map((name) => (name === "memory" ? share[name] : `${share[name]} ${name}`)).join(", ");
 }
 
-/** The heading of a column that is shown where any of these has a part of a machine. */
+/** The heading of the column of parts; empty if none of these has a part of a machine. */
 export function partHeader(all: readonly Held[]): readonly string[] {
   return all.some(({ shared }) => shared !== undefined) ? ["PART"] : [];
 }
 
-/** The cell of one of them in that column. */
+/** The cell in that column. */
 export function partCells({ shared }: Held, all: readonly Held[]): readonly string[] {
   return partHeader(all).map(() => (shared === undefined ? "whole" : describeShare(shared)));
 }
@@ -55,7 +55,7 @@ export function countMachines(all: readonly Held[]): string {
   return texts.join(" and ");
 }
 
-/** The same in a column of a table: `2 + 3 parts`. */
+/** The same for a column of a table: `2 + 3 parts`. */
 export function machineCell(all: readonly Held[]): string {
   const { whole, parts } = splitMachines(all);
   return [...(whole > 0 || parts === 0 ? [String(whole)] : []), ...(parts > 0 ? [plural(parts, "part")] : [])].join(

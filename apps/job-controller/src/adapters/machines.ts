@@ -87,7 +87,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
         const answer = await ledger.reserve(id, needs, { priority });
-        // While the ledger is of a version that drops shares, no request is repeated because of them.
+        // A ledger of an earlier version drops shares: then no request is repeated because of them.
         if (answer !== undefined && needs.some(({ shared }) => shared !== undefined))
           ignoresShares = !hasShares(answer.needs, needs);
       } catch (error) {

@@ -10,11 +10,11 @@ it.each([
   ["the nodes, where they are more", { ...SCALED, capacity: 3 }, 3],
   ["also those that another client occupies", { ...SCALED, unusableByReason: [{ reason: "OCCUPIED", count: 1 }] }, 3],
   [
-    "also those that are held in part, or have foreign pods",
+    "also those that another client occupies, or that have foreign pods",
     {
       ...SCALED,
       unusableByReason: [
-        { reason: "SHARED", count: 2 },
+        { reason: "OCCUPIED", count: 2 },
         { reason: "FOREIGN_USE", count: 3 },
       ],
     },

@@ -36,10 +36,10 @@ export function toService(manifest: ReturnType<typeof buildService>): V1Service 
   return manifest as unknown as V1Service;
 }
 
-/** Nodes that hold other work now. That work ends, so that a request may wait for them. */
-const IN_USE: ReadonlySet<string> = new Set(["OCCUPIED", "SHARED", "FOREIGN_USE"]);
+/** Unusable nodes on which other pods run. Those pods end, so a request may wait for the node. A node with granted parts is in `capacity`. */
+const IN_USE: ReadonlySet<string> = new Set(["OCCUPIED", "FOREIGN_USE"]);
 
-/** By scaled pool, the most machines that the ledger would let one request wait for. Nodes that the scaler did not create may exceed its limit. */
+/** By scaled pool, the maximum of machines for which the ledger lets one request wait. Nodes that the scaler did not create may exceed its limit. */
 export function maximaOf(pools: readonly muster.reservation.v1.Pool[]): ReadonlyMap<string, number> {
   const scaled = pools.filter(({ elasticAtMs }) => elasticAtMs > 0);
   return new Map(

@@ -5,8 +5,9 @@ import type { Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
-import type { PodFact, ReplicaSeen, Snapshot, TakenName, UnitSeen } from "../domain/snapshot.ts";
+import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
 import { jobLabels } from "../domain/member-labels.ts";
+import { sharedNodes } from "../domain/member-machines.ts";
 import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { memberName } from "../domain/member-names.ts";
 import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
@@ -123,17 +124,6 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
-}
-
-/** The nodes that the job shares: a pod of one member there does not show that the pods of the others can be placed. */
-function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
-  return new Set(
-    units.flatMap((unit) => {
-      if (unit.state !== "granted" || unit.shares === undefined) return [];
-      const { nodes, shares } = unit;
-      return [...nodes].flatMap(([component, node]) => (shares.has(component) ? [node] : []));
-    }),
-  );
 }
 
 function jobFact({ metadata, cancelled }: JobRow, nowMs: number): Snapshot["job"] {

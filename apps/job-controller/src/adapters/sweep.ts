@@ -10,13 +10,13 @@ import type { Kind } from "../domain/kind.ts";
 import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
 import { planForced } from "../domain/plan-pods.ts";
 import type { PodFact } from "../domain/snapshot.ts";
-import { mayRun } from "../domain/summarise-replicas.ts";
 import { removeByForce } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { podFact } from "./read-pod.ts";
 import type { JobResource } from "./read-job.ts";
 import type { World } from "./world.ts";
+import { mayRun } from "../domain/job-pods.ts";
 
 export type SweepDeps = {
   readonly logger: Pick<Logger, "warn">;

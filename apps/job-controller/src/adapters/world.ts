@@ -7,11 +7,11 @@ import { KINDS } from "../domain/kinds.ts";
 import type { Labels } from "../domain/member-labels.ts";
 import { controllerOf } from "../domain/ownership.ts";
 import type { BudgetSeen, PodFact } from "../domain/snapshot.ts";
-import { mayRun } from "../domain/summarise-replicas.ts";
 import { selectsExactly } from "../members/budget.ts";
 import { claimantIndex } from "../members/claimant-index.ts";
 import { podEnds, type PodEnds } from "./pod-ends.ts";
 import { keepPod, podFact } from "./read-pod.ts";
+import { mayRun } from "../domain/job-pods.ts";
 
 /** The objects of jobs, as caches of the API server have them. */
 export type World = AsyncDisposable & {

@@ -45,9 +45,9 @@ const EXCLUSIVE = "true";
 const SHARED = "false";
 
 /**
- * The pod of one member: its template, on exactly the granted machine, with a description of itself and of its gang. The pod is alone there unless its grant
- * is a part of the machine. The template's own settings are kept where both can be true, and overridden where they cannot: labels, machine, restart policy,
- * and the host name where the gang is found by it.
+ * The pod of one member: its template, on exactly the granted machine, with a description of itself and of its gang. It excludes other pods of Muster
+ * from the machine, unless its grant is a part of it. Settings of the template stay, except those that conflict: labels, machine, restart policy, and the host
+ * name if members find each other by it.
  */
 export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest {
   const { kind, job, spec, member, isShared = false, attempt, mark, traceparent } = request;
@@ -148,7 +148,7 @@ function withPort(ports: NonNullable<Container["ports"]>, port: ReplicaSpec["por
   return known ? ports : [...ports, { name: port.name, containerPort: port.number, protocol: "TCP" }];
 }
 
-/** The init containers of a pod from this template, beside those that its kind adds. */
+/** The init containers of a pod: those that its kind adds, then those of the template. */
 export function initContainersOf(added: readonly Container[], { spec }: PodTemplate): readonly Container[] {
   return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
 }
@@ -156,9 +156,8 @@ export function initContainersOf(added: readonly Container[], { spec }: PodTempl
 type LabelExpression = { readonly key: string; readonly operator: string; readonly values?: readonly string[] };
 
 /**
- * The pods beside which the pod must not run. An exclusive pod excludes every pod with the label, whatever its value; a shared pod excludes only exclusive
- * ones, so that shared pods get along. Kubernetes applies the terms of running pods to a new pod, too. The ledger grants no such neighbours; this is the
- * second net, for a stale grant.
+ * The pods that must not run on the same node. An exclusive pod excludes every pod with the label, whatever its value. A shared pod excludes only exclusive
+ * ones. Kubernetes applies the terms of running pods to a new pod, too. This protects against a stale grant.
  */
 function excludedPods(key: string, isShared: boolean): LabelExpression {
   return isShared ? { key, operator: "In", values: [EXCLUSIVE] } : { key, operator: "Exists" };

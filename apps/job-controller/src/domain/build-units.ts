@@ -3,7 +3,7 @@ import type { JobSpec, Member, ReplicaSpec, Requests } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { UnitSeen } from "./snapshot.ts";
 
-/** A machine for one member, or with `shared` a part of one that holds these requests. */
+/** A machine for one member. With `shared`, a part of a machine that holds these requests. */
 type UnitNeed = { readonly component: string; readonly pool: string; readonly shared?: Requests };
 
 /** Machines, and parts of machines, that the ledger grants together or not at all. */

@@ -1,9 +1,9 @@
 import { decideEndMs } from "./decide-end-time.ts";
 import { decidePodFailure, endedByItself, endedWell, isDisrupted } from "./decide-pod-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
+import { mayRun } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus, Uncounted, UncountedReason } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
-import { mayRun } from "./summarise-replicas.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**

@@ -13,7 +13,7 @@ it.each<[string, readonly ReplicaSpec[], number | undefined]>([
     undefined,
   ],
   [
-    "all members that share as one machine: how many fit into one is for the ledger",
+    "all members that share as one machine, because only the ledger knows how many fit",
     [replica("w", 9, { shared })],
     undefined,
   ],

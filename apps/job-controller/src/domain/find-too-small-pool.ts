@@ -7,7 +7,7 @@ export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, numb
   const needed = new Map<string, number>();
   for (const replica of spec.replicas)
     if (replica.shared === undefined) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + gangSize(replica));
-  // Any number of members may share one machine, but none of the whole ones.
+  // Members that share machines need at least one, in addition to the whole machines of the others.
   const shared = spec.replicas.filter((replica) => replica.shared !== undefined && gangSize(replica) > 0);
   for (const pool of new Set(shared.map((replica) => replica.pool))) needed.set(pool, (needed.get(pool) ?? 0) + 1);
   for (const [pool, requested] of needed) {

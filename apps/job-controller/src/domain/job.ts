@@ -40,7 +40,7 @@ export function restartsInPlace(policy: RestartPolicy): boolean {
   return policy === "OnFailure" || policy === "Always";
 }
 
-/** One role of a gang: `replicas` pods from one template, each on a machine of its own, or on a part of one. */
+/** One role of a gang: `replicas` pods from one template, each on a machine of its own or on a part of a machine. */
 export type ReplicaSpec = {
   /** Lower case, unique in the job, and part of every name and label: `worker`. */
   readonly type: string;
@@ -49,7 +49,7 @@ export type ReplicaSpec = {
   readonly template: PodTemplate;
   /** Pool of the ledger that its machines come from. */
   readonly pool: string;
-  /** What each member requests of a machine that it shares with other work; absent: each gets a whole machine. */
+  /** The requests of each member, which gets a part of a machine; absent: each member gets a whole machine. */
   readonly shared?: Requests | undefined;
   /** Its pods are created only once each of these types has this status. */
   readonly dependsOn: readonly { readonly type: string; readonly status: "Ready" | "Complete" }[];

@@ -150,7 +150,7 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   return withRequests(job, shared, (type) => describe(type).initContainers);
 }
 
-/** The API server sets the uid, which no description contains. */
+/** Without the uid, which the API server sets and no description contains. */
 function identityOf({ metadata }: Manifest): JobIdentity {
   return { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
 }
@@ -170,7 +170,7 @@ function checkVariables(framework: Framework, manifest: Manifest, spec: JobSpec,
   manifest.metadata?.refuse("", reason);
 }
 
-/** The replica types, and those of them whose members get parts of machines. */
+/** All replica types, and the names of those whose members get parts of machines. */
 function readReplicas(
   framework: Framework,
   { spec, metadata, notes }: Manifest,

@@ -1,11 +1,12 @@
 import type { CleanPodPolicy } from "./job.ts";
+import { isActive, podsOf } from "./job-pods.ts";
 import { conditionOf, type JobStatus } from "./job-status.ts";
 import { planGroupDeletions } from "./plan-group.ts";
-import { heldMachines, isStray, planReleases, podsOf } from "./plan-job-machines.ts";
+import { heldMachines, isStray } from "./member-machines.ts";
+import { planReleases } from "./plan-job-machines.ts";
 import { planDeletions } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
-import { isActive } from "./summarise-replicas.ts";
 
 /** The spec's rules for a finished job; for an unreadable spec, rules that leave nothing running. */
 export type CleanUpPolicy = {

@@ -1,11 +1,11 @@
 import { planBudgetDeletion } from "./plan-clean-up.ts";
 import { planGroupDeletions } from "./plan-group.ts";
-import { planReleases, podsOf } from "./plan-job-machines.ts";
+import { planReleases } from "./plan-job-machines.ts";
 import { planDeletions, planForced } from "./plan-pods.ts";
 import type { JobPlan } from "./plan-steps.ts";
 import { isOurs } from "./recover-status.ts";
 import type { ReplicaSeen, Snapshot } from "./snapshot.ts";
-import { isActive } from "./summarise-replicas.ts";
+import { isActive, podsOf } from "./job-pods.ts";
 
 /**
  * Leaves a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The status stays, and

@@ -5,10 +5,10 @@ import { POLICY, replica, spec } from "../../test/samples.ts";
 import { gangSize } from "./build-units.ts";
 import { restartsOf } from "./decide-outcome.ts";
 import type { JobSpec } from "./job.ts";
+import { mayRun } from "./job-pods.ts";
 import { isTrue } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { JobStep } from "./plan-steps.ts";
-import { mayRun } from "./summarise-replicas.ts";
 
 const BACKOFF_LIMIT = 3;
 

@@ -4,25 +4,20 @@ import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
+import { isActive, mayRun, podsOf } from "./job-pods.ts";
 import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus, type RestartNumber } from "./job-status.ts";
 import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
 import { noteSilence } from "./note-silence.ts";
 import { noteTroubles } from "./note-troubles.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
-import {
-  machinesOf,
-  planJobMachines,
-  planReleases,
-  podsOf,
-  replacedMembers,
-  replacementSinceMs,
-} from "./plan-job-machines.ts";
+import { machinesOf, type GrantedUnit } from "./member-machines.ts";
+import { planJobMachines, planReleases, replacedMembers, replacementSinceMs } from "./plan-job-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
-import { isActive, mayRun, summariseReplicas } from "./summarise-replicas.ts";
+import { summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
 
 const UNREADABLE: CleanUpPolicy = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
@@ -334,7 +329,7 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
 /** Describes the reserved machines, and what is missing: a right, or machines for single members. */
 function describeGrant(
   { units, job, companionsRefused }: Snapshot,
-  gang: Parameters<typeof countGrant>[0],
+  gang: GrantedUnit,
 ): { reason: string; message: string } {
   const reserved = countGrant(gang);
   if (companionsRefused !== undefined)
@@ -347,7 +342,7 @@ function describeGrant(
   return { reason: "MembersWait", message };
 }
 
-function countGrant({ nodes, shares }: Extract<UnitSeen, { readonly state: "granted" }>): string {
+function countGrant({ nodes, shares }: GrantedUnit): string {
   const parts = shares?.size ?? 0;
   const counts = [
     { count: nodes.size - parts, one: "1 machine", many: "machines" },

@@ -52,8 +52,8 @@ export function planLeftovers({ units, ...seen }: Leftovers): {
 }
 
 /**
- * A pod without a node may still be placed on the machine that it was created for; a pod without a component, on any. A pod on a machine that members shared
- * blocks the parts of all of them.
+ * A pod without a node may still be placed on the machine that it was created for; a pod without a component, on any machine. On a machine that members
+ * shared, a pod blocks the parts of all of them.
  */
 function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact[] {
   if (unit.state !== "granted") return [];

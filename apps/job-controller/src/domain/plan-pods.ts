@@ -3,13 +3,13 @@ import { decideEndMs } from "./decide-end-time.ts";
 import { decidePodFailure, endedByItself, endedWell } from "./decide-pod-failure.ts";
 import { heldBackUntilMs, memberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
+import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { presentMembers } from "./present-members.ts";
-import { heldMachines, isMisplaced, podsOf, type Places } from "./plan-job-machines.ts";
+import { heldMachines, isMisplaced, type Places } from "./member-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { memberName } from "./member-names.ts";
-import { mayRun } from "./summarise-replicas.ts";
 
 type PodPlan = {
   readonly steps: readonly JobStep[];

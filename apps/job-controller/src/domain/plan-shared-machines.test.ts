@@ -46,7 +46,7 @@ describe("parts of machines", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     ["are waited for as they were requested", { units: [waiting({ shares: shares(HALF) })] }, []],
     [
-      "are requested again when the template requests less by now",
+      "are requested again when the template now requests less",
       { units: [waiting({ shares: shares({ cpu: 600 }) })] },
       ["release gang: needs-changed"],
     ],
@@ -56,7 +56,7 @@ describe("parts of machines", () => {
       ["release gang: needs-changed"],
     ],
     [
-      "are replaced by whole machines where the job asks for those by now",
+      "are replaced by whole machines when the job now requests those",
       { spec: spec(), units: [waiting({ shares: shares(HALF) })] },
       ["release gang: needs-changed"],
     ],
@@ -67,7 +67,7 @@ describe("parts of machines", () => {
       ["create worker-0 on a part of n, worker-1 on a part of n: missing"],
     ],
     [
-      "get pods that say so only where the grant is a part, whatever the job asks for now",
+      "get pods marked as shared only where the grant is a part, whatever the job requests now",
       {
         units: [
           {
@@ -195,7 +195,7 @@ describe("a pod is where its member has no part", () => {
       ["delete train-worker-1: job-over"],
     ],
     [
-      "but had one before, which the ledger still keeps for it: it runs on",
+      "but had one before, which the ledger still keeps for it: it continues",
       { status: status({ replaced: ["worker-1"] }), units: [BOTH, own("worker-1", "m")], ...workers(zero, one) },
       [],
     ],
@@ -277,7 +277,7 @@ describe("a member that requests more than its part holds", () => {
       [],
     ],
     [
-      "gets a whole machine when it does not share any more",
+      "gets a whole machine when it no longer shares",
       { spec: spec(), ...workers(zero, undefined) },
       ["reserve worker-1: machine-lost"],
     ],

@@ -3,7 +3,7 @@ import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupSpec } from "./pod-group.ts";
 
-/** One pod to be created, and its machine, or with `isShared` the machine that it gets a part of. */
+/** One pod to be created, and its machine. With `isShared`, the pod gets a part of the machine. */
 export type PodOrder = Member & { readonly node: string; readonly isShared?: boolean };
 
 /**

@@ -1,7 +1,7 @@
 import { componentOf, gangSize } from "./build-units.ts";
 import type { ReplicaSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
-import { machinesOf } from "./plan-job-machines.ts";
+import { machinesOf } from "./member-machines.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /**

@@ -38,10 +38,10 @@ describe("the machines of a replica type", () => {
 
   it.each([
     ["are whole without an annotation, whatever it requests", undefined, undefined, undefined],
-    ["are shared when the job says so", "shared", undefined, PART],
-    ["are shared when the template says so", undefined, "shared", PART],
-    ["are whole when the template says so", "shared", "exclusive", undefined],
-    ["are shared when the template says so, whatever the job says", "exclusive", "shared", PART],
+    ["are shared by the annotation of the job", "shared", undefined, PART],
+    ["are shared by the annotation of the template", undefined, "shared", PART],
+    ["are whole by the annotation of the template", "shared", "exclusive", undefined],
+    ["are shared by the annotation of the template, which wins over the job", "exclusive", "shared", PART],
   ])("%s", (_title, ofJob, ofTemplate, shared) => {
     expect(sharesOf(read(ofJob, ofTemplate))).toEqual([shared]);
   });
@@ -90,7 +90,7 @@ describe("a shared member requests", () => {
       { cpu: 1050, memory: 64 * 2 ** 20 },
     ],
     [
-      "what the pod requests as a whole, where it says that",
+      "the requests of the pod itself, if it has any",
       { containers: [requesting({ cpu: "1", memory: "1Ki" })], resources: { requests: { cpu: "4" } } },
       { cpu: 4000, memory: 1024 },
     ],

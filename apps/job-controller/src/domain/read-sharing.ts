@@ -4,18 +4,18 @@ import { initContainersOf } from "./build-pod.ts";
 import type { Container, JobSpec, PodTemplate, Requests } from "./job.ts";
 import { type Fields, isObject } from "./read-fields.ts";
 
-/** On a job, and on the template of a replica type, which wins over the job: what its members get, parts of machines or whole ones. */
+/** Annotation of a job or of the pod template of a replica type, which wins: whether members get parts of machines or whole machines. */
 export const SHARING_ANNOTATION = `${API_GROUP}/sharing`;
 
 const SHARINGS = ["shared", "exclusive"] as const;
 type Sharing = (typeof SHARINGS)[number];
 
-/** The annotation in the metadata of a job or of a template; undefined where it is absent, and after a problem was noted. */
+/** Reads the annotation of a job or of a template; undefined if it is absent or invalid. An invalid one is noted as a problem. */
 export function readSharing(metadata: Fields | undefined): Sharing | undefined {
   return metadata?.object("annotations")?.oneOf(SHARING_ANNOTATION, SHARINGS);
 }
 
-/** Whether the members of a replica type get parts of machines. Each amount of such a type must be readable: the ledger counts it. */
+/** Whether the members of a replica type get parts of machines. If so, refuses unreadable amounts, because the ledger counts them. */
 export function readIsShared(replica: Fields, ofJob: Sharing | undefined): boolean {
   const template = replica.object("template");
   const isShared = (readSharing(template?.object("metadata")) ?? ofJob) === "shared";
@@ -39,7 +39,7 @@ function checkAmounts(spec: Fields): void {
     }
 }
 
-/** The spec with the requests of each type in `shared`. `addedTo`: the init containers that the kind adds to pods of a type. */
+/** Sets the requests of each type in `shared`. `addedTo`: the init containers that the kind adds to pods of a type. */
 export function withRequests(
   spec: JobSpec,
   shared: ReadonlySet<string>,
@@ -52,7 +52,7 @@ export function withRequests(
   return { ...spec, replicas };
 }
 
-/** Of the pod that is built from the template. Amounts of 0 are left out. */
+/** The requests of the pod that is built from the template, without amounts of 0. LimitRange and RuntimeClass are not applied: admission adds theirs later. */
 function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
   const { spec } = template;
   const pod: RequestingPod = {
@@ -73,7 +73,7 @@ function resourcesOf({ resources }: { readonly [field: string]: unknown }) {
   return { resources: { requests: textsOf(resources["requests"]), limits: textsOf(resources["limits"]) } };
 }
 
-/** A manifest may have quantities as numbers. */
+/** Quantities as texts; a manifest may have numbers. */
 function textsOf(quantities: unknown): Readonly<Record<string, string>> {
   if (!isObject(quantities)) return {};
   return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, textOf(value)]));

@@ -1,7 +1,6 @@
+import { mayRun, podsOf } from "./job-pods.ts";
 import { isFinished, type Condition, type JobStatus } from "./job-status.ts";
-import { podsOf } from "./plan-job-machines.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
-import { mayRun } from "./summarise-replicas.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**

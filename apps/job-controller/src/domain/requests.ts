@@ -1,12 +1,12 @@
 import type { Requests } from "./job.ts";
 
-/** Whether both are the same amounts, or both a whole machine. */
+/** Whether both have the same amounts, or both are a whole machine (undefined). */
 export function sameRequests(one: Requests | undefined, other: Requests | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
   return holds(one, other) && holds(other, one);
 }
 
-/** Whether a pod with these requests fits into the part. Undefined: a whole machine. */
+/** Whether a pod with these requests fits into the part. Undefined means a whole machine. */
 export function holds(part: Requests | undefined, requests: Requests | undefined): boolean {
   if (part === undefined) return true;
   if (requests === undefined) return false;

@@ -63,8 +63,8 @@ export type ReplicaSeen = {
 type WaitReason = { readonly code: string; readonly text: string };
 
 /**
- * One unit in the ledger; `unknown` while the ledger does not answer. `nodes` has the node of each component, and `shares` the part of a machine for each
- * component that has no whole one.
+ * One unit in the ledger; `unknown` while the ledger does not answer. `nodes` has the node of each component. `shares` has the part of each component that
+ * has, or waits for, a part of a machine.
  */
 export type UnitSeen =
   | { readonly id: string; readonly state: "none" | "unknown" }
@@ -73,7 +73,7 @@ export type UnitSeen =
       readonly state: "waiting" | "refused";
       readonly components: readonly string[];
       readonly shares?: ReadonlyMap<string, Requests>;
-      /** The ledger does not keep the shares that are requested: an earlier version reserves whole machines. */
+      /** The ledger drops requested shares: it is of an earlier version, which reserves whole machines. */
       readonly ignoresShares?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */
@@ -140,7 +140,7 @@ export type Snapshot = {
   readonly units: readonly UnitSeen[];
   /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
   readonly nodesLost: readonly string[];
-  /** Nodes that members share, and that have been unschedulable for too long: lost to members that have no pod there. */
+  /** Nodes that members share and that have been unschedulable for too long: they are lost to members without a pod there. */
   readonly nodesUnschedulable?: readonly string[];
 };
 

@@ -1,16 +1,16 @@
 import { componentOf } from "./build-units.ts";
 import { describeExit } from "./describe-end.ts";
 import type { JobSpec, Requests } from "./job.ts";
+import { mayRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { PodFact, PodTrouble, UnitSeen } from "./snapshot.ts";
-import { mayRun } from "./summarise-replicas.ts";
 
 /** The state of one member of a gang. */
 export type MemberSummary = {
   readonly component: string;
   readonly pool: string;
   readonly node: string;
-  /** The part of the machine that is granted to it, or that it waits for; undefined: it has, or waits for, a whole one. */
+  /** The part of a machine that it has or waits for; undefined: a whole machine. */
   readonly shared: Requests | undefined;
   /** Empty when it has no pod. */
   readonly pod: string;

@@ -1,5 +1,6 @@
 import { decidePodFailure, endedByItself, endedWell, isDisrupted } from "./decide-pod-failure.ts";
 import { restartsInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
+import { isActive } from "./job-pods.ts";
 import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
 
@@ -79,13 +80,4 @@ function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolea
   if (pod.phase !== "Failed" || !endedByItself(pod) || endedWell(pod, replica)) return false;
   const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && verdict.counts;
-}
-
-export function isActive({ phase, deleting }: PodFact): boolean {
-  return !deleting && phase !== "Succeeded" && phase !== "Failed";
-}
-
-/** Whether its containers may still run: while it exists and has not ended, whatever the state of its node. */
-export function mayRun({ phase }: PodFact): boolean {
-  return phase !== "Succeeded" && phase !== "Failed";
 }

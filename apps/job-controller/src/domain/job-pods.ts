@@ -1,0 +1,22 @@
+import type { PodFact, Snapshot } from "./snapshot.ts";
+
+/** All pods of the job. */
+export function podsOf({ replicas, unknownTypes: untyped, unreadable }: Snapshot): PodFact[] {
+  return [
+    ...replicas.flatMap(({ slots, surplus }) => [
+      ...slots.filter((pod) => pod !== undefined),
+      ...surplus.map(({ pod }) => pod),
+    ]),
+    ...untyped,
+    ...unreadable,
+  ];
+}
+
+export function isActive({ phase, deleting }: PodFact): boolean {
+  return !deleting && phase !== "Succeeded" && phase !== "Failed";
+}
+
+/** Whether its containers may still run: while it exists and has not ended, whatever the state of its node. */
+export function mayRun({ phase }: PodFact): boolean {
+  return phase !== "Succeeded" && phase !== "Failed";
+}
