@@ -55,7 +55,12 @@ const worlds: fc.Arbitrary<ScalingSnapshot> = fc
         aNode(`n${index}`, { phase, boundTo: boundTo === undefined ? undefined : `d${boundTo}` }),
       ),
       pools: [aPool({ max, idleMs: 1e9 })],
-      sizes: new Map([["gpu", { byType: new Map([["large", SIZE]]), smallest: SIZE, overhead: new Map() }]]),
+      sizes: new Map([
+        [
+          "gpu",
+          { byType: new Map([["large", SIZE]]), overheadByType: new Map(), smallest: SIZE, overhead: new Map() },
+        ],
+      ]),
       limits: { bootsPerRound: 100, spotRequestPauseMs: 60_000 },
     });
   });

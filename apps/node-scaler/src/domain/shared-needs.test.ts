@@ -43,6 +43,7 @@ describe("needs of parts", () => {
             "gpu",
             {
               byType: new Map([["large", amounts({ cpu: 8, memory: 8, pods: 2 })]]),
+              overheadByType: new Map(),
               smallest: undefined,
               overhead: new Map(),
             },
