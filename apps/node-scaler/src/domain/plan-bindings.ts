@@ -12,7 +12,7 @@ export type Group = { readonly name: string; readonly demands: readonly [Demand,
 
 /** Why a demand can get no node now. */
 type Lack = {
-  readonly code: "POOL_MAX" | "UNAVAILABLE";
+  readonly code: "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE";
   readonly demand: Demand;
   readonly because: string;
 };
@@ -176,7 +176,7 @@ function planDemand(demand: Demand, round: Round, own: Pick<GroupPlan, "bound" |
   const found = shared === undefined ? takeWhole(demand, round) : takePart(demand.pool, shared, round);
   if (found !== undefined) return found;
   const boot = round.verdictOn(demand, pool);
-  if (boot.kind === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
+  if (boot.kind === "wait") return { lack: { code: boot.code, demand, because: boot.because } };
   const headroom = round.headroom.get(demand.pool) ?? 0;
   if (headroom === 0) {
     return { lack: { code: "POOL_MAX", demand, because: describeFull(pool, own) } };
