@@ -11,6 +11,50 @@ const room = fc.oneof(
   { weight: 1, arbitrary: fc.constant(CLOSED) },
 );
 
+const anyAmounts: fc.Arbitrary<Amounts> = fc
+  .record(
+    { cpu: fc.nat(8), memory: fc.nat(8), pods: fc.nat(4), "x/gpu": fc.nat(2), "x/nic": fc.nat(1) },
+    { requiredKeys: [] },
+  )
+  .map((record) => new Map(Object.entries(record)));
+const anyRoom: fc.Arbitrary<Room> = fc
+  .record({ allocatable: anyAmounts, free: anyAmounts, isUnused: fc.boolean(), gpus: fc.constantFrom(0, 0, 1) })
+  .map(({ allocatable, free, isUnused, gpus }) => ({
+    allocatable,
+    free: isUnused ? allocatable : free,
+    isUnused,
+    gpus,
+  }));
+
+/** The order of the ledger, asking of each. */
+function findInOrder(rooms: readonly Room[], requests: Amounts): number | undefined {
+  const asks = (wanted: (resource: string) => boolean): boolean =>
+    [...requests].some(([resource, amount]) => amount > 0 && wanted(resource));
+  const keyOf = ({ allocatable, free, isUnused = false, gpus = 0 }: Room): readonly number[] => {
+    const kinds = [...allocatable].flatMap(([kind, amount]) => (amount > 0 && kind.includes("/") ? [kind] : []));
+    const isSpecial = kinds.some((kind) => !asks((resource) => resource === kind));
+    const hasUnknown = gpus > 0 && !asks((resource) => resource.endsWith("/gpu"));
+    const score = isUnused ? [free.get("cpu") ?? 0, free.get("memory") ?? 0] : [-allocatedFraction(free, allocatable)];
+    return [Number(isSpecial || hasUnknown), Number(isUnused), ...score];
+  };
+  const compare = (one: readonly number[], other: readonly number[]): number =>
+    one.map((value, at) => value - (other[at] ?? 0)).find((difference) => difference !== 0) ?? 0;
+  const able = rooms.flatMap((one, place) => (fitsInto(requests, one.free) ? [{ place, key: keyOf(one) }] : []));
+  return able.sort((one, other) => compare(one.key, other.key) || one.place - other.place)[0]?.place;
+}
+
+it("finds the room of the ledger's order, among unused and special ones", () => {
+  const world = fc.record({ rooms: fc.array(anyRoom, { maxLength: 12 }), requests: anyAmounts });
+  fc.assert(
+    fc.property(world, ({ rooms, requests }) => {
+      const index = indexRooms();
+      for (const [place, one] of rooms.entries()) index.set(place, one);
+      expect(index.find(requests)).toBe(findInOrder(rooms, requests));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
 /** What the index promises, asking of each. */
 function findByLoop(rooms: readonly Room[], requests: Amounts): number | undefined {
   let best: number | undefined;

@@ -62,9 +62,9 @@ describe("needs of parts", () => {
       { start: ["large for b", "large for d"], bound: { b: "gpu-r1-0", d: "gpu-r1-1", c: "gpu-r1-0", a: "gpu-r1-1" } },
     ],
     [
-      "leave whole nodes to the needs of whole nodes of their gang",
+      "come before the needs of whole nodes of their gang",
       { pools, nodes: [aNode("n1")], demands: [part("a", 1, 1, gang), aDemand("b", gang)] },
-      { start: ["large for a"], bound: { b: "n1", a: "gpu-r1-0" } },
+      { start: ["large for b"], bound: { a: "n1", b: "gpu-r1-0" } },
     ],
   ]);
 });
