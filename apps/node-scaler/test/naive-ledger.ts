@@ -15,8 +15,8 @@ export type LedgerNeed = { readonly component: string; readonly shared?: Amounts
 type Grant = { readonly places: ReadonlyMap<string, string>; readonly nodes: readonly LedgerNode[] };
 
 /**
- * The rule by which the ledger grants a reservation, in few lines: parts first, the largest first, each on the most allocated node in parts, else on the
- * smallest unused one, nodes with extended resources that are not requested last; then whole nodes by name. Undefined: it waits.
+ * The rule by which the ledger grants a reservation, in few lines: parts first, the largest first, each on the most allocated node in parts, else on an unused
+ * one; of equal ones on the smallest. Nodes with extended resources that are not requested come last. Whole nodes follow. Undefined: it waits.
  */
 export function grantNaively(nodes: readonly LedgerNode[], needs: readonly LedgerNeed[]): Grant | undefined {
   const left = new Map(nodes.map((node) => [node.name, node]));
@@ -32,7 +32,7 @@ export function grantNaively(nodes: readonly LedgerNode[], needs: readonly Ledge
   for (const { component, shared } of needs) {
     if (shared !== undefined) continue;
     const unused = [...left.values()].filter(({ use }) => use === "unused");
-    const [node] = unused.sort((one, other) => compareText(one.name, other.name));
+    const [node] = unused.sort((one, other) => compareFor(NOTHING, one, other));
     if (node === undefined) return undefined;
     places.set(component, node.name);
     left.set(node.name, { ...node, free: new Map(), use: "whole" });
@@ -43,12 +43,20 @@ export function grantNaively(nodes: readonly LedgerNode[], needs: readonly Ledge
 type Part = { readonly component: string; readonly shared: Amounts };
 
 function compareParts(one: Part, other: Part): number {
-  const keyOf = ({ shared }: Part): string => JSON.stringify([...shared].filter(([, amount]) => amount > 0).sort());
+  return compareLargestFirst(one.shared, other.shared) || compareText(one.component, other.component);
+}
+
+function compareLargestFirst(one: Amounts, other: Amounts): number {
+  const textOf = (amounts: Amounts): string =>
+    `{${[...amounts]
+      .filter(([, amount]) => amount > 0)
+      .map(([resource, amount]) => `${resource}=${amount}`)
+      .sort()
+      .join()}}`;
   return (
-    (other.shared.get("cpu") ?? 0) - (one.shared.get("cpu") ?? 0) ||
-    (other.shared.get("memory") ?? 0) - (one.shared.get("memory") ?? 0) ||
-    compareText(keyOf(one), keyOf(other)) ||
-    compareText(one.component, other.component)
+    (other.get("cpu") ?? 0) - (one.get("cpu") ?? 0) ||
+    (other.get("memory") ?? 0) - (one.get("memory") ?? 0) ||
+    compareText(textOf(one), textOf(other))
   );
 }
 
@@ -60,15 +68,17 @@ function compareFor(requests: Amounts, one: LedgerNode, other: LedgerNode): numb
       ),
     );
   const isUnused = ({ use }: LedgerNode): number => Number(use === "unused");
-  const rest =
-    one.use === "unused"
-      ? (one.allocatable.get("cpu") ?? 0) - (other.allocatable.get("cpu") ?? 0) ||
-        (one.allocatable.get("memory") ?? 0) - (other.allocatable.get("memory") ?? 0)
-      : allocatedFraction(other.free, other.allocatable) - allocatedFraction(one.free, one.allocatable);
+  const fractionOf = ({ free, allocatable }: LedgerNode): number => allocatedFraction(free, allocatable);
   return (
-    isSpecial(one) - isSpecial(other) || isUnused(one) - isUnused(other) || rest || compareText(one.name, other.name)
+    isSpecial(one) - isSpecial(other) ||
+    isUnused(one) - isUnused(other) ||
+    fractionOf(other) - fractionOf(one) ||
+    compareLargestFirst(other.allocatable, one.allocatable) ||
+    compareText(one.name, other.name)
   );
 }
+
+const NOTHING: Amounts = new Map();
 
 function compareText(one: string, other: string): number {
   return one < other ? -1 : Number(one > other);

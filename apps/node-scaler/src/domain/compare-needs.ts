@@ -15,8 +15,8 @@ type SharedNeed = { readonly name: string; readonly requests: Amounts };
 
 const keys = new WeakMap<Amounts, string>();
 
-/** Equal for equal amounts; as in the ledger, whose order of amounts it decides. */
-function amountsKey(amounts: Amounts): string {
+/** Equal for equal amounts. The ledger orders by it what has as much cpu and memory. */
+export function amountsKey(amounts: Amounts): string {
   const known = keys.get(amounts);
   if (known !== undefined) return known;
   const entries = [...amounts].filter(([, amount]) => amount > 0).sort(([one], [other]) => compareNames(one, other));

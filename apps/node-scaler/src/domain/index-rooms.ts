@@ -18,7 +18,8 @@ export const CLOSED: Room = { allocatable: new Map(), free: new Map() };
 export type Rooms = {
   /**
    * Place of the room where the ledger places the requests, of those that fit them, as `fitsInto` says: the most allocated of the rooms in partial use, else
-   * the smallest unused one by cpu, then memory; of equal ones the first place. Nodes with extended resources that are not requested come after all others.
+   * an unused one; of these, and of equally allocated ones, the smallest by cpu, then memory; of equal ones the first place. Nodes with extended resources that
+   * are not requested come after all others.
    */
   find(requests: Amounts): number | undefined;
   /** Of a place that is set. */
@@ -28,7 +29,12 @@ export type Rooms = {
 };
 
 /** What decides the order of rooms, ascending, by place. */
-type Order = { readonly rank: Float64Array; readonly first: Float64Array; readonly second: Float64Array };
+type Order = {
+  /** From -1, all of it is allocated, to 0; 1 for an unused one. */
+  readonly rank: Float64Array;
+  readonly cpu: Float64Array;
+  readonly memory: Float64Array;
+};
 
 /**
  * Keeps the free amounts of each resource in a column, so that a request is compared with all rooms quickly. A tree that is ordered by one amount would not
@@ -36,12 +42,12 @@ type Order = { readonly rank: Float64Array; readonly first: Float64Array; readon
  */
 export function indexRooms(): Rooms {
   const rooms: Room[] = [];
-  let order: Order = { rank: newColumn(FIRST_LENGTH), first: newColumn(FIRST_LENGTH), second: newColumn(FIRST_LENGTH) };
+  let order: Order = { rank: newColumn(FIRST_LENGTH), cpu: newColumn(FIRST_LENGTH), memory: newColumn(FIRST_LENGTH) };
   const columns = new Map<string, Float64Array>();
   /** By extended resource: 1 where the node has some of it. */
   const extended = new Map<string, Float64Array>();
   const grow = (): void => {
-    order = { rank: doubled(order.rank), first: doubled(order.first), second: doubled(order.second) };
+    order = { rank: doubled(order.rank), cpu: doubled(order.cpu), memory: doubled(order.memory) };
     for (const of of [columns, extended]) for (const [resource, column] of of) of.set(resource, doubled(column));
   };
   return {
@@ -79,10 +85,10 @@ function doubled(column: Float64Array): Float64Array<ArrayBuffer> {
   return longer;
 }
 
-function setOrder({ rank, first, second }: Order, place: number, { free, allocatable, isUnused }: Room): void {
-  rank[place] = isUnused === true ? 1 : 0;
-  first[place] = isUnused === true ? (free.get("cpu") ?? 0) : -allocatedFraction(free, allocatable);
-  second[place] = isUnused === true ? (free.get("memory") ?? 0) : 0;
+function setOrder({ rank, cpu, memory }: Order, place: number, { free, allocatable, isUnused }: Room): void {
+  rank[place] = isUnused === true ? 1 : -allocatedFraction(free, allocatable);
+  cpu[place] = allocatable.get("cpu") ?? free.get("cpu") ?? 0;
+  memory[place] = allocatable.get("memory") ?? free.get("memory") ?? 0;
 }
 
 function setColumns(columns: Map<string, Float64Array>, place: number, amounts: Amounts, length: number): void {
@@ -112,7 +118,7 @@ type Limit = { readonly column: Float64Array; readonly amount: number };
 /** Every need asks of every node: the loops are written for that. Rooms with an entry in `others` are left out. */
 function findWithin(
   count: number,
-  { rank, first, second }: Order,
+  { rank, cpu, memory }: Order,
   limits: readonly Limit[],
   others: readonly Float64Array[],
 ): number | undefined {
@@ -120,10 +126,11 @@ function findWithin(
   const columns = limits.map(({ column }) => column);
   const amounts = Float64Array.from(limits, ({ amount }) => amount);
   const isBefore = (place: number): boolean => {
-    const byRank = (rank[place] ?? 0) - (rank[best] ?? 0);
-    if (byRank !== 0) return byRank < 0;
-    const [own, least] = [first[place] ?? 0, first[best] ?? 0];
-    return own === least ? (second[place] ?? 0) < (second[best] ?? 0) : own < least;
+    for (const column of [rank, cpu, memory]) {
+      const [own, least] = [column[place] ?? 0, column[best] ?? 0];
+      if (own !== least) return own < least;
+    }
+    return false;
   };
   for (let place = 0; place < count; place += 1) {
     if (best >= 0 && !isBefore(place)) continue;

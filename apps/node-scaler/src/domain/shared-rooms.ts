@@ -1,4 +1,5 @@
 import { fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
+import { amountsKey } from "./compare-needs.ts";
 import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { CLOSED, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
 import { amountsOf, type NodeSize } from "./node-sizes.ts";
@@ -40,8 +41,8 @@ type SharedWorld = {
 type Place = { readonly rooms: Rooms; readonly place: number };
 
 /**
- * Existing nodes come first, by name, then those that start, the oldest first, then new ones. That decides between nodes only that are equally allocated, or
- * unused and of one size: the ledger sees no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
+ * Existing nodes come first, by name, then those that start, the oldest first, then new ones. That decides only between nodes of one size that are equally
+ * allocated: the ledger sees no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
  */
 export function openSharedRooms(world: SharedWorld): SharedRooms {
   const { pools, resources } = world;
@@ -124,7 +125,12 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
       const room = roomOf(node, pools.get(node.spec.pool), resources);
       return room === undefined ? [] : [{ node, room, sinceMs: phaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
     }),
-  ].sort((one, other) => one.sinceMs - other.sinceMs || compareNames(kubeNameOf(one.node), kubeNameOf(other.node)));
+  ].sort(
+    (one, other) =>
+      one.sinceMs - other.sinceMs ||
+      compareNames(amountsKey(other.room.allocatable), amountsKey(one.room.allocatable)) ||
+      compareNames(kubeNameOf(one.node), kubeNameOf(other.node)),
+  );
 }
 
 /** What the ledger says of a node, or what a node of its type is expected to hold as long as the ledger does not know it. */
