@@ -48,7 +48,8 @@ export function indexRooms(): Rooms {
   const extended = new Map<string, Float64Array>();
   const grow = (): void => {
     order = { rank: doubled(order.rank), cpu: doubled(order.cpu), memory: doubled(order.memory) };
-    for (const of of [columns, extended]) for (const [resource, column] of of) of.set(resource, doubled(column));
+    for (const table of [columns, extended])
+      for (const [resource, column] of table) table.set(resource, doubled(column));
   };
   return {
     find: (requests) => {
