@@ -89,6 +89,10 @@ it("warns of what blocks a pool without a trouble that is remembered, and not of
   const scaling = { pool: "elastic", max: 8, standby: 0, booting: [] };
   const blocked = (code: string) => check([], [{ ...scaling, blocked: { code, message: "no boot image" } }])[0];
   expect(blocked("UNAVAILABLE")).toMatchObject({ status: "warning", detail: "no boot image" });
+  expect(blocked("TOO_LARGE")).toMatchObject({
+    status: "warning",
+    next: expect.stringContaining("request less") as unknown,
+  });
   expect(blocked("MAX_POOL")).toMatchObject({ status: "ok" });
 });
 

@@ -46,6 +46,12 @@ function checkPool(pool: string, { pools, troubles }: Scaler, nowMs: number): Ch
       plain(blocked.message),
       "the log of node-scaler has more; `muster nodes dump` shows its loops",
     );
+  if (blocked?.code === "TOO_LARGE")
+    return warning(
+      check,
+      plain(blocked.message),
+      `request less, or give pool ${pool} a larger type in the file of pools`,
+    );
   return ok(check, blocked === undefined ? "nothing keeps the node scaler from making them" : plain(blocked.message));
 }
 

@@ -36,7 +36,9 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
     machines: granted ? [Machine.create({ component: "worker-0", pool: "gpu", node: "node-a" })] : [],
     createdAtMs: 1000,
     sequence: Number(id),
-    because: granted ? undefined : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, parts: 0, available: 0, ahead: 2 },
+    because: granted
+      ? undefined
+      : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, parts: 0, available: 0, ahead: 2 },
   });
 }
 

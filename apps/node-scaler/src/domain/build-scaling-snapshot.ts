@@ -104,7 +104,8 @@ export function buildParts(
     const node = own.get(machine.node);
     if (!isInParts(machine) || machine.cordoned || !policies.has(machine.pool)) return [];
     if (node !== undefined && (node.spec.terminate !== undefined || !SERVING.has(node.status.phase))) return [];
-    return [{ ...buildFreeMachine(machine), name: node?.name ?? machine.node }];
+    const name = node?.name ?? machine.node;
+    return [{ ...buildFreeMachine(machine), name, ...(name !== machine.node && { kubernetesNode: machine.node }) }];
   });
 }
 

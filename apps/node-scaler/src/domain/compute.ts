@@ -194,7 +194,7 @@ function buildGroups(
     if (group === undefined) groups.set(name, [chooseTypes(demand, pool)]);
     else group.push(chooseTypes(demand, pool));
   }
-  const inOrder = [...groups].map(([name, members]) => ({ name, demands: members.sort(wholeThenLargest) }));
+  const inOrder = [...groups].map(([name, members]) => ({ name, demands: members.sort(comparePartsFirst) }));
   return { groups: inOrder, ignored };
 }
 
@@ -205,10 +205,10 @@ function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
 }
 
-/** The order within a group: whole nodes first, in the given order, then parts as the ledger grants them. */
-function wholeThenLargest(one: Demand, other: Demand): number {
+/** The order within a group, as the ledger grants: parts, the largest first, then whole nodes in the given order. */
+function comparePartsFirst(one: Demand, other: Demand): number {
   if (one.shared === undefined || other.shared === undefined)
-    return Number(one.shared !== undefined) - Number(other.shared !== undefined);
+    return Number(one.shared === undefined) - Number(other.shared === undefined);
   return compareNeeds({ name: one.name, requests: one.shared }, { name: other.name, requests: other.shared });
 }
 

@@ -8,7 +8,7 @@ type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
 
 export type BootVerdict =
   | { readonly kind: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
-  | { readonly kind: "wait"; readonly because: string };
+  | { readonly kind: "wait"; readonly code: "UNAVAILABLE" | "TOO_LARGE"; readonly because: string };
 
 export type BootConditions = {
   readonly shortages: Shortages;
@@ -24,14 +24,14 @@ export type BootConditions = {
 export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): BootVerdict {
   const spot = wish.spot !== "Never";
   const hindrance = hindranceOf(wish, pool);
-  if (hindrance !== undefined) return { kind: "wait", because: hindrance };
+  if (hindrance !== undefined) return hindrance;
   const tried = tryAll(wish, spot, pool, conditions);
   if (tried.kind === "boot") return tried;
   if (wish.spot !== "Preferred") return waitFor([tried], conditions);
   const pauseLeftMs = tried.sinceMs + conditions.spotRequestPauseMs - conditions.nowMs;
   if (pauseLeftMs > 0) {
     const because = `${describeShortages([tried])}; on-demand is asked for in ${describeLeft(pauseLeftMs)}`;
-    return { kind: "wait", because };
+    return { kind: "wait", code: "UNAVAILABLE", because };
   }
   const onDemand = tryAll(wish, false, pool, conditions);
   return onDemand.kind === "boot" ? onDemand : waitFor([tried, onDemand], conditions);
@@ -54,11 +54,15 @@ type Short = {
 type Zones = readonly (string | undefined)[];
 
 /** Hindrances that neither another type nor a retry changes. */
-function hindranceOf(wish: Wish, pool: Pool): string | undefined {
+function hindranceOf(wish: Wish, pool: Pool): BootVerdict | undefined {
   const { name } = pool.policy;
-  if (pool.bootImage === undefined) return `the boot image of pool ${name} is not known`;
-  if (wish.instanceTypes.length === 0) return `no instance type of pool ${name} is large enough`;
-  return zonesFor(wish, pool).length === 0 ? `pool ${name} has no zone ${wish.zone ?? ""}` : undefined;
+  if (wish.instanceTypes.length === 0)
+    return { kind: "wait", code: "TOO_LARGE", because: `no instance type of pool ${name} is large enough` };
+  if (pool.bootImage === undefined)
+    return { kind: "wait", code: "UNAVAILABLE", because: `the boot image of pool ${name} is not known` };
+  if (zonesFor(wish, pool).length === 0)
+    return { kind: "wait", code: "UNAVAILABLE", because: `pool ${name} has no zone ${wish.zone ?? ""}` };
+  return undefined;
 }
 
 function tryAll(
@@ -87,7 +91,8 @@ function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
 
 function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict {
   const untilMs = Math.min(...shorts.flatMap(({ kinds }) => kinds.map(({ shortage }) => shortage.untilMs)));
-  return { kind: "wait", because: `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}` };
+  const because = `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}`;
+  return { kind: "wait", code: "UNAVAILABLE", because };
 }
 
 /** A type that is short as spot and on demand, in two zones, has four causes at most. */

@@ -12,6 +12,8 @@ export type FreeMachine = {
   readonly zone: string | undefined;
   readonly spot: boolean | undefined;
   readonly gpus: number | undefined;
+  /** Absent: the name. */
+  readonly kubernetesNode?: string;
 } & Shared;
 
 type Shared = {
@@ -103,7 +105,11 @@ export function volumeFor(demand: Demand, { policy }: Pool): number | undefined 
  * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up
  * for it.
  */
-export function suits({ spec, sharedWith }: ComputedNode, demand: Demand, pool: Pool): boolean {
+export function suits(
+  { spec, sharedWith }: Pick<ComputedNode, "spec" | "sharedWith">,
+  demand: Demand,
+  pool: Pool,
+): boolean {
   return (
     (sharedWith === undefined || demand.needsEmptyNode !== true) &&
     spec.pool === demand.pool &&

@@ -5,6 +5,10 @@ export type Room = {
   /** Less the overhead. */
   readonly allocatable: Amounts;
   readonly free: Amounts;
+  /** The node has this many GPUs of a kind that is not known. Absent: those of `allocatable`. */
+  readonly gpus?: number;
+  /** Nothing of the node is granted. Absent: it can be granted in parts only. */
+  readonly isUnused?: boolean;
 };
 
 /** A node that is taken as a whole. */
@@ -12,12 +16,24 @@ export const CLOSED: Room = { allocatable: new Map(), free: new Map() };
 
 /** The rooms of nodes. */
 export type Rooms = {
-  /** Place of the most allocated room that fits the requests, as `fitsInto` says; of equally allocated ones the first place. */
+  /**
+   * Place of the room where the ledger places the requests, of those that fit them, as `fitsInto` says: the most allocated of the rooms in partial use, else
+   * an unused one; of these, and of equally allocated ones, the smallest by cpu, then memory; of equal ones the first place. Nodes with extended resources that
+   * are not requested come after all others.
+   */
   find(requests: Amounts): number | undefined;
   /** Of a place that is set. */
   at(place: number): Room | undefined;
   /** The place after the last one is a new one. */
   set(place: number, room: Room): void;
+};
+
+/** What decides the order of rooms, ascending, by place. */
+type Order = {
+  /** From -1, all of it is allocated, to 0; 1 for an unused one. */
+  readonly rank: Float64Array;
+  readonly cpu: Float64Array;
+  readonly memory: Float64Array;
 };
 
 /**
@@ -26,11 +42,14 @@ export type Rooms = {
  */
 export function indexRooms(): Rooms {
   const rooms: Room[] = [];
-  let fractions = new Float64Array(FIRST_LENGTH);
+  let order: Order = { rank: newColumn(FIRST_LENGTH), cpu: newColumn(FIRST_LENGTH), memory: newColumn(FIRST_LENGTH) };
   const columns = new Map<string, Float64Array>();
+  /** By extended resource: 1 where the node has some of it. */
+  const extended = new Map<string, Float64Array>();
   const grow = (): void => {
-    fractions = doubled(fractions);
-    for (const [resource, column] of columns) columns.set(resource, doubled(column));
+    order = { rank: doubled(order.rank), cpu: doubled(order.cpu), memory: doubled(order.memory) };
+    for (const table of [columns, extended])
+      for (const [resource, column] of table) table.set(resource, doubled(column));
   };
   return {
     find: (requests) => {
@@ -39,45 +58,87 @@ export function indexRooms(): Rooms {
         const column = columns.get(resource);
         return column === undefined ? [] : [{ column, amount }];
       });
-      return limits.length < needed.length ? undefined : findWithin(rooms.length, fractions, limits);
+      if (limits.length < needed.length) return undefined;
+      const others = [...extended].flatMap(([resource, column]) => (requestsOf(requests, resource) ? [] : [column]));
+      const plain = findWithin(rooms.length, order, limits, others);
+      return plain ?? (others.length === 0 ? undefined : findWithin(rooms.length, order, limits, []));
     },
     at: (place) => rooms[place],
     set: (place, room) => {
-      if (place >= fractions.length) grow();
+      if (place >= order.rank.length) grow();
       rooms[place] = room;
-      fractions[place] = allocatedFraction(room.free, room.allocatable);
-      for (const resource of room.free.keys())
-        if (!columns.has(resource)) columns.set(resource, new Float64Array(fractions.length));
-      for (const [resource, column] of columns) column[place] = room.free.get(resource) ?? 0;
+      setOrder(order, place, room);
+      setColumns(columns, place, room.free, order.rank.length);
+      setColumns(extended, place, extendedOf(room), order.rank.length);
     },
   };
 }
 
 const FIRST_LENGTH = 64;
 
+function newColumn(length: number): Float64Array<ArrayBuffer> {
+  return new Float64Array(length);
+}
+
 function doubled(column: Float64Array): Float64Array<ArrayBuffer> {
-  const longer = new Float64Array(column.length * 2);
+  const longer = newColumn(column.length * 2);
   longer.set(column);
   return longer;
 }
 
+function setOrder({ rank, cpu, memory }: Order, place: number, { free, allocatable, isUnused }: Room): void {
+  rank[place] = isUnused === true ? 1 : -allocatedFraction(free, allocatable);
+  cpu[place] = allocatable.get("cpu") ?? free.get("cpu") ?? 0;
+  memory[place] = allocatable.get("memory") ?? free.get("memory") ?? 0;
+}
+
+function setColumns(columns: Map<string, Float64Array>, place: number, amounts: Amounts, length: number): void {
+  for (const resource of amounts.keys()) if (!columns.has(resource)) columns.set(resource, newColumn(length));
+  for (const [resource, column] of columns) column[place] = amounts.get(resource) ?? 0;
+}
+
+/** Stands for GPUs of a kind that is not known. */
+const ANY_GPU = "*/gpu";
+
+/** Resources such as GPUs, which nodes are kept for. */
+function extendedOf({ allocatable, gpus = 0 }: Room): Amounts {
+  const kinds = [...allocatable].flatMap(([resource, amount]) =>
+    amount > 0 && resource.includes("/") ? [resource] : [],
+  );
+  if (gpus > 0) kinds.push(ANY_GPU);
+  return new Map(kinds.map((resource) => [resource, 1]));
+}
+
+function requestsOf(requests: Amounts, resource: string): boolean {
+  if (resource !== ANY_GPU) return (requests.get(resource) ?? 0) > 0;
+  return [...requests].some(([requested, amount]) => amount > 0 && requested.endsWith("/gpu"));
+}
+
 type Limit = { readonly column: Float64Array; readonly amount: number };
 
-/** Every need asks of every node: the loops are written for that. */
-function findWithin(count: number, fractions: Float64Array, limits: readonly Limit[]): number | undefined {
+/** Every need asks of every node: the loops are written for that. Rooms with an entry in `others` are left out. */
+function findWithin(
+  count: number,
+  { rank, cpu, memory }: Order,
+  limits: readonly Limit[],
+  others: readonly Float64Array[],
+): number | undefined {
   let best = -1;
-  let highest = -1;
   const columns = limits.map(({ column }) => column);
   const amounts = Float64Array.from(limits, ({ amount }) => amount);
+  const isBefore = (place: number): boolean => {
+    for (const column of [rank, cpu, memory]) {
+      const [own, least] = [column[place] ?? 0, column[best] ?? 0];
+      if (own !== least) return own < least;
+    }
+    return false;
+  };
   for (let place = 0; place < count; place += 1) {
-    const fraction = fractions[place] ?? 0;
-    if (fraction <= highest) continue;
-    let isLarge = true;
-    for (let at = 0; at < amounts.length && isLarge; at += 1)
-      isLarge = (columns[at]?.[place] ?? 0) >= (amounts[at] ?? 0);
-    if (!isLarge) continue;
-    best = place;
-    highest = fraction;
+    if (best >= 0 && !isBefore(place)) continue;
+    let fits = true;
+    for (let at = 0; at < amounts.length && fits; at += 1) fits = (columns[at]?.[place] ?? 0) >= (amounts[at] ?? 0);
+    for (let at = 0; at < others.length && fits; at += 1) fits = others[at]?.[place] === 0;
+    if (fits) best = place;
   }
   return best < 0 ? undefined : best;
 }

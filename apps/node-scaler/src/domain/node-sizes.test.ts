@@ -10,7 +10,7 @@ const type = (name: string, cpuMilli?: number, memoryBytes?: number, gpus = 0): 
   return { name, cpuMilli, memoryBytes, gpus };
 };
 const seen = (parts: Partial<SeenSizes>): SeenSizes => {
-  return { byType: new Map(), smallest: undefined, overhead: new Map(), ...parts };
+  return { byType: new Map(), overheadByType: new Map(), smallest: undefined, overhead: new Map(), ...parts };
 };
 
 describe("what a new node of a type holds", () => {
@@ -40,6 +40,16 @@ describe("what a new node of a type holds", () => {
       type("a", 4000, 100, 8),
       seen({ byType: new Map([["a", amounts({ cpu: 3900, memory: 90, pods: 29, [GPU]: 7 })]]) }),
       { cpu: 3900, memory: 90, pods: 29, [GPU]: 7 },
+    ],
+    [
+      "is what a ready node of the type has, less what the largest overhead of the pool exceeds its own by",
+      type("a", 4000, 100),
+      seen({
+        byType: new Map([["a", amounts({ cpu: 3900, memory: 90, pods: 29 })]]),
+        overheadByType: new Map([["a", amounts({ cpu: 100, memory: 10, pods: 1 })]]),
+        overhead: amounts({ cpu: 300, memory: 5, pods: 4 }),
+      }),
+      { cpu: 3700, memory: 90, pods: 26 },
     ],
     [
       "is what the smallest node of the pool has where the file says nothing, with the GPUs of the file",
@@ -94,6 +104,7 @@ describe("what is seen of sizes", () => {
   it("is the smallest of each type and of the pool, and the largest overhead, of ready nodes", () => {
     expect(see().get("a")).toEqual({
       byType: new Map([["small", amounts({ cpu: 3800, memory: 90, [GPU]: 2 })]]),
+      overheadByType: new Map([["small", amounts({ cpu: 100, memory: 5, pods: 2 })]]),
       smallest: amounts({ cpu: 1000, memory: 10, [GPU]: 2 }),
       overhead: amounts({ cpu: 100, memory: 5, pods: 2 }),
     });

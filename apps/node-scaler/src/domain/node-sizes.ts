@@ -7,6 +7,8 @@ import type { KubeNodes, Machines } from "./sightings.ts";
 export type SeenSizes = {
   /** By instance type, of nodes of the scaler: what they can allocate, less their overhead; the smallest amounts. */
   readonly byType: ReadonlyMap<string, Amounts>;
+  /** By instance type, of the same nodes: the largest amounts. */
+  readonly overheadByType: ReadonlyMap<string, Amounts>;
   /** The same of all nodes of the pool. Undefined: no size is known. */
   readonly smallest: Amounts | undefined;
   /** The largest amounts. */
@@ -46,10 +48,15 @@ export function observeSizes(
   const after = new Map(before);
   for (const [pool, seen] of Map.groupBy(ready, (one) => one.pool)) {
     const byType = new Map(before.get(pool)?.byType);
-    for (const [type, alike] of Map.groupBy(seen, (one) => one.type))
-      if (type !== undefined) byType.set(type, smallestOf(alike.map(({ allocatable }) => allocatable)));
+    const overheadByType = new Map(before.get(pool)?.overheadByType);
+    for (const [type, alike] of Map.groupBy(seen, (one) => one.type)) {
+      if (type === undefined) continue;
+      byType.set(type, smallestOf(alike.map(({ allocatable }) => allocatable)));
+      overheadByType.set(type, largestOf(alike.map(({ overhead }) => overhead)));
+    }
     after.set(pool, {
       byType,
+      overheadByType,
       smallest: smallestOf(seen.map(({ allocatable }) => allocatable)),
       overhead: largestOf(seen.map(({ overhead }) => overhead)),
     });
@@ -81,12 +88,14 @@ export function sizesOf({ instanceTypes }: PoolPolicy, seen: SeenSizes | undefin
 }
 
 /**
- * How much a node of a type holds: as much as a ready one of that type; else as the file of pools says, less the largest overhead of the pool; else as the
- * smallest node of the pool. Where nothing is known, a node is for one need: that can make too many nodes, and the next round sees the real size.
+ * How much a node of a type holds: as much as a ready one of that type, with an overhead that is at least the largest of the pool; else as the file of pools
+ * says, less that overhead; else as the smallest node of the pool. Where nothing is known, a node is for one need: that can make too many nodes, and the next
+ * round sees the real size.
  */
 function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
   const ofType = seen?.byType.get(name);
-  if (ofType !== undefined) return { known: ofType, gpus: undefined, isInPart: false };
+  if (seen !== undefined && ofType !== undefined)
+    return { known: subtract(ofType, furtherOverhead(name, seen)), gpus: undefined, isInPart: false };
   if (cpuMilli !== undefined || memoryBytes !== undefined) {
     const written = new Map([["pods", MAX_PODS]]);
     if (cpuMilli !== undefined) written.set("cpu", cpuMilli);
@@ -95,6 +104,11 @@ function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenS
   }
   if (seen?.smallest !== undefined) return { known: seen.smallest, gpus, isInPart: false };
   return { known: new Map(), gpus, isInPart: true };
+}
+
+/** By how much the largest overhead of the pool exceeds that of the type: a DaemonSet may not have reached the nodes of the type yet. */
+function furtherOverhead(type: string, { overhead, overheadByType }: SeenSizes): Amounts {
+  return subtract(overhead, overheadByType.get(type) ?? new Map());
 }
 
 /** The amounts of these resources. An amount that is not known is Infinity, so that any first request of it fits. */

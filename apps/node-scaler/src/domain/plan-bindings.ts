@@ -5,14 +5,14 @@ import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type 
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
-import { NO_ROOMS, openSharedRooms, type SharedRooms } from "./shared-rooms.ts";
+import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
 export type Group = { readonly name: string; readonly demands: readonly [Demand, ...Demand[]] };
 
 /** Why a demand can get no node now. */
 type Lack = {
-  readonly code: "POOL_MAX" | "UNAVAILABLE";
+  readonly code: "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE";
   readonly demand: Demand;
   readonly because: string;
 };
@@ -53,7 +53,8 @@ const MAX_ATTEMPTS = 20;
 /**
  * Which node each demand gets: the one that is bound to it already, a machine that was not made for it, a free node, or a new one.
  *
- * A group that cannot be completed releases what it holds, and everything is planned again, so that a second round with the same snapshot changes nothing.
+ * A group that cannot be completed, or whose parts take one of its whole nodes, releases what it holds, and everything is planned again, so that a second
+ * round with the same snapshot changes nothing.
  * Before the last attempt every group that holds only a part of its nodes releases it.
  */
 export function planBindings(world: BindingWorld): BindingPlan {
@@ -63,11 +64,16 @@ export function planBindings(world: BindingWorld): BindingPlan {
     const round = startRound(world, released, verdicts);
     const plans = world.groups.map((group) => planGroup(group, round));
     const holders = plans.filter(({ group }) => group.demands.some(({ name }) => round.kept.has(name)));
-    const failed = holders.filter(({ lacks }) => lacks.length > 0);
+    const failed = holders.filter((plan) => plan.lacks.length > 0 || losesNode(plan, round));
     if (failed.length === 0) return { plans, round };
     const inPart = holders.filter(({ group }) => !group.demands.every(({ name }) => round.kept.has(name)));
     for (const { group } of attempt < MAX_ATTEMPTS ? failed : inPart) released.add(group.name);
   }
+}
+
+/** Whether a whole demand of the group gets another node than the one that it has. */
+function losesNode({ group, bound }: GroupPlan, { kept }: Round): boolean {
+  return group.demands.some(({ name }) => kept.has(name) && kept.get(name) !== bound.get(name));
 }
 
 /** What there is to be given, and what is left of it while groups are served. */
@@ -93,18 +99,30 @@ function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictO
     kept,
     nodes: indexFreeNodes(left, pools),
     machines: indexFreeMachines(machines),
-    rooms: openRooms(world, left),
+    rooms: openRooms(world, left, reservedNodes(world, kept)),
     headroom: new Map([...pools].map(([name, { policy, records }]) => [name, Math.max(0, policy.max - records)])),
     verdictOn,
   };
 }
 
-function openRooms({ groups, machines, parts, pools }: BindingWorld, nodes: readonly ComputedNode[]): SharedRooms {
+/** Nodes that are kept for whole demands of groups with parts. */
+function reservedNodes({ groups }: BindingWorld, kept: ReadonlyMap<string, ComputedNode>): readonly ComputedNode[] {
+  return groups.filter(hasParts).flatMap(({ demands }) => demands.flatMap(({ name }) => kept.get(name) ?? []));
+}
+
+function hasParts({ demands }: Group): boolean {
+  return demands.some(({ shared }) => shared !== undefined);
+}
+
+function openRooms(
+  { groups, machines, parts, pools }: BindingWorld,
+  nodes: readonly ComputedNode[],
+  reserved: readonly ComputedNode[],
+): SharedRooms {
   const resources = new Set(
     groups.flatMap(({ demands }) => demands.flatMap(({ shared }) => [...(shared?.keys() ?? [])])),
   );
-  const isNeeded = groups.some(({ demands }) => demands.some(({ shared }) => shared !== undefined));
-  return isNeeded ? openSharedRooms({ pools, nodes, machines: [...machines, ...parts], resources }) : NO_ROOMS;
+  return groups.some(hasParts) ? openSharedRooms({ pools, nodes, reserved, machines, parts, resources }) : NO_ROOMS;
 }
 
 /** Of two nodes that are bound to one demand the first stays, which is the better one. Demands for parts are placed again in each round. */
@@ -129,24 +147,98 @@ function keepBindings(
   return kept;
 }
 
-/** Takes what the group gets from the round, or nothing. */
+/** Limit of attempts to find the nodes of one group. */
+const MAX_GROUP_ATTEMPTS = 8;
+
+/**
+ * Takes what the group gets from the round, or nothing.
+ *
+ * The ledger places parts on the smallest nodes, those among them that are made for other needs of the group. So what is made is planned again as nodes that
+ * start, until the group needs no further ones.
+ */
 export function planGroup(group: Group, round: Round): GroupPlan {
   const before = markOf(round);
-  const bound = new Map<string, ComputedNode | FreeMachine>();
-  const joins = new Map<string, NewNode>();
-  const boots: NewNode[] = [];
-  const lacks: Lack[] = [];
-  for (const demand of group.demands) {
-    const got = planDemand(demand, round, { bound, boots });
-    if ("lack" in got) lacks.push(got.lack);
-    else if ("boot" in got) boots.push(got.boot);
-    else if ("joined" in got) joins.set(demand.name, got.joined);
-    else bound.set(demand.name, got.node);
+  const isSimple = group.demands.length === 1 || !hasParts(group);
+  let made: readonly MadeNode[] = [];
+  for (let attempt = 1; ; attempt += 1) {
+    const { lacks, further, ...got } = tryGroup(group, round, made);
+    if (lacks.length === 0 && (isSimple || further.length === 0 || attempt === MAX_GROUP_ATTEMPTS))
+      return { group, ...settle(group, round, got, [...made, ...further]), lacks };
+    rewind(round, before);
+    changeHeadroom(round, [...made, ...further], 1);
+    if (lacks.length > 0) return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
+    made = [...made, ...further];
   }
-  if (lacks.length === 0) return { group, bound, boots, joins, lacks };
-  rewind(round, before);
-  for (const { spec } of boots) round.headroom.set(spec.pool, (round.headroom.get(spec.pool) ?? 0) + 1);
-  return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
+}
+
+/** Named after its demand once the group is planned. */
+type MadeNode = { boundTo: string; readonly spec: NodeSpec };
+
+type Attempt = {
+  readonly bound: Map<string, ComputedNode | FreeMachine>;
+  /** Demands and the new nodes that they get, of this group or of one before it. */
+  readonly onNew: Map<string, NewNode>;
+  /** New nodes beside those of earlier attempts. */
+  readonly further: MadeNode[];
+  readonly lacks: Lack[];
+};
+
+/** Takes what the group gets if the nodes of earlier attempts start. */
+function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attempt {
+  const attempt: Attempt = { bound: new Map(), onNew: new Map(), further: [], lacks: [] };
+  changeHeadroom(round, made, -1);
+  if (hasParts(group))
+    for (const node of [...group.demands.flatMap(({ name }) => round.kept.get(name) ?? []), ...made])
+      round.rooms.offer(node);
+  const own: Own = { ...attempt, made, withParts: new Set(), whole: new Set() };
+  for (const demand of group.demands) {
+    const got = planDemand(demand, round, own);
+    if ("lack" in got) {
+      attempt.lacks.push(got.lack);
+      continue;
+    }
+    const { node } = got;
+    if (isNew(node)) attempt.onNew.set(demand.name, node);
+    else attempt.bound.set(demand.name, node);
+    if (demand.shared === undefined) own.whole.add(node);
+    else own.withParts.add(node);
+  }
+  return attempt;
+}
+
+/** Names each new node after the first demand on it, and drops those that no demand is on: without them the ledger places nothing differently. */
+function settle(
+  group: Group,
+  { rooms, headroom }: Round,
+  { bound, onNew }: Pick<Attempt, "bound" | "onNew">,
+  made: readonly MadeNode[],
+): Pick<GroupPlan, "bound" | "boots" | "joins"> {
+  const firsts = new Map<NewNode, string>();
+  for (const { name } of group.demands) {
+    const node = onNew.get(name);
+    if (node !== undefined && !firsts.has(node)) firsts.set(node, name);
+  }
+  const boots = made.flatMap((node) => {
+    const first = firsts.get(node);
+    if (first !== undefined) {
+      node.boundTo = first;
+      return [node];
+    }
+    rooms.close(node);
+    headroom.set(node.spec.pool, (headroom.get(node.spec.pool) ?? 0) + 1);
+    return [];
+  });
+  const isOwn = new Set<NewNode>(boots);
+  const joins = new Map([...onNew].filter(([name, node]) => !isOwn.has(node) || node.boundTo !== name));
+  return { bound, boots, joins };
+}
+
+function isNew(node: RoomNode): node is NewNode {
+  return "boundTo" in node;
+}
+
+function changeHeadroom({ headroom }: Round, nodes: readonly NewNode[], change: 1 | -1): void {
+  for (const { spec } of nodes) headroom.set(spec.pool, (headroom.get(spec.pool) ?? 0) + change);
 }
 
 type Mark = { readonly nodes: number; readonly machines: number; readonly rooms: number };
@@ -163,48 +255,58 @@ export function rewind({ nodes, machines, rooms }: Round, before: Mark): void {
   rooms.rewind(before.rooms);
 }
 
-type Got =
-  | { readonly node: ComputedNode | FreeMachine }
-  | { readonly boot: NewNode }
-  | { readonly joined: NewNode }
-  | { readonly lack: Lack };
+/** What the group has so far. */
+type Own = Attempt & {
+  /** New nodes of earlier attempts. */
+  readonly made: readonly MadeNode[];
+  readonly withParts: Set<RoomNode>;
+  readonly whole: Set<RoomNode>;
+};
 
-function planDemand(demand: Demand, round: Round, own: Pick<GroupPlan, "bound" | "boots">): Got {
+type Got = { readonly node: RoomNode } | { readonly lack: Lack };
+
+function planDemand(demand: Demand, round: Round, own: Own): Got {
   const pool = round.pools.get(demand.pool);
   if (pool === undefined) throw new Error(`demand ${demand.name} is for pool ${demand.pool}, which is not given`);
   const { shared } = demand;
-  const found = shared === undefined ? takeWhole(demand, round) : takePart(demand.pool, shared, round);
-  if (found !== undefined) return found;
+  const found = shared === undefined ? takeWhole(demand, pool, round, own) : takePart(demand.pool, shared, round);
+  if (found !== undefined) return { node: found };
   const boot = round.verdictOn(demand, pool);
-  if (boot.kind === "wait") return { lack: { code: "UNAVAILABLE", demand, because: boot.because } };
+  if (boot.kind === "wait") return { lack: { code: boot.code, demand, because: boot.because } };
   const headroom = round.headroom.get(demand.pool) ?? 0;
   if (headroom === 0) {
-    return { lack: { code: "POOL_MAX", demand, because: describeFull(pool, own) } };
+    const { bound, made, further } = own;
+    return { lack: { code: "POOL_MAX", demand, because: describeFull(pool, { bound, boots: [...made, ...further] }) } };
   }
   round.headroom.set(demand.pool, headroom - 1);
   const { kind: _, ...instance } = boot;
-  const made = { boundTo: demand.name, spec: buildSpec(demand, pool, instance) };
-  if (shared !== undefined) round.rooms.open(made, shared);
-  return { boot: made };
+  const node = { boundTo: demand.name, spec: buildSpec(demand, pool, instance) };
+  if (shared !== undefined) round.rooms.open(node, shared);
+  own.further.push(node);
+  return { node };
 }
 
-function takeWhole(demand: Demand, { kept, machines, nodes, rooms }: Round): Got | undefined {
-  const own = kept.get(demand.name);
-  if (own !== undefined) return { node: own };
-  const node = machines.take(demand) ?? nodes.take(demand);
-  if (node === undefined) return undefined;
-  rooms.close(node);
-  return { node };
+/** What the demand had before, unless the ledger would place parts of its group there. */
+function takeWhole(demand: Demand, pool: Pool, round: Round, { made, withParts, whole }: Own): RoomNode | undefined {
+  const { kept, machines, nodes, rooms } = round;
+  const before = kept.get(demand.name);
+  const node =
+    before !== undefined && !withParts.has(before)
+      ? before
+      : (machines.take(demand) ??
+        nodes.take(demand) ??
+        made.find((one) => !withParts.has(one) && !whole.has(one) && suits(one, demand, pool)));
+  if (node !== undefined) rooms.close(node);
+  return node;
 }
 
 /** A node with a taken part cannot be taken as a whole. */
-function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: Round): Got | undefined {
+function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: Round): RoomNode | undefined {
   const node = rooms.take(pool, requests);
-  if (node === undefined) return undefined;
-  if ("boundTo" in node) return { joined: node };
+  if (node === undefined || isNew(node)) return node;
   if ("status" in node) nodes.withhold(node);
   else machines.withhold(node);
-  return { node };
+  return node;
 }
 
 /** How full the pool is, and for whom: of what is on its way the group that lacks a node gets only its own. */

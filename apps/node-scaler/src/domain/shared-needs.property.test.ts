@@ -55,7 +55,9 @@ const worlds: fc.Arbitrary<ScalingSnapshot> = fc
         aNode(`n${index}`, { phase, boundTo: boundTo === undefined ? undefined : `d${boundTo}` }),
       ),
       pools: [aPool({ max, idleMs: 1e9 })],
-      sizes: new Map([["gpu", { byType: new Map([["large", SIZE]]), smallest: SIZE, overhead: new Map() }]]),
+      sizes: new Map([
+        ["gpu", { byType: new Map([["large", SIZE]]), overheadByType: new Map(), smallest: SIZE, overhead: new Map() }],
+      ]),
       limits: { bootsPerRound: 100, spotRequestPauseMs: 60_000 },
     });
   });
@@ -97,7 +99,7 @@ function leftWaiting(snapshot: ScalingSnapshot, plan: ScalingPlan, without?: str
     const planned = members.filter(({ name }) => plan.bindings.has(name));
     const whole = planned.filter(({ shared }) => shared === undefined);
     const parts = planned.flatMap((demand) => (demand.shared ? [{ ...demand, requests: demand.shared }] : []));
-    return [...whole, ...parts.sort(compareNeeds)].filter((demand) => !grant(demand, places));
+    return [...parts.sort(compareNeeds), ...whole].filter((demand) => !grant(demand, places));
   });
 }
 

@@ -43,6 +43,7 @@ describe("needs of parts", () => {
             "gpu",
             {
               byType: new Map([["large", amounts({ cpu: 8, memory: 8, pods: 2 })]]),
+              overheadByType: new Map(),
               smallest: undefined,
               overhead: new Map(),
             },
@@ -61,9 +62,9 @@ describe("needs of parts", () => {
       { start: ["large for b", "large for d"], bound: { b: "gpu-r1-0", d: "gpu-r1-1", c: "gpu-r1-0", a: "gpu-r1-1" } },
     ],
     [
-      "leave whole nodes to the needs of whole nodes of their gang",
+      "come before the needs of whole nodes of their gang",
       { pools, nodes: [aNode("n1")], demands: [part("a", 1, 1, gang), aDemand("b", gang)] },
-      { start: ["large for a"], bound: { b: "n1", a: "gpu-r1-0" } },
+      { start: ["large for b"], bound: { a: "n1", b: "gpu-r1-0" } },
     ],
   ]);
 });
@@ -168,7 +169,7 @@ describe("a new node for needs of parts", () => {
       { pools, demands: [part("a", 9, 1, gang), part("b", 1, 1, gang), part("c", 1)] },
       {
         start: ["large for c"],
-        waits: ["gang UNAVAILABLE a,b", "c BOOTING c"],
+        waits: ["gang TOO_LARGE a,b", "c BOOTING c"],
         messages: [
           "1 of 2 nodes that are needed together can be had: no instance type of pool gpu is large enough",
           "waiting for 1 node of type large, booting for 0 s",
@@ -207,6 +208,21 @@ describe("a new node for needs of parts", () => {
       },
     ],
   ]);
+});
+
+describe("what blocks a pool", () => {
+  const tooLarge = part("a", 9);
+  const blockedOf = (demands: readonly Demand[], unavailable = [aShortage()]) =>
+    compute(aSnapshot({ pools, demands, unavailable })).poolScaling[0]?.blocked?.code;
+
+  it("is no shortage while a need is too large for it", () => {
+    expect(blockedOf([tooLarge], [])).toBe("TOO_LARGE");
+    expect(blockedOf([part("a", 9, 1, gang), part("b", 1, 1, gang)], [])).toBe("TOO_LARGE");
+  });
+
+  it("is a shortage, although an older need is too large for it", () => {
+    expect(blockedOf([tooLarge, part("b", 1)])).toBe("UNAVAILABLE");
+  });
 });
 
 describe("room for needs of parts in a full pool", () => {

@@ -1,4 +1,5 @@
 import { fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
+import { amountsKey } from "./compare-needs.ts";
 import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { CLOSED, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
 import { amountsOf, type NodeSize } from "./node-sizes.ts";
@@ -6,12 +7,14 @@ import type { NewNode } from "./node.ts";
 
 export type RoomNode = ComputedNode | FreeMachine | NewNode;
 
-/** Where the shared needs of one round go, in the order in which the ledger grants: each to the most allocated node of its pool that has room. */
+/** Where the shared needs of one round go, in the order in which the ledger grants: each to the node of its pool that the ledger places it on. */
 export type SharedRooms = {
   /** Takes room of a node that exists, starts, or is planned in this round. */
   take(pool: string, requests: Amounts): RoomNode | undefined;
   /** Adds a node that is made for these requests, which take their part of it. */
   open(node: NewNode, requests: Amounts): void;
+  /** Adds a new node that nothing is on yet, or a node of `reserved`. */
+  offer(node: NewNode | ComputedNode): void;
   /** The node is taken as a whole, or ends. */
   close(node: RoomNode): void;
   hasRoom(node: RoomNode, requests: Amounts): boolean;
@@ -25,8 +28,12 @@ type SharedWorld = {
   readonly pools: ReadonlyMap<string, Pool>;
   /** Usable nodes that are bound to no demand for a whole node. */
   readonly nodes: readonly ComputedNode[];
-  /** Other machines with known room. */
+  /** Nodes that are bound to demands for whole nodes: they are closed until they are offered. */
+  readonly reserved: readonly ComputedNode[];
+  /** Other machines that can be granted as a whole, with known room. */
   readonly machines: readonly FreeMachine[];
+  /** Machines and nodes that can be granted in parts only. */
+  readonly parts: readonly FreeMachine[];
   /** That are requested in this round. */
   readonly resources: ReadonlySet<string>;
 };
@@ -34,10 +41,11 @@ type SharedWorld = {
 type Place = { readonly rooms: Rooms; readonly place: number };
 
 /**
- * Existing nodes come first, by name, then those that start, the oldest first, then new ones. That decides between equally allocated nodes only: the ledger
- * sees no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
+ * Existing nodes come first, by name, then those that start, the oldest first, then new ones. That decides only between nodes of one size that are equally
+ * allocated: the ledger sees no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
  */
-export function openSharedRooms({ pools, nodes, machines, resources }: SharedWorld): SharedRooms {
+export function openSharedRooms(world: SharedWorld): SharedRooms {
+  const { pools, resources } = world;
   const byPool = new Map<string, { readonly rooms: Rooms; readonly nodes: RoomNode[] }>();
   const places = new Map<RoomNode, Place>();
   const undo: (() => void)[] = [];
@@ -55,28 +63,29 @@ export function openSharedRooms({ pools, nodes, machines, resources }: SharedWor
     rooms.set(place, room);
     undo.push(() => rooms.set(place, before));
   };
-  const existing = [
-    ...machines.flatMap((node) => (node.room === undefined ? [] : [{ node, room: node.room, sinceMs: 0 }])),
-    ...nodes.flatMap((node) => {
-      const room = roomOf(node, pools.get(node.spec.pool), resources);
-      return room === undefined ? [] : [{ node, room, sinceMs: phaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
-    }),
-  ].sort((one, other) => one.sinceMs - other.sinceMs || compareNames(kubeNameOf(one.node), kubeNameOf(other.node)));
-  for (const { node, room } of existing) add("spec" in node ? node.spec.pool : node.pool, node, room);
+  const newRoom = ({ spec }: NewNode): Room =>
+    unusedRoom(pools.get(spec.pool)?.sizes.get(spec.instanceType), resources);
+  const isReserved = new Set<RoomNode>(world.reserved);
+  const reserved = new Map<RoomNode, Room>();
+  for (const { node, room } of existingRooms(world)) {
+    if (isReserved.has(node)) reserved.set(node, room);
+    add("spec" in node ? node.spec.pool : node.pool, node, isReserved.has(node) ? CLOSED : room);
+  }
   return {
     take: (pool, requests) => {
       const of = byPool.get(pool);
       const place = of?.rooms.find(requests);
       const room = place === undefined ? undefined : of?.rooms.at(place);
       if (of === undefined || place === undefined || room === undefined) return undefined;
-      change({ rooms: of.rooms, place }, { ...room, free: takeFrom(room.free, requests) });
+      change({ rooms: of.rooms, place }, takeFrom(room, requests));
       return of.nodes[place];
     },
     open: (node, requests) => {
-      const { pool, instanceType } = node.spec;
-      const room = emptyRoom(pools.get(pool)?.sizes.get(instanceType), resources);
-      const place = add(pool, node, CLOSED);
-      change(place, { ...room, free: takeFrom(room.free, requests) });
+      change(places.get(node) ?? add(node.spec.pool, node, CLOSED), takeFrom(newRoom(node), requests));
+    },
+    offer: (node) => {
+      const room = "status" in node ? reserved.get(node) : newRoom(node);
+      if (room !== undefined) change(places.get(node) ?? add(node.spec.pool, node, CLOSED), room);
     },
     close: (node) => {
       const place = places.get(node);
@@ -97,33 +106,56 @@ export function openSharedRooms({ pools, nodes, machines, resources }: SharedWor
 export const NO_ROOMS: SharedRooms = {
   take: () => undefined,
   open: () => undefined,
+  offer: () => undefined,
   close: () => undefined,
   hasRoom: () => false,
   taken: () => 0,
   rewind: () => undefined,
 };
 
+type ExistingRoom = { readonly node: ComputedNode | FreeMachine; readonly room: Room; readonly sinceMs: number };
+
+function existingRooms({ pools, nodes, reserved, machines, parts, resources }: SharedWorld): readonly ExistingRoom[] {
+  const ofMachine = (node: FreeMachine, isUnused: boolean): readonly ExistingRoom[] =>
+    node.room === undefined ? [] : [{ node, room: { ...node.room, isUnused }, sinceMs: 0 }];
+  return [
+    ...parts.flatMap((node) => ofMachine(node, false)),
+    ...machines.flatMap((node) => ofMachine(node, true)),
+    ...[...nodes, ...reserved].flatMap((node) => {
+      const room = roomOf(node, pools.get(node.spec.pool), resources);
+      return room === undefined ? [] : [{ node, room, sinceMs: phaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
+    }),
+  ].sort(
+    (one, other) =>
+      one.sinceMs - other.sinceMs ||
+      compareNames(amountsKey(other.room.allocatable), amountsKey(one.room.allocatable)) ||
+      compareNames(kubeNameOf(one.node), kubeNameOf(other.node)),
+  );
+}
+
 /** What the ledger says of a node, or what a node of its type is expected to hold as long as the ledger does not know it. */
 function roomOf(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): Room | undefined {
-  if (pool === undefined || node.room !== undefined) return node.room;
-  return emptyRoom(pool.sizes.get(node.spec.instanceType), resources);
+  if (node.room !== undefined) return { ...node.room, isUnused: true };
+  return pool && unusedRoom(pool.sizes.get(node.spec.instanceType), resources);
 }
 
 const UNKNOWN_SIZE: NodeSize = { known: new Map(), gpus: undefined, isInPart: true };
 
-function emptyRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string>): Room {
-  return { allocatable: size.known, free: amountsOf(size, resources) };
+function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string>): Room {
+  const { known, gpus } = size;
+  const allocatable = amountsOf(size, known.keys());
+  return { allocatable, free: amountsOf(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
 }
 
 /** A request of an unknown amount takes all of it. */
-function takeFrom(free: Amounts, requests: Amounts): Amounts {
+function takeFrom({ free, ...room }: Room, requests: Amounts): Room {
   const use = useOf(requests);
   const left = new Map(subtract(free, use));
   for (const [resource, amount] of use) if (amount > 0 && left.get(resource) === Infinity) left.set(resource, 0);
-  return left;
+  return { ...room, free: left, isUnused: false };
 }
 
 /** By which the ledger breaks ties. */
 function kubeNameOf(node: ComputedNode | FreeMachine): string {
-  return "status" in node ? (node.status.kubernetesNode ?? node.name) : node.name;
+  return "status" in node ? (node.status.kubernetesNode ?? node.name) : (node.kubernetesNode ?? node.name);
 }

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { firstNodes, operations, startRun, step } from "../../test/random-world.ts";
 import { emptyLedger, evolve } from "../domain/ledger/ledger.ts";
 import { largeLedger } from "../../test/large-ledger.ts";
-import { entryCodec, toNodeFacts, toOwner } from "./messages.ts";
+import { entryCodec, scalingCodec, toNodeFacts, toOwner, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 
 it("brings back every event as it was, also from entries that were encoded in parts", () => {
@@ -18,6 +18,16 @@ it("brings back every event as it was, also from entries that were encoded in pa
     }),
     { numRuns: 30 },
   );
+});
+
+it.each([
+  ["UNAVAILABLE", true],
+  ["TOO_LARGE", false],
+  ["POOL_MAX", false],
+  ["", false],
+])("reads %j of a pool as a shortage: %s", (blockedCode, exhausted) => {
+  const scaling = scalingCodec.decode(scalingCodec.encode(muster.node.v1.PoolScaling.create({ max: 8, blockedCode })));
+  expect(toScaling("elastic", scaling)).toEqual({ pool: "elastic", max: 8, exhausted });
 });
 
 it("brings back every ledger as it was, in whatever pieces its snapshot comes", async () => {

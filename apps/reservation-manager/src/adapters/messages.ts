@@ -52,7 +52,10 @@ export const scalingCodec: Codec<muster.node.v1.PoolScaling> = {
   decode: (bytes) => muster.node.v1.PoolScaling.decode(bytes),
 };
 
-/** The node scaler's code for nodes that its provider is short of. The other codes pass with a release or a little time. */
+/**
+ * The node scaler's code for nodes that its provider is short of. The other codes pass with a release or a little time, or are about one request only, such as
+ * TOO_LARGE.
+ */
 const EXHAUSTED = "UNAVAILABLE";
 
 export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.PoolScaling): PoolScaling {
