@@ -5,7 +5,8 @@ import type { TamperNodes } from "../src/replicas/reservation-manager.ts";
 const AHEAD_MS = 600_000;
 /** After the time of the last mark. */
 const UNTIL_MS = 900_000;
-const SEED = 3;
+/** The defect is found in a part of the runs: whether a request comes at the wrong moment is up to the seed. */
+const SEEDS = [8, 11];
 const STALE = "nothing is granted on stale node data";
 
 /** A ledger that trusts the clock of the watcher that wrote the mark. */
@@ -24,14 +25,17 @@ it.each<{ title: string; nodes: TamperNodes; found: boolean }>([
 ])(
   "the ledger $title",
   async ({ nodes, found }) => {
-    const stop = new AbortController();
-    const { violations } = await simulate({
-      seed: SEED,
-      sessions: 60,
-      plant: { fastWatchersMs: AHEAD_MS, nodes },
-      inspectAt: { ms: UNTIL_MS, inspect: () => stop.abort() },
-      signal: stop.signal,
+    const runs = SEEDS.map((seed) => {
+      const stop = new AbortController();
+      return simulate({
+        seed,
+        sessions: 60,
+        plant: { fastWatchersMs: AHEAD_MS, nodes },
+        inspectAt: { ms: UNTIL_MS, inspect: () => stop.abort() },
+        signal: stop.signal,
+      });
     });
+    const violations = (await Promise.all(runs)).flatMap((run) => run.violations);
     expect(violations.some(({ rule }) => rule === STALE)).toBe(found);
   },
   120_000,
