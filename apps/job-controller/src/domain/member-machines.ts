@@ -104,6 +104,14 @@ export function isOutgrown({ shares }: GrantedUnit, component: string, needs: Ne
   return needs.has(component) && !holds(shares?.get(component), needs.get(component));
 }
 
+/** Whether a member needs more than its part while the job has no pod: the new request would wait for the parts that the job itself holds. */
+export function isWholeGangOutgrown(snapshot: Snapshot): boolean {
+  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  if (gang?.state !== "granted" || !snapshot.podsSettled || podsOf(snapshot).length > 0) return false;
+  const needs = needsOf(snapshot.spec);
+  return [...gang.nodes.keys()].some((component) => isOutgrown(gang, component, needs));
+}
+
 /** What each member requests; undefined: a whole machine. */
 type Needs = ReadonlyMap<string, Requests | undefined>;
 

@@ -11,7 +11,7 @@ import { noteSilence } from "./note-silence.ts";
 import { noteTroubles } from "./note-troubles.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
-import { machinesOf, type GrantedUnit } from "./member-machines.ts";
+import { isWholeGangOutgrown, machinesOf, type GrantedUnit } from "./member-machines.ts";
 import { planJobMachines, planReleases, replacedMembers, replacementSinceMs } from "./plan-job-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
@@ -225,15 +225,21 @@ function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
 }
 
 function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
-  if (status.regrouping) return status;
+  const condition = status.regrouping ? undefined : regroupingCondition(snapshot, status, policy);
+  if (condition === undefined) return status;
+  return transitionConditions({ ...status, regrouping: true, attempt: status.attempt + 1 }, condition, snapshot.nowMs);
+}
+
+/** Why all machines of the gang are released and requested again; undefined: they are not. */
+function regroupingCondition(snapshot: Snapshot, status: JobStatus, policy: JobPolicy) {
+  if (isWholeGangOutgrown(snapshot)) {
+    const message = "its parts of machines do not hold what it requests now; all are released and requested again";
+    return { type: "Restarting", status: "True", reason: "NeedsChanged", message } as const;
+  }
   const sinceMs = replacementSinceMs(snapshot, status);
-  if (sinceMs === undefined || snapshot.nowMs - sinceMs < policy.replacementWaitMs) return status;
+  if (sinceMs === undefined || snapshot.nowMs - sinceMs < policy.replacementWaitMs) return undefined;
   const message = "no machine came free for one that was lost; all are released and requested again";
-  return transitionConditions(
-    { ...status, regrouping: true, attempt: status.attempt + 1 },
-    { type: "Restarting", status: "True", reason: "MachineLost", message },
-    snapshot.nowMs,
-  );
+  return { type: "Restarting", status: "True", reason: "MachineLost", message } as const;
 }
 
 /** Every member is recreated, including completed ones: a gang progresses as one. */

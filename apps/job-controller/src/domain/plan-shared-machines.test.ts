@@ -285,6 +285,13 @@ describe("a member that requests more than its part holds", () => {
     expect(planned({ spec: more, ...world })).toEqual(steps);
   });
 
+  it("releases all and requests again when the job has no pod: its own parts would be in the way", () => {
+    const world = { spec: spec(), units: [BOTH], ...workers(undefined, undefined) };
+    expect(planned(world)).toEqual(["release gang: gang-restarts"]);
+    expect(conditions(world)).toContain("Restarting: NeedsChanged");
+    expect(planned({ ...world, podsSettled: false })).not.toContain("release gang: gang-restarts");
+  });
+
   it("keeps the machine when that is whole, or when it requests less", () => {
     const less = spec({ replicas: [replica("worker", 2, { shared: { cpu: 400 } })] });
     const create = "create worker-1 on a part of n: missing";
