@@ -184,6 +184,23 @@ describe("machines of jobs", () => {
     expect(world.machines.ownerIds()).toEqual(new Set());
   });
 
+  it.each([
+    [undefined, /machines at most/],
+    [{ cpu: 9000 }, /room for 0 of the 1 requested parts and machines when nothing else runs/],
+  ])("say what a pool that is too small has: for a part with %j", async (shared, text) => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    world.answer.reserve = { code: "pool_capacity", pool: "gpu", requested: 1, capacity: 0 };
+    await world.machines.reserve(
+      { ...UNIT, needs: [{ component: "worker-0", pool: "gpu", ...(shared && { shared }) }] },
+      0,
+    );
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({
+      state: "refused",
+      because: { code: "POOL_CAPACITY", text: expect.stringMatching(text) as string },
+    });
+  });
+
   it("are what the ledger has when that differs from what was asked for", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);

@@ -41,6 +41,15 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_capacity: "POOL_CAPACITY",
 };
 
+/** Of a request for parts of machines the capacity is no number of machines. */
+function describeRefusal(fault: Fault, needs: readonly Need[]): string {
+  if (fault.code !== "pool_capacity") return describeFault(fault);
+  const { pool, requested, capacity } = fault;
+  if (!needs.some((need) => need.pool === pool && need.shared !== undefined)) return describeFault(fault);
+  const fitting = `pool ${pool} has room for ${capacity} of the ${requested} requested parts and machines`;
+  return `${fitting} when nothing else runs: request less of each resource, or add larger machines`;
+}
+
 type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
 
 /** Groups the units of `ledger` by job: the groups of `ledger` are owner ids. */
@@ -94,7 +103,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : REFUSALS[fault.code];
         if (fault === undefined || code === undefined) throw error;
-        const because = { code, text: describeFault(fault) };
+        const because = { code, text: describeRefusal(fault, needs) };
         const components = needs.map(({ component }) => component);
         refuse({ id, state: "refused", components, because, sinceMs: elapsedMs() });
       }
