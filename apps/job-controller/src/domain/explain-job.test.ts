@@ -59,6 +59,13 @@ it.each<[title: string, job: JobSeen, machines: typeof WAITING | undefined, code
     "restart 3 of 6 in 25 s",
   ],
   [
+    "restarts with a member that waits",
+    job("Restarting", { members: MEMBERS }, condition("Restarting", "JobRestarting", "failed pods are recreated")),
+    WAITING,
+    "MEMBER_WAITS",
+    "worker-1 waits for a machine: pool p has no machine free",
+  ],
+  [
     "runs with all of its members but one",
     job("Running", { members: MEMBERS }),
     GRANTED,

@@ -33,6 +33,8 @@ export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Re
         next: "set spec.runPolicy.suspend to false",
       };
     case "Restarting": {
+      const wait = memberWait(machines);
+      if (wait !== undefined) return wait;
       // The status has the pause that was left when it was written.
       const message = waitingBecause || (conditionOf(status, "Restarting")?.message ?? "");
       return because("RESTARTING", message === "" ? "members that failed are restarted" : message);
@@ -82,12 +84,16 @@ function explainQueue(status: JobStatus, waits: string): Reason {
   return { code, message, next: adviseWait({ code, pools: [] }) };
 }
 
-function explainMembers({ kind, name, state, members, waitingBecause }: JobSeen, machines: SeenMachines | undefined) {
+/** Undefined: no member waits for a machine. */
+function memberWait(machines: SeenMachines | undefined): Reason | undefined {
   const wait = reasonOfWait(machines);
-  if (wait !== undefined) {
-    const names = machines?.components.join(", ") ?? "";
-    return { ...wait, code: "MEMBER_WAITS", message: `${names} waits for a machine: ${wait.message}` };
-  }
+  const names = machines?.components.join(", ") ?? "";
+  return wait && { ...wait, code: "MEMBER_WAITS", message: `${names} waits for a machine: ${wait.message}` };
+}
+
+function explainMembers({ kind, name, state, members, waitingBecause }: JobSeen, machines: SeenMachines | undefined) {
+  const wait = memberWait(machines);
+  if (wait !== undefined) return wait;
   if (waitingBecause !== "")
     return { ...because("MEMBERS_NOT_READY", waitingBecause), next: `muster describe ${kind} ${name}` };
   const pending = members.filter((member) => member.state === "PENDING").map(({ component }) => component);
