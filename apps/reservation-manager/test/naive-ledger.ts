@@ -234,7 +234,7 @@ export class NaiveLedger {
       .filter(({ occupants }) => occupants.length === 0)
       .map((node): Spot => {
         const parts = held(node.name);
-        const others = node.shared.map(({ owner, use: seen }) => {
+        const others = node.ownerUses.map(({ owner, use: seen }) => {
           const own = parts.filter((part) => same(part.owner, owner));
           const requests = new Map(seen.requests);
           for (const { need } of own)

@@ -91,7 +91,7 @@ export const GOOD = {
   occupants: [],
   allocatable: undefined,
   foreign: { pods: 0, requests: new Map<string, number>(), examples: [] },
-  shared: [],
+  ownerUses: [],
 } as const satisfies Partial<NodeFacts>;
 
 /** What the nodes can allocate, unless something else is said. */
@@ -235,14 +235,14 @@ const node = fc
     occupants: fc.array(fc.record({ id, kind }), { maxLength: 1 }),
     allocatable,
     foreign: fc.oneof({ weight: 3, arbitrary: fc.constant(GOOD.foreign) }, { weight: 1, arbitrary: use }),
-    shared: fc.array(fc.record({ id, kind, use }), { maxLength: 1 }),
+    ownerUses: fc.array(fc.record({ id, kind, use }), { maxLength: 1 }),
   })
-  .map(({ number, occupants, shared, ...facts }): NodeFacts => {
+  .map(({ number, occupants, ownerUses, ...facts }): NodeFacts => {
     return {
       ...facts,
       name: `n${number}`,
       occupants: occupants.map((owner) => ownerOf(owner.id, owner.kind)),
-      shared: shared.map((each) => ({ owner: ownerOf(each.id, each.kind), use: each.use })),
+      ownerUses: ownerUses.map((each) => ({ owner: ownerOf(each.id, each.kind), use: each.use })),
     };
   });
 

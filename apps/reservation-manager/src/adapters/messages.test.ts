@@ -112,7 +112,7 @@ it("reads the pool of a node from the label, and a deleted node as none", () => 
     occupants: [{ kind: "k", id: "i" }],
     allocatable: undefined,
     foreign: { pods: 0, requests: new Map(), examples: [] },
-    shared: [],
+    ownerUses: [],
   });
   expect(toNodeFacts(NodeState.create(state), "pool")?.pool).toBeUndefined();
   expect(toNodeFacts(NodeState.create({ ...state, deleted: true }), "tier")).toBeUndefined();
@@ -130,6 +130,6 @@ it("reads what can be granted of a node without its overhead, and what foreign p
   expect(toNodeFacts(state, "pool")).toMatchObject({
     allocatable: new Map(Object.entries({ cpu: 3700, memory: 90, pods: 8 })),
     foreign: { pods: 1, requests: new Map([["cpu", 500]]), examples: ["web/shop"] },
-    shared: [{ owner: { kind: "job", id: "j" }, use: { pods: 1, requests: new Map([["cpu", 1000]]) } }],
+    ownerUses: [{ owner: { kind: "job", id: "j" }, use: { pods: 1, requests: new Map([["cpu", 1000]]) } }],
   });
 });

@@ -76,7 +76,7 @@ export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string)
     occupants: state.occupants.map(toOwner),
     allocatable: toAllocatable(state),
     foreign: toNodeUse(state.foreign),
-    shared: state.shared.map(({ owner, use }) => ({ owner: toOwner(owner), use: toNodeUse(use) })),
+    ownerUses: state.shared.map(({ owner, use }) => ({ owner: toOwner(owner), use: toNodeUse(use) })),
   };
 }
 
@@ -206,10 +206,10 @@ type WireNeed = muster.reservation.v1.Need;
 type ReadNeeds = (needs: readonly WireNeed[]) => readonly Need[];
 
 /** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
-const MAX_SHARED_LISTS = 10_000;
+const MAX_INTERNED_LISTS = 10_000;
 
 /** Gives equal lists as one and the same: of a million requests most ask for what others ask for, and what is not made need not be kept either. */
-export function shareNeeds(): ReadNeeds {
+export function internNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
   return (needs) => {
     let key = "";
@@ -218,7 +218,7 @@ export function shareNeeds(): ReadNeeds {
     const same = known.get(key);
     if (same !== undefined) return same;
     const read = toNeeds(needs);
-    if (known.size < MAX_SHARED_LISTS) known.set(key, read);
+    if (known.size < MAX_INTERNED_LISTS) known.set(key, read);
     return read;
   };
 }

@@ -4,7 +4,7 @@ import type { SnapshotCodec } from "@muster/store";
 import { restoreLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { Reservation } from "../domain/ledger/reservation.ts";
 import type { Steps } from "../domain/ledger/steps.ts";
-import { shareNeeds, toReservation, toWireRequested } from "./messages.ts";
+import { internNeeds, toReservation, toWireRequested } from "./messages.ts";
 
 const { LedgerSnapshot, LedgerRequested, LedgerLimited } = muster.reservation.v1;
 
@@ -40,7 +40,7 @@ export const snapshotCodec: SnapshotCodec<Ledger> = {
 function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   const reservations: Reservation[] = [];
   const limits = new Map<string, number>();
-  const needsOf = shareNeeds();
+  const needsOf = internNeeds();
   let nextId = 0;
   let rest = Buffer.alloc(0);
   for (const piece of pieces) {

@@ -177,7 +177,7 @@ describe("foreign pods", () => {
     const run = runOf(nodeOf("a1", "a"));
     ask(run, "old", [{ cpu: 8 }]);
     const shared = [{ owner: ownerOf("old"), use: foreign(8) }];
-    step(run, { kind: "node", facts: nodeOf("a1", "a", { shared }) });
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { ownerUses: shared }) });
     release(run, "old");
     ask(run, "new", [{ cpu: 1 }]);
     expect(nodesOf(run, "new")).toBeUndefined();
@@ -206,7 +206,7 @@ describe("use beyond what is granted", () => {
   ])("by an owner whose pods request %s is counted", (_title, shared, fits) => {
     const run = runOf(nodeOf("a1", "a"));
     ask(run, "one", [{ cpu: 2 }]);
-    step(run, { kind: "node", facts: nodeOf("a1", "a", { shared }) });
+    step(run, { kind: "node", facts: nodeOf("a1", "a", { ownerUses: shared }) });
     ask(run, "two", [{ cpu: 6 }]);
     expect(nodesOf(run, "two")).toEqual(fits ? ["a1"] : undefined);
   });

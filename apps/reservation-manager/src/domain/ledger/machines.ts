@@ -30,7 +30,7 @@ export type NodeFacts = {
   /** Pods that are neither Muster's nor overhead. */
   readonly foreign: NodeUse;
   /** Pods of Muster that are not exclusive, by owner. Those of an owner who holds a part of the node are counted by the grant. */
-  readonly shared: readonly { readonly owner: Owner; readonly use: NodeUse }[];
+  readonly ownerUses: readonly { readonly owner: Owner; readonly use: NodeUse }[];
 };
 
 /** How the node scaler scales a pool. */
@@ -404,10 +404,10 @@ const NOTHING: Amounts = new Map();
  * an owner's pods request beyond his parts. Undefined: nothing.
  */
 export function uncountedUseOf(
-  { foreign, shared }: NodeFacts,
+  { foreign, ownerUses }: NodeFacts,
   { holder, parts = [] }: MachineRecord,
 ): NodeUse | undefined {
-  const uses = shared.flatMap(({ owner, use }) => {
+  const uses = ownerUses.flatMap(({ owner, use }) => {
     if (holder !== undefined && mayOccupy(owner, holder)) return [];
     return beyond(
       use,
