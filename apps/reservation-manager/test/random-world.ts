@@ -94,7 +94,7 @@ export const GOOD = {
   ownerUses: [],
 } as const satisfies Partial<NodeFacts>;
 
-/** What the nodes can allocate, unless something else is said. */
+/** Allocatable amounts of a node, by default. */
 export const SIZE = amounts({ cpu: 8, memory: 16, pods: 5 });
 
 export function amounts(record: Readonly<Record<string, number>>): Amounts {

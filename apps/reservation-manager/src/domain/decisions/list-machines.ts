@@ -26,7 +26,7 @@ export type MachineState = {
   /** `lost`: it is held, and the node is missing. */
   readonly standing: Standing | "lost";
   readonly cordoned: boolean;
-  /** Undefined: nobody holds it as a whole. */
+  /** Undefined: no owner holds it as a whole. */
   readonly holder: Reservation | undefined;
   /** Who holds parts of it, in the order of arrival. */
   readonly partHolders: readonly Reservation[];

@@ -86,7 +86,7 @@ function granted(run: Run) {
   );
 }
 
-it("gives no node to two reservations of which one holds it as a whole", () => {
+it("grants no node to a second reservation while one holds it as a whole", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, (run) => {

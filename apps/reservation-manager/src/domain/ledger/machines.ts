@@ -25,7 +25,7 @@ export type NodeFacts = {
   readonly cordoned: boolean;
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
-  /** What can be granted of the node when nobody uses it: without overhead. Undefined: not known, so that it is granted only as a whole. */
+  /** What can be granted of the node while it is unused: allocatable less overhead. Undefined: unknown, so that it is granted only as a whole. */
   readonly allocatable: Amounts | undefined;
   /** Pods that are neither Muster's nor overhead. */
   readonly foreign: NodeUse;
@@ -47,7 +47,7 @@ export type PoolState = Room & {
   readonly name: string;
   /** Nodes that the ledger has granted as a whole and that only their holder occupies. */
   readonly held: number;
-  /** Nodes of which the ledger has granted parts, with or without foreign use. */
+  /** Nodes with granted parts, with or without foreign use. */
   readonly shared: number;
   /** Nodes that would be free without their foreign pods. */
   readonly foreign: number;
@@ -60,7 +60,7 @@ export type PoolState = Room & {
   readonly notReady: number;
   /** Ready, but cordoned or tainted; held or not. */
   readonly cordoned: number;
-  /** Nodes that are ready and schedulable, whoever uses them, by what they can allocate and what their foreign pods use. */
+  /** Ready and schedulable nodes, used or not, by what they can allocate and what their foreign pods use. */
   readonly sizes: SortedMap<string, NodeSize>;
   /** Undefined: the pool has the nodes that it has. */
   readonly scaling: PoolScaling | undefined;
@@ -89,7 +89,7 @@ export type Machines = {
 export type MachineRecord = {
   readonly facts?: NodeFacts;
   readonly holder?: Owner;
-  /** Who holds parts of it; absent: nobody. Never beside a `holder`. */
+  /** The granted parts of it; absent: none. Never beside a `holder`. */
   readonly parts?: readonly HeldPart[];
 };
 
@@ -99,7 +99,7 @@ export type Standing = "free" | "held" | "shared" | "foreign" | "occupied" | "no
 
 export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED" | "FOREIGN_USE";
 
-/** A node that cannot be granted as a whole now although nobody holds it, and the stable code for why. */
+/** A node without a holder that cannot be granted as a whole now, and the stable code for why. */
 export type UnusableNode = {
   readonly node: string;
   readonly reason: UnusableReason;
@@ -151,7 +151,7 @@ export function attainableOf(pool: PoolState): number {
   return Math.max(present, pool.scaling.max - (largestOf(pool) - present));
 }
 
-/** Nodes of the pool of which it is not known what they can allocate. */
+/** Nodes of the pool whose allocatable amounts are unknown. */
 export function unsizedOf(pool: PoolState): number {
   return countNodes(pool, ({ allocatable }) => allocatable === undefined);
 }
@@ -225,7 +225,7 @@ export function brokenOf(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
-/** The nodes of one pool that nobody holds and that cannot be granted as a whole now, in the order of their names. Visits every node. */
+/** The nodes of one pool that have no holder and cannot be granted as a whole now, in the order of their names. Visits every node. */
 export function* unusableNodes(machines: Machines, pool: string): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
     if (record.facts?.pool !== pool) continue;
