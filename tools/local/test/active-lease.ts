@@ -12,6 +12,8 @@ export type LeaseWorld = {
   readonly isRealCluster: boolean;
   /** The pool of the leased machines. */
   readonly pool: string;
+  /** The pool on whose nodes the pods of the slice run: a machine that they use is not granted as a whole. Undefined: on any node. */
+  readonly slicePool?: string;
   /** Runs the command line: resolves with its output, rejects when the exit code is not 0. */
   readonly muster: (words: string) => Promise<string>;
 };

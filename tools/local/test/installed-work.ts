@@ -33,13 +33,13 @@ export function session(name: string, pool = "steady", driver = UNTIL_FILE) {
   };
 }
 
-/** A job with one member, on a machine of the pool. */
+/** A job with one member, on a part of a machine of the pool, beside pods that the ledger does not know. */
 export function job(name: string, pool: string) {
   const template = { spec: { terminationGracePeriodSeconds: 2, containers: [container(UNTIL_FILE)] } };
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
-    metadata: { name, namespace: WORK },
+    metadata: { name, namespace: WORK, annotations: { "muster.dev/sharing": "shared" } },
     spec: { replicaSpecs: { worker: { replicas: 1, pool, restartPolicy: "OnFailure", template } } },
   };
 }

@@ -85,7 +85,9 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     };
     const valuesFile = process.env["MUSTER_E2E_VALUES"];
     world = stack.use(await installMuster({ kubeconfig, valuesFile, leaseEnv }));
-    leases = stack.use(await leaseRun({ kubeconfig, isRealCluster: true, pool: "leased", muster: world.muster }));
+    leases = stack.use(
+      await leaseRun({ kubeconfig, isRealCluster: true, pool: "leased", slicePool: "workers", muster: world.muster }),
+    );
     const { items } = await world.json<Items<V1Node>>("get nodes -l pool=workers");
     workers = items.map(({ metadata }) => metadata?.name ?? "");
     expect(workers.length).toBeGreaterThanOrEqual(4);
@@ -307,7 +309,8 @@ async function givenWrongKey(world: InstalledWorld): Promise<void> {
   const metadata = { name: "intruder", namespace: SYSTEM };
   const stringData = { "watcher.nk": makeNkey().seed };
   await world.kubectl("apply -f -", { apiVersion: "v1", kind: "Secret", metadata, stringData });
-  const labels = { app: "intruder" };
+  // A service of Muster uses no machine that could be granted as a whole.
+  const labels = { app: "intruder", "app.kubernetes.io/part-of": "muster" };
   const template = { metadata: { labels }, spec: JSON.parse(text) as object };
   const deployment = { replicas: 1, selector: { matchLabels: labels }, template };
   await world.kubectl("apply -f -", { apiVersion: "apps/v1", kind: "Deployment", metadata, spec: deployment });

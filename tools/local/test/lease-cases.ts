@@ -131,14 +131,19 @@ async function expectSlice(lease: ActiveLease): Promise<void> {
 }
 
 /** Makes pods for the slice. Where a node reports no ephemeral storage, they request 0 of it, because no such node fits another number. */
-async function podMaker({ calls }: ActiveLease): Promise<(name: string, cpu: string, program: string) => KubeObject> {
+async function podMaker({
+  calls,
+  world,
+}: ActiveLease): Promise<(name: string, cpu: string, program: string) => KubeObject> {
   const { items } = await calls.list<V1Node & KubeObject>({ apiVersion: "v1", plural: "nodes" });
   const isCounted = items.every(({ status }) => status?.allocatable?.[EPHEMERAL] !== undefined);
   return (name, cpu, program) => {
     const resources = { limits: { cpu, memory: "128Mi", ...(!isCounted && { [EPHEMERAL]: "0" }) } };
     const command = ["node", "--eval", program];
     const container = { name: "main", image: LEASE_IMAGE, imagePullPolicy: "IfNotPresent", command, resources };
-    return { metadata: { name }, spec: { terminationGracePeriodSeconds: 2, containers: [container] } } as KubeObject;
+    const nodeSelector = world.slicePool === undefined ? {} : { pool: world.slicePool };
+    const spec = { terminationGracePeriodSeconds: 2, nodeSelector, containers: [container] };
+    return { metadata: { name }, spec } as KubeObject;
   };
 }
 
