@@ -16,7 +16,7 @@ const container = (program: string) => ({
 });
 
 /** A worker, and a driver that runs until the test ends it, or runs this program. */
-export function session(name: string, pool = "steady", driver = UNTIL_FILE) {
+export function session(name: string, pool = "steady", driver = UNTIL_FILE, driverPool = "drivers") {
   const component = { pool, image: IMAGE, command: ["node", "--eval", FOR_EVER] };
   return {
     apiVersion: "muster.dev/v1",
@@ -27,7 +27,7 @@ export function session(name: string, pool = "steady", driver = UNTIL_FILE) {
       killAfter: "2s",
       components: [
         { ...component, name: "server", kind: "server" },
-        { ...component, name: "driver", kind: "driver", pool: "drivers", command: ["node", "--eval", driver] },
+        { ...component, name: "driver", kind: "driver", pool: driverPool, command: ["node", "--eval", driver] },
       ],
     },
   };

@@ -34,8 +34,8 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
   let world: InstalledWorld;
   /** The nodes that the tests divide into pools; all are in pool `workers` before and after. */
   let workers: readonly string[] = [];
-  /** The node of the leased container, the node of the session's worker, and a free one. */
-  const nodes = { busy: "", steady: "", free: "" };
+  /** The node of the leased container, that of the session's worker, and that of the store, NATS and the slice. */
+  const nodes = { busy: "", steady: "", other: "" };
   let leases: LeaseRun;
   const stack = new AsyncDisposableStack();
 
@@ -86,14 +86,17 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     const valuesFile = process.env["MUSTER_E2E_VALUES"];
     world = stack.use(await installMuster({ kubeconfig, valuesFile, leaseEnv }));
     leases = stack.use(
-      await leaseRun({ kubeconfig, isRealCluster: true, pool: "leased", slicePool: "workers", muster: world.muster }),
+      await leaseRun({ kubeconfig, isRealCluster: true, pool: "leased", slicePool: "drivers", muster: world.muster }),
     );
     const { items } = await world.json<Items<V1Node>>("get nodes -l pool=workers");
     workers = items.map(({ metadata }) => metadata?.name ?? "");
     expect(workers.length).toBeGreaterThanOrEqual(4);
     nodes.busy = disks.node;
+    const others = await world.json<Items<V1Node>>("get nodes -l pool=drivers");
+    nodes.other = others.items[0]?.metadata?.name ?? "";
     stack.defer(async () => {
       for (const node of workers) await pool(node, "workers");
+      await pool(nodes.other, "drivers");
     });
     await givenWrongKey(world);
   }, 600_000);
@@ -101,8 +104,9 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
 
   it("runs a session, a job, a replica set and leases of each type", async () => {
     expect(await world.muster("doctor")).not.toMatch(/✗|FAIL/);
-    const [steady = "", free = "", held = ""] = workers.filter((node) => node !== nodes.busy);
-    Object.assign(nodes, { steady, free });
+    // The last worker is the machine of the session's driver.
+    const [steady = "", held = ""] = workers.filter((node) => node !== nodes.busy);
+    Object.assign(nodes, { steady });
     await pool(nodes.busy, "busy");
     await pool(nodes.steady, "steady");
     await pool(held, "leased");
@@ -113,7 +117,9 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     const { spec } = await until("the leased container runs", leasePod, PATIENCE);
     expect(spec?.nodeName, "it is on the node of its disk").toBe(nodes.busy);
 
-    await world.muster(`run --detach ${await world.fileOf("session.json", session("kept"))}`);
+    await world.muster(
+      `run --detach ${await world.fileOf("session.json", session("kept", "steady", undefined, "workers"))}`,
+    );
     await world.kubectl("apply -f -", job("kept", "busy"));
     await world.muster(`apply -f ${await world.fileOf("set.json", replicaSet("kept", "busy"))} --wait`);
     await until("the session runs", async () => (await sessionOf(world)).phase === "RUN", PATIENCE);
@@ -178,7 +184,7 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
 
   it.skipIf(STOP === undefined || START === undefined)(NODES_STOP, async () => {
     const before = { job: await jobPod(), lease: await leasePod() };
-    await pool(nodes.free, "busy");
+    await pool(nodes.other, "busy");
     const stopped = [nodes.busy, nodes.steady];
     try {
       for (const node of stopped) await shell(STOP, node);
@@ -190,10 +196,10 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
         },
         PATIENCE,
       );
-      expect(another.spec?.nodeName).toBe(nodes.free);
+      expect(another.spec?.nodeName).toBe(nodes.other);
       await until(
         "the set's replica runs elsewhere",
-        async () => (await setPod())?.spec?.nodeName === nodes.free,
+        async () => (await setPod())?.spec?.nodeName === nodes.other,
         PATIENCE,
       );
       expect((await sessionOf(world)).phase).toBe("RUN");
