@@ -1,5 +1,4 @@
-import { fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
-import { amountsKey } from "./compare-needs.ts";
+import { amountsKey, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
 import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { CLOSED, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
 import { amountsOf, type NodeSize } from "./node-sizes.ts";

@@ -1,5 +1,5 @@
 import { enums, muster } from "@muster/proto";
-import { freeOf, useOf, type Amounts } from "@muster/resources";
+import { amountsKey, freeOf, useOf, type Amounts } from "@muster/resources";
 import type { Codec, ListCodec } from "@muster/store";
 import type { ReservationRequest } from "../domain/decisions/check-request.ts";
 import type { LimitRequest } from "../domain/decisions/decide-limit.ts";
@@ -12,7 +12,6 @@ import {
   type PoolScaling,
   type UnusableReason,
 } from "../domain/ledger/machines.ts";
-import { amountsKey } from "../domain/ledger/amounts.ts";
 import type { Owner } from "@muster/names";
 import { idOf, type Machine, type Need, type Reservation } from "../domain/ledger/reservation.ts";
 import type { PoolReport, ReservationReport } from "../ledger-keeper.ts";

@@ -1,4 +1,4 @@
-import { amountsKey, compareLargestFirst } from "../ledger/amounts.ts";
+import { amountsKey, compareLargestFirst } from "@muster/resources";
 import { sizeOf, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
 import { canHold, type Machines } from "../ledger/machines.ts";

@@ -1,7 +1,6 @@
 import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
 import { mayOccupy, type Owner } from "@muster/names";
-import { freeOf, subtract, useOf, type Amounts } from "@muster/resources";
-import { amountsKey, compareLargestFirst } from "./amounts.ts";
+import { amountsKey, compareLargestFirst, freeOf, subtract, useOf, type Amounts } from "@muster/resources";
 import type { Machine, PoolNeed } from "./reservation.ts";
 import { emptyRoom, freeKey, partialKey, placeShared, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";

@@ -1,6 +1,5 @@
 import type { Owner } from "@muster/names";
-import type { Amounts } from "@muster/resources";
-import { amountsKey, compareLargestFirst } from "./amounts.ts";
+import { amountsKey, compareLargestFirst, type Amounts } from "@muster/resources";
 
 /** A machine of one pool, or a part of one, for one component or replica. */
 export type Need = {

@@ -1,5 +1,12 @@
-import { allocatedFraction, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
-import { amountsKey, compareLargestFirst } from "./amounts.ts";
+import {
+  allocatedFraction,
+  amountsKey,
+  compareLargestFirst,
+  fitsInto,
+  subtract,
+  useOf,
+  type Amounts,
+} from "@muster/resources";
 import type { PoolNeed } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 

@@ -1,4 +1,4 @@
-import { amountsKey } from "./amounts.ts";
+import { amountsKey } from "@muster/resources";
 import { countByPool, type Need, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
