@@ -59,6 +59,8 @@ export type PoolState = Room & {
   readonly notReady: number;
   /** Ready, but cordoned or tainted; held or not. */
   readonly cordoned: number;
+  /** Ready and schedulable nodes without foreign pods, used or not. */
+  readonly withoutForeign: number;
   /** Ready and schedulable nodes, used or not, by what they can allocate and what their foreign pods use. */
   readonly sizes: SortedMap<string, NodeSize>;
   /** Undefined: the pool has the nodes that it has. */
@@ -145,19 +147,15 @@ export function maxOf(pool: PoolState): number {
  * with free machines kept.
  */
 export function attainableOf(pool: PoolState): number {
-  const present = countNodes(pool, ({ hasForeignUse }) => !hasForeignUse);
+  const present = pool.withoutForeign;
   if (pool.scaling === undefined || pool.scaling.exhausted) return present;
   return Math.max(present, pool.scaling.max - (largestOf(pool) - present));
 }
 
 /** Nodes of the pool whose allocatable amounts are unknown. */
 export function unsizedOf(pool: PoolState): number {
-  return countNodes(pool, ({ allocatable }) => allocatable === undefined);
-}
-
-function countNodes({ sizes }: PoolState, counts: (size: NodeSize) => boolean): number {
   let count = 0;
-  for (const size of sizes.values()) if (counts(size)) count += size.nodes;
+  for (const { allocatable, nodes } of pool.sizes.values()) if (allocatable === undefined) count += nodes;
   return count;
 }
 
@@ -190,7 +188,8 @@ export function partsThatFit(
 ): number {
   const sizes = [...pool.sizes.values()].filter(({ allocatable }) => allocatable !== undefined);
   const stays = ({ hasForeignUse }: NodeSize): boolean => hasForeignUse && foreign === "foreign pods stay";
-  const future = Math.max(0, machines - countNodes(pool, (size) => !stays(size)));
+  const present = foreign === "foreign pods stay" ? pool.withoutForeign : largestOf(pool);
+  const future = Math.max(0, machines - present);
   if (sizes.length === 0) return future > 0 ? shared.length : 0;
   let room: Room = emptyRoom;
   for (const [index, size] of sizes.entries())
@@ -350,7 +349,7 @@ function countSize(pool: PoolState, facts: NodeFacts, change: 1 | -1): PoolState
   const nodes = (pool.sizes.get(key)?.nodes ?? 0) + change;
   const sizes =
     nodes === 0 ? pool.sizes.delete(key) : pool.sizes.set(key, { allocatable, potential, hasForeignUse, nodes });
-  return { ...pool, sizes };
+  return { ...pool, sizes, withoutForeign: pool.withoutForeign + (hasForeignUse ? 0 : change) };
 }
 
 /** What can be granted of the node in parts when nothing is granted on it. */
@@ -361,7 +360,7 @@ function potentialOf({ allocatable = NOTHING, foreign }: NodeFacts): Amounts {
 
 function emptyPool(name: string): PoolState {
   const counts = { held: 0, shared: 0, foreign: 0, occupied: 0, notReady: 0, cordoned: 0 };
-  return { name, ...emptyRoom, ...counts, sizes: SortedMap.empty(compareText), scaling: undefined };
+  return { name, ...emptyRoom, ...counts, withoutForeign: 0, sizes: SortedMap.empty(compareText), scaling: undefined };
 }
 
 /**
