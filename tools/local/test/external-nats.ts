@@ -13,6 +13,8 @@ const IMAGE = "nats:2.15-alpine";
 const NKEYS = "seeds-of-ours";
 const AUTHORITY = "authority-of-ours";
 const LABELS = { app: "nats" };
+/** The pool of its node. A machine with its pod is not granted as a whole, and the pool of the drivers has one machine only. */
+const POOL = "workers";
 
 /**
  * Starts a NATS server outside the chart on the same cluster, by the steps of docs/real-cluster.md for your own keys. It has the default configuration, and
@@ -68,7 +70,10 @@ function server(): readonly object[] {
     { name: "tls", secret: { secretName: "tls" } },
     { name: "data", emptyDir: {} },
   ];
-  const template = { metadata: { labels: LABELS }, spec: { containers: [container], volumes } };
+  const template = {
+    metadata: { labels: LABELS },
+    spec: { nodeSelector: { pool: POOL }, containers: [container], volumes },
+  };
   const spec = { replicas: 1, selector: { matchLabels: LABELS }, template };
   const metadata = { name: "nats" };
   return [

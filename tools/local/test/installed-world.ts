@@ -13,6 +13,8 @@ export const SYSTEM = "muster-system";
 export const WORK = "muster-work";
 /** The pool of the NATS server and the drivers; its node is never stopped. */
 const DRIVERS = "drivers";
+/** The longest that one command may take: less than the time of a test, so that the test ends it and cleans up. */
+const COMMAND_MS = 240_000;
 
 /** Values of the installation: a lost node has consequences after seconds, not minutes. */
 const VALUES = {
@@ -92,7 +94,8 @@ export async function installMuster(options: Installation): Promise<InstalledWor
     json: async <Answer>(words: string) => JSON.parse(await kubectl(`${words} --output json`)) as Answer,
     muster: async (words) => {
       const args = [join(ROOT, "apps/cli/src/main.ts"), ...words.split(" ")];
-      return (await promisify(execFile)(process.execPath, args, { env: clientEnv, cwd: ROOT })).stdout;
+      const options = { env: clientEnv, cwd: ROOT, timeout: COMMAND_MS };
+      return (await promisify(execFile)(process.execPath, args, options)).stdout;
     },
     nats: readNatsAccess({ optional: (name) => variables[name], url: () => variables.MUSTER_NATS_URL }),
     install,

@@ -20,7 +20,9 @@ export async function forwardPort(
   let port = 0;
   const forward = async (): Promise<void> => {
     const words = ["--namespace", to.namespace, "port-forward", `service/${to.service}`, `${port || ""}:${to.port}`];
-    const running = spawn("kubectl", words, { env, stdio: ["ignore", "pipe", "inherit"] });
+    const running = spawn("kubectl", words, { env, stdio: ["ignore", "pipe", "pipe"] });
+    // Never its own: it would keep the output of a test run open if it outlives the run.
+    running.stderr.pipe(process.stderr, { end: false });
     const ended = once(running, "exit");
     const kill = (): void => void running.kill();
     stop.signal.addEventListener("abort", kill);
