@@ -1,4 +1,20 @@
 export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
+export {
+  compactNodeSelection,
+  describeNodeSelection,
+  indexSelections,
+  matchesAll,
+  matchesNode,
+  matchesNodeTerm,
+  nodeSelectionKey,
+  tolerates,
+  untolerated,
+  type NodeSelection,
+  type NodeSelectorRequirement,
+  type NodeSelectorTerm,
+  type Taint,
+  type Toleration,
+} from "./node-selection.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
 export { podRequests, type RequestingPod } from "./pod-requests.ts";
 export { NANO, parseQuantity, printQuantity } from "./quantity.ts";

@@ -1,5 +1,5 @@
 import type { V1Node, V1NodeCondition, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { tolerates } from "../scheduler/tolerations.ts";
+import { tolerates } from "@muster/resources";
 
 /** What is known of one node when it is judged. */
 export type NodeFacts = {

@@ -1,9 +1,10 @@
 import type { V1Node, V1Pod, V1PodAffinityTerm, V1PodSpec } from "@kubernetes/client-node";
 import fc from "fast-check";
+import { matchesNodeTerm } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { ClusterState } from "./cluster-state.ts";
 import { awaitsPlacement, decidePlacement, type Placement } from "./decide-placement.ts";
-import { matchesNodeTerm, matchesSelector } from "./match-labels.ts";
+import { matchesSelector } from "./match-labels.ts";
 
 describe("decidePlacement", () => {
   it("binds to the node with the fewest pods, then to the first by name", () => {

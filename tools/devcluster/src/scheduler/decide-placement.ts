@@ -1,8 +1,7 @@
 import type { V1Node, V1Pod, V1Taint } from "@kubernetes/client-node";
-import type { Amounts } from "@muster/resources";
+import { matchesNodeTerm, tolerates, untolerated, type Amounts } from "@muster/resources";
 import { antiAffinityTerms, type ClusterState, type NodePlace, requestsOf, topologyOf } from "./cluster-state.ts";
-import { hasLabels, matchesNodeTerm } from "./match-labels.ts";
-import { tolerates, untolerated } from "./tolerations.ts";
+import { hasLabels } from "./match-labels.ts";
 
 /** Where a pod goes, or why it waits. `message` is what `kubectl describe pod` shows. */
 export type Placement =

@@ -1,0 +1,119 @@
+import { describe, expect, it } from "vitest";
+import {
+  compactNodeSelection,
+  describeNodeSelection,
+  indexSelections,
+  matchesNode,
+  nodeSelectionKey,
+  tolerates,
+  untolerated,
+  type NodeSelection,
+  type NodeSelectorRequirement,
+  type Taint,
+  type Toleration,
+} from "./node-selection.ts";
+
+const node = { name: "gpu-1", labels: { disk: "ssd", gpus: "8" } };
+
+/** All of these requirements, in one term. */
+function all(...matchExpressions: readonly NodeSelectorRequirement[]): NodeSelection {
+  return { terms: [{ matchExpressions }], tolerations: [] };
+}
+
+const ssd = { key: "disk", operator: "In", values: ["ssd", "nvme"] };
+const zone = { key: "zone", operator: "Exists" };
+
+describe("a node matches", () => {
+  it.each<[string, NodeSelection, boolean]>([
+    ["no terms", { terms: [], tolerations: [] }, true],
+    ["a term without a requirement", { terms: [{}], tolerations: [] }, false],
+    ["one of several values", all(ssd), true],
+    ["another value", all({ ...ssd, values: ["hdd"] }), false],
+    ["a value that is excluded", all({ ...ssd, operator: "NotIn" }), false],
+    ["a label that is excluded and missing", all({ key: "zone", operator: "NotIn", values: ["a"] }), true],
+    ["a missing label", all(zone), false],
+    ["a label that must be missing", all({ key: "zone", operator: "DoesNotExist" }), true],
+    ["a smaller number", all({ key: "gpus", operator: "Gt", values: ["4"] }), true],
+    ["an equal number", all({ key: "gpus", operator: "Gt", values: ["8"] }), false],
+    ["a larger number", all({ key: "gpus", operator: "Lt", values: ["9"] }), true],
+    ["a number of a missing label", all({ key: "cores", operator: "Lt", values: ["9"] }), false],
+    ["an unknown operator", all({ key: "disk", operator: "Is", values: ["ssd"] }), false],
+    ["one requirement of two", all(ssd, zone), false],
+    ["one term of two", { terms: [{ matchExpressions: [zone] }, { matchExpressions: [ssd] }], tolerations: [] }, true],
+    [
+      "its name",
+      { terms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["gpu-1"] }] }], tolerations: [] },
+      true,
+    ],
+    [
+      "another name",
+      { terms: [{ matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["gpu-1"] }] }], tolerations: [] },
+      false,
+    ],
+  ])("%s: %#", (_title, selection, expected) => {
+    expect(matchesNode(selection, node)).toBe(expected);
+  });
+});
+
+describe("a taint is tolerated by", () => {
+  const taint: Taint = { key: "gpu", value: "big", effect: "NoSchedule" };
+
+  it.each<[string, Toleration, boolean]>([
+    ["its key and value", { key: "gpu", value: "big" }, true],
+    [
+      "its key and value with the operator",
+      { key: "gpu", operator: "Equal", value: "big", effect: "NoSchedule" },
+      true,
+    ],
+    ["another value", { key: "gpu", value: "small" }, false],
+    ["its key alone, if it exists", { key: "gpu", operator: "Exists" }, true],
+    ["its key alone, if it must be equal", { key: "gpu" }, false],
+    ["another key", { key: "cpu", operator: "Exists" }, false],
+    ["another effect", { key: "gpu", operator: "Exists", effect: "NoExecute" }, false],
+    ["everything", { operator: "Exists" }, true],
+    ["no key, if it must be equal", { value: "big" }, false],
+    ["empty fields as absent ones", { key: "gpu", operator: "", value: "big", effect: "" }, true],
+  ])("%s: %#", (_title, toleration, expected) => {
+    expect(tolerates(toleration, taint)).toBe(expected);
+    expect(untolerated([taint], [toleration])).toEqual(expected ? undefined : taint);
+  });
+
+  it("nothing, if it keeps no pod off", () => {
+    expect(untolerated([{ ...taint, effect: "PreferNoSchedule" }], [])).toBeUndefined();
+  });
+});
+
+describe("selections", () => {
+  const full: NodeSelection = {
+    terms: [{ matchExpressions: [{ key: "zone", operator: "Exists", values: [] }], matchFields: [] }],
+    tolerations: [{ key: "gpu", operator: "Exists", value: "", effect: "" }],
+  };
+  const compact: NodeSelection = {
+    terms: [{ matchExpressions: [{ key: "zone", operator: "Exists" }] }],
+    tolerations: [{ key: "gpu", operator: "Exists" }],
+  };
+
+  it("are equal with and without their empty fields", () => {
+    expect(compactNodeSelection(full)).toEqual(compact);
+    expect(nodeSelectionKey(full)).toBe(nodeSelectionKey(compact));
+    expect(nodeSelectionKey(all(ssd))).not.toBe(nodeSelectionKey(all(zone)));
+  });
+
+  it("are listed once, with the place of each need among them", () => {
+    const needs = [{ selection: all(ssd) }, {}, { selection: all(zone) }, { selection: all(ssd) }];
+    expect(indexSelections(needs)).toEqual({ selections: [all(ssd), all(zone)], indexes: [1, 0, 2, 1] });
+  });
+
+  it.each<[NodeSelection, string]>([
+    [all({ key: "disk", operator: "In", values: ["ssd"] }, zone), "disk=ssd, zone"],
+    [all(ssd, { key: "zone", operator: "DoesNotExist" }), "disk in (ssd, nvme), no zone"],
+    [all({ key: "gpus", operator: "Gt", values: ["4"] }), "gpus > 4"],
+    [
+      { terms: [], tolerations: [{ key: "gpu", value: "big" }, { operator: "Exists" }] },
+      "tolerates gpu=big, every taint",
+    ],
+    [{ ...compact, terms: [...all(ssd).terms, ...compact.terms] }, "disk in (ssd, nvme) or zone; tolerates gpu"],
+  ])("are described: %#", (selection, text) => {
+    expect(describeNodeSelection(selection)).toBe(text);
+  });
+});
