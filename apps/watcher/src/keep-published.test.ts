@@ -105,6 +105,7 @@ async function fakeWorld({ marked = true } = {}) {
         schedulable: true,
         cordoned: false,
         unopened: false,
+        taints: [],
         allocatable: {},
       });
     },

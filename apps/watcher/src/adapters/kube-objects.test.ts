@@ -293,17 +293,22 @@ describe("a watched node", () => {
     [
       "is not schedulable behind a NoSchedule taint",
       { spec: { taints: [{ key: "k", effect: "NoSchedule" }] } },
-      { schedulable: false, cordoned: false, unopened: false },
+      {
+        schedulable: false,
+        cordoned: false,
+        unopened: false,
+        taints: [{ key: "k", value: "", effect: "NoSchedule" }],
+      },
     ],
     [
       "is not schedulable behind a NoExecute taint",
-      { spec: { taints: [{ key: "k", effect: "NoExecute" }] } },
-      { schedulable: false },
+      { spec: { taints: [{ key: "k", value: "v", effect: "NoExecute" }] } },
+      { schedulable: false, taints: [{ key: "k", value: "v", effect: "NoExecute" }] },
     ],
     [
       "is schedulable behind a mere preference",
       { spec: { taints: [{ key: "k", effect: "PreferNoSchedule" }] } },
-      { schedulable: true },
+      { schedulable: true, taints: [] },
     ],
   ])("%s", (_title, part, expected) => {
     expect(watchedNode(node(part))).toMatchObject({ name: "n", uid: "u", labels: { pool: "a" }, ...expected });

@@ -44,6 +44,7 @@ const node: NodeState = {
   schedulable: false,
   cordoned: true,
   unopened: true,
+  taints: [{ key: "gpu", value: "a100", effect: "NoSchedule" }],
   allocatable: { cpu: 4000, pods: 110, "nvidia.com/gpu": 0, memory: Number.MAX_SAFE_INTEGER },
   occupants: [{ kind: "session", id: "s" }],
   overhead: { pods: 0, requests: {}, examples: [] },

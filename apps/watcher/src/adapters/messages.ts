@@ -67,6 +67,7 @@ function nodeFromWire(message: muster.watch.v1.NodeState): NodeState {
     schedulable: message.schedulable,
     cordoned: message.cordoned,
     unopened: message.unopened,
+    taints: message.taints.map(({ key, value, effect }) => ({ key, value, effect })),
     allocatable: message.allocatable,
     occupants: message.occupants.map(ownerFromWire),
     overhead: useFromWire(message.overhead),

@@ -113,7 +113,7 @@ function apply({ pods, nodes }: World, changes: typeof anyChanges extends fc.Arb
       const requests = new Map([["cpu", change.cpu]]);
       pods.set(key, change.gone ? undefined : { ...change, ...fixed, ...version, facts, requests });
     } else {
-      const fixed = { labels: {}, schedulable: true, cordoned: false, unopened: false, allocatable: {} };
+      const fixed = { labels: {}, schedulable: true, cordoned: false, unopened: false, taints: [], allocatable: {} };
       nodes.set(key, change.gone ? undefined : { ...change, uid: "nu", ...version, ...fixed });
     }
   }

@@ -16,6 +16,7 @@ const node = buildNodeState(
     schedulable: true,
     cordoned: false,
     unopened: false,
+    taints: [{ key: "gpu", value: "a100", effect: "NoSchedule" }],
     allocatable: { cpu: 4000, pods: 110 },
   },
   {
@@ -56,6 +57,8 @@ describe("states of a node", () => {
     ["that is not schedulable", { schedulable: false }, false],
     ["that is cordoned", { cordoned: true }, false],
     ["with its startup taint", { unopened: true }, false],
+    ["without its taint", { taints: [] }, false],
+    ["with another value of its taint", { taints: [{ key: "gpu", value: "h100", effect: "NoSchedule" }] }, false],
     ["that is deleted", { deleted: true }, false],
     ["with another occupant", { occupants: [{ kind: "job", id: "k" }, ...node.occupants.slice(1)] }, false],
     ["with another kind of occupant", { occupants: [{ kind: "set", id: "j" }, ...node.occupants.slice(1)] }, false],
@@ -91,6 +94,15 @@ describe("states of a node", () => {
       ...uses,
       occupantsVersion: 21,
     });
+  });
+
+  it("keep the taints that an older version of the watcher omits", () => {
+    const tainted = { ...node, schedulable: false };
+    const published = { ...tainted, taints: [] };
+    expect(rules.merge({ published, desired: tainted, newer: false }).taints).toEqual(node.taints);
+    expect(rules.merge({ published, desired: { ...tainted, taints: [] }, newer: false }).taints).toEqual([]);
+    const untainted = { ...node, taints: [] };
+    expect(rules.merge({ published: untainted, desired: tainted, newer: false }).taints).toEqual([]);
   });
 
   it("take everything from a newer node of the same name", () => {

@@ -1,3 +1,4 @@
+import type { Taint } from "@muster/resources";
 import { areRegrouped, NO_USES, sameRecord, sameUses, type NodeUses } from "./node-use.ts";
 import {
   isNewerSight,
@@ -20,6 +21,8 @@ export type WatchedNode = {
   readonly cordoned: boolean;
   /** It still has the startup taint. */
   readonly unopened: boolean;
+  /** With the effects NoSchedule and NoExecute. */
+  readonly taints: readonly Required<Taint>[];
   /** What it can allocate, by resource. Empty: the kubelet has not reported it. */
   readonly allocatable: Readonly<Record<string, number>>;
 };
@@ -33,6 +36,7 @@ export type NodeState = Stated &
     readonly schedulable: boolean;
     readonly cordoned: boolean;
     readonly unopened: boolean;
+    readonly taints: readonly Required<Taint>[];
     readonly allocatable: Readonly<Record<string, number>>;
     /** Resource version of pods up to which the uses are known. */
     readonly occupantsVersion: number;
@@ -49,7 +53,7 @@ export function buildNodeState(
   node: WatchedNode,
   seen: { readonly uses: NodeUses; readonly occupantsVersion: number; readonly nowMs: number },
 ): NodeState {
-  const { name, uid, resourceVersion, labels, ready, schedulable, cordoned, unopened, allocatable } = node;
+  const { name, uid, resourceVersion, labels, ready, schedulable, cordoned, unopened, taints, allocatable } = node;
   const { uses, occupantsVersion, nowMs } = seen;
   return {
     name,
@@ -60,6 +64,7 @@ export function buildNodeState(
     schedulable,
     cordoned,
     unopened,
+    taints,
     allocatable,
     ...uses,
     occupantsVersion,
@@ -84,13 +89,15 @@ export function nodeRules(pods: Sight): PublishRules<NodeState> {
       const omits = omitsAmounts(published, desired);
       const { allocatable } = omits ? desired : node;
       const { overhead, foreign, shared } = omits ? desired : known;
-      return { ...node, allocatable, occupants, overhead, foreign, shared, occupantsVersion };
+      const { taints } = omitsTaints(published, desired) ? desired : node;
+      return { ...node, taints, allocatable, occupants, overhead, foreign, shared, occupantsVersion };
     },
     gone: (published) => ({ ...published, ready: false, schedulable: false, ...NO_USES, deleted: true }),
     same: (one, other) =>
       FIELDS.every((field) => one[field] === other[field]) &&
       sameRecord(one.labels, other.labels) &&
       sameRecord(one.allocatable, other.allocatable) &&
+      sameTaints(one.taints, other.taints) &&
       sameUses(one, other),
   };
 }
@@ -144,6 +151,17 @@ function omitsAmounts(published: NodeState, desired: NodeState): boolean {
   if (published.deleted || published.uid !== desired.uid) return false;
   if (!isEmpty(published.allocatable) || isEmpty(desired.allocatable)) return false;
   return sameUses({ ...published, occupants: [] }, NO_USES);
+}
+
+/** The same for the taints: the published state says that it is not schedulable, and not why. */
+function omitsTaints(published: NodeState, desired: NodeState): boolean {
+  if (published.deleted || published.uid !== desired.uid) return false;
+  return published.taints.length === 0 && !published.schedulable && !published.cordoned;
+}
+
+function sameTaints(one: NodeState["taints"], other: NodeState["taints"]): boolean {
+  const keyOf = ({ key, value, effect }: Required<Taint>): string => `${key}=${value}:${effect}`;
+  return one.map(keyOf).sort().join(",") === other.map(keyOf).sort().join(",");
 }
 
 function isEmpty(amounts: Readonly<Record<string, number>>): boolean {

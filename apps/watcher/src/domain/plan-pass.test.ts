@@ -52,6 +52,7 @@ function node(part: Partial<WatchedNode> = {}): WatchedNode {
     schedulable: true,
     cordoned: false,
     unopened: false,
+    taints: [],
     allocatable: {},
     ...part,
   };
