@@ -1,7 +1,7 @@
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { NodeFacts, PoolScaling } from "../src/domain/ledger/machines.ts";
 import type { Owner } from "@muster/names";
-import type { Amounts } from "@muster/resources";
+import { matchesNode, nodeSelectionKey, untolerated, type Amounts, type NodeSelection } from "@muster/resources";
 import { policy, type Operation } from "./random-world.ts";
 
 /** One reservation as kept on paper. */
@@ -15,9 +15,13 @@ type Line = {
 
 type Needs = ReservationRequest["needs"];
 
+/** The needs of one pool with one selection. */
+type Group = { readonly pool: string; readonly selection?: NodeSelection | undefined; readonly needs: Needs };
+
 /** A node that may be granted as a whole or in parts. */
 type Spot = {
   readonly name: string;
+  readonly node: NodeFacts;
   readonly allocatable: Record<string, number> | undefined;
   free: Record<string, number>;
   isWhole: boolean;
@@ -112,7 +116,11 @@ export class NaiveLedger {
     );
     if (own !== undefined) {
       const wants = (all: ReservationRequest["needs"]) =>
-        all.map(({ component, pool, shared }) => `${component} ${pool} ${shared ? textOf(shared) : ""}`).sort();
+        all
+          .map(({ component, pool, shared, selection }) => {
+            return `${component} ${pool} ${shared ? textOf(shared) : ""} ${JSON.stringify(selection)}`;
+          })
+          .sort();
       if (wants(own.request.needs).join() !== wants(needs).join()) return "reservation_differs";
       return `answer ${own.number}`;
     }
@@ -120,13 +128,22 @@ export class NaiveLedger {
     const live = [...this.#nodes.values()];
     for (const pool of pools)
       if (!live.some((node) => node.pool === pool) && !this.#scalings.has(pool)) return `pool_unknown ${pool}`;
+    for (const group of groupsOf(needs)) {
+      const good = this.#good(group);
+      const wholes = wholesOf(group.needs).length;
+      const most = Math.max(good.length, this.#scalings.get(group.pool)?.max ?? 0);
+      if (most > good.length && wholes <= most) continue;
+      const holdable = this.#holdable(group, most, false);
+      const isUnsized = good.some(({ allocatable }) => allocatable === undefined);
+      if (holdable < group.needs.length && wholes <= most && isUnsized) return "unavailable";
+      if (holdable < group.needs.length) return `pool_capacity ${group.pool} ${group.needs.length} of ${holdable}`;
+    }
     for (const pool of pools) {
-      const most = Math.max(this.#good(pool).length, this.#scalings.get(pool)?.max ?? 0);
-      if (most > this.#good(pool).length && wholesOf(needs, pool).length <= most) continue;
-      const holdable = this.#holdable(needs, pool, most, false);
-      const isUnsized = this.#good(pool).some(({ allocatable }) => allocatable === undefined);
-      if (holdable < count(needs, pool) && wholesOf(needs, pool).length <= most && isUnsized) return "unavailable";
-      if (holdable < count(needs, pool)) return `pool_capacity ${pool} ${count(needs, pool)} of ${holdable}`;
+      const groups = groupsOf(needs).filter((group) => group.pool === pool);
+      if (groups.length < 2 || this.#scalings.has(pool)) continue;
+      const fit = placedOf(place(groups, this.#emptySpots(pool, false)));
+      const wanted = groups.flatMap((group) => group.needs).length;
+      if (fit < wanted) return `pool_capacity ${pool} ${wanted} of ${fit}`;
     }
 
     const line = { number: this.#next, request, since: this.#now, nodes: [] };
@@ -157,12 +174,14 @@ export class NaiveLedger {
     const { needs } = line.request;
     const nodes = new Map<string, string>();
     for (const pool of new Set(needs.map((need) => need.pool))) {
-      const spots = this.#spots(pool, hold);
-      for (const { component, shared } of partsOf(needs, pool)) nodes.set(component, put(spots, shared) ?? "none");
-      for (const { component } of wholesOf(needs, pool)) {
-        const spot = spots.find(({ isWhole }) => isWhole);
-        nodes.set(component, spot?.name ?? "none");
-        if (spot !== undefined) spot.isWhole = false;
+      const groups = groupsOf(needs).filter((group) => group.pool === pool);
+      const placed = place(groups, this.#spots(pool, hold));
+      for (const [index, group] of groups.entries()) {
+        const own = placed[index];
+        for (const [at, { component }] of partsOf(group.needs).entries())
+          nodes.set(component, own?.parts[at] ?? "none");
+        for (const [at, { component }] of wholesOf(group.needs).entries())
+          nodes.set(component, own?.wholes[at] ?? "none");
       }
     }
     line.nodes = needs.map(({ component }) => nodes.get(component) ?? "none");
@@ -172,14 +191,16 @@ export class NaiveLedger {
     if (this.#atLimit(line)) return "limit_exceeded";
     const hold = this.#holdBefore(line);
     const { needs } = line.request;
-    for (const pool of [...new Set(needs.map((need) => need.pool))].sort()) {
+    for (const group of groupsOf(needs)) {
+      const { pool } = group;
+      const groups = groupsOf(needs).filter((other) => other.pool === pool);
       const spots = this.#spots(pool, hold);
-      const parts = partsOf(needs, pool).filter(({ shared }) => put(spots, shared) !== undefined).length;
-      const wholes = wholesOf(needs, pool).length;
-      const free = spots.filter(({ isWhole }) => isWhole).length;
-      if (parts === partsOf(needs, pool).length && wholes <= free) continue;
-      const left = partsOf(needs, pool).length === 0 ? free : parts + Math.min(wholes, free);
-      return `pool_availability ${pool} ${count(needs, pool)} of ${left}`;
+      const free = spots.filter(({ isWhole, node }) => isWhole && accepts(node, group.selection)).length;
+      const own = place(groups, spots)[groups.findIndex((other) => keyOf(other) === keyOf(group))];
+      const fit = own === undefined ? 0 : placedOf([own]);
+      if (fit === group.needs.length) continue;
+      const isAlone = groups.length === 1 && partsOf(group.needs).length === 0;
+      return `pool_availability ${pool} ${group.needs.length} of ${isAlone ? free : fit}`;
     }
     return undefined;
   }
@@ -190,10 +211,10 @@ export class NaiveLedger {
   }
 
   /** How many machines and parts of the needs the pool has when nothing is granted; foreign pods stay, or are gone, too. */
-  #holdable(needs: Needs, pool: string, most: number, foreignStays: boolean): number {
-    const wholes = wholesOf(needs, pool).length;
-    const parts = partsOf(needs, pool);
-    const good = this.#good(pool);
+  #holdable(group: Group, most: number, foreignStays: boolean): number {
+    const wholes = wholesOf(group.needs).length;
+    const parts = partsOf(group.needs);
+    const good = this.#good(group);
     if (wholes > most) return most;
     const stays = ({ foreign }: NodeFacts): boolean => foreignStays && foreign.pods > 0;
     const future = Math.max(0, most - good.filter((node) => !stays(node)).length);
@@ -229,7 +250,7 @@ export class NaiveLedger {
       this.#lines.flatMap(({ nodes, request }) =>
         request.needs.flatMap((need, index) => (nodes[index] === node ? [{ owner: request.owner, need }] : [])),
       );
-    const spots = this.#good(pool)
+    let spots = this.#usable(pool)
       .filter(({ name }) => held(name).every(({ need }) => need.shared !== undefined))
       .filter(({ occupants }) => occupants.length === 0)
       .map((node): Spot => {
@@ -260,7 +281,29 @@ export class NaiveLedger {
         return { ...spot, isWhole, isForeign: node.foreign.pods > 0, potential: potential.free };
       })
       .sort(compareSpots);
-    return hold === undefined ? spots : keep(spots, hold.request.needs, pool);
+    for (const group of hold === undefined ? [] : groupsOf(hold.request.needs)) {
+      if (group.pool !== pool) continue;
+      const seen = spots.filter(({ node }) => accepts(node, group.selection));
+      const left = keep(seen, group.needs);
+      spots = spots.filter((spot) => !seen.includes(spot) || left.includes(spot));
+    }
+    return spots;
+  }
+
+  /** Every node that some selection accepts, as if nothing were granted. */
+  #emptySpots(pool: string, foreignStays: boolean): Spot[] {
+    return this.#usable(pool)
+      .map((node): Spot => {
+        if (!foreignStays || node.foreign.pods === 0) return emptySpot(node);
+        const uses = { ...toRecord(node.foreign.requests), pods: node.foreign.pods };
+        const isExceeded = [...(node.allocatable ?? [])].some(
+          ([name, amount]) => (toMap(uses).get(name) ?? 0) > amount,
+        );
+        const spot = emptySpot(isExceeded ? { ...node, allocatable: undefined } : node);
+        use(spot, uses);
+        return { ...spot, isWhole: false, isForeign: true };
+      })
+      .sort(compareSpots);
   }
 
   #hold(): Line | undefined {
@@ -268,16 +311,26 @@ export class NaiveLedger {
       (line) =>
         this.#now - line.since > policy.holdAfterMs &&
         !this.#atLimit(line) &&
-        line.request.needs.every(
-          ({ pool }) =>
-            this.#holdable(line.request.needs, pool, this.#attainable(pool), true) === count(line.request.needs, pool),
-        ),
+        groupsOf(line.request.needs).every(
+          (group) => this.#holdable(group, this.#attainable(group), true) === group.needs.length,
+        ) &&
+        this.#holdableTogether(line.request.needs),
     );
   }
 
-  #attainable(pool: string): number {
-    const scaling = this.#scalings.get(pool);
-    const good = this.#good(pool);
+  #holdableTogether(needs: Needs): boolean {
+    return groupsOf(needs).every(({ pool }) => {
+      const groups = groupsOf(needs).filter((group) => group.pool === pool);
+      const scaling = this.#scalings.get(pool);
+      if (groups.length < 2 || scaling?.exhausted === false) return true;
+      const wanted = groups.flatMap((group) => group.needs).length;
+      return placedOf(place(groups, this.#emptySpots(pool, true))) === wanted;
+    });
+  }
+
+  #attainable(group: Group): number {
+    const scaling = this.#scalings.get(group.pool);
+    const good = this.#good(group);
     const present = good.filter(({ foreign }) => foreign.pods === 0).length;
     if (scaling === undefined || scaling.exhausted) return present;
     return Math.max(present, scaling.max - (good.length - present));
@@ -289,8 +342,14 @@ export class NaiveLedger {
     return limit > 0 && granted.length >= limit;
   }
 
-  #good(pool: string): NodeFacts[] {
-    return [...this.#nodes.values()].filter((node) => node.pool === pool && node.ready && node.schedulable);
+  #good({ pool, selection }: Pick<Group, "pool" | "selection">): NodeFacts[] {
+    return this.#usable(pool).filter((node) => accepts(node, selection));
+  }
+
+  /** The nodes that some selection accepts. */
+  #usable(pool: string): NodeFacts[] {
+    const isUsable = ({ schedulable, taints }: NodeFacts): boolean => schedulable || taints.length > 0;
+    return [...this.#nodes.values()].filter((node) => node.pool === pool && node.ready && isUsable(node));
   }
 }
 
@@ -298,18 +357,63 @@ function inOrder(a: Line, b: Line): number {
   return b.request.priority - a.request.priority || a.since - b.since || a.number - b.number;
 }
 
-function count(needs: ReservationRequest["needs"], pool: string): number {
-  return needs.filter((need) => need.pool === pool).length;
+function keyOf({ pool, selection }: Pick<Group, "pool" | "selection">): string {
+  return selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
 }
 
-function wholesOf(needs: Needs, pool: string) {
-  return needs.filter((need) => need.pool === pool && need.shared === undefined);
+/** By pool and selection, in the order of their keys. */
+function groupsOf(needs: Needs): Group[] {
+  const keys = [...new Set(needs.map(keyOf))].sort();
+  return keys.map((key) => {
+    const own = needs.filter((need) => keyOf(need) === key);
+    return { pool: own[0]?.pool ?? "", selection: own[0]?.selection, needs: own };
+  });
+}
+
+function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {
+  if (selection === undefined) return node.schedulable;
+  const isOpen = node.schedulable || (node.taints.length > 0 && !untolerated(node.taints, selection.tolerations));
+  return isOpen && matchesNode(selection, node);
+}
+
+type Placed = { readonly parts: (string | undefined)[]; readonly wholes: string[] };
+
+/** Places the groups of one pool, those with the fewest nodes first. */
+function place(groups: readonly Group[], spots: readonly Spot[]): Placed[] {
+  const seenBy = ({ selection }: Group): Spot[] => spots.filter(({ node }) => accepts(node, selection));
+  const size = (group: Group): number =>
+    seenBy(group).filter(({ isWhole, allocatable }) => isWhole || allocatable !== undefined).length;
+  const sizes = new Map(groups.map((group) => [group, size(group)]));
+  const order = [...groups].sort((a, b) => (sizes.get(a) ?? 0) - (sizes.get(b) ?? 0));
+  const placed = new Map<Group, Placed>();
+  for (const [index, group] of order.entries()) {
+    const seen = seenBy(group);
+    const parts = partsOf(group.needs).map(({ shared }) => put(seen, shared));
+    const later = order.slice(index + 1).flatMap(seenBy);
+    const free = seen.filter(({ isWhole }) => isWhole);
+    const preferred = [...free.filter((spot) => !later.includes(spot)), ...free.filter((spot) => later.includes(spot))];
+    const wholes = preferred.slice(0, wholesOf(group.needs).length);
+    for (const spot of wholes) {
+      spot.isWhole = false;
+      spot.free = {};
+    }
+    placed.set(group, { parts, wholes: wholes.map(({ name }) => name) });
+  }
+  return groups.map((group) => placed.get(group) ?? { parts: [], wholes: [] });
+}
+
+function placedOf(placed: readonly Placed[]): number {
+  return placed.flatMap(({ parts, wholes }) => [...parts.filter((node) => node !== undefined), ...wholes]).length;
+}
+
+function wholesOf(needs: Needs) {
+  return needs.filter((need) => need.shared === undefined);
 }
 
 /** The largest first. */
-function partsOf(needs: Needs, pool: string) {
+function partsOf(needs: Needs) {
   return needs
-    .flatMap(({ component, pool: name, shared }) => (name === pool && shared ? [{ component, shared }] : []))
+    .flatMap(({ component, shared }) => (shared ? [{ component, shared }] : []))
     .sort((a, b) => compareSizes(a.shared, b.shared) || (a.component < b.component ? -1 : 1));
 }
 
@@ -338,9 +442,10 @@ function same(a: Owner, b: Owner): boolean {
   return a.kind === b.kind && a.id === b.id;
 }
 
-function emptySpot({ name, allocatable }: NodeFacts): Spot {
+function emptySpot(node: NodeFacts): Spot {
+  const { name, allocatable } = node;
   const room = allocatable && toRecord(allocatable);
-  return { name, allocatable: room, free: { ...room }, isWhole: true, isForeign: false, potential: { ...room } };
+  return { name, node, allocatable: room, free: { ...room }, isWhole: true, isForeign: false, potential: { ...room } };
 }
 
 function use(spot: Spot, amounts: Record<string, number>): void {
@@ -390,8 +495,8 @@ function compareLists(a: readonly number[], b: readonly number[]): number {
 }
 
 /** Without what is kept for these needs: what fits of them, and for the rest what may become free first. */
-function keep(spots: Spot[], needs: Needs, pool: string): Spot[] {
-  const missing = partsOf(needs, pool).filter(({ shared }) => put(spots, shared) === undefined);
+function keep(spots: Spot[], needs: Needs): Spot[] {
+  const missing = partsOf(needs).filter(({ shared }) => put(spots, shared) === undefined);
   let left = spots;
   const last = (mayKeep: (spot: Spot) => boolean): Spot | undefined =>
     left
@@ -399,7 +504,7 @@ function keep(spots: Spot[], needs: Needs, pool: string): Spot[] {
       .sort((a, b) => inUse(b) - inUse(a) || compareSpots(a, b))
       .at(-1);
   const without = (kept: Spot | undefined): Spot[] => left.filter((spot) => spot !== kept);
-  for (let count = wholesOf(needs, pool).length; count > 0; count -= 1)
+  for (let count = wholesOf(needs).length; count > 0; count -= 1)
     left = without(left.findLast(({ isWhole }) => isWhole) ?? last(({ isForeign }) => !isForeign));
   for (const { shared } of missing) left = without(last(({ potential }) => hasRoom(potential, shared)));
   return left;

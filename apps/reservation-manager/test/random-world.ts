@@ -14,7 +14,7 @@ import {
 } from "../src/domain/ledger/machines.ts";
 import { settleGrants } from "../src/domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import type { Amounts } from "@muster/resources";
+import type { Amounts, NodeSelection } from "@muster/resources";
 import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
@@ -88,6 +88,8 @@ export const GOOD = {
   ready: true,
   schedulable: true,
   cordoned: false,
+  labels: {},
+  taints: [],
   occupants: [],
   allocatable: undefined,
   foreign: { pods: 0, requests: new Map<string, number>(), examples: [] },
@@ -184,7 +186,26 @@ const share = fc.oneof(
   },
 );
 
-const wanted = fc.array(fc.record({ pool, shared: share }), { minLength: 1, maxLength: 4 });
+const ssd = { key: "disk", operator: "In", values: ["ssd"] };
+const toleration = { key: "gpu", operator: "Exists" };
+
+const selection = fc.oneof(
+  { weight: 5, arbitrary: fc.constant(undefined) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom<NodeSelection>(
+      { terms: [{ matchExpressions: [ssd] }], tolerations: [] },
+      { terms: [], tolerations: [toleration] },
+      { terms: [{ matchExpressions: [{ key: "zone", operator: "Exists" }] }], tolerations: [{ operator: "Exists" }] },
+      {
+        terms: [{ matchExpressions: [ssd] }, { matchExpressions: [{ key: "zone", operator: "Gt", values: ["0"] }] }],
+        tolerations: [toleration],
+      },
+    ),
+  },
+);
+
+const wanted = fc.array(fc.record({ pool, shared: share, selection }), { minLength: 1, maxLength: 4 });
 
 const reserve = fc
   .record({
@@ -196,8 +217,8 @@ const reserve = fc
     concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
   })
   .map(({ id: number, kind: ownerKind, needs, ...more }): Operation => {
-    const named = needs.map(({ pool: name, shared }, index) => {
-      return { component: `c${index}`, pool: name, ...(shared !== undefined && { shared }) };
+    const named = needs.map(({ pool: name, shared, selection: nodes }, index): Need => {
+      return { component: `c${index}`, pool: name, ...(shared && { shared }), ...(nodes && { selection: nodes }) };
     });
     const request = requestOf(number, [], { ...more, needs: named, owner: ownerOf(number, ownerKind) });
     return { kind: "reserve", request };
@@ -232,14 +253,23 @@ const node = fc
     ready: fc.constantFrom(true, true, true, false),
     schedulable: fc.constantFrom(true, true, true, false),
     cordoned: fc.constant(false),
+    labels: fc.constantFrom<NodeFacts["labels"]>({}, {}, { disk: "ssd" }, { disk: "hdd", zone: "1" }),
+    taint: fc.constantFrom<NodeFacts["taints"][number] | undefined>(
+      undefined,
+      undefined,
+      { key: "gpu", value: "big", effect: "NoSchedule" },
+      { key: "old", value: "", effect: "NoExecute" },
+    ),
     occupants: fc.array(fc.record({ id, kind }), { maxLength: 1 }),
     allocatable,
     foreign: fc.oneof({ weight: 3, arbitrary: fc.constant(GOOD.foreign) }, { weight: 1, arbitrary: use }),
     ownerUses: fc.array(fc.record({ id, kind, use }), { maxLength: 1 }),
   })
-  .map(({ number, occupants, ownerUses, ...facts }): NodeFacts => {
+  .map(({ number, occupants, ownerUses, taint, ...facts }): NodeFacts => {
     return {
       ...facts,
+      schedulable: facts.schedulable && taint === undefined,
+      taints: taint === undefined ? [] : [taint],
       name: `n${number}`,
       occupants: occupants.map((owner) => ownerOf(owner.id, owner.kind)),
       ownerUses: ownerUses.map((each) => ({ owner: ownerOf(each.id, each.kind), use: each.use })),

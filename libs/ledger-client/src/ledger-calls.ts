@@ -3,7 +3,7 @@ import type { Bus, CallOptions, Client } from "@muster/bus";
 import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, subjects, type ReservationService } from "@muster/proto";
 import {
-  needMessage,
+  needsMessage,
   readReservation,
   readWaitReason,
   type Need,
@@ -44,15 +44,12 @@ export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKi
   const ownerOf = (id: string) => ({ kind: ownerKind, id });
   return {
     reserve: async (ownerId, needs, { priority = 0, concurrencyLimit = 0, ...options } = {}) => {
-      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), needs: needs.map(needMessage), wait: true };
+      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), ...needsMessage(needs), wait: true };
       const reply = await calls.reserve({ ...request, priority, concurrencyLimit }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
     check: async (ownerId, needs, options) => {
-      const { because } = await calls.checkReservation(
-        { owner: ownerOf(ownerId), needs: needs.map(needMessage) },
-        options,
-      );
+      const { because } = await calls.checkReservation({ owner: ownerOf(ownerId), ...needsMessage(needs) }, options);
       return readWaitReason(because);
     },
     ask: async (ownerId, options) => {

@@ -1,10 +1,22 @@
 import { enums, type muster } from "@muster/proto";
+import { compactNodeSelection, indexSelections, type NodeSelection } from "@muster/resources";
 
 /** The requests that a part of a machine holds, by resource: millicores of cpu, otherwise bytes or pieces. */
 export type Share = Readonly<Record<string, number>>;
 
-/** One machine of a pool, for one component of the owner. With `shared`, a part of a machine that holds these requests. */
-export type Need = { readonly component: string; readonly pool: string; readonly shared?: Share | undefined };
+/**
+ * One machine of a pool, for one component of the owner. With `shared`, a part of a machine that holds these requests. Without `selection`, a node without
+ * taints.
+ */
+export type Need = {
+  readonly component: string;
+  readonly pool: string;
+  readonly shared?: Share | undefined;
+  readonly selection?: NodeSelection | undefined;
+};
+
+/** What is granted for a need. */
+export type Machine = Omit<Need, "selection"> & { readonly node: string };
 
 /** Why a reservation waits. */
 export type WaitReason = {
@@ -15,6 +27,8 @@ export type WaitReason = {
   readonly parts: number;
   /** These two change while the reservation waits; a cache does not follow them. */
   readonly available: number;
+  /** The nodes of the pool that count, for people; absent: each node without taints. */
+  readonly nodes?: string | undefined;
   readonly ahead: number;
 };
 
@@ -29,7 +43,7 @@ export type Reservation = {
   readonly needs: readonly Need[];
 } & (
   | { readonly state: "waiting"; /** Undefined: the ledger states none. */ readonly because: WaitReason | undefined }
-  | { readonly state: "granted"; readonly machines: readonly (Need & { readonly node: string })[] }
+  | { readonly state: "granted"; readonly machines: readonly Machine[] }
 );
 
 /** Undefined: it is missing, or of another owner kind. */
@@ -38,34 +52,49 @@ export function readReservation(
   ownerKind: string,
 ): Reservation | undefined {
   if (message?.owner?.kind !== ownerKind) return undefined;
-  const { id, owner, sequence, createdAtMs, needs, machines, because, state } = message;
+  const { id, owner, sequence, createdAtMs, needs, nodeSelections, machines, because, state } = message;
   const read = {
     id,
     ownerId: owner.id,
     sequence,
     createdAtMs,
-    needs: needs.map(readNeed),
+    needs: needs.map((need) => ({ ...readShare(need), ...readSelection(nodeSelections[need.nodeSelection - 1]) })),
   };
   if (enums.ReservationState.nameOf(state) === "GRANTED")
     return {
       ...read,
       state: "granted",
-      machines: machines.map((machine) => ({ ...readNeed(machine), node: machine.node })),
+      machines: machines.map((machine) => ({ ...readShare(machine), node: machine.node })),
     };
   return { ...read, state: "waiting", because: readWaitReason(because) };
 }
 
-function readNeed({ component, pool, shared }: muster.reservation.v1.Need): Need {
+type Shared = Pick<muster.reservation.v1.Need, "component" | "pool" | "shared">;
+
+function readShare({ component, pool, shared }: Shared): Omit<Need, "selection"> {
   return { component, pool, ...(shared !== undefined && { shared: shared.requests }) };
 }
 
-/** The need as a message of requests. */
-export function needMessage({ component, pool, shared }: Need): muster.reservation.v1.Need.$Properties {
-  return { component, pool, ...(shared !== undefined && { shared: { requests: shared } }) };
+function readSelection(message: muster.reservation.v1.NodeSelection | undefined): Pick<Need, "selection"> {
+  return message === undefined ? {} : { selection: compactNodeSelection(message) };
+}
+
+/** The needs in a message of requests, with each selection once. */
+export function needsMessage(
+  needs: readonly Need[],
+): Pick<muster.reservation.v1.ReserveRequest.$Properties, "needs" | "nodeSelections"> {
+  const { selections, indexes } = indexSelections(needs);
+  const messages = needs.map(({ component, pool, shared }, index) => ({
+    component,
+    pool,
+    ...(shared !== undefined && { shared: { requests: shared } }),
+    nodeSelection: indexes[index],
+  }));
+  return { needs: messages, nodeSelections: selections };
 }
 
 export function readWaitReason(message: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {
   if (message === undefined) return undefined;
-  const { code, pool, requested, parts, available, ahead } = message;
-  return { code, pool, requested, parts, available, ahead };
+  const { code, pool, requested, parts, available, nodes, ahead } = message;
+  return { code, pool, requested, parts, available, ...(nodes !== "" && { nodes }), ahead };
 }

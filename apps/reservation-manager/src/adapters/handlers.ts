@@ -4,7 +4,7 @@ import { ownerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { machineWriter } from "./machine-messages.ts";
-import { toNeed, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
+import { toNeeds, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
 const MAX_PAGE_SIZE = 500;
@@ -18,8 +18,8 @@ export function makeHandlers(
 ): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
-    checkReservation: async ({ owner, needs }) => {
-      const because = await keeper.check({ owner: toOwner(owner), needs: needs.map(toNeed) });
+    checkReservation: async ({ owner, needs, nodeSelections }) => {
+      const because = await keeper.check({ owner: toOwner(owner), needs: toNeeds(needs, nodeSelections) });
       return because === undefined ? {} : { because };
     },
     unreserve: async ({ owner, reservationId }) => ({

@@ -109,6 +109,8 @@ it("reads the pool of a node from the label, and a deleted node as none", () => 
     ready: true,
     schedulable: false,
     cordoned: true,
+    labels: { tier: "a" },
+    taints: [],
     occupants: [{ kind: "k", id: "i" }],
     allocatable: undefined,
     foreign: { pods: 0, requests: new Map(), examples: [] },

@@ -1,5 +1,14 @@
 import { enums, muster } from "@muster/proto";
-import { amountsKey, freeOf, useOf, type Amounts } from "@muster/resources";
+import { throwFault } from "@muster/faults";
+import {
+  amountsKey,
+  freeOf,
+  compactNodeSelection,
+  indexSelections,
+  nodeSelectionKey,
+  useOf,
+  type Amounts,
+} from "@muster/resources";
 import type { Codec, ListCodec } from "@muster/store";
 import type { ReservationRequest } from "../domain/decisions/check-request.ts";
 import type { LimitRequest } from "../domain/decisions/decide-limit.ts";
@@ -64,7 +73,7 @@ export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.Poo
 /** The facts of a live node; undefined when the node is gone. */
 export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string): NodeFacts | undefined {
   if (state.deleted) return undefined;
-  const { name, ready, schedulable, cordoned } = state;
+  const { name, ready, schedulable, cordoned, labels, unopened } = state;
   const pool = state.labels[poolLabel];
   return {
     name,
@@ -72,6 +81,8 @@ export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string)
     ready,
     schedulable,
     cordoned,
+    labels,
+    taints: unopened ? [] : state.taints,
     occupants: state.occupants.map(toOwner),
     allocatable: toAllocatable(state),
     foreign: toNodeUse(state.foreign),
@@ -104,8 +115,8 @@ export function toWireAmounts(amounts: Amounts): Record<string, number> {
 }
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
-  const { owner, needs, wait, priority, concurrencyLimit } = message;
-  return { owner: toOwner(owner), needs: needs.map(toNeed), wait, priority, concurrencyLimit };
+  const { owner, needs, nodeSelections, wait, priority, concurrencyLimit } = message;
+  return { owner: toOwner(owner), needs: toNeeds(needs, nodeSelections), wait, priority, concurrencyLimit };
 }
 
 /** A missing owner has an empty kind and id, which no owner may have. */
@@ -122,7 +133,7 @@ export function toWireReservation({
     id: idOf(sequence),
     sequence,
     owner,
-    needs: needs.map(withWireShare),
+    ...toWireNeeds(needs),
     priority,
     createdAtMs,
     state: grant === undefined ? WAITING : GRANTED,
@@ -184,12 +195,12 @@ export function toReservation(
   requested: muster.reservation.v1.LedgerRequested,
   needsOf: ReadNeeds = toNeeds,
 ): Reservation {
-  const { id, owner, needs, state, machines, priority, createdAtMs, grantedAtMs } =
+  const { id, owner, needs, nodeSelections, state, machines, priority, createdAtMs, grantedAtMs } =
     requested.reservation ?? wire.Reservation.create();
   const reservation = {
     sequence: toSequence(id),
     owner: toOwner(owner),
-    needs: needsOf(needs),
+    needs: needsOf(needs, nodeSelections),
     priority,
     createdAtMs,
   };
@@ -202,7 +213,8 @@ function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): Lim
 }
 
 type WireNeed = muster.reservation.v1.Need;
-type ReadNeeds = (needs: readonly WireNeed[]) => readonly Need[];
+type WireSelection = muster.reservation.v1.NodeSelection;
+type ReadNeeds = (needs: readonly WireNeed[], selections: readonly WireSelection[]) => readonly Need[];
 
 /** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
 const MAX_INTERNED_LISTS = 10_000;
@@ -210,24 +222,37 @@ const MAX_INTERNED_LISTS = 10_000;
 /** Gives equal lists as one and the same: of a million requests most ask for what others ask for, and what is not made need not be kept either. */
 export function internNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
-  return (needs) => {
-    let key = "";
-    for (const { component, pool, shared } of needs)
-      key += `${component}=${pool}${shared ? amountsKey(toAmounts(shared.requests)) : ""} `;
+  return (needs, selections) => {
+    let key = selections.map((selection) => nodeSelectionKey(selection)).join(" ");
+    for (const { component, pool, shared, nodeSelection } of needs)
+      key += `${component}=${pool}${shared ? amountsKey(toAmounts(shared.requests)) : ""}${nodeSelection || ""} `;
     const same = known.get(key);
     if (same !== undefined) return same;
-    const read = toNeeds(needs);
+    const read = toNeeds(needs, selections);
     if (known.size < MAX_INTERNED_LISTS) known.set(key, read);
     return read;
   };
 }
 
-function toNeeds(needs: readonly WireNeed[]): readonly Need[] {
-  return needs.map(toNeed);
+/** Fails where a need names a selection that the message does not have. */
+export function toNeeds(needs: readonly WireNeed[], wireSelections: readonly WireSelection[]): readonly Need[] {
+  const selections = wireSelections.map(compactNodeSelection);
+  return needs.map(({ component, pool, shared, nodeSelection }, index) => {
+    const need = { component, pool, ...toShare(shared) };
+    if (nodeSelection === 0) return need;
+    const selection = selections[nodeSelection - 1];
+    if (selection !== undefined) return { ...need, selection };
+    const reason = `is ${nodeSelection}; the message has ${selections.length} node selections`;
+    return throwFault({ code: "invalid_request", field: `needs[${index}].node_selection`, reason });
+  });
 }
 
-export function toNeed({ component, pool, shared }: WireNeed): Need {
-  return { component, pool, ...toShare(shared) };
+function toWireNeeds(needs: readonly Need[]) {
+  const { selections, indexes } = indexSelections(needs);
+  const messages = needs.map(({ component, pool, shared }, index) => {
+    return { ...withWireShare({ component, pool, ...(shared && { shared }) }), nodeSelection: indexes[index] };
+  });
+  return { needs: messages, nodeSelections: selections };
 }
 
 function toMachine({ component, pool, node, shared }: muster.reservation.v1.Machine): Machine {
@@ -239,7 +264,7 @@ function toShare(share: muster.reservation.v1.Share | null | undefined): Pick<Ne
   return { shared: new Map(Object.entries(share.requests).filter(([, amount]) => amount !== 0)) };
 }
 
-function withWireShare<Part extends Need>({ shared, ...part }: Part) {
+function withWireShare<Part extends Omit<Need, "selection">>({ shared, ...part }: Part) {
   return { ...part, ...(shared !== undefined && { shared: { requests: toWireAmounts(shared) } }) };
 }
 

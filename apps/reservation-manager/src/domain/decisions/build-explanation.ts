@@ -1,10 +1,9 @@
 import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import type { Bounded, ConcurrencyUse, Explanation, Holder, PoolExplanation, QueuePlace } from "./explanation.ts";
-import { findHold, type HoldPolicy } from "./fit.ts";
+import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
-import { capacityOf, unusableNodes, type Machines } from "../ledger/machines.ts";
-import { withoutKept } from "../ledger/room.ts";
+import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -28,7 +27,7 @@ export function buildExplanation(
   const facts = {
     reservation,
     because,
-    pools: countByPool(reservation.needs).map((need) => explainPool(need, machines, keptFor?.needs ?? [], granted)),
+    pools: countByPool(reservation.needs).map((need) => explainPool(need, machines, keptFor, granted)),
     place: place === undefined ? undefined : explainPlace(place, ledger),
     hold: hold && {
       reservation: knownReservation(ledger, hold.place.sequence),
@@ -50,14 +49,13 @@ function findGranted(ledger: Ledger): readonly Reservation[] {
 function explainPool(
   need: PoolNeed,
   machines: Machines,
-  keptNeeds: readonly PoolNeed[],
+  keptFor: Hold | undefined,
   granted: readonly Reservation[],
 ): PoolExplanation {
   const { pool } = need;
-  const state = machines.pools.get(pool);
+  const state = viewOf(machines, need);
   const available = state?.free.size ?? 0;
-  const keptNeed = keptNeeds.find((other) => other.pool === pool);
-  const kept = state === undefined || keptNeed === undefined ? 0 : available - withoutKept(state, keptNeed).free.size;
+  const kept = available - roomBehind(need, machines, keptFor).free.size;
   const holders = granted
     .map((holder) => holderOf(holder, (machine) => machine.pool === pool))
     .filter((holder) => holder.machines > 0)

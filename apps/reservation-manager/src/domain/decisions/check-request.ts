@@ -1,6 +1,6 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
-import type { Amounts } from "@muster/resources";
+import { nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
@@ -14,6 +14,12 @@ export const MAX_RESOURCES = 16;
 
 /** Of all shares of a request together: they are in an entry of the log twice, beside names that may take 520 KiB of its 768. */
 export const MAX_SHARE_BYTES = 100_000;
+
+/** Different node selections of one request; a gang has about as many as it has kinds of members. */
+export const MAX_SELECTIONS = 16;
+
+/** Characters of all different node selections of one request: they are in each entry of the log that has the request. */
+export const MAX_SELECTION_LENGTH = 16_000;
 
 /** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
@@ -61,6 +67,8 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
       limit: MAX_SHARE_BYTES,
       retryAfterMs: 0,
     };
+  const wrong = checkSelections(needs);
+  if (wrong !== undefined) return wrong;
   const components = new Set<string>();
   for (const [index, { component, pool, shared }] of needs.entries()) {
     const field = `needs[${index}]`;
@@ -73,6 +81,29 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
       return { code: "invalid_request", field: `${field}.component`, reason: `"${component}" is there twice` };
     components.add(component);
   }
+  return undefined;
+}
+
+const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+
+function checkSelections(needs: readonly Need[]): Fault | undefined {
+  const selections = new Map<string, NodeSelection>();
+  for (const { selection } of needs)
+    if (selection !== undefined) selections.set(nodeSelectionKey(selection), selection);
+  if (selections.size > MAX_SELECTIONS)
+    return { code: "limit_exceeded", what: "node selections of one request", limit: MAX_SELECTIONS, retryAfterMs: 0 };
+  const length = [...selections.keys()].reduce((sum, key) => sum + key.length, 0);
+  if (length > MAX_SELECTION_LENGTH) {
+    const what = "characters of the node selections of one request";
+    return { code: "limit_exceeded", what, limit: MAX_SELECTION_LENGTH, retryAfterMs: 0 };
+  }
+  for (const { terms } of selections.values())
+    for (const { matchExpressions = [], matchFields = [] } of terms)
+      for (const { operator } of [...matchExpressions, ...matchFields])
+        if (!OPERATORS.includes(operator)) {
+          const reason = `is "${operator}"; one of ${OPERATORS.join(", ")} is needed`;
+          return { code: "invalid_request", field: "node_selections: the operator of a requirement", reason };
+        }
   return undefined;
 }
 

@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
-import { largestOf, maxOf, partsThatFit, unsizedOf, type Machines } from "../ledger/machines.ts";
+import { fitTogether, largestOf, maxOf, partsThatFit, unsizedOf, viewOf, type Machines } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -138,21 +138,32 @@ function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault
   return { code: "pool_unknown", pool: unknown.pool, ...(known.length > 0 && { known }) };
 }
 
-function findSmallPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
+function findSmallPool(needs: readonly PoolNeed[], machines: Machines): Fault | undefined {
   for (const need of needs) {
-    const { pool, count } = need;
-    const state = pools.get(pool);
-    const machines = state === undefined ? 0 : maxOf(state);
-    // New nodes of a pool that may grow may be larger than those that it has.
-    const mayGrow = state !== undefined && machines > largestOf(state);
-    if (count <= machines && (mayGrow || need.shared.length === 0)) continue;
-    const parts =
-      state === undefined || count > machines ? 0 : partsThatFit(state, need, machines, "foreign pods leave");
-    if (count <= machines && parts === need.shared.length) continue;
-    if (count <= machines && state !== undefined && unsizedOf(state) > 0) return SIZES_NOT_KNOWN_YET;
-    return { code: "pool_capacity", pool, requested: sizeOf(need), capacity: Math.min(count, machines) + parts };
+    const small = findSmallView(need, machines);
+    if (small !== undefined) return small;
+  }
+  for (const pool of new Set(needs.map((need) => need.pool))) {
+    const ofPool = needs.filter((need) => need.pool === pool);
+    if (ofPool.length < 2 || machines.pools.get(pool)?.scaling !== undefined) continue;
+    const requested = ofPool.reduce((sum, need) => sum + sizeOf(need), 0);
+    const capacity = fitTogether(machines, ofPool, "foreign pods leave");
+    if (capacity < requested) return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;
+}
+
+function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
+  const { pool, count } = need;
+  const state = viewOf(all, need);
+  const machines = state === undefined ? 0 : maxOf(state);
+  // New nodes of a pool that may grow may be larger than those that it has.
+  const mayGrow = state !== undefined && machines > largestOf(state);
+  if (count <= machines && (mayGrow || need.shared.length === 0)) return undefined;
+  const parts = state === undefined || count > machines ? 0 : partsThatFit(state, need, machines, "foreign pods leave");
+  if (count <= machines && parts === need.shared.length) return undefined;
+  if (count <= machines && state !== undefined && unsizedOf(state) > 0) return SIZES_NOT_KNOWN_YET;
+  return { code: "pool_capacity", pool, requested: sizeOf(need), capacity: Math.min(count, machines) + parts };
 }
 
 function faultOf(obstacle: Obstacle, owner: Owner): Fault {

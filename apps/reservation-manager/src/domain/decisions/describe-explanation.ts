@@ -41,12 +41,13 @@ function isOrAre(count: number): string {
 }
 
 function describeShortage(reason: WaitReason, elasticMax: number | undefined): string {
-  const { pool, available, requested, parts } = reason;
+  const { pool, available, requested, parts, nodes } = reason;
+  const among = nodes === undefined ? "" : ` on the nodes that it accepts (${nodes})`;
   const growth = elasticMax === undefined ? "" : `; it may grow to ${elasticMax}`;
-  if (parts > 0) return `pool ${pool} has room for ${available} of ${describeMixed(requested, parts)}${growth}`;
+  if (parts > 0) return `pool ${pool} has room for ${available} of ${describeMixed(requested, parts)}${among}${growth}`;
   if (elasticMax === undefined)
-    return `pool ${pool} has ${countOf(available, "machine")} free for it, ${needed({ requested })}`;
-  return `pool ${pool} has ${available} of ${countOf(requested, "machine")}${growth}`;
+    return `pool ${pool} has ${countOf(available, "machine")} free for it${among}, ${needed({ requested })}`;
+  return `pool ${pool} has ${available} of ${countOf(requested, "machine")}${among}${growth}`;
 }
 
 function describeMixed(requested: number, parts: number): string {

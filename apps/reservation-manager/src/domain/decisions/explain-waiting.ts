@@ -14,6 +14,8 @@ export type WaitReason = {
   readonly parts: number;
   /** Machines of the pool, or grants, that this request could have now. */
   readonly available: number;
+  /** The nodes of the pool that count, in words; absent: each node without taints. */
+  readonly nodes?: string;
   readonly ahead: number;
 };
 

@@ -1,6 +1,6 @@
 import { fitBehind, obstacleTo, type Hold } from "./fit.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
-import type { Machines } from "../ledger/machines.ts";
+import { viewOf, type Machines } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
 import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
 import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
@@ -23,9 +23,13 @@ export function findCandidateClasses(world: World, hold: Hold | undefined): Sort
 
 /** The shapes for which there are enough free machines, kept ones included, and perhaps room for their parts. */
 function* findShapes({ ledger, machines }: World): Generator<Shape> {
-  for (const { name, free, partial } of machines.pools.values()) {
-    if (free.size === 0 && partial.size === 0) continue;
-    for (const { pools, shapes, shapesWithParts } of groupsOf(ledger.queue, name)) {
+  for (const { name, free, partial, cordoned } of machines.pools.values()) {
+    if (free.size === 0 && partial.size === 0 && cordoned === 0) continue;
+    for (const { pools, hasSelections, shapes, shapesWithParts } of groupsOf(ledger.queue, name)) {
+      if (hasSelections) {
+        for (const shape of shapes.values()) if (mayFit(shape.needs, machines)) yield shape;
+        continue;
+      }
       const available = pools.map((pool) => machines.pools.get(pool)?.free.size ?? 0);
       if (shapesWithParts === 0 && available.includes(0)) continue;
       for (const [{ counts }, shape] of shapes.entries()) {
@@ -38,6 +42,6 @@ function* findShapes({ ledger, machines }: World): Generator<Shape> {
 }
 
 function mayFit(needs: readonly PoolNeed[], machines: Machines): boolean {
-  const mayHold = (need: PoolNeed): boolean => mayHaveRoom(machines.pools.get(need.pool) ?? emptyRoom, need);
+  const mayHold = (need: PoolNeed): boolean => mayHaveRoom(viewOf(machines, need) ?? emptyRoom, need);
   return needs.every(mayHold) && fitBehind(needs, machines, undefined);
 }

@@ -1,8 +1,9 @@
-import { amountsKey, compareLargestFirst } from "@muster/resources";
-import { sizeOf, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
+import { amountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
+import { countByPool, sizeOf, viewKey, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
-import { canHold, type Machines } from "../ledger/machines.ts";
-import { emptyRoom, placeShared, withoutKept, type Room } from "../ledger/room.ts";
+import { canHold, canHoldTogether, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
+import { placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
+import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
@@ -34,6 +35,8 @@ export type Obstacle =
       /** How many of `requested` are parts of machines. */
       readonly parts: number;
       readonly available: number;
+      /** The nodes that count, in words; absent: each node of the pool without taints. */
+      readonly nodes?: string;
     };
 
 /** The first thing that stands in the way, pools in the order of their names; undefined when the demand can be granted at this place now. */
@@ -41,31 +44,57 @@ export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hol
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   const ahead = aheadOf(place, hold);
   for (const need of demand.needs) {
-    const { available, fits } = countAvailable(need, world.machines, ahead);
+    const { available, fits } = countAvailable(need, demand.needs, world.machines, ahead);
     if (fits && world.machines.complete) continue;
     const [requested, parts] = [sizeOf(need), need.shared.length];
-    return { code: shortageOf(need, world.machines), pool: need.pool, requested, parts, available };
+    const code = shortageOf(need, demand.needs, world.machines);
+    const nodes = need.selection && describeNodeSelection(need.selection);
+    return { code, pool: need.pool, requested, parts, available, ...(nodes !== undefined && { nodes }) };
   }
   return undefined;
 }
 
-function shortageOf(need: PoolNeed, { pools, complete }: Machines): Exclude<WaitCode, "CONCURRENCY_LIMIT"> {
-  if (!complete) return "POOLS_NOT_KNOWN_YET";
-  return countAvailable(need, { pools }, undefined).fits ? "HELD_FOR_OLDER" : "POOL_AVAILABILITY";
+function shortageOf(
+  need: PoolNeed,
+  needs: readonly PoolNeed[],
+  machines: Machines,
+): Exclude<WaitCode, "CONCURRENCY_LIMIT"> {
+  if (!machines.complete) return "POOLS_NOT_KNOWN_YET";
+  return countAvailable(need, needs, machines, undefined).fits ? "HELD_FOR_OLDER" : "POOL_AVAILABILITY";
 }
 
 /**
- * Whether the need fits behind the hold, if there is one. `available`: of whole machines alone all that are free, and otherwise how many machines and parts of
- * the need fit now.
+ * Whether the need fits behind the hold, if there is one, beside the others of its demand. `available`: of whole machines alone all that are free, and otherwise
+ * how many machines and parts of the need fit now.
  */
-function countAvailable(need: PoolNeed, machines: Pick<Machines, "pools">, hold: Hold | undefined): Fit {
+function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Fit {
   const { pool, count } = need;
-  const kept = keptOf(pool, hold);
-  if (isWhole(need) && (kept === undefined || isWhole(kept))) {
-    const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - (kept?.count ?? 0));
+  const ofPool = needsOf(pool, needs);
+  if (ofPool.length > 1) return fitOf(need, placeInPool(ofPool, machines, hold)[ofPool.indexOf(need)]);
+  const kept = hold === undefined ? [] : needsOf(pool, hold.needs);
+  if (isPlain(need) && kept.every(isPlain)) {
+    const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - (kept[0]?.count ?? 0));
     return { available, fits: count <= available };
   }
-  return placeAll(roomBehind(pool, machines, hold), need);
+  return placeAll(roomBehind(need, machines, hold), need);
+}
+
+function needsOf(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] {
+  return needs.filter((need) => need.pool === pool);
+}
+
+/** Whether counting is enough: the need has whole machines only, of the whole pool. */
+function isPlain({ shared, selection }: PoolNeed): boolean {
+  return shared.length === 0 && selection === undefined;
+}
+
+function placeInPool(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): readonly PlacedNeed[] {
+  return placeNeeds(needs.map((need) => ({ need, room: roomBehind(need, machines, hold) })));
+}
+
+function fitOf({ count, shared }: PoolNeed, { parts, whole }: PlacedNeed = { parts: [], whole: [] }): Fit {
+  const placed = parts.filter((node) => node !== undefined).length;
+  return { available: placed + whole.length, fits: placed === shared.length && whole.length === count };
 }
 
 type Fit = { readonly available: number; readonly fits: boolean };
@@ -91,15 +120,7 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
 
 /** Whether needs fit that stand behind the hold. */
 export function fitBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
-  return needs.every((need) => countAvailable(need, machines, hold).fits);
-}
-
-function isWhole({ shared }: PoolNeed): boolean {
-  return shared.length === 0;
-}
-
-function keptOf(pool: string, hold: Hold | undefined): PoolNeed | undefined {
-  return hold?.needs.find((need) => need.pool === pool);
+  return needs.every((need) => countAvailable(need, needs, machines, hold).fits);
 }
 
 /**
@@ -133,23 +154,26 @@ export function assignMachines(
 ): readonly Machine[] {
   const ahead = aheadOf(place, hold);
   const nodes = new Map<Need, string>();
+  const counted = countByPool(needs);
   for (const pool of new Set(needs.map((need) => need.pool))) {
-    const ofPool = needs.filter((need) => need.pool === pool);
-    const parts = ofPool.flatMap((need) => (need.shared === undefined ? [] : [{ need, requests: need.shared }]));
-    parts.sort(
-      (a, b) => compareLargestFirst(a.requests, b.requests) || compareText(a.need.component, b.need.component),
-    );
-    const requests = parts.map((part) => part.requests);
-    const placed = placeShared(roomBehind(pool, machines, ahead), requests);
-    for (const [index, { need }] of parts.entries()) setNode(nodes, need, placed.nodes[index]);
-    const free = placed.room.free.keys();
-    for (const need of ofPool)
-      if (need.shared === undefined) {
-        const next = free.next();
-        setNode(nodes, need, next.done === true ? undefined : next.value.node);
-      }
+    const ofPool = needsOf(pool, counted);
+    const placed = placeInPool(ofPool, machines, ahead);
+    for (const [index, poolNeed] of ofPool.entries()) {
+      const key = viewKey(poolNeed);
+      const alike = needs.filter((need) => need.pool === pool && viewKey(need) === key);
+      const parts = alike.flatMap((need) => (need.shared === undefined ? [] : [{ need, requests: need.shared }]));
+      parts.sort(
+        (a, b) => compareLargestFirst(a.requests, b.requests) || compareText(a.need.component, b.need.component),
+      );
+      for (const [part, { need }] of parts.entries()) setNode(nodes, need, placed[index]?.parts[part]);
+      const whole = alike.filter((need) => need.shared === undefined);
+      for (const [machine, need] of whole.entries()) setNode(nodes, need, placed[index]?.whole[machine]);
+    }
   }
-  return needs.map((need) => ({ ...need, node: nodes.get(need) ?? "" }));
+  return needs.map((need) => {
+    const { component, pool, shared } = need;
+    return { component, pool, ...(shared && { shared }), node: nodes.get(need) ?? "" };
+  });
 }
 
 function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined): void {
@@ -162,20 +186,33 @@ function aheadOf(place: Place, hold: Hold | undefined): Hold | undefined {
   return hold !== undefined && comparePlaces(place, hold.place) > 0 ? hold : undefined;
 }
 
-/** What the hold leaves of the pool. */
-function roomBehind(pool: string, machines: Pick<Machines, "pools">, hold: Hold | undefined): Room {
-  const room = machines.pools.get(pool) ?? emptyRoom;
-  const kept = keptOf(pool, hold);
-  if (kept === undefined) return room;
-  const known = roomsBehind.get(room) ?? new WeakMap<PoolNeed, Room>();
-  roomsBehind.set(room, known);
-  const behind = known.get(kept) ?? withoutKept(room, kept);
-  known.set(kept, behind);
+/** What the hold leaves of the nodes that the need accepts. */
+export function roomBehind(
+  need: Pick<PoolNeed, "pool" | "selection">,
+  machines: Machines,
+  hold: Hold | undefined,
+): Room {
+  const room = viewOf(machines, need) ?? emptyRoom;
+  const kept = hold === undefined ? [] : needsOf(need.pool, hold.needs);
+  const state = machines.pools.get(need.pool);
+  if (hold === undefined || kept.length === 0 || state === undefined) return room;
+  const byHold = roomsBehind.get(state) ?? new WeakMap<Hold["needs"], Map<string, Room>>();
+  roomsBehind.set(state, byHold);
+  const known = byHold.get(hold.needs) ?? new Map<string, Room>();
+  byHold.set(hold.needs, known);
+  const key = viewKey(need);
+  const rooms = (): Room =>
+    withoutKeptFor(
+      room,
+      kept.map((each) => ({ need: each, room: viewOf(machines, each) ?? emptyRoom })),
+    );
+  const behind = known.get(key) ?? rooms();
+  known.set(key, behind);
   return behind;
 }
 
-/** By room, what the need of a hold leaves of it. */
-const roomsBehind = new WeakMap<Room, WeakMap<PoolNeed, Room>>();
+/** What the needs of a hold leave of a pool, by the `viewKey` of who wants the rest. */
+const roomsBehind = new WeakMap<PoolState, WeakMap<Hold["needs"], Map<string, Room>>>();
 
 /** How many more reservations of the kind its concurrency limit lets be granted. */
 export function roomFor(ownerKind: string, ledger: Ledger): number {
@@ -189,8 +226,9 @@ function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
 }
 
 function isPossible({ needs }: Demand, machines: Machines): boolean {
-  return needs.every((need) => {
-    const state = machines.pools.get(need.pool);
+  const isEachPossible = needs.every((need) => {
+    const state = viewOf(machines, need);
     return state !== undefined && canHold(state, need);
   });
+  return isEachPossible && needs.every(({ pool }) => canHoldTogether(machines, needsOf(pool, needs)));
 }

@@ -1,3 +1,4 @@
+import { matchesNode, untolerated, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
@@ -19,7 +20,9 @@ import {
   largestOf,
   maxOf,
   canHold,
+  canHoldTogether,
   unusableNodes,
+  viewOf,
   type Machines,
   type NodeFacts,
 } from "./machines.ts";
@@ -27,6 +30,13 @@ import { planGrants } from "../decisions/plan-grants.ts";
 import { countByPool, type Machine } from "./reservation.ts";
 import { finish } from "./steps.ts";
 import { placeOf } from "./waiting-queue.ts";
+
+function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection = { terms: [], tolerations: [] }): void {
+  if (facts === undefined) throw new Error("a node that is not known was granted");
+  expect(matchesNode(selection, facts)).toBe(true);
+  if (!facts.schedulable) expect(facts.taints).not.toEqual([]);
+  expect(untolerated(facts.taints, selection.tolerations)).toBeUndefined();
+}
 
 function runAll(steps: readonly Operation[], after: (run: Run, operation: Operation) => void = () => undefined): Run {
   const run = startRun(firstNodes);
@@ -105,7 +115,9 @@ it("is one ledger for every kind of work, all or nothing: a machine of its pool,
     fc.property(operations, (steps) => {
       const run = runAll(steps);
       for (const { reservation, machines } of granted(run))
-        expect(machines.map(({ node: _, ...need }) => need)).toEqual(reservation.needs);
+        expect(machines.map(({ node: _, ...need }) => need)).toEqual(
+          reservation.needs.map(({ selection: _, ...need }) => need),
+        );
     }),
   );
 });
@@ -121,9 +133,12 @@ it("grants only nodes that are in the pool, ready, schedulable, without exclusiv
           if (event.kind !== "granted") continue;
           const others = [...held.values()].flat();
           held.set(event.sequence, event.machines);
-          for (const { node, pool, shared } of event.machines) {
+          const needs = run.world.ledger.reservations.get(event.sequence)?.needs;
+          for (const { component, node, pool, shared } of event.machines) {
             const facts = run.nodes.get(node);
-            expect(facts).toMatchObject({ pool, ready: true, schedulable: true, cordoned: false });
+            expect(facts).toMatchObject({ pool, ready: true, cordoned: false });
+            if (needs !== undefined)
+              expectAccepted(facts, needs.find((need) => need.component === component)?.selection);
             if (shared !== undefined) continue;
             expect(facts).toMatchObject({ occupants: [], foreign: { pods: 0 } });
             expect(others.some((other) => other.node === node)).toBe(false);
@@ -287,8 +302,9 @@ it("finds the hold that a look at every waiting request finds", () => {
           const holders = world.ledger.grantedByKind.get(reservation.owner.kind) ?? 0;
           if (limit > 0 && holders >= limit) return false;
           return countByPool(reservation.needs).every((need) => {
-            const state = world.machines.pools.get(need.pool);
-            return state !== undefined && canHold(state, need);
+            const state = viewOf(world.machines, need);
+            const ofPool = countByPool(reservation.needs).filter(({ pool }) => pool === need.pool);
+            return state !== undefined && canHold(state, need) && canHoldTogether(world.machines, ofPool);
           });
         });
         expect(findHold(world, policy, nowMs)?.place).toEqual(first);
@@ -305,7 +321,7 @@ it("grants whatever still waits once everything else is released and the nodes a
         for (const number of [0, 1, 2, 3])
           step(run, {
             kind: "node",
-            facts: nodeOf(`${pool}${number}`, pool, { allocatable: LARGE }),
+            facts: nodeOf(`${pool}${number}`, pool, { allocatable: LARGE, labels: { disk: "ssd", zone: "1" } }),
           });
       for (let turn = 0; turn < 100 && run.world.ledger.reservations.size > 0; turn += 1) {
         const holders = granted(run).map(({ reservation }) => reservation.owner);

@@ -1,7 +1,19 @@
 import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
 import { mayOccupy, type Owner } from "@muster/names";
-import { amountsKey, compareLargestFirst, freeOf, subtract, useOf, type Amounts } from "@muster/resources";
-import type { Machine, PoolNeed } from "./reservation.ts";
+import {
+  amountsKey,
+  compareLargestFirst,
+  freeOf,
+  matchesNode,
+  subtract,
+  untolerated,
+  useOf,
+  type Amounts,
+  type NodeSelection,
+  type Taint,
+} from "@muster/resources";
+import { sizeOf, viewKey, type Machine, type PoolNeed } from "./reservation.ts";
+import { placeNeeds } from "./place-needs.ts";
 import { emptyRoom, freeKey, partialKey, placeShared, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
@@ -22,6 +34,9 @@ export type NodeFacts = {
   readonly schedulable: boolean;
   /** Cordoned, whatever its taints are. */
   readonly cordoned: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+  /** The taints because of which it is not schedulable. None while it has its startup taint, which no need tolerates. */
+  readonly taints: readonly Taint[];
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
   /** What can be granted of the node while it is unused: allocatable less overhead. Undefined: unknown, so that it is granted only as a whole. */
@@ -172,6 +187,34 @@ export function canHold(pool: PoolState, need: PoolNeed): boolean {
   return answer;
 }
 
+/** Whether these needs of one pool can be granted together now and later, as `canHold` of each. */
+export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]): boolean {
+  const [first] = needs;
+  const scaling = first && machines.pools.get(first.pool)?.scaling;
+  if (needs.length < 2 || (scaling !== undefined && !scaling.exhausted)) return true;
+  return fitTogether(machines, needs, "foreign pods stay") === needs.reduce((sum, need) => sum + sizeOf(need), 0);
+}
+
+/** How many machines and parts of machines of these needs of one pool fit on its nodes together when nothing else is granted. Visits every node. */
+export function fitTogether(
+  machines: Machines,
+  needs: readonly PoolNeed[],
+  foreign: "foreign pods stay" | "foreign pods leave",
+): number {
+  let empty: Machines = { complete: true, nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
+  for (const [name, { facts }] of machines.nodes.entries()) {
+    if (facts === undefined || facts.pool !== needs[0]?.pool) continue;
+    const left = { ...facts, occupants: [], ownerUses: [] };
+    const pods = foreign === "foreign pods stay" ? facts.foreign : NO_PODS;
+    empty = replaceRecord(empty, name, { facts: { ...left, foreign: pods } });
+  }
+  const placed = placeNeeds(needs.map((need) => ({ need, room: viewOf(empty, need) ?? emptyRoom })));
+  return placed.reduce(
+    (sum, { parts, whole }) => sum + whole.length + parts.filter((node) => node !== undefined).length,
+    0,
+  );
+}
+
 /** Answers of `canHold` for the nodes of a pool: every pass asks them again for the requests that wait long. */
 const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
 const MAX_ANSWERS = 10_000;
@@ -301,7 +344,10 @@ function replaceRecord(machines: Machines, name: string, next: MachineRecord): M
   const before = nodes.get(name);
   const isResized = before?.facts !== next.facts;
   let pools = count(count(machines.pools, before, -1, isResized), next, 1, isResized);
-  for (const pool of new Set([before?.facts?.pool, next.facts?.pool])) pools = withoutEmptyPool(pools, pool);
+  for (const pool of new Set([before?.facts?.pool, next.facts?.pool])) {
+    pools = withoutEmptyPool(pools, pool);
+    if (pool !== undefined) updateViews({ pool, before: machines.pools, after: pools }, { before, next, isResized });
+  }
   const known = next.facts !== undefined || next.holder !== undefined || next.parts !== undefined;
   return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools };
 }
@@ -317,6 +363,72 @@ function count(
   const before = pools.get(facts.pool) ?? emptyPool(facts.pool);
   const sized = isResized ? countSize(before, facts, change) : before;
   return pools.set(facts.pool, countNode(sized, facts, record, change));
+}
+
+/** By pool, what needs with a selection see of it, by `viewKey`. */
+const views = new WeakMap<PoolState, Map<string, View>>();
+
+type View = { readonly selection: NodeSelection; readonly state: PoolState };
+
+/** Of one pool. More is forgotten, and counted again when it is needed. */
+const MAX_VIEWS = 64;
+
+/**
+ * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included. The labels of nodes that the pool does not have
+ * yet are not known, and may match. Visits all nodes the first time; then each change of a node changes the views of its pool.
+ */
+export function viewOf(machines: Machines, need: Pick<PoolNeed, "pool" | "selection">): PoolState | undefined {
+  const { pool, selection } = need;
+  const state = machines.pools.get(pool);
+  if (state === undefined || selection === undefined) return state;
+  const known = views.get(state) ?? new Map<string, View>();
+  views.set(state, known);
+  const key = viewKey(need);
+  const same = known.get(key);
+  if (same !== undefined) return same.state;
+  let view = { ...emptyPool(pool), scaling: state.scaling };
+  for (const record of machines.nodes.values())
+    if (record.facts?.pool === pool) view = countSeen(view, selection, record, 1, true);
+  if (known.size >= MAX_VIEWS) known.clear();
+  known.set(key, { selection, state: view });
+  return view;
+}
+
+/** What is known about the node for a pod of the selection; undefined: it does not accept the node. */
+function seenBy(facts: NodeFacts, selection: NodeSelection): NodeFacts | undefined {
+  if (!matchesNode(selection, facts)) return undefined;
+  const { schedulable, cordoned, taints } = facts;
+  if (schedulable || cordoned || taints.length === 0) return facts;
+  return untolerated(taints, selection.tolerations) === undefined ? { ...facts, schedulable: true } : facts;
+}
+
+function countSeen(
+  view: PoolState,
+  selection: NodeSelection,
+  record: MachineRecord | undefined,
+  change: 1 | -1,
+  isResized: boolean,
+): PoolState {
+  const facts = record?.facts && seenBy(record.facts, selection);
+  if (record === undefined || facts === undefined) return view;
+  return countNode(isResized ? countSize(view, facts, change) : view, facts, record, change);
+}
+
+/** Gives the pool after a change of one node the views that it had before, with the same change. */
+function updateViews(
+  { pool, ...pools }: { readonly pool: string; readonly before: Machines["pools"]; readonly after: Machines["pools"] },
+  change: { readonly before: MachineRecord | undefined; readonly next: MachineRecord; readonly isResized: boolean },
+): void {
+  const [old, state] = [pools.before.get(pool), pools.after.get(pool)];
+  const known = old && views.get(old);
+  if (known === undefined || state === undefined || state === old) return;
+  const { before, next, isResized } = change;
+  const updated = [...known].map(([key, { selection, state: view }]): [string, View] => {
+    const inPool = (record: MachineRecord | undefined) => (record?.facts?.pool === pool ? record : undefined);
+    const without = countSeen(view, selection, inPool(before), -1, isResized);
+    return [key, { selection, state: countSeen(without, selection, inPool(next), 1, isResized) }];
+  });
+  views.set(state, new Map(updated));
 }
 
 /** A pool exists while it has a live node or is scaled. */
@@ -396,6 +508,7 @@ function isExceeded(allocatable: Amounts, uses: readonly Amounts[]): boolean {
 }
 
 const NOTHING: Amounts = new Map();
+const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
 
 /**
  * What pods use of the node that is counted by no grant: those that are not Muster's, those of owners who hold no part of it, such as after a release, and what

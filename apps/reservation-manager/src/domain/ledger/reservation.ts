@@ -1,5 +1,5 @@
 import type { Owner } from "@muster/names";
-import { amountsKey, compareLargestFirst, type Amounts } from "@muster/resources";
+import { amountsKey, compareLargestFirst, nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
 
 /** A machine of one pool, or a part of one, for one component or replica. */
 export type Need = {
@@ -7,10 +7,12 @@ export type Need = {
   readonly pool: string;
   /** What the one pod requests of the machine; undefined: the need is exclusive, a whole machine. */
   readonly shared?: Amounts;
+  /** The nodes that its pod accepts; undefined: each node of the pool without taints. */
+  readonly selection?: NodeSelection;
 };
 
 /** One machine that is held, or a part of one. */
-export type Machine = Need & { readonly node: string };
+export type Machine = Omit<Need, "selection"> & { readonly node: string };
 
 /** One entry of the ledger: it waits until it has a `grant`, and then holds a machine or a part of one for each need, in the order of the needs. */
 export type Reservation = {
@@ -24,9 +26,10 @@ export type Reservation = {
   readonly grant?: { readonly atMs: number; readonly machines: readonly Machine[] };
 };
 
-/** What a reservation needs of one pool. */
+/** What a reservation needs of the nodes of one pool, or of those that one selection accepts. */
 export type PoolNeed = {
   readonly pool: string;
+  readonly selection?: NodeSelection;
   /** Whole machines. */
   readonly count: number;
   /** Requests of the parts, in the order in which they are placed: the largest first. */
@@ -42,17 +45,23 @@ export function ownerKey(owner: Owner): string {
   return `${owner.kind}!${owner.id}`;
 }
 
-/** The needs by pool, in the order of the pools' names. */
+/** The needs by pool and selection, in the order of their `viewKey`. */
 export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
-  const pools = new Map<string, { count: number; shared: Amounts[] }>();
-  for (const { pool, shared } of needs) {
-    const known = pools.get(pool) ?? { count: 0, shared: [] };
+  const views = new Map<string, Omit<PoolNeed, "count" | "shared"> & { count: number; shared: Amounts[] }>();
+  for (const { pool, selection, shared } of needs) {
+    const key = viewKey({ pool, ...(selection && { selection }) });
+    const known = views.get(key) ?? { pool, ...(selection && { selection }), count: 0, shared: [] };
     if (shared === undefined) known.count += 1;
     else known.shared.push(shared);
-    pools.set(pool, known);
+    views.set(key, known);
   }
-  for (const { shared } of pools.values()) shared.sort(compareLargestFirst);
-  return [...pools].map(([pool, need]) => ({ pool, ...need })).sort((a, b) => (a.pool < b.pool ? -1 : 1));
+  for (const { shared } of views.values()) shared.sort(compareLargestFirst);
+  return [...views].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, need]) => need);
+}
+
+/** Equal for needs that accept the same nodes. No name of a pool has an exclamation mark, and it sorts before all their characters. */
+export function viewKey({ pool, selection }: Pick<PoolNeed, "pool" | "selection">): string {
+  return selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
 }
 
 /** How many machines and parts of machines these are. */
@@ -60,7 +69,7 @@ export function sizeOf({ count, shared }: Pick<PoolNeed, "count" | "shared">): n
   return count + shared.length;
 }
 
-/** True when both ask for the same machines, or the same parts of machines, for the same components, in whatever order. */
+/** True when both ask for the same machines, or the same parts of machines, on the same nodes, for the same components, in whatever order. */
 export function sameNeeds(a: readonly Need[], b: readonly Need[]): boolean {
   if (a.length !== b.length) return false;
   const keys = new Map(a.map((need) => [need.component, needKey(need)]));
@@ -77,6 +86,6 @@ export function shareBytes(requests: Amounts | undefined): number {
   return bytes;
 }
 
-function needKey({ pool, shared }: Need): string {
-  return shared === undefined ? pool : `${pool} ${amountsKey(shared)}`;
+function needKey(need: Need): string {
+  return need.shared === undefined ? viewKey(need) : `${viewKey(need)} ${amountsKey(need.shared)}`;
 }

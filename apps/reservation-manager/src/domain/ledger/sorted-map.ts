@@ -54,6 +54,15 @@ export class SortedMap<Key, Value> {
     return undefined;
   }
 
+  has(key: Key): boolean {
+    let at = this.#root;
+    for (let order = 1; at !== undefined; at = order < 0 ? at.left : at.right) {
+      order = this.#compare(key, at.key);
+      if (order === 0) return true;
+    }
+    return false;
+  }
+
   set(key: Key, value: Value): SortedMap<Key, Value> {
     return new SortedMap(this.#compare, insert(this.#compare, this.#root, key, value));
   }

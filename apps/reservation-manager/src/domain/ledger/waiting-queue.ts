@@ -1,5 +1,5 @@
 import { amountsKey } from "@muster/resources";
-import { countByPool, type Need, type PoolNeed, type Reservation } from "./reservation.ts";
+import { countByPool, viewKey, type Need, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 
@@ -29,9 +29,13 @@ type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 /** `counts`: whole machines by pool; `parts`: the requests of the parts. */
 type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
 
-/** Shapes that need machines of the same pools, by how many they need of each: what needs more whole machines of the first pool comes later. */
+/**
+ * Shapes that need machines of the same pools and selections, by how many they need of each: what needs more whole machines of the first pool comes later.
+ */
 type PoolGroup = {
   readonly pools: readonly string[];
+  /** Some need has a selection: it may accept nodes that are not free for others, and not all that are. */
+  readonly hasSelections: boolean;
   readonly shapes: SortedMap<ShapeKey, Shape>;
   /** How many of the shapes have parts: only these may fit where a pool has no free machine. */
   readonly shapesWithParts: number;
@@ -98,7 +102,7 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
     same.places.push(place);
     places.push(place);
     gathered.set(alike, same);
-    for (const { pool } of needs) waitingByPool.set(pool, (waitingByPool.get(pool) ?? 0) + 1);
+    for (const pool of poolsOf(needs)) waitingByPool.set(pool, (waitingByPool.get(pool) ?? 0) + 1);
   }
   let { heads, groups } = emptyQueue;
   for (const { first, needs, places: ofClass } of gathered.values()) {
@@ -173,7 +177,7 @@ function replaceClass(
     places: change === 1 ? queue.places.set(place, true) : queue.places.delete(place),
     heads: replaceHead(queue.heads, previous, next),
     groups: replaceInGroups(queue.groups, change, previous, next),
-    waitingByPool: next.needs.reduce((counts, { pool }) => addTo(counts, pool, change), queue.waitingByPool),
+    waitingByPool: poolsOf(next.needs).reduce((counts, pool) => addTo(counts, pool, change), queue.waitingByPool),
   };
 }
 
@@ -207,7 +211,8 @@ function replaceInGroups(
   const added = shape.parts === "" ? 0 : after.size - shapes.size;
   const shapesWithParts = (group?.shapesWithParts ?? 0) + added;
   const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
-  return groups.set(key, { pools, shapes: after, shapesWithParts, kinds });
+  const hasSelections = needs.some(({ selection }) => selection !== undefined);
+  return groups.set(key, { pools, hasSelections, shapes: after, shapesWithParts, kinds });
 }
 
 function replaceInKinds(
@@ -229,9 +234,13 @@ export function addTo(counts: SortedMap<string, number>, key: string, change: nu
   return count === 0 ? counts.delete(key) : counts.set(key, count);
 }
 
-/** A space is in no name and sorts before all that is, so groups with one first pool stand together. */
+/** A space is in no name and sorts before all that is, as the mark of a selection does, so groups with one first pool stand together. */
 function groupKey(needs: readonly PoolNeed[]): string {
-  return needs.map(({ pool }) => pool).join(" ");
+  return needs.map(viewKey).join(" ");
+}
+
+function poolsOf(needs: readonly PoolNeed[]): readonly string[] {
+  return [...new Set(needs.map(({ pool }) => pool))];
 }
 
 function shapeKey(needs: readonly PoolNeed[]): ShapeKey {

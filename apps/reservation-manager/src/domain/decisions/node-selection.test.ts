@@ -1,0 +1,145 @@
+import type { NodeSelection } from "@muster/resources";
+import { expect, it } from "vitest";
+import { amounts, nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../../test/random-world.ts";
+import type { NodeFacts } from "../ledger/machines.ts";
+import { viewOf, withNode } from "../ledger/machines.ts";
+import type { Need } from "../ledger/reservation.ts";
+import { buildExplanation } from "./build-explanation.ts";
+import type { Verdict } from "./decide-reservation.ts";
+
+const ssd: NodeSelection = {
+  terms: [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }],
+  tolerations: [],
+};
+const zone: NodeSelection = {
+  terms: [{ matchExpressions: [{ key: "zone", operator: "In", values: ["z"] }] }],
+  tolerations: [],
+};
+const tolerant: NodeSelection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
+
+const SSD = { labels: { disk: "ssd" } };
+const TAINTED: Partial<NodeFacts> = { schedulable: false, taints: [{ key: "gpu", value: "", effect: "NoSchedule" }] };
+
+/** Needs of pool `p`, named c0, c1, ...: with this selection, or none. */
+function needs(...selections: readonly (NodeSelection | undefined)[]): readonly Need[] {
+  return selections.map((selection, index) => ({ component: `c${index}`, pool: "p", ...(selection && { selection }) }));
+}
+
+function reserve(run: Run, id: number, wanted: readonly Need[]): Verdict | undefined {
+  return step(run, { kind: "reserve", request: requestOf(id, [], { needs: wanted }) });
+}
+
+/** The nodes of a reservation, in the order of its needs; undefined: it waits. */
+function nodesOf(run: Run, id: number): readonly string[] | undefined {
+  const { owner } = requestOf(id, []);
+  return [...run.world.ledger.reservations.values()]
+    .find((each) => each.owner.id === owner.id)
+    ?.grant?.machines.map(({ node }) => node);
+}
+
+function runOf(...nodes: readonly (readonly [string, Partial<NodeFacts>])[]): Run {
+  return startRun(nodes.map(([name, more]) => nodeOf(name, "p", more)));
+}
+
+it("grants a need only nodes that its selection accepts, and others to who accepts them", () => {
+  const run = runOf(["a", {}], ["b", SSD], ["c", SSD]);
+  reserve(run, 1, needs(ssd));
+  expect(nodesOf(run, 1)).toEqual(["b"]);
+  reserve(run, 2, needs(undefined, ssd));
+  expect(nodesOf(run, 2)).toEqual(["a", "c"]);
+  reserve(run, 3, needs(ssd));
+  expect(nodesOf(run, 3)).toBeUndefined();
+  step(run, { kind: "release", owner: ownerOf(2) });
+  expect(nodesOf(run, 3)).toEqual(["c"]);
+});
+
+it("grants tainted nodes to who tolerates the taint, unless they are cordoned", () => {
+  const run = runOf(["a", TAINTED], ["b", { ...TAINTED, cordoned: true }]);
+  reserve(run, 1, needs(undefined));
+  expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "pool_capacity", capacity: 0 } });
+  reserve(run, 2, needs(tolerant));
+  expect(nodesOf(run, 2)).toEqual(["a"]);
+  reserve(run, 3, needs(tolerant, tolerant));
+  expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "pool_capacity", capacity: 1 } });
+});
+
+it("grants parts only on nodes that the selection accepts", () => {
+  const run = runOf(["a", {}], ["b", SSD]);
+  const part = { component: "c0", pool: "p", shared: amounts({ cpu: 5 }) };
+  reserve(run, 1, [{ ...part, selection: ssd }]);
+  expect(nodesOf(run, 1)).toEqual(["b"]);
+  reserve(run, 2, [{ ...part, selection: ssd }]);
+  expect(nodesOf(run, 2)).toBeUndefined();
+  reserve(run, 3, [part]);
+  expect(nodesOf(run, 3)).toEqual(["a"]);
+});
+
+it("leaves the nodes that two needs accept to the one that accepts fewer", () => {
+  const both = { labels: { disk: "ssd", zone: "z" } };
+  const run = runOf(["a", both], ["b", { labels: { zone: "z" } }], ["c", SSD], ["d", SSD]);
+  reserve(run, 1, needs(zone, zone, ssd, ssd));
+  expect(nodesOf(run, 1)).toEqual(["b", "a", "c", "d"]);
+});
+
+it("gives one need first the nodes that no other need of the gang accepts", () => {
+  const both = { labels: { disk: "ssd", zone: "z" } };
+  const run = runOf(["a", both], ["b", { labels: { zone: "z" } }], ["c", SSD], ["d", SSD]);
+  reserve(run, 1, needs(zone, ssd, ssd, ssd));
+  expect(nodesOf(run, 1)).toEqual(["b", "a", "c", "d"]);
+});
+
+it("refuses needs of one pool that fit one by one and never together", () => {
+  const run = runOf(["a", SSD], ["b", {}]);
+  expect(reserve(run, 1, needs(ssd, undefined, undefined))).toMatchObject({
+    kind: "refuse",
+    fault: { code: "pool_capacity", pool: "p", requested: 3, capacity: 2 },
+  });
+});
+
+it("keeps the nodes that an older request accepts, and no others", () => {
+  const run = runOf(["a", {}], ["b", {}], ["c", SSD], ["d", SSD]);
+  reserve(run, 1, needs(ssd));
+  reserve(run, 2, needs(ssd, ssd));
+  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  reserve(run, 3, needs(undefined, undefined));
+  expect(nodesOf(run, 3)).toEqual(["a", "b"]);
+  reserve(run, 4, needs(undefined));
+  expect(nodesOf(run, 4)).toBeUndefined();
+  step(run, { kind: "release", owner: ownerOf(1) });
+  expect(nodesOf(run, 2)).toEqual(["c", "d"]);
+});
+
+it("waits in a pool that may grow, since the labels of new nodes may match", () => {
+  const run = runOf(["a", {}]);
+  step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 3, exhausted: false } });
+  expect(reserve(run, 1, needs(ssd, ssd))).toMatchObject({ kind: "queue" });
+  step(run, { kind: "node", facts: nodeOf("b", "p", SSD) });
+  step(run, { kind: "node", facts: nodeOf("c", "p", SSD) });
+  expect(nodesOf(run, 1)).toEqual(["b", "c"]);
+});
+
+it("follows a node whose labels, taints or holder change", () => {
+  const { world } = runOf(["a", {}], ["b", SSD]);
+  const need = { pool: "p", selection: ssd };
+  expect(viewOf(world.machines, need)?.free.size).toBe(1);
+  const labelled = withNode(world.machines, nodeOf("a", "p", SSD));
+  expect(viewOf(labelled, need)?.free.size).toBe(2);
+  const tainted = withNode(labelled, nodeOf("a", "p", { ...SSD, ...TAINTED }));
+  expect(viewOf(tainted, need)?.free.size).toBe(1);
+  expect(viewOf(tainted, { pool: "p", selection: { ...ssd, tolerations: tolerant.tolerations } })?.free.size).toBe(2);
+  expect(viewOf(withNode(tainted, nodeOf("b", "q", SSD)), need)?.free.size).toBe(0);
+  expect(viewOf(world.machines, need)?.free.size).toBe(1);
+});
+
+it("says which nodes count", () => {
+  const run = runOf(["a", {}], ["b", SSD]);
+  reserve(run, 1, needs(ssd));
+  reserve(run, 2, needs(ssd));
+  const waiting = [...run.world.ledger.reservations.values()].find(({ grant }) => grant === undefined);
+  if (waiting === undefined) throw new Error("nothing waits");
+  const explained = buildExplanation(waiting, run.world, policy, run.nowMs);
+  expect(explained.because).toMatchObject({ code: "POOL_AVAILABILITY", requested: 1, available: 0, nodes: "disk=ssd" });
+  expect(explained.message).toContain(
+    "pool p has 0 machines free for it on the nodes that it accepts (disk=ssd), 1 is needed",
+  );
+});

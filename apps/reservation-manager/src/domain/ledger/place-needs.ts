@@ -1,0 +1,87 @@
+import type { PoolNeed } from "./reservation.ts";
+import { placeShared, withoutKept, type FreeKey, type Room } from "./room.ts";
+
+/** What a need of a pool and what is free on the nodes that it accepts. Rooms of one pool may have nodes in common. */
+export type RoomForNeed = { readonly need: Pick<PoolNeed, "count" | "shared">; readonly room: Room };
+
+/** The nodes of the parts, undefined where none has room, and of the whole machines, fewer than the need's where there are too few. */
+export type PlacedNeed = { readonly parts: readonly (string | undefined)[]; readonly whole: readonly string[] };
+
+/** What was taken of a room. */
+type Taken = { readonly before: Room; readonly after: Room };
+
+/**
+ * Places the needs of one pool, those with the fewest nodes first, each in what the ones before leave: its parts as `placeShared`, then its whole machines, first
+ * on nodes that no later need accepts. For whole machines of two needs nothing is missed by this; for more needs, as for parts, it is a heuristic.
+ */
+export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[] {
+  const placed = new Map<RoomForNeed, PlacedNeed>();
+  const taken: Taken[] = [];
+  const order = [...rooms].sort((a, b) => sizeOf(a.room) - sizeOf(b.room));
+  for (const [index, each] of order.entries()) {
+    const before = withoutTaken(each.room, taken);
+    const { nodes, room } = placeShared(before, each.need.shared);
+    const whole = chooseWhole(
+      room.free,
+      each.need.count,
+      order.slice(index + 1).map((later) => later.room),
+    );
+    if (index < order.length - 1)
+      taken.push({ before, after: { ...room, free: whole.reduce((free, key) => free.delete(key), room.free) } });
+    placed.set(each, { parts: nodes, whole: whole.map(({ node }) => node) });
+  }
+  return rooms.map((each) => placed.get(each) ?? { parts: [], whole: [] });
+}
+
+/** What is left of a room while machines are kept for these needs of the same pool (`withoutKept`). */
+export function withoutKeptFor(room: Room, kept: readonly RoomForNeed[]): Room {
+  const [first, ...others] = kept;
+  if (first?.room === room && others.length === 0) return withoutKept(room, first.need);
+  const taken: Taken[] = [];
+  for (const each of kept) {
+    const before = withoutTaken(each.room, taken);
+    taken.push({ before, after: withoutKept(before, each.need) });
+  }
+  return withoutTaken(room, taken);
+}
+
+function sizeOf({ free, partial }: Room): number {
+  return free.size + partial.size;
+}
+
+function chooseWhole(free: Room["free"], count: number, later: readonly Room[]): readonly FreeKey[] {
+  if (count === 0) return [];
+  if (later.length === 0) return firstOf(free.keys(), count);
+  const isAccepted = (key: FreeKey): boolean => later.some((room) => room.free.has(key));
+  const keys = [...free.keys()];
+  return [...keys.filter((key) => !isAccepted(key)), ...keys.filter(isAccepted)].slice(0, count);
+}
+
+function firstOf<Entry>(entries: Iterator<Entry>, count: number): readonly Entry[] {
+  const first: Entry[] = [];
+  for (let next = entries.next(); first.length < count && next.done !== true; next = entries.next())
+    first.push(next.value);
+  return first;
+}
+
+/** The room without what was taken of other rooms: it may have the same nodes, under the same keys. */
+function withoutTaken(room: Room, taken: readonly Taken[]): Room {
+  if (taken.length === 0) return room;
+  let { free, partial } = room;
+  for (const { before, after } of taken) {
+    if (before === after) continue;
+    const present = new Set<string>();
+    for (const key of before.free.keys()) {
+      if (after.free.has(key) || !free.has(key)) continue;
+      free = free.delete(key);
+      present.add(key.node);
+    }
+    for (const [key, node] of before.partial.entries()) {
+      if (after.partial.get(key) === node || !partial.has(key)) continue;
+      partial = partial.delete(key);
+      present.add(key.node);
+    }
+    for (const [key, node] of after.partial.entries()) if (present.has(key.node)) partial = partial.set(key, node);
+  }
+  return { free, partial };
+}
