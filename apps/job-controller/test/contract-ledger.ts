@@ -54,7 +54,7 @@ export async function contractLedger(
   };
 
   const handlers: Handlers<typeof ReservationService> = {
-    reserve: async ({ owner, needs, priority }) => {
+    reserve: async ({ owner, needs, nodeSelections, priority }) => {
       const key = keyOf(owner);
       const existing = reservations.get(key);
       if (existing !== undefined && !isSame(existing.needs, needs))
@@ -67,10 +67,14 @@ export async function contractLedger(
           requested: needs.length,
           available: 0,
           parts: 0,
+          nodes: "",
           ahead: 0,
         };
         const state = ReservationState.RESERVATION_STATE_WAITING;
-        const kept = { id: `r-${sequence}`, owner, needs: needs.map(copyOf), priority, sequence, state, because };
+        const kept = {
+          ...{ id: `r-${sequence}`, owner, priority, sequence, state, because },
+          ...{ needs: needs.map(copyOf), nodeSelections },
+        };
         reservations.set(key, Reservation.create(kept));
       }
       await grantAll();
@@ -107,9 +111,9 @@ export async function contractLedger(
 }
 
 /** Its own fields; those of a decoded message are partly inherited. */
-function copyOf({ component, pool, shared }: Need): Need {
+function copyOf({ component, pool, shared, nodeSelection }: Need): Need {
   const share = shared && { shared: Share.create({ requests: shared.requests }) };
-  return Need.create({ component, pool, ...share });
+  return Need.create({ component, pool, nodeSelection, ...share });
 }
 
 function cpuOf({ shared }: Pick<Need, "shared">): number {

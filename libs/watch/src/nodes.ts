@@ -1,4 +1,5 @@
 import { decideLost, isUsable, MARK_FRESH_MS, type LostReason } from "@muster/health";
+import { untolerated, type Toleration } from "@muster/resources";
 import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec, type View } from "@muster/store";
 import { followMark } from "./mark.ts";
@@ -8,7 +9,12 @@ export type Nodes = {
   /** The lost ones of `names` and why, to work whose pods are on the `occupied` ones. None while the watcher or its bucket is not current. */
   lostAmong(
     names: Iterable<string>,
-    about: { readonly nowMs: number; readonly occupied: ReadonlySet<string> },
+    about: {
+      readonly nowMs: number;
+      readonly occupied: ReadonlySet<string>;
+      /** By node, what the pods that belong there tolerate: such a node is not lost because of these taints. */
+      readonly tolerations?: ReadonlyMap<string, readonly Toleration[]>;
+    },
   ): ReadonlyMap<string, LostReason>;
   /** The ones of `names` on which pods can be started now. None while the watcher or its bucket is not current. */
   usableAmong(names: Iterable<string>, nowMs: number): ReadonlySet<string>;
@@ -49,12 +55,14 @@ export function viewNodes({
   const isMarked = followMark(marks, () => marks.get(bucketKeys.nodesComplete)?.value.atMs, { freshMs: MARK_FRESH_MS });
   const isCurrent = (nowMs: number): boolean => states.ageMs() === 0 && isMarked(nowMs);
   return {
-    lostAmong: (names, { nowMs, occupied }) => {
+    lostAmong: (names, { nowMs, occupied, tolerations }) => {
       if (!isCurrent(nowMs)) return new Map();
       const lost = new Map<string, LostReason>();
       for (const name of names) {
         const about = { nowMs, lostAfterMs, occupied: occupied.has(name) };
-        const because = decideLost(states.get(name)?.value, about);
+        const state = states.get(name)?.value;
+        const isTolerated = state !== undefined && areTaintsTolerated(state, tolerations?.get(name) ?? []);
+        const because = decideLost(isTolerated ? { ...state, schedulable: true } : state, about);
         if (because !== undefined) lost.set(name, because);
       }
       return lost;
@@ -65,4 +73,12 @@ export function viewNodes({
     },
     ageMs: () => Math.max(states.ageMs(), marks.ageMs()),
   };
+}
+
+/** Whether pods with these tolerations can be started on a node that is not schedulable for others. */
+function areTaintsTolerated(
+  { cordoned, unopened, taints }: muster.watch.v1.NodeState,
+  tolerations: readonly Toleration[],
+): boolean {
+  return !cordoned && !unopened && taints.length > 0 && untolerated(taints, tolerations) === undefined;
 }

@@ -1,6 +1,7 @@
 import { describeFault, type Fault, faultOf } from "@muster/faults";
 import type { LedgerClient, Need, ReservationCalls } from "@muster/ledger-client";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
+import { describeNodeSelection } from "@muster/resources";
 import { sameRequests } from "../domain/requests.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
@@ -41,13 +42,20 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_capacity: "POOL_CAPACITY",
 };
 
-/** Of a request for parts of machines the capacity is no number of machines. */
+/** Of a request for parts of machines the capacity is no number of machines. With node selections, machines that match none of them do not count. */
 function describeRefusal(fault: Fault, needs: readonly Need[]): string {
   if (fault.code !== "pool_capacity") return describeFault(fault);
   const { pool, requested, capacity } = fault;
-  if (!needs.some((need) => need.pool === pool && need.shared !== undefined)) return describeFault(fault);
-  const fitting = `pool ${pool} has room for ${capacity} of the ${requested} requested parts and machines`;
-  return `${fitting} when nothing else runs: request less of each resource, or add larger machines`;
+  const ofPool = needs.filter((need) => need.pool === pool);
+  const selections = new Set(ofPool.flatMap(({ selection }) => (selection ? [describeNodeSelection(selection)] : [])));
+  const among = selections.size === 0 ? "" : ` that its pods accept (${[...selections].join("; or ")})`;
+  if (ofPool.some(({ shared }) => shared !== undefined)) {
+    const fitting = `pool ${pool} has room for ${capacity} of the ${requested} requested parts and machines${among}`;
+    return `${fitting} when nothing else runs: request less of each resource, or add larger machines`;
+  }
+  if (among === "") return describeFault(fault);
+  const machines = capacity === 1 ? "1 machine" : `${capacity} machines`;
+  return `pool ${pool} has ${machines} at most${among}, ${requested} are needed: request fewer, or label or add machines`;
 }
 
 type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
@@ -96,9 +104,12 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
         const answer = await ledger.reserve(id, needs, { priority });
-        // A ledger of an earlier version drops shares: then no request is repeated because of them.
-        if (answer !== undefined && needs.some(({ shared }) => shared !== undefined))
-          ignoresShares = !hasShares(answer.needs, needs);
+        // A ledger of an earlier version drops these: then no request is repeated because of them.
+        if (
+          answer !== undefined &&
+          needs.some(({ shared, selection }) => shared !== undefined || selection !== undefined)
+        )
+          ignoresShares = !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : REFUSALS[fault.code];
@@ -127,8 +138,11 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
   };
 }
 
-/** Whether the ledger has kept the shares that were requested. */
-function hasShares(answered: readonly Need[], requested: readonly Need[]): boolean {
-  const shares = new Map(answered.map(({ component, shared }) => [component, shared]));
-  return requested.every(({ component, shared }) => sameRequests(shares.get(component), shared));
+/** Whether the ledger has kept the shares and node selections that were requested. */
+function isKept(answered: readonly Need[], requested: readonly Need[]): boolean {
+  const known = new Map(answered.map((need) => [need.component, need]));
+  return requested.every(({ component, shared, selection }) => {
+    const kept = known.get(component);
+    return sameRequests(kept?.shared, shared) && (kept?.selection === undefined) === (selection === undefined);
+  });
 }

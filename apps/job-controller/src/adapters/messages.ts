@@ -1,6 +1,7 @@
 import type { V1Service } from "@kubernetes/client-node";
 import type { Need, Reservation, Share } from "@muster/ledger-client";
 import type { muster } from "@muster/proto";
+import type { NodeSelection } from "@muster/resources";
 import type { buildService } from "../domain/build-service.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
@@ -21,14 +22,24 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
     state: "waiting",
     components: reservation.needs.map(({ component }) => component),
     ...withShares(reservation.needs),
+    ...withSelections(reservation.needs),
     because: { code: because.code, text: explainWait(because) },
     sinceMs,
   };
 }
 
-function withShares(needs: readonly Need[]): { readonly shares?: ReadonlyMap<string, Share> } {
+function withShares(needs: readonly Pick<Need, "component" | "shared">[]): {
+  readonly shares?: ReadonlyMap<string, Share>;
+} {
   const shares = needs.flatMap(({ component, shared }) => (shared === undefined ? [] : [[component, shared] as const]));
   return shares.length === 0 ? {} : { shares: new Map(shares) };
+}
+
+function withSelections(needs: readonly Need[]): { readonly selections?: ReadonlyMap<string, NodeSelection> } {
+  const selections = needs.flatMap(({ component, selection }) =>
+    selection === undefined ? [] : [[component, selection] as const],
+  );
+  return selections.length === 0 ? {} : { selections: new Map(selections) };
 }
 
 /** A manifest as the argument of a call. The API server validates it. */

@@ -7,7 +7,7 @@ import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
 import { jobLabels } from "../domain/member-labels.ts";
-import { sharedNodes } from "../domain/member-machines.ts";
+import { sharedNodes, tolerationsByNode } from "../domain/member-machines.ts";
 import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { memberName } from "../domain/member-names.ts";
 import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
@@ -74,6 +74,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const { replicas, unknownTypes, ignored } = sortPods(runtime, job, { pods: [...pods.claimed, ...gone], factOf });
   const units = deps.machines.unitsOf(ownerIdOf(metadata));
   const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
+  const tolerations = tolerationsByNode(spec, units);
   const made = deps.podsMadeFor(ownerIdOf(metadata));
   const occupied = new Set([...pods.claimed, ...made].flatMap((pod) => pod.spec?.nodeName ?? []));
   const wantedServices =
@@ -108,8 +109,8 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     budget: deps.budgetOf(metadata, jobLabels(kind.labelKeys, metadata)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
-    nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied }).keys()],
-    nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set() }).keys()],
+    nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
+    nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
   return {
     job,

@@ -1,10 +1,16 @@
 import { PART_SEPARATOR } from "@muster/names";
+import type { NodeSelection } from "@muster/resources";
 import type { JobSpec, Member, ReplicaSpec, Requests } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { UnitSeen } from "./snapshot.ts";
 
-/** A machine for one member. With `shared`, a part of a machine that holds these requests. */
-type UnitNeed = { readonly component: string; readonly pool: string; readonly shared?: Requests };
+/** A machine for one member, on a node that `selection` accepts. With `shared`, a part of a machine that holds these requests. */
+type UnitNeed = {
+  readonly component: string;
+  readonly pool: string;
+  readonly shared?: Requests;
+  readonly selection?: NodeSelection;
+};
 
 /** Machines, and parts of machines, that the ledger grants together or not at all. */
 export type Unit = {
@@ -90,8 +96,8 @@ export function gangSize({ replicas, elastic }: ReplicaSpec): number {
   return elastic === undefined ? replicas : Math.min(replicas, elastic.minReplicas);
 }
 
-function needsOf({ type, pool, shared }: ReplicaSpec, count: number): UnitNeed[] {
-  const request = { pool, ...(shared !== undefined && { shared }) };
+function needsOf({ type, pool, shared, selection }: ReplicaSpec, count: number): UnitNeed[] {
+  const request = { pool, ...(shared !== undefined && { shared }), ...(selection !== undefined && { selection }) };
   return Array.from({ length: count }, (_, index) => ({ component: componentOf({ type, index }), ...request }));
 }
 

@@ -5,16 +5,19 @@ type LedgerReason = {
   readonly requested: number;
   /** How many of `requested` are parts of machines. */
   readonly parts?: number;
+  /** The nodes of the pool that count, in words. */
+  readonly nodes?: string | undefined;
 };
 
 /** For people. The text is stored in the job's status, so it names no number that changes while the job waits. */
-export function explainWait({ code, pool, requested, parts = 0 }: LedgerReason): string {
+export function explainWait({ code, pool, requested, parts = 0, nodes }: LedgerReason): string {
+  const among = nodes === undefined ? "" : ` that its pods accept (${nodes})`;
   switch (code) {
     case "POOL_AVAILABILITY":
-      if (parts > 0) return explainParts(pool, requested - parts, parts);
+      if (parts > 0) return explainParts(pool, requested - parts, parts, among);
       return requested === 1
-        ? `1 machine of pool ${pool} is needed, and none is free`
-        : `${requested} machines of pool ${pool} are needed, and fewer are free`;
+        ? `1 machine of pool ${pool}${among} is needed, and none is free`
+        : `${requested} machines of pool ${pool}${among} are needed, and fewer are free`;
     case "HELD_FOR_OLDER":
       return `the free machines of pool ${pool} are kept for an older request`;
     case "POOLS_NOT_KNOWN_YET":
@@ -24,9 +27,9 @@ export function explainWait({ code, pool, requested, parts = 0 }: LedgerReason):
   }
 }
 
-function explainParts(pool: string, machines: number, parts: number): string {
+function explainParts(pool: string, machines: number, parts: number, among: string): string {
   const part = parts === 1 ? "1 part of a machine" : `${parts} parts of machines`;
   if (machines === 0)
-    return `${part} of pool ${pool} ${parts === 1 ? "is needed, and no machine has room" : "are needed, and fewer fit"}`;
-  return `${machines === 1 ? "1 machine" : `${machines} machines`} and ${part} of pool ${pool} are needed, and fewer fit`;
+    return `${part} of pool ${pool}${among} ${parts === 1 ? "is needed, and no machine has room" : "are needed, and fewer fit"}`;
+  return `${machines === 1 ? "1 machine" : `${machines} machines`} and ${part} of pool ${pool}${among} are needed, and fewer fit`;
 }

@@ -2,7 +2,10 @@ import type { Fault } from "@muster/faults";
 import { gangSize } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 
-/** Why a job's gang can never have its machines: the first pool whose maximum is too small. A pool without a known maximum is large enough. */
+/**
+ * Why a job's gang can never have its machines: the first pool whose maximum is too small. A pool without a known maximum is large enough, and so is one whose
+ * taints the gang tolerates: its maximum does not include tainted nodes.
+ */
 export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, number>): Fault | undefined {
   const needed = new Map<string, number>();
   for (const replica of spec.replicas)
@@ -10,7 +13,11 @@ export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, numb
   // Members that share machines need at least one, in addition to the whole machines of the others.
   const shared = spec.replicas.filter((replica) => replica.shared !== undefined && gangSize(replica) > 0);
   for (const pool of new Set(shared.map((replica) => replica.pool))) needed.set(pool, (needed.get(pool) ?? 0) + 1);
+  const tolerant = new Set(
+    spec.replicas.flatMap(({ pool, selection }) => ((selection?.tolerations.length ?? 0) > 0 ? [pool] : [])),
+  );
   for (const [pool, requested] of needed) {
+    if (tolerant.has(pool)) continue;
     const capacity = maxima.get(pool) ?? Infinity;
     if (requested > capacity) return { code: "pool_capacity", pool, requested, capacity };
   }

@@ -1,3 +1,4 @@
+import type { NodeSelection } from "@muster/resources";
 import type { GroupRequest } from "./pod-group.ts";
 
 /** A pod template as it was written. The API server has validated it; only the fields that the rules read are typed. */
@@ -51,6 +52,8 @@ export type ReplicaSpec = {
   readonly pool: string;
   /** The requests of each member, which gets a part of a machine; absent: each member gets a whole machine. */
   readonly shared?: Requests | undefined;
+  /** The nodes of the pool that its pods accept; absent: each node without taints. */
+  readonly selection?: NodeSelection | undefined;
   /** Its pods are created only once each of these types has this status. */
   readonly dependsOn: readonly { readonly type: string; readonly status: "Ready" | "Complete" }[];
   /** Bounds within which `replicas` may change while the job runs; undefined: any change is accepted, and the gang is all `replicas`. */

@@ -11,6 +11,7 @@ import type { Fields, Notes } from "./read-fields.ts";
 import { isComplete, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-policies.ts";
 import { readRunPolicy } from "./read-run-policy.ts";
+import { withNodeSelections } from "./read-node-selection.ts";
 import { readIsShared, readSharing, withRequests } from "./read-sharing.ts";
 import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
 
@@ -115,7 +116,7 @@ function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefa
     exitCodes: readExitCodes(spec),
     success: readSuccessPolicy(spec, ordered),
   };
-  return withRequests(job, shared, () => []);
+  return withRequests(withNodeSelections(job, defaults.poolLabel), shared, () => []);
 }
 
 function readReplica(

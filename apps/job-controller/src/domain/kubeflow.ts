@@ -8,6 +8,7 @@ import { readGroup } from "./read-group.ts";
 import type { Fields } from "./read-fields.ts";
 import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
+import { withNodeSelections } from "./read-node-selection.ts";
 import { readIsShared, readSharing, withRequests } from "./read-sharing.ts";
 import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
 import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
@@ -147,7 +148,7 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   checkVariables(framework, manifest, job, defaults);
   const identity = identityOf(manifest);
   const describe = (type: string) => framework.describeCluster(identity, { type, index: 0 }, job, defaults);
-  return withRequests(job, shared, (type) => describe(type).initContainers);
+  return withRequests(withNodeSelections(job, defaults.poolLabel), shared, (type) => describe(type).initContainers);
 }
 
 /** Without the uid, which the API server sets and no description contains. */

@@ -1,3 +1,4 @@
+import type { Toleration } from "@muster/resources";
 import { componentOf, ownerIdOf } from "./build-units.ts";
 import type { Requests } from "./job.ts";
 import { mayRun, podsOf } from "./job-pods.ts";
@@ -131,6 +132,31 @@ export function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
       if (unit.state !== "granted" || unit.shares === undefined) return [];
       const { nodes, shares } = unit;
       return [...nodes].flatMap(([component, node]) => (shares.has(component) ? [node] : []));
+    }),
+  );
+}
+
+/** By granted node, the taints that its members tolerate, for nodes whose members tolerate some. */
+export function tolerationsByNode(
+  spec: Snapshot["spec"],
+  units: readonly UnitSeen[],
+): ReadonlyMap<string, readonly Toleration[]> {
+  if ("problems" in spec) return new Map();
+  const byComponent = new Map(
+    spec.replicas.flatMap(({ type, replicas, selection }) =>
+      selection === undefined || selection.tolerations.length === 0
+        ? []
+        : Array.from(
+            { length: replicas },
+            (_, index) => [componentOf({ type, index }), selection.tolerations] as const,
+          ),
+    ),
+  );
+  const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
+  return new Map(
+    granted.flatMap(([component, node]) => {
+      const tolerations = byComponent.get(component);
+      return tolerations === undefined ? [] : [[node, tolerations] as const];
     }),
   );
 }

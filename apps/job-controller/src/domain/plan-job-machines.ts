@@ -4,6 +4,7 @@ import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import { heldMachines, isHome, isLostTo, isOutgrown, needsOf, type GrantedUnit } from "./member-machines.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
+import { nodeSelectionKey, type NodeSelection } from "@muster/resources";
 import { sameRequests } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 
@@ -102,15 +103,19 @@ function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   });
 }
 
-function sameNeeds(
-  { components, shares, ignoresShares = false }: Extract<UnitSeen, { readonly components: readonly string[] }>,
-  needs: Unit["needs"],
-): boolean {
+function sameNeeds(unit: Extract<UnitSeen, { readonly components: readonly string[] }>, needs: Unit["needs"]): boolean {
+  const { components, shares, selections, ignoresShares = false } = unit;
   if (components.length !== needs.length) return false;
-  return needs.every(
-    ({ component, shared }) =>
-      components.includes(component) && (ignoresShares || sameRequests(shares?.get(component), shared)),
-  );
+  return needs.every(({ component, shared, selection }) => {
+    if (!components.includes(component)) return false;
+    if (ignoresShares) return true;
+    return sameRequests(shares?.get(component), shared) && sameSelection(selections?.get(component), selection);
+  });
+}
+
+function sameSelection(one: NodeSelection | undefined, other: NodeSelection | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  return nodeSelectionKey(one) === nodeSelectionKey(other);
 }
 
 function hasPod(snapshot: Snapshot, component: string): boolean {

@@ -4,7 +4,7 @@ import { type Fields, fieldsOf, type Notes } from "./read-fields.ts";
 import { readManagedBy } from "./read-run-policy.ts";
 
 /** A replica type while it is read: reading continues although these two are wrong, so that all problems are reported together. */
-export type ReplicaDraft = Omit<ReplicaSpec, "template" | "pool" | "shared"> & {
+export type ReplicaDraft = Omit<ReplicaSpec, "template" | "pool" | "shared" | "selection"> & {
   readonly template: PodTemplate | undefined;
   readonly pool: string | undefined;
 };

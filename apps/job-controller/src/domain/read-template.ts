@@ -1,4 +1,5 @@
 import type { Container, PodTemplate } from "./job.ts";
+import { checkNodeSelection } from "./read-node-selection.ts";
 import { type Fields, fieldsOf, INT32, isObject, type Notes } from "./read-fields.ts";
 
 /**
@@ -52,8 +53,7 @@ function checkSpec(spec: Fields): void {
   spec.objects("volumes");
   const affinity = spec.object("affinity");
   affinity?.object("podAntiAffinity")?.objects("requiredDuringSchedulingIgnoredDuringExecution");
-  const required = affinity?.object("nodeAffinity")?.object("requiredDuringSchedulingIgnoredDuringExecution");
-  for (const term of required?.objects("nodeSelectorTerms") ?? []) term.objects("matchFields");
+  checkNodeSelection(spec);
 }
 
 function checkContainer(container: Fields): void {

@@ -1,3 +1,4 @@
+import type { NodeSelection } from "@muster/resources";
 import type { JobSpec, Requests } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -73,7 +74,9 @@ export type UnitSeen =
       readonly state: "waiting" | "refused";
       readonly components: readonly string[];
       readonly shares?: ReadonlyMap<string, Requests>;
-      /** The ledger drops requested shares: it is of an earlier version, which reserves whole machines. */
+      /** The nodes that each component accepts, if it does not accept all. */
+      readonly selections?: ReadonlyMap<string, NodeSelection>;
+      /** The ledger drops requested shares and node selections: it is of an earlier version, which reserves whole machines. */
       readonly ignoresShares?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */

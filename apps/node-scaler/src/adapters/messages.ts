@@ -118,15 +118,20 @@ function isCode(text: string): text is TerminationCode {
   return Object.hasOwn(CODES, text);
 }
 
-export function toWaiting({ owner, createdAtMs, needs }: muster.reservation.v1.Reservation): WaitingReservation {
+export function toWaiting(message: muster.reservation.v1.Reservation): WaitingReservation {
+  const { owner, createdAtMs, needs, nodeSelections } = message;
   return {
     owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" },
     createdAtMs,
-    needs: needs.map(({ component, pool, shared }) => ({
-      component,
-      pool,
-      ...(shared && { shared: new Map(Object.entries(shared.requests)) }),
-    })),
+    needs: needs.map(({ component, pool, shared, nodeSelection }) => {
+      const selection = nodeSelections[nodeSelection - 1];
+      return {
+        component,
+        pool,
+        ...(shared && { shared: new Map(Object.entries(shared.requests)) }),
+        ...(selection && { selection }),
+      };
+    }),
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Amounts } from "@muster/resources";
+import { matchesAll, type Amounts, type NodeSelection } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { Owner } from "@muster/names";
 import type { PoolPolicy } from "./pool.ts";
@@ -10,8 +10,13 @@ export type WaitingReservation = {
   readonly needs: readonly Need[];
 };
 
-/** A need without `shared` is one of a whole machine. */
-type Need = { readonly component: string; readonly pool: string; readonly shared?: Amounts };
+/** A need without `shared` is one of a whole machine, and one without `selection` accepts each node without taints. */
+type Need = {
+  readonly component: string;
+  readonly pool: string;
+  readonly shared?: Amounts;
+  readonly selection?: NodeSelection;
+};
 
 /** Name of the group of a reservation's demands. */
 export function groupOf({ kind, id }: Owner): string {
@@ -20,13 +25,17 @@ export function groupOf({ kind, id }: Owner): string {
 
 /**
  * One demand for each need. A need of a whole machine says nothing of GPUs, so that nodes are of the pool's first type, and of others with as many. One of a
- * part may get a node of any type that is large enough.
+ * part may get a node of any type that is large enough. None for a reservation with a need that accepts no node that the scaler would create.
  */
 export function buildDemands(
   reservations: readonly WaitingReservation[],
   policies: ReadonlyMap<string, PoolPolicy>,
 ): Demand[] {
-  return reservations.flatMap(({ owner, createdAtMs, needs }) =>
+  const isPossible = ({ needs }: WaitingReservation): boolean =>
+    needs.every(
+      ({ pool, selection }) => selection === undefined || mayAccept(selection, policies.get(pool)?.labels ?? {}),
+    );
+  return reservations.filter(isPossible).flatMap(({ owner, createdAtMs, needs }) =>
     needs.map(({ component, pool, shared }) => {
       const policy = policies.get(pool);
       const types = policy?.instanceTypes ?? [];
@@ -46,4 +55,13 @@ export function buildDemands(
       };
     }),
   );
+}
+
+/** Of the labels of a new node only those of its pool are known; the others may have any value. Its name is new. */
+function mayAccept({ terms }: NodeSelection, labels: PoolPolicy["labels"]): boolean {
+  if (terms.length === 0) return true;
+  return terms.some(({ matchExpressions = [], matchFields = [] }) => {
+    const known = matchExpressions.filter(({ key }) => Object.hasOwn(labels, key));
+    return matchFields.length === 0 && matchesAll(known, labels);
+  });
 }
