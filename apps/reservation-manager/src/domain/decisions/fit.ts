@@ -69,14 +69,19 @@ function shortageOf(
  */
 function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Fit {
   const { pool, count } = need;
-  const ofPool = needsOf(pool, needs);
-  if (ofPool.length > 1) return fitOf(need, placeInPool(ofPool, machines, hold)[ofPool.indexOf(need)]);
-  const kept = hold === undefined ? [] : needsOf(pool, hold.needs);
-  if (isPlain(need) && kept.every(isPlain)) {
-    const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - (kept[0]?.count ?? 0));
-    return { available, fits: count <= available };
+  if (hasOthersOf(need, needs)) {
+    const ofPool = needsOf(pool, needs);
+    return fitOf(need, placeInPool(ofPool, machines, hold)[ofPool.indexOf(need)]);
   }
-  return placeAll(roomBehind(need, machines, hold), need);
+  const kept = isPlain(need) ? countKept(pool, hold) : undefined;
+  if (kept === undefined) return placeAll(roomBehind(need, machines, hold), need);
+  const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - kept);
+  return { available, fits: count <= available };
+}
+
+/** Whether other needs are of the same pool, with another selection. */
+function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean {
+  return needs.length > 1 && needs.some((other) => other !== need && other.pool === need.pool);
 }
 
 function needsOf(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] {
@@ -86,6 +91,17 @@ function needsOf(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] 
 /** Whether counting is enough: the need has whole machines only, of the whole pool. */
 function isPlain({ shared, selection }: PoolNeed): boolean {
   return shared.length === 0 && selection === undefined;
+}
+
+/** How many whole machines the hold keeps; undefined: counting is not enough to know. */
+function countKept(pool: string, hold: Hold | undefined): number | undefined {
+  let kept = 0;
+  for (const need of hold?.needs ?? []) {
+    if (need.pool !== pool) continue;
+    if (!isPlain(need)) return undefined;
+    kept += need.count;
+  }
+  return kept;
 }
 
 function placeInPool(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): readonly PlacedNeed[] {
@@ -230,5 +246,6 @@ function isPossible({ needs }: Demand, machines: Machines): boolean {
     const state = viewOf(machines, need);
     return state !== undefined && canHold(state, need);
   });
-  return isEachPossible && needs.every(({ pool }) => canHoldTogether(machines, needsOf(pool, needs)));
+  if (!isEachPossible || !needs.some((need) => hasOthersOf(need, needs))) return isEachPossible;
+  return needs.every(({ pool }) => canHoldTogether(machines, needsOf(pool, needs)));
 }
