@@ -1,0 +1,102 @@
+import type { V1Taint } from "@kubernetes/client-node";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+
+const NODES = { apiVersion: "v1", plural: "nodes" };
+const GPU: V1Taint = { key: "example.com/gpu", value: "present", effect: "NoSchedule" };
+
+/** A job with one worker that runs until it is cancelled, on a node that these fields of its template accept. */
+function job(name: string, fields: Readonly<Record<string, unknown>>): TestJob {
+  const container = { name: "main", image: "node", command: ["sleep", "600"] };
+  const template = { spec: { containers: [container], ...fields } };
+  return {
+    apiVersion: "muster.dev/v1",
+    kind: "Job",
+    metadata: { name },
+    spec: { replicaSpecs: { worker: { replicas: 1, pool: "workers", template } } },
+  };
+}
+
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(
+    `jobs on the nodes that they accept, under ${server.title}`,
+    { timeout: 240_000 },
+    () => {
+      let world: JobWorld;
+
+      beforeAll(async () => {
+        world = await jobWorld(await server.start(), { workers: 3 });
+        await world.startController({ JOB_NODE_LOST_MS: "500" });
+      }, 240_000);
+
+      afterAll(() => world[Symbol.asyncDispose]());
+
+      const patchNode = (node: string, body: object) => world.calls.patch(NODES, node, { kind: "merge", body });
+      const nodeOf = async (name: string): Promise<string | undefined> => {
+        await world.untilCondition(name, "Running");
+        return (await world.pods(name))[0]?.spec?.nodeName;
+      };
+      const cancel = (name: string) => world.jobs.cancelJob({ requestId: name, key: { name } });
+      const nodes = async (): Promise<readonly string[]> => {
+        const { machines } = await world.ledger.listMachines({ pool: "workers" });
+        return machines.map(({ node }) => node);
+      };
+
+      it("run on labelled and on tainted nodes, which the ledger grants to nobody else", async () => {
+        const [plain = "", fast = "", tainted = ""] = await nodes();
+        await patchNode(fast, { metadata: { labels: { disk: "ssd" } } });
+        await patchNode(tainted, { metadata: { labels: { disk: "ssd" } }, spec: { taints: [GPU] } });
+        const isTainted = async (): Promise<boolean> => {
+          const { machines } = await world.ledger.listMachines({ pool: "workers" });
+          return machines.some(({ node, standing }) => node === tainted && standing === "CORDONED");
+        };
+        await until("the ledger knows the taint", isTainted);
+
+        const tolerations = [{ key: GPU.key, operator: "Exists" }];
+        await world.create(job("fast", { nodeSelector: { disk: "ssd" } }));
+        expect(await nodeOf("fast")).toBe(fast);
+        await world.create(job("tolerant", { nodeSelector: { disk: "ssd" }, tolerations }));
+        expect(await nodeOf("tolerant")).toBe(tainted);
+
+        await world.create(job("more", { nodeSelector: { disk: "ssd" } }));
+        const waits = async (): Promise<string | false> => {
+          const conditions = (await world.get("more"))?.status?.conditions ?? [];
+          const reserved = conditions.find(({ type }) => type === "MachinesReserved");
+          return reserved?.status === "False" && (reserved.message ?? "");
+        };
+        expect(await until("the third job waits", waits, { timeoutMs: 60_000 })).toContain("disk=ssd");
+        await world.create(job("anywhere", {}));
+        expect(await nodeOf("anywhere")).toBe(plain);
+        await cancel("fast");
+        expect(await nodeOf("more")).toBe(fast);
+        for (const name of ["tolerant", "more", "anywhere"]) await cancel(name);
+        await world.untilNothingLeft("more");
+      });
+
+      it("that no node of the pool accepts are refused with the labels that are missing", async () => {
+        const affinity = {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [{ matchExpressions: [{ key: "zone", operator: "In", values: ["a", "b"] }] }],
+            },
+          },
+        };
+        await world.create(job("nowhere", { affinity }));
+        const refusal = async (): Promise<string | false> => {
+          const conditions = (await world.get("nowhere"))?.status?.conditions ?? [];
+          const reserved = conditions.find(({ type }) => type === "MachinesReserved");
+          return reserved?.reason === "POOL_CAPACITY" && (reserved.message ?? "");
+        };
+        const text = await until("the job is refused", refusal, { timeoutMs: 60_000 });
+        expect(text).toContain("zone in (a, b)");
+        const [node = ""] = await nodes();
+        await patchNode(node, { metadata: { labels: { zone: "b" } } });
+        expect(await nodeOf("nowhere")).toBe(node);
+        await cancel("nowhere");
+      await world.untilNothingLeft("nowhere");
+      });
+    },
+  );
+}
