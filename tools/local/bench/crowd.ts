@@ -11,7 +11,7 @@ const RUN_MS = 1000;
 const CONCURRENT_SUBMITS = 64;
 const GIVE_UP_MS = 900_000;
 /** Sessions in one poll. */
-const PAGE = 50;
+const PAGE = 20;
 
 const { ComponentKind, SessionEventKind } = muster.session.v1;
 type Session = muster.session.v1.Session.$Properties;
