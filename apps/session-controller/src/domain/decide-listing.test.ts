@@ -78,7 +78,7 @@ const OVERDUE = livePod(podSeen("server-0"), { deleting: true, overdueOn: { stat
 
 it.each<[string, boolean, Partial<PodNews>]>([
   ["while a deleted pod has not ended", true, {}],
-  ["while logs are read, of which nothing is published", true, { listed: LISTED, pods: [] }],
+  ["while logs are read, without publications", true, { listed: LISTED, pods: [] }],
   ["once the last pod has ended, so that its machine is released early", false, { pods: ENDED }],
   ["once the ended pods hold no machine", true, { pods: ENDED, record: running({ verdict, released: true }) }],
   ["of a pod that the watchers have seen go", false, { pods: SEEN.map((pod) => ({ ...pod, deleted: true })) }],
