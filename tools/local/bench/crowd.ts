@@ -72,8 +72,8 @@ async function followAll(world: BenchStack, startMs: number, peak: Map<string, n
 }
 
 /**
- * Adds the next pages while all their sessions have finished, and returns where the following page begins. Sessions finish about in the order of their names, so
- * a poll reads few records: a list of all of them would cost the session-controller more than the sessions.
+ * Adds the next pages while all their sessions have finished, and returns where the following page begins. Sessions finish about in the order of their
+ * names, so a poll reads few records: a list of all of them would cost the session-controller more than the sessions.
  */
 async function takeFinished({ sessions }: BenchStack, from: string, all: Session[]): Promise<string> {
   let next = from;
