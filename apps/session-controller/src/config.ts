@@ -109,7 +109,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       session: {
         /** Maximum time of a clean-up, before the sweep continues it. */
         cleanupLimitMs: read.integer("SESSION_CLEANUP_LIMIT_MS", { fallback: 120_000, min: 100, max: DAY_MS }),
-        /** Interval of checks of terminating pods. */
+        /** Interval of checks of terminating pods whose end no event reports. */
         lookAgainMs: read.integer("SESSION_LOOK_AGAIN_MS", { fallback: 1000, min: 50, max: 60_000 }),
         nodeLostMs,
         /** Maximum wait for the replacement of a machine. Then the session ends as MACHINE_LOST. */

@@ -1,6 +1,12 @@
 import type { Reconciled } from "@muster/controller";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
-import { isNewsMissing, needsListing, withoutUnlisted, type PodNews } from "./domain/decide-listing.ts";
+import {
+  isNewsMissing,
+  isProgressReported,
+  needsListing,
+  withoutUnlisted,
+  type PodNews,
+} from "./domain/decide-listing.ts";
 import { planEnd, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
 import { grantedNode } from "./domain/replace-machines.ts";
 import type { SessionRecord } from "./domain/session.ts";
@@ -47,7 +53,8 @@ export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
 export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy): Reconciled {
   if (run.failed) return { isFailed: true };
   const nowMs = deps.now();
-  const wakeAt = wakeAtMs({ nowMs, record: run.record, reservation: run.reservation }, policy) ?? Infinity;
+  const { record, reservation, isProgressReported } = run;
+  const wakeAt = wakeAtMs({ nowMs, record, reservation, isProgressReported }, policy) ?? Infinity;
   return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS)) };
 }
 
@@ -59,22 +66,34 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const isReading = run.reading !== undefined || run.read.length > 0;
   const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
   const podsFresh = deps.podsFresh();
-  const listed = youngList(deps, policy, run);
-  const seen = record.verdict === undefined || listed !== undefined ? deps.pods(record) : [];
+  const seen = deps.pods(record);
   const { nodesLost, nodesBack } = observeNodes(deps, run, seen);
-  const news = { nowMs, record, pods: seen, podsFresh, nodesLost, isListDue, listed, isReading };
-  const livePods = await observeLivePods(deps, run, news);
+  const news = { nowMs, record, podsFresh, nodesLost };
+  const listed = youngList(deps, policy, run, { ...news, pods: seen });
+  const livePods = await observeLivePods(deps, run, { ...news, pods: seen, isListDue, listed, isReading });
   // After a list: a pod that disappears has ended first, if a watcher saw it.
-  const published = record.verdict !== undefined ? [] : livePods === undefined ? seen : deps.pods(record);
+  const newest = livePods === undefined ? seen : deps.pods(record);
+  const isReported = record.verdict !== undefined && isProgressReported({ ...news, pods: newest, listed: livePods });
+  run.isProgressReported = isReported;
+  const published = record.verdict === undefined ? newest : [];
   const pods = podsFresh ? published : withoutUnlisted(published, livePods);
   const trouble = run.trouble?.text;
   const heldMs = deps.monotonicMs() - run.takenAtMs;
   const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, nodesLost, nodesBack };
-  return { ...known, replacements, trouble };
+  return { ...known, isProgressReported: isReported, replacements, trouble };
 }
 
-function youngList({ monotonicMs }: SessionDeps, { lookAgainMs }: SessionPolicy, { lastList }: Run): PodNews["listed"] {
-  return lastList !== undefined && monotonicMs() - lastList.atMs < lookAgainMs ? lastList.pods : undefined;
+/** The last list of a clean-up. While events report what changes, a new one only repairs the loss of an event. */
+function youngList(
+  { monotonicMs }: SessionDeps,
+  { lookAgainMs }: SessionPolicy,
+  { lastList }: Run,
+  news: Omit<Parameters<typeof isProgressReported>[0], "listed">,
+): PodNews["listed"] {
+  if (lastList === undefined) return undefined;
+  const { atMs, pods } = lastList;
+  const keptMs = isProgressReported({ ...news, listed: pods }) ? Math.max(RESYNC_MS, lookAgainMs) : lookAgainMs;
+  return monotonicMs() - atMs < keptMs ? pods : undefined;
 }
 
 /** The lost ones of the machines that components have, or were granted in place of lost ones, and the usable ones of those that were lost. */

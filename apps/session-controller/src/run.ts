@@ -20,6 +20,8 @@ export type Run = HeldSession & {
   listPodsAtMs: number;
   /** The pods as a clean-up listed them last, with what was deleted since; when, on the monotonic clock. */
   lastList: { readonly atMs: number; readonly pods: readonly LivePod[] } | undefined;
+  /** As in the snapshot of the last pass. */
+  isProgressReported: boolean;
   reservation: ReservationSeen;
   /** By component. */
   replacements: ReadonlyMap<string, ReplacementSeen>;
@@ -55,6 +57,7 @@ export function newRun(held: HeldSession): Run {
     // Pods of the previous executor may be gone; the watcher gets time to report our own.
     listPodsAtMs: record.components.some(({ podUid }) => podUid !== "") ? oursAtMs : oursAtMs + RESYNC_MS,
     lastList: undefined,
+    isProgressReported: false,
     reservation: { state: "unknown" },
     replacements: new Map(),
     obstacles: [],

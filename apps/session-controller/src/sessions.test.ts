@@ -369,6 +369,23 @@ describe("a session", () => {
     expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(true);
   });
 
+  it("makes no pass over a session that it has finished, until its record is written again", async () => {
+    const world = fakeWorld();
+    const deps = { ...world.deps("controller-a"), wake: () => undefined };
+    const sessions = makeSessions(deps, { session: { ...POLICY, lookAgainMs: 0 }, failuresMax: 1 });
+    while (world.left.length === 0) {
+      await sessions.reconcile("bench", never);
+      world.state.monotonicMs += 1;
+    }
+    expect(world.left).toEqual(["finished"]);
+    world.calls.length = 0;
+    expect(await sessions.reconcile("bench", never)).toEqual({});
+    expect(world.calls).toEqual([]);
+    world.write(world.record());
+    await sessions.reconcile("bench", never);
+    expect(world.calls).toContain("announce done");
+  });
+
   it("notices a cancellation at once, and ends as cancelled", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);

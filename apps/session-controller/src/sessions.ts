@@ -46,6 +46,9 @@ const SUSPECT_RETRY_MS = 200;
 /** A suspect that has not ended its executor by then no longer blocks the others. */
 const MAX_SUSPECT_MS = 10_000;
 
+/** Sessions that were finished last and need no pass. */
+const MAX_ENDED = 1024;
+
 /** What a leader keeps of all sessions beside their records. */
 type Table = {
   readonly deps: SessionDeps;
@@ -58,6 +61,8 @@ type Table = {
   readonly suspects: ReturnType<typeof oneAtATime>;
   /** Revisions of the records of sessions that were left in the ledger's queue. */
   readonly waiting: Map<string, number>;
+  /** Revisions of the records of sessions that this process finished last, with all their events published. */
+  readonly ended: Map<string, number>;
   /** Consecutive permanent failures, by session. */
   readonly failures: Map<string, number>;
 };
@@ -72,6 +77,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
     failing: new Map(),
     granted: new Set<string>(),
     waiting: new Map(),
+    ended: new Map(),
     failures: new Map(),
   };
   const table: Table = { deps, policy, suspects, ...kept };
@@ -86,6 +92,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
   return {
     reconcile: async (name, signal) => {
       try {
+        if (isEnded(table, name)) return {};
         const run = runs.get(name);
         if (run !== undefined) wake(table, run);
         return await pass(name, signal);
@@ -105,6 +112,15 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
       await handBackAll(deps, all, stopping);
     },
   };
+}
+
+/** Events of the pods that went last cause a pass over a session that the pass before has finished. Without this it would publish all events again. */
+function isEnded({ deps, ended }: Table, name: string): boolean {
+  const revision = ended.get(name);
+  if (revision === undefined) return false;
+  if (deps.newestRevision(name) <= revision) return true;
+  ended.delete(name);
+  return false;
 }
 
 /** The views often show a write before the store answers it, which is no news. A newer revision that they show until then schedules a pass after the answer. */
@@ -146,16 +162,14 @@ async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: Ab
   );
 }
 
-async function leave(
-  { deps, runs, failing, suspects, granted, waiting, failures }: Table,
-  name: string,
-  end: RunEnd,
-): Promise<void> {
+async function leave(table: Table, name: string, end: RunEnd): Promise<void> {
+  const { deps, runs, failing, suspects, granted, waiting, failures } = table;
   const run = runs.get(name);
   runs.delete(name);
   failing.delete(name);
   if (end === "waiting" && run !== undefined) waiting.set(name, run.revision);
   else waiting.delete(name);
+  if (end === "finished" && run !== undefined) noteEnded(table, run);
   suspects.release(name);
   if (end === "finished" || end === "gone") {
     granted.delete(name);
@@ -164,6 +178,13 @@ async function leave(
   run?.stopReading.abort();
   await run?.reading;
   deps.left(name, end);
+}
+
+/** The newest ones are enough: the events of a session's last pods arrive soon after its end. */
+function noteEnded({ ended }: Table, { record, revision }: Run): void {
+  ended.set(record.name, revision);
+  const [oldest] = ended.keys();
+  if (ended.size > MAX_ENDED && oldest !== undefined) ended.delete(oldest);
 }
 
 async function take(table: Table, name: string): Promise<Run | Reconciled> {

@@ -62,6 +62,7 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     reservation: { state: "unknown" },
     pods: [],
     livePods: undefined,
+    isProgressReported: false,
     isReading: false,
     obstacles: [],
     nodesLost: new Map(),

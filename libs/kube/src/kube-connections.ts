@@ -72,7 +72,8 @@ export function kubeConnections(config: KubeConfig, maxInFlight: number): KubeCo
             ...(request.body !== undefined && { "content-type": request.contentType ?? "application/json" }),
             ...by.headers,
           },
-          ...(request.body !== undefined && { body: request.body }),
+          // undici closes the connection after a DELETE with a body, unless it may not.
+          ...(request.body !== undefined && { body: request.body, reset: false }),
         };
         exchange(by.dispatcher, options, time, request.isAnswerUnread === true)
           .finally(release)

@@ -137,6 +137,16 @@ describe("with a scripted server", () => {
     ]);
   });
 
+  it("keeps its connections after deletions, which have a body", async () => {
+    await using server = await scriptedServer();
+    await using calls = kubeCalls(server.config);
+    const ports = new Set<number | undefined>();
+    server.onList(answer("{}", (request) => void ports.add(request.socket.remotePort)));
+    for (const name of ["a", "b", "c", "d", "e", "f"]) await calls.delete(things, name);
+    // undici may open a second one while it still reads the end of an answer.
+    expect(ports.size).toBeLessThanOrEqual(2);
+  });
+
   it("never turns a call for one object into a call for all of them", async () => {
     await using server = await scriptedServer();
     await using calls = kubeCalls(server.config);

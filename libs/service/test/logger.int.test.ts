@@ -18,6 +18,7 @@ it.each([
   ["a field of the line", `{ token: "hush" }`],
   ["a field of an object", `{ access: { nkey: "hush", url: "nats://localhost" } }`],
   ["a field of an error", `{ err: Object.assign(new Error("refused"), { kubeconfig: "hush" }) }`],
+  ["a field of a fault of an error", `{ err: Object.assign(new Error("refused"), { fault: { seed: "hush" } }) }`],
   ["a field two objects deep", `{ request: { headers: { authorization: "hush" } } }`],
 ])("does not log a secret that is %s", async (_where, fields) => {
   const line = await logged(fields);

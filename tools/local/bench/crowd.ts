@@ -10,6 +10,8 @@ const WORKERS_EACH = 2;
 const RUN_MS = 1000;
 const CONCURRENT_SUBMITS = 64;
 const GIVE_UP_MS = 900_000;
+/** Sessions in one poll. */
+const PAGE = 20;
 
 const { ComponentKind, SessionEventKind } = muster.session.v1;
 type Session = muster.session.v1.Session.$Properties;
@@ -56,27 +58,32 @@ async function submitAll({ sessions }: BenchStack): Promise<void> {
 
 /** Polls every second until all sessions have finished, and records the peak memory of each process. */
 async function followAll(world: BenchStack, startMs: number, peak: Map<string, number>): Promise<Session[]> {
+  const all: Session[] = [];
+  let next = "";
   for (;;) {
     for (const [name, mib] of await world.memory()) peak.set(name, Math.max(mib, peak.get(name) ?? 0));
-    const all = await listAll(world);
-    const left = all.filter(({ finishedAtMs }) => (finishedAtMs ?? 0) === 0).length;
-    if (process.stderr.isTTY) process.stderr.write(`\r  ${SESSIONS - left} of ${SESSIONS} finished `);
-    if (left === 0) return all;
+    next = await takeFinished(world, next, all);
+    if (process.stderr.isTTY) process.stderr.write(`\r  ${all.length} of ${SESSIONS} finished `);
+    if (all.length === SESSIONS) return all;
     if (performance.now() - startMs > GIVE_UP_MS)
-      throw new Error(`${left} sessions have not finished after ${seconds(GIVE_UP_MS)}`);
+      throw new Error(`${SESSIONS - all.length} sessions have not finished after ${seconds(GIVE_UP_MS)}`);
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
 }
 
-async function listAll({ sessions }: BenchStack): Promise<Session[]> {
-  const all: Session[] = [];
-  let next = "";
+/**
+ * Adds the next pages while all their sessions have finished, and returns where the following page begins. Sessions finish about in the order of their
+ * names, so a poll reads few records: a list of all of them would cost the session-controller more than the sessions.
+ */
+async function takeFinished({ sessions }: BenchStack, from: string, all: Session[]): Promise<string> {
+  let next = from;
   do {
-    const page = await sessions.listSessions({ continue: next }, { timeoutMs: 60_000 });
+    const page = await sessions.listSessions({ continue: next, limit: PAGE }, { timeoutMs: 60_000 });
+    if (page.sessions.some(({ finishedAtMs }) => finishedAtMs === 0)) return next;
     all.push(...page.sessions);
     next = page.continue;
   } while (next !== "");
-  return all;
+  return next;
 }
 
 /** Sessions of one shape are granted machines in the order of submission: the distance between a session's two places measures fairness. */

@@ -65,6 +65,7 @@ function filled(made: SessionRecord): SessionRecord {
     reservation: { state: "unknown" as const },
     pods,
     livePods: undefined,
+    isProgressReported: false,
     isReading: false,
     obstacles: [],
     nodesLost: new Map(),

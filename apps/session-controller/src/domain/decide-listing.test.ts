@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { livePod, podSeen, provisioning, running, START_MS } from "../../test/samples.ts";
-import { needsListing, withoutUnlisted, type PodNews } from "./decide-listing.ts";
+import { isProgressReported, needsListing, withoutUnlisted, type PodNews } from "./decide-listing.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
@@ -71,6 +71,26 @@ it.each<[string, boolean, Partial<PodNews>]>([
     ...more,
   } satisfies PodNews;
   expect(needsListing(news)).toBe(listed);
+});
+
+const ENDED = SEEN.map((pod) => ({ ...pod, health: "SUCCEEDED" }) as const);
+const OVERDUE = livePod(podSeen("server-0"), { deleting: true, overdueOn: { state: "gone" } });
+
+it.each<[string, boolean, Partial<PodNews>]>([
+  ["while a deleted pod has not ended", true, {}],
+  ["while logs are read, without publications", true, { listed: LISTED, pods: [] }],
+  ["once the last pod has ended, so that its machine is released early", false, { pods: ENDED }],
+  ["once the ended pods hold no machine", true, { pods: ENDED, record: running({ verdict, released: true }) }],
+  ["of a pod that the watchers have seen go", false, { pods: SEEN.map((pod) => ({ ...pod, deleted: true })) }],
+  ["of other pods than the listed ones", false, { pods: SEEN.map((pod) => ({ ...pod, uid: "later" })) }],
+  ["while the watchers are silent", false, { podsFresh: false }],
+  ["while a machine is lost", false, { nodesLost: LOST }],
+  ["while a pod is overdue", false, { listed: [...DELETING.slice(1), OVERDUE] }],
+  ["without a list", false, { listed: undefined }],
+])("an event reports the progress of a clean-up: %s", (_title, reported, more) => {
+  const record = running({ verdict });
+  const news = { nowMs: START_MS + 3, record, pods: SEEN, podsFresh: true, nodesLost: new Map(), listed: DELETING };
+  expect(isProgressReported({ ...news, ...more })).toBe(reported);
 });
 
 it("believes silent watchers that a pod has ended, and not that one runs which is not listed", () => {

@@ -44,6 +44,19 @@ function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): 
   return listed.length > 0 && podsFresh && pods.some(({ uid, deleted }) => !deleted && own.has(uid));
 }
 
+/**
+ * Whether an event reports the next progress of the clean-up: a pod that ends or goes, or the end of reading a log. Otherwise only a new list shows it: whether
+ * the last container has ended, and whether the pods of lost or silent nodes are overdue.
+ */
+export function isProgressReported(news: Omit<PodNews, "isListDue" | "isReading">): boolean {
+  const { record, pods, podsFresh, nodesLost, listed = [] } = news;
+  if (!podsFresh || nodesLost.size > 0 || listed.some(({ overdueOn }) => overdueOn !== undefined)) return false;
+  if (listed.some(({ deleting }) => !deleting)) return true;
+  const uids = new Set(listed.map(({ uid }) => uid));
+  const present = pods.filter(({ uid, deleted }) => !deleted && uids.has(uid));
+  return present.length > 0 && (record.released || present.some((pod) => !hasPodEnded(pod)));
+}
+
 /** Whether a pod has not ended as far as is known, and the watchers are silent or have published nothing about it. */
 export function isNewsMissing({ record, pods, podsFresh }: Pick<PodNews, "record" | "pods" | "podsFresh">): boolean {
   const published = new Set(podsFresh ? pods.map(({ uid }) => uid) : []);

@@ -103,6 +103,7 @@ function observe(world: World): Snapshot {
     reservation: world.reservation,
     pods: [...world.pods.values()],
     livePods: isListed ? live : undefined,
+    isProgressReported: false,
     isReading: false,
     obstacles: world.obstacles,
     nodesLost: new Map(),

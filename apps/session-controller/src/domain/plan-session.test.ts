@@ -559,6 +559,10 @@ describe("wakeAtMs", () => {
     const unlimited = running({ spec: spec({ timeoutMs: 0 }) });
     expect(wakeAtMs(snapshot({ record: unlimited }), POLICY)).toBeUndefined();
     expect(wakeAtMs(snapshot({ record: running({ verdict }) }), POLICY)).toBe(START_MS + POLICY.lookAgainMs);
+    const reported = snapshot({ record: running({ verdict }), isProgressReported: true });
+    const lateAtMs = verdict.atMs + POLICY.cleanupLimitMs + reported.record.spec.killAfterMs;
+    expect(wakeAtMs(reported, POLICY)).toBe(lateAtMs);
+    expect(wakeAtMs({ ...reported, nowMs: lateAtMs }, POLICY)).toBeUndefined();
     expect(wakeAtMs(snapshot({ record: running({ finishedAtMs: 1 }) }), POLICY)).toBeUndefined();
   });
 });

@@ -123,12 +123,16 @@ export function planBroken(record: SessionRecord, reason: string, nowMs: number)
 
 /** When the next pass is due without any change; undefined: never. */
 export function wakeAtMs(
-  snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs">,
+  snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs" | "isProgressReported">,
   policy: SessionPolicy,
 ): number | undefined {
   const { record, reservation, nowMs } = snapshot;
   if (isFinished(record)) return undefined;
-  if (record.verdict !== undefined) return nowMs + policy.lookAgainMs;
+  if (record.verdict !== undefined) {
+    if (!snapshot.isProgressReported) return nowMs + policy.lookAgainMs;
+    const lateAtMs = cleanupEndMs(record, record.verdict, policy);
+    return lateAtMs > nowMs ? lateAtMs : undefined;
+  }
   const provision = eventOf(record, "PROVISION");
   const { timeoutMs } = record.spec;
   if (provision !== undefined) {
@@ -262,7 +266,7 @@ function isUsable({ state, podIp }: ComponentStatus): boolean {
 
 function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
   const { record, livePods, nowMs, trouble } = snapshot;
-  const late = nowMs - verdict.atMs >= policy.cleanupLimitMs + record.spec.killAfterMs;
+  const late = nowMs >= cleanupEndMs(record, verdict, policy);
   if (!record.podsDeleted) {
     const logs = planLogs(snapshot);
     if (record.logsCollected && livePods?.length === 0) return [{ kind: "confirm-pods-gone", because: "none-listed" }];
@@ -279,6 +283,11 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
   return late && trouble !== undefined
     ? [planGivingUp(snapshot)]
     : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
+}
+
+/** From this moment on the clean-up takes too long. */
+function cleanupEndMs({ spec }: SessionRecord, { atMs }: Verdict, { cleanupLimitMs }: SessionPolicy): number {
+  return atMs + cleanupLimitMs + spec.killAfterMs;
 }
 
 /** The terminal event, once the clean-up is over. */

@@ -82,6 +82,8 @@ export type Snapshot = {
   readonly pods: readonly PodSeen[];
   /** Listed at the API server after the record was written, if `needsListing` asks for it; undefined: not listed. */
   readonly livePods: readonly LivePod[] | undefined;
+  /** In a clean-up: an event reports its next progress (`isProgressReported`). */
+  readonly isProgressReported: boolean;
   /** This executor is reading logs, or has not recorded yet that it did. */
   readonly isReading: boolean;
   readonly obstacles: readonly Obstacle[];
@@ -98,7 +100,7 @@ export type Snapshot = {
 export type SessionPolicy = ForcePolicy & {
   /** From the verdict (and the pods' own time to end): a clean-up that takes longer is reported as a warning and left to the sweep. */
   readonly cleanupLimitMs: number;
-  /** Interval of checks of terminating pods. */
+  /** Interval of checks of terminating pods whose end no event reports. */
   readonly lookAgainMs: number;
   /** A component whose machine is lost before it has started waits this long for another one. */
   readonly replacementWaitMs: number;
