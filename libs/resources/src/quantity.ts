@@ -20,6 +20,13 @@ export function parseQuantity(text: string): bigint | undefined {
   return (value * scale * NANO) / divisor;
 }
 
+/** The amount as a quantity of Kubernetes: cpu is in millicores, everything else in bytes or pieces. Of two forms the shorter one. */
+export function printAmount(resource: string, amount: number): string {
+  const nano = BigInt(amount) * (resource === "cpu" ? NANO / 1000n : NANO);
+  const [decimal, binary] = [printQuantity(nano), printQuantity(nano, "Ki")];
+  return binary.length < decimal.length ? binary : decimal;
+}
+
 /** The shortest text for a quantity in the manner of another: by powers of 1024 where that is, else by those of 1000. */
 export function printQuantity(nano: bigint, like = ""): string {
   if (nano === 0n) return "0";

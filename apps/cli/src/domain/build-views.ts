@@ -8,7 +8,7 @@ import { colourOf } from "./paint.ts";
 import type { Pool, Reservation } from "./reservation.ts";
 import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
 import { parseOrText } from "./session-document.ts";
-import { machineCell } from "./share.ts";
+import { countCell, machineCell } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
 /** All of one kind. */
@@ -148,7 +148,8 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
 
 function whyText({ because, machines }: Reservation): string {
   if (because === undefined) return [...new Set(machines.map(({ node }) => node))].join(", ");
-  const { code, pool, requested, available, ahead } = because;
-  const numbers = pool === "" ? "" : ` ${pool}: ${requested} needed, ${available} free`;
+  const { code, pool, requested, parts, available, ahead } = because;
+  const free = parts > 0 ? `${available} fit` : `${available} free`;
+  const numbers = pool === "" ? "" : ` ${pool}: ${countCell(requested, parts)} needed, ${free}`;
   return `${code}${numbers}${ahead > 0 ? `; ${ahead} ahead` : ""}`;
 }

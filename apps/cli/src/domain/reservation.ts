@@ -36,6 +36,8 @@ export type Reservation = {
         readonly code: string;
         readonly pool: string;
         readonly requested: number;
+        /** How many of `requested` are parts of machines. */
+        readonly parts: number;
         readonly available: number;
         readonly ahead: number;
       }
@@ -43,11 +45,40 @@ export type Reservation = {
 };
 
 /** An owner of machines, and since when. `owner` is `KIND/ID`. */
-export type Holder = { readonly owner: string; readonly machines: number; readonly sinceMs: number };
+export type Holder = {
+  readonly owner: string;
+  readonly machines: number;
+  /** How many of `machines` are parts of machines. */
+  readonly parts: number;
+  readonly sinceMs: number;
+};
+
+/** Parts with the same requests that a reservation needs. */
+export type PartDemand = {
+  readonly part: Share;
+  readonly requested: number;
+  /** How many of them fit now, beside the other parts of the reservation. */
+  readonly fitting: number;
+  /** Why the next one does not fit; undefined: all fit. */
+  readonly shortage:
+    | {
+        /** The node that lacks least; empty: no node can be granted in parts now. */
+        readonly node: string;
+        /** Parts of the reservation that fit there. `free` is left beside them. */
+        readonly placed: number;
+        readonly resources: readonly { readonly resource: string; readonly requested: string; readonly free: string }[];
+      }
+    | undefined;
+};
 
 export type PoolExplanation = Omit<Pool, "name" | "unusableByReason" | "waiting"> & {
   readonly pool: string;
   readonly requested: number;
+  /** The parts among `requested`. */
+  readonly parts: readonly PartDemand[];
+  readonly partsMore: number;
+  /** Amounts of the nodes of the pool that can be granted, by resource; undefined without parts. */
+  readonly amounts: { readonly free: Share; readonly allocatable: Share } | undefined;
   /** Free, and kept for an older request. */
   readonly kept: number;
   readonly unusableNodes: readonly { readonly node: string; readonly reason: string; readonly occupant: string }[];

@@ -38,8 +38,12 @@ function toWireHolder(reservation: Reservation, pool: string, known: Map<string,
   const key = `${sequence} ${pool}`;
   const same = known.get(key);
   if (same !== undefined) return same;
-  const machines = grant?.machines.filter((machine) => machine.pool === pool).length ?? 0;
-  const holder = { owner, reservationId: idOf(sequence), machines, sinceMs: grant?.atMs ?? 0 };
+  const machines = grant?.machines.filter((machine) => machine.pool === pool) ?? [];
+  const parts = machines.filter(({ shared }) => shared !== undefined).length;
+  const holder = {
+    ...{ owner, reservationId: idOf(sequence), machines: machines.length, parts },
+    sinceMs: grant?.atMs ?? 0,
+  };
   known.set(key, holder);
   return holder;
 }

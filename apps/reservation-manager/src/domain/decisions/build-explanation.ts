@@ -1,10 +1,12 @@
 import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import type { Bounded, ConcurrencyUse, Explanation, Holder, PoolExplanation, QueuePlace } from "./explanation.ts";
-import { findHold, type HoldPolicy } from "./fit.ts";
+import { explainParts } from "./explain-parts.ts";
+import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { capacityOf, unusableNodes, type Machines } from "../ledger/machines.ts";
 import { withoutKept } from "../ledger/room.ts";
+import { sumPoolAmounts } from "./sum-pool-amounts.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -28,7 +30,7 @@ export function buildExplanation(
   const facts = {
     reservation,
     because,
-    pools: countByPool(reservation.needs).map((need) => explainPool(need, machines, keptFor?.needs ?? [], granted)),
+    pools: countByPool(reservation.needs).map((need) => explainPool(need, machines, keptFor, granted)),
     place: place === undefined ? undefined : explainPlace(place, ledger),
     hold: hold && {
       reservation: knownReservation(ledger, hold.place.sequence),
@@ -50,13 +52,13 @@ function findGranted(ledger: Ledger): readonly Reservation[] {
 function explainPool(
   need: PoolNeed,
   machines: Machines,
-  keptNeeds: readonly PoolNeed[],
+  keptFor: Hold | undefined,
   granted: readonly Reservation[],
 ): PoolExplanation {
   const { pool } = need;
   const state = machines.pools.get(pool);
   const available = state?.free.size ?? 0;
-  const keptNeed = keptNeeds.find((other) => other.pool === pool);
+  const keptNeed = keptFor?.needs.find((other) => other.pool === pool);
   const kept = state === undefined || keptNeed === undefined ? 0 : available - withoutKept(state, keptNeed).free.size;
   const holders = granted
     .map((holder) => holderOf(holder, (machine) => machine.pool === pool))
@@ -65,6 +67,8 @@ function explainPool(
   return {
     pool,
     requested: sizeOf(need),
+    parts: need.shared.length === 0 ? undefined : bounded(explainParts(need, roomBehind(need, machines, keptFor))),
+    amounts: need.shared.length === 0 ? undefined : sumPoolAmounts(machines, pool),
     available,
     kept,
     capacity: state === undefined ? 0 : capacityOf(state),
@@ -107,7 +111,9 @@ function explainConcurrency(
 }
 
 function holderOf({ owner, sequence, grant }: Reservation, counts: (machine: { pool: string }) => boolean): Holder {
-  return { owner, sequence, machines: grant?.machines.filter(counts).length ?? 0, sinceMs: grant?.atMs ?? 0 };
+  const machines = grant?.machines.filter(counts) ?? [];
+  const parts = machines.filter(({ shared }) => shared !== undefined).length;
+  return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };
 }
 
 function byAge(a: Holder, b: Holder): number {

@@ -65,7 +65,7 @@ function countAvailable(need: PoolNeed, machines: Pick<Machines, "pools">, hold:
     const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - (kept?.count ?? 0));
     return { available, fits: count <= available };
   }
-  return placeAll(roomBehind(pool, machines, hold), need);
+  return placeAll(roomBehind(need, machines, hold), need);
 }
 
 type Fit = { readonly available: number; readonly fits: boolean };
@@ -140,7 +140,7 @@ export function assignMachines(
       (a, b) => compareLargestFirst(a.requests, b.requests) || compareText(a.need.component, b.need.component),
     );
     const requests = parts.map((part) => part.requests);
-    const placed = placeShared(roomBehind(pool, machines, ahead), requests);
+    const placed = placeShared(roomBehind({ pool }, machines, ahead), requests);
     for (const [index, { need }] of parts.entries()) setNode(nodes, need, placed.nodes[index]);
     const free = placed.room.free.keys();
     for (const need of ofPool)
@@ -162,8 +162,12 @@ function aheadOf(place: Place, hold: Hold | undefined): Hold | undefined {
   return hold !== undefined && comparePlaces(place, hold.place) > 0 ? hold : undefined;
 }
 
-/** What the hold leaves of the pool. */
-function roomBehind(pool: string, machines: Pick<Machines, "pools">, hold: Hold | undefined): Room {
+/** What the hold leaves of the pool of the need. */
+export function roomBehind(
+  { pool }: Pick<PoolNeed, "pool">,
+  machines: Pick<Machines, "pools">,
+  hold: Hold | undefined,
+): Room {
   const room = machines.pools.get(pool) ?? emptyRoom;
   const kept = keptOf(pool, hold);
   if (kept === undefined) return room;
