@@ -1,5 +1,5 @@
 export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
 export { podRequests, type RequestingPod } from "./pod-requests.ts";
-export { NANO, parseQuantity, printAmount, printQuantity } from "./quantity.ts";
+export { NANO, parseQuantity, printAmount, printQuantity, roundAmount } from "./quantity.ts";
 export { allocatedFraction, fitsInto, freeOf, subtract, useOf, type NodeLoad } from "./room.ts";

@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
 import { buildChecks, isHealthy, type KindsTrouble, type Observations } from "./build-doctor-report.ts";
 
+const NO_ROOM = { shared: 0, allocatable: {}, free: {}, foreign: undefined };
+
 const replica = (name: string, version = "1.0.0") => ({ name, id: `${name}-${version}`, version });
 const pool = {
   name: "workers",
@@ -9,6 +11,7 @@ const pool = {
   held: 1,
   unusable: 0,
   unusableByReason: [],
+  ...NO_ROOM,
   waiting: 0,
   elasticMax: 0,
 };

@@ -1,4 +1,5 @@
 import { formatElapsed } from "@muster/faults";
+import { amountOf, roundAmount } from "@muster/resources";
 import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
 import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
@@ -7,7 +8,7 @@ import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
 import type { DemandScaling } from "./scaled-node.ts";
-import { countCell, countMachines, describeShare, partCells, partHeader, resourcesOf } from "./share.ts";
+import { countCell, countMachines, describeShare, partCells, partHeader, resourcesOf, type Share } from "./share.ts";
 
 /** An explanation as the service that decides gives it. */
 export type Explained = {
@@ -161,12 +162,16 @@ function buildPartSections(pools: readonly PoolExplanation[], style: TableStyle)
     ...(partsMore > 0 ? [[pool, `and ${partsMore} more sizes`]] : []),
   ]);
   const amounts = pools.flatMap(({ pool, amounts: { free, allocatable } = { free: {}, allocatable: {} } }) =>
-    resourcesOf(allocatable).map((name) => [pool, name, free[name] ?? "0", allocatable[name] ?? "0"]),
+    resourcesOf(allocatable).map((name) => [pool, name, roundedText(name, free), roundedText(name, allocatable)]),
   );
   return [
     ...buildSection(["POOL", "PART", "NEEDED", "FIT", "SHORT", "BEST NODE"], parts, style),
     ...buildSection(["POOL", "RESOURCE", "FREE", "TOTAL"], amounts, style),
   ];
+}
+
+function roundedText(resource: string, share: Share): string {
+  return roundAmount(resource, amountOf(resource, share[resource] ?? "0") ?? 0);
 }
 
 function buildUsers(pool: PoolExplanation, nowMs: number): Cell[][] {

@@ -8,6 +8,7 @@ import { colourOf } from "./paint.ts";
 import type { Pool, Reservation } from "./reservation.ts";
 import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
 import { parseOrText } from "./session-document.ts";
+import { roomColumns } from "./room-columns.ts";
 import { countCell, machineCell } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
@@ -47,13 +48,21 @@ export type ShownPool = Pool & {
 /** What keeps a pool from its nodes stands below the table. */
 export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style: TableStyle): string[] {
   const elastic = pools.some(({ scaling }) => scaling !== undefined);
+  const isSharedShown = pools.some(({ shared }) => shared > 0);
+  const room = roomColumns(pools);
   const rows = pools.map((pool) => [
     pool.name,
-    ...[pool.available, pool.capacity, pool.held, pool.unusable, pool.waiting].map(String),
+    ...[pool.available, pool.capacity, pool.held].map(String),
+    ...(isSharedShown ? [String(pool.shared)] : []),
+    ...[pool.unusable, pool.waiting].map(String),
+    ...room.map(({ cellOf }) => cellOf(pool)),
     ...(elastic ? growthOf(pool, nowMs) : []),
     pool.unusableByReason.map(({ reason, count }) => `${count} ${reason}`).join(", "),
   ]);
-  const header = ["POOL", "AVAILABLE", "CAPACITY", "HELD", "UNUSABLE", "WAITING"];
+  const header = [
+    ...["POOL", "AVAILABLE", "CAPACITY", "HELD", ...(isSharedShown ? ["SHARED"] : []), "UNUSABLE", "WAITING"],
+    ...room.map((column) => column.header),
+  ];
   const troubles = buildTroubleLines(
     pools.flatMap(({ scaling }) => scaling?.troubles ?? []),
     nowMs,

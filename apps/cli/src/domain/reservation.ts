@@ -9,6 +9,13 @@ export type Pool = {
   /** Why, as stable words; the counts add up to `unusable`. */
   readonly unusableByReason: readonly { readonly reason: string; readonly count: number }[];
   readonly waiting: number;
+  /** Machines among `held` of which owners hold parts. */
+  readonly shared: number;
+  /** Amounts of its usable machines by resource, and what can be granted of them in parts: millicores of cpu, otherwise bytes or pieces. */
+  readonly allocatable: Readonly<Record<string, number>>;
+  readonly free: Readonly<Record<string, number>>;
+  /** The foreign pods on its nodes; undefined: none. */
+  readonly foreign: { readonly pods: number; readonly requests: Readonly<Record<string, number>> } | undefined;
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
   /** When the node scaler last wrote that; undefined: it never did, or the ledger does not report it. */
@@ -71,7 +78,10 @@ export type PartDemand = {
     | undefined;
 };
 
-export type PoolExplanation = Omit<Pool, "name" | "unusableByReason" | "waiting"> & {
+export type PoolExplanation = Omit<
+  Pool,
+  "name" | "unusableByReason" | "waiting" | "shared" | "allocatable" | "free" | "foreign"
+> & {
   readonly pool: string;
   readonly requested: number;
   /** The parts among `requested`. */

@@ -1,5 +1,9 @@
 /** A node as the ledger reports it. */
 export type MachineState = {
+  readonly node: string;
+  readonly pool: string;
+  /** `KIND/ID` of the owner of the whole; empty: none. */
+  readonly holder: string;
   /** A word of the ledger: `FREE`, `HELD`, `SHARED`. */
   readonly standing: string;
   /** Owners of its parts, earliest first. */
@@ -54,6 +58,10 @@ export type ScaledNode = {
   /** Undefined: it has not joined, or the ledger does not answer. */
   readonly machine: MachineState | undefined;
 };
+
+/** A row of the list of nodes. A node that Muster did not make has no more than this, and the phase STATIC. */
+export type ListedNode = Pick<ScaledNode, "name" | "pool" | "phase" | "kubernetesNode" | "holder" | "machine"> &
+  Partial<ScaledNode>;
 
 /** Nodes of one kind that are made and not ready yet. */
 export type BootingNodes = {

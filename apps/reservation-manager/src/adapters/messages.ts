@@ -132,7 +132,7 @@ export function toWireReservation({
   };
 }
 
-export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
+export function toWirePool({ state, amounts, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
   const { name, free, held, shared, foreign, occupied, notReady, cordoned, scaling } = state;
   const reasons: readonly { readonly reason: UnusableReason; readonly count: number }[] = [
     { reason: "NOT_READY", count: notReady },
@@ -149,6 +149,10 @@ export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v
     waiting,
     unusableByReason: reasons.filter(({ count }) => count > 0),
     elasticMax: scaling?.max,
+    shared,
+    allocatable: toWireAmounts(amounts.allocatable),
+    free: toWireAmounts(amounts.free),
+    foreign: { pods: amounts.foreign.pods, requests: toWireAmounts(amounts.foreign.requests) },
   };
 }
 

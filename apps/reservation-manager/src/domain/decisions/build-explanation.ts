@@ -6,7 +6,7 @@ import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { capacityOf, unusableNodes, type Machines } from "../ledger/machines.ts";
 import { withoutKept } from "../ledger/room.ts";
-import { sumPoolAmounts } from "./sum-pool-amounts.ts";
+import { NO_AMOUNTS, summarisePools } from "./summarise-pools.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -68,7 +68,7 @@ function explainPool(
     pool,
     requested: sizeOf(need),
     parts: need.shared.length === 0 ? undefined : bounded(explainParts(need, roomBehind(need, machines, keptFor))),
-    amounts: need.shared.length === 0 ? undefined : sumPoolAmounts(machines, pool),
+    amounts: need.shared.length === 0 ? undefined : (summarisePools(machines).get(pool) ?? NO_AMOUNTS),
     available,
     kept,
     capacity: state === undefined ? 0 : capacityOf(state),

@@ -1,9 +1,9 @@
 import { assertNever } from "@muster/faults";
 import type { Bounded, Explanation, Holder, PoolExplanation } from "./explanation.ts";
 import type { WaitReason } from "./explain-waiting.ts";
-import { printAmount } from "@muster/resources";
+import { printAmount, roundAmount } from "@muster/resources";
 import type { PartDemand, PartShortage } from "./explain-parts.ts";
-import type { PoolAmounts } from "./sum-pool-amounts.ts";
+import type { PoolAmounts } from "./summarise-pools.ts";
 import type { UnusableNode } from "../ledger/machines.ts";
 import type { Machine } from "../ledger/reservation.ts";
 import type { Owner } from "@muster/names";
@@ -93,10 +93,10 @@ function describePartDemand({ requests, requested, fitting }: PartDemand): strin
 function describePartShortage({ node, placed, resources }: PartShortage, amounts: PoolAmounts | undefined): string {
   if (node === undefined) return "; no machine of it can be granted in parts now";
   const names = resources.map(({ resource }) => resource).join(" and ");
-  const free = resources.map(({ resource, free }) => printAmount(resource, free)).join(" and ");
+  const free = resources.map(({ resource, free }) => roundAmount(resource, free)).join(" and ");
   const totals = resources.map(({ resource }) => {
     const [left, all] = [amounts?.free.get(resource) ?? 0, amounts?.allocatable.get(resource) ?? 0];
-    return `${printAmount(resource, left)} of ${printAmount(resource, all)}`;
+    return `${roundAmount(resource, left)} of ${roundAmount(resource, all)}`;
   });
   const state = placed === 0 ? "free" : "left";
   return `; ${names} ${resources.length === 1 ? "is" : "are"} short: ${node} has ${free} ${state}, the pool has ${totals.join(" and ")} free`;

@@ -3,7 +3,7 @@ import type { UnusableNode } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import type { PartDemand } from "./explain-parts.ts";
 import type { WaitReason } from "./explain-waiting.ts";
-import type { PoolAmounts } from "./sum-pool-amounts.ts";
+import type { PoolAmounts } from "./summarise-pools.ts";
 
 /** At most so many of a list, and how many more there are. */
 export type Bounded<Entry> = { readonly listed: readonly Entry[]; readonly more: number };

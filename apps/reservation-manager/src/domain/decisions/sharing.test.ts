@@ -17,6 +17,7 @@ import type { ReservationRequest } from "./check-request.ts";
 import { reservationOf } from "../ledger/ledger.ts";
 import { withNode, type NodeFacts } from "../ledger/machines.ts";
 import { planGrants } from "./plan-grants.ts";
+import { summarisePools } from "./summarise-pools.ts";
 
 type Requests = Parameters<typeof partsOf>[1];
 
@@ -192,6 +193,26 @@ describe("foreign pods", () => {
     expect(pools[0]?.unusable.listed).toMatchObject([{ node: "a1", reason: "FOREIGN_USE", foreign: foreign(1) }]);
     expect(message).toContain("1 node has pods that the ledger does not know (web/shop)");
   });
+});
+
+it("sums what is free of a pool, shared machines included, and all foreign use", () => {
+  const run = runOf(
+    nodeOf("a1", "a", { foreign: foreign(1) }),
+    nodeOf("a2", "a"),
+    nodeOf("a3", "a"),
+    nodeOf("a4", "a", { ready: false, foreign: foreign(2) }),
+    nodeOf("a5", "a", { allocatable: undefined }),
+    nodeOf("b1", "b"),
+  );
+  ask(run, "part", [{ cpu: 3 }]);
+  ask(run, "whole", [undefined, undefined]);
+  const { machines } = run.world;
+  expect(summarisePools(machines).get("a")).toEqual({
+    allocatable: amounts({ cpu: 24, memory: 48, pods: 15 }),
+    free: amounts({ cpu: 12, memory: 32, pods: 8 }),
+    foreign: { pods: 2, requests: amounts({ cpu: 3 }) },
+  });
+  expect(summarisePools(machines)).toBe(summarisePools({ ...machines }));
 });
 
 describe("use beyond what is granted", () => {
