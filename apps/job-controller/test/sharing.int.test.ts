@@ -103,6 +103,19 @@ for (const server of API_SERVERS) {
       const [after] = await world.pods("edited");
       expect(after?.metadata?.uid).toBe(before?.metadata?.uid);
       expect(labelsOf([after ?? {}])).toEqual(["false"]);
+      const wrong = expect.stringContaining(
+        "metadata.annotations.muster.dev/sharing: must be one of shared, exclusive",
+      );
+      await until("the wrong value has an event", async () => {
+        const { events } = await world.jobs.listJobEvents({ key: { name: "edited" } });
+        return events.some(({ type, reason, message }) => {
+          return type === "Warning" && reason === "InvalidSpec" && message.includes("muster.dev/sharing");
+        });
+      });
+      const { job: seen } = await world.jobs.getJob({ key: { name: "edited" } });
+      expect(seen).toMatchObject({ state: "RUNNING", waitingBecause: wrong });
+      const { explanation } = await world.jobs.explainJob({ key: { name: "edited" } });
+      expect(explanation?.reasons[0]).toMatchObject({ code: "SPEC_UNREADABLE", message: wrong });
       await cancel("edited");
       await world.untilNothingLeft("edited");
     });
