@@ -1,3 +1,4 @@
+import type { CrowdedMember } from "./find-crowding.ts";
 import type { JobSpec, Requests } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -142,6 +143,8 @@ export type Snapshot = {
   readonly nodesLost: readonly string[];
   /** Nodes that members share and that have been unschedulable for too long: they are lost to members without a pod there. */
   readonly nodesUnschedulable?: readonly string[];
+  /** Members whose machine has no room for their next pod. */
+  readonly crowded?: readonly CrowdedMember[];
 };
 
 export type JobPolicy = {
