@@ -251,11 +251,18 @@ export class LedgerKeeper {
   }
 
   /** What is on disk, in numbers: for metrics. */
-  count(): { readonly waiting: number; readonly heldByPool: ReadonlyMap<string, number> } {
-    const pools = this.#machines?.value.pools.values() ?? [];
+  count(): {
+    readonly waiting: number;
+    readonly heldByPool: ReadonlyMap<string, number>;
+    readonly overcommittedByPool: ReadonlyMap<string, number>;
+  } {
+    const machines = this.#machines?.value;
+    const pools = [...(machines?.pools.values() ?? [])];
+    const summaries = machines === undefined ? undefined : summarisePools(machines);
     return {
       waiting: this.#deps.log.state.queue.places.size,
-      heldByPool: new Map([...pools].map(({ name, held }) => [name, held])),
+      heldByPool: new Map(pools.map(({ name, held }) => [name, held])),
+      overcommittedByPool: new Map(pools.map(({ name }) => [name, summaries?.get(name)?.overcommitted.length ?? 0])),
     };
   }
 

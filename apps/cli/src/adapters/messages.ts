@@ -151,7 +151,7 @@ export function poolFromMessage(message: muster.reservation.v1.Pool): Pool {
   return {
     ...pick(message, "name", "available", "capacity", "held", "unusable"),
     unusableByReason: message.unusableByReason.map((each) => pick(each, "reason", "count")),
-    ...pick(message, "waiting", "elasticMax", "shared", "allocatable", "free"),
+    ...pick(message, "waiting", "elasticMax", "shared", "allocatable", "free", "overcommitted", "overcommittedNodes"),
     foreign: message.foreign?.pods ? pick(message.foreign, "pods", "requests") : undefined,
     elasticAtMs: unlessDefault(message.elasticAtMs),
   };

@@ -37,7 +37,7 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
 export function machineFromMessage(message: muster.reservation.v1.MachineState): MachineState {
   const { foreign, holder } = message;
   return {
-    ...pick(message, "node", "pool", "standing", "allocatable", "free"),
+    ...pick(message, "node", "pool", "standing", "allocatable", "free", "excess"),
     holder: holder?.owner === undefined ? "" : `${holder.owner.kind}/${holder.owner.id}`,
     sharedHolders: message.sharedHolders.map(({ owner, sinceMs }) => ({
       owner: `${owner?.kind ?? ""}/${owner?.id ?? ""}`,

@@ -2,7 +2,10 @@ import { expect, it } from "vitest";
 import { buildGrowthChecks } from "./build-growth-checks.ts";
 import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
 
-const NO_ROOM = { shared: 0, allocatable: {}, free: {}, foreign: undefined };
+const NO_ROOM = {
+  ...{ shared: 0, allocatable: {}, free: {}, foreign: undefined },
+  ...{ overcommitted: 0, overcommittedNodes: [] },
+};
 
 const NOW = 10_000_000;
 

@@ -26,7 +26,17 @@ it("shows nothing twice where the rows have room", () => {
 it("shows what is granted in parts, within the width of a terminal", () => {
   const machine = (standing: string, ...owners: string[]): ScaledNode["machine"] => {
     const sharedHolders = owners.map((owner) => ({ owner, sinceMs: 0 }));
-    return { node: "", pool: "", holder: "", standing, sharedHolders, allocatable: {}, free: {}, foreign: undefined };
+    return {
+      node: "",
+      pool: "",
+      holder: "",
+      standing,
+      sharedHolders,
+      allocatable: {},
+      free: {},
+      excess: {},
+      foreign: undefined,
+    };
   };
   const claimed = { ...node, phase: "CLAIMED", holder: "job/a", spot: false, zone: "z1", instanceType: "large" };
   const nodes = [
@@ -63,7 +73,15 @@ it("shows no standing where each node is whole", () => {
 describe("the room of nodes", () => {
   const GI = 2 ** 30;
   const machine = (more: Partial<MachineState>): MachineState => ({
-    ...{ node: "gpu-1", pool: "gpu", holder: "", standing: "SHARED", sharedHolders: [], foreign: undefined },
+    ...{
+      node: "gpu-1",
+      pool: "gpu",
+      holder: "",
+      standing: "SHARED",
+      sharedHolders: [],
+      excess: {},
+      foreign: undefined,
+    },
     allocatable: { cpu: 4000, memory: 15.48 * GI, pods: 110, "nvidia.com/gpu": 2 },
     free: { cpu: 500, memory: 3 * GI, pods: 100, "nvidia.com/gpu": 1 },
     ...more,
@@ -84,6 +102,13 @@ describe("the room of nodes", () => {
       /^gpu-1 +gpu +- +- +- +STATIC +SHARED +- +- +500m\/4 +3Gi\/15.4Gi +1\/2 +2 pods, 1500m cpu, 2Gi$/,
     );
     expect(second).toMatch(/^gpu-2 .* HELD .* 0\/4 +0\/15.4Gi +0\/2 +-$/);
+  });
+
+  it("is exceeded where foreign pods came after the grant", () => {
+    const over = fixed(machine({ foreign, excess: { cpu: 500, memory: GI } }));
+    expect(buildNodeTable([over], 1000, { columns: undefined, colours: false })[1]).toMatch(
+      / OVERCOMMITTED: 500m cpu, 1Gi beyond what it can allocate; pods default\/web$/,
+    );
   });
 
   it.each([80, 100, 120])("fits %d columns", (columns) => {

@@ -62,8 +62,20 @@ function holderOf({ holder, boundTo = "", machine }: ListedNode): string {
   return first?.owner ?? (holder === "" ? boundTo : holder);
 }
 
-/** Why it ends, and what did not work on the way, once where that is the same; empty where all is well. */
-export function troubleOf({ terminate, trouble = "" }: Pick<ListedNode, "terminate" | "trouble">): string {
+/** Why it ends, what did not work on the way, and by how much it is over-committed; empty where all is well. */
+export function troubleOf({ machine, ...node }: Pick<ListedNode, "terminate" | "trouble" | "machine">): string {
+  const excess = machine?.excess ?? {};
+  const over = Object.keys(excess).length === 0 ? "" : describeExcess(excess, machine?.foreign?.examples ?? []);
+  return [endOf(node), over].filter((part) => part !== "").join("; ");
+}
+
+function describeExcess(excess: Readonly<Record<string, number>>, pods: readonly string[]): string {
+  const named = pods.length === 0 ? "" : `; pods ${pods.join(", ")}`;
+  return `OVERCOMMITTED: ${describeShare(roundShare(excess))} beyond what it can allocate${named}`;
+}
+
+/** Once where both are the same. */
+function endOf({ terminate, trouble = "" }: Pick<ListedNode, "terminate" | "trouble">): string {
   if (terminate === undefined) return trouble;
   const ends = `ends: ${terminate.code}: ${terminate.message}`;
   return trouble === "" || ends.includes(trouble) ? ends : `${ends}; ${trouble}`;

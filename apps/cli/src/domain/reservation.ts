@@ -14,6 +14,10 @@ export type Pool = {
   /** Amounts of its usable machines by resource, and what can be granted of them in parts: millicores of cpu, otherwise bytes or pieces. */
   readonly allocatable: Readonly<Record<string, number>>;
   readonly free: Readonly<Record<string, number>>;
+  /** Granted machines on which more is used than they can allocate, because of foreign pods. */
+  readonly overcommitted: number;
+  /** The first of them. */
+  readonly overcommittedNodes: readonly string[];
   /** The foreign pods on its nodes; undefined: none. */
   readonly foreign: { readonly pods: number; readonly requests: Readonly<Record<string, number>> } | undefined;
   /** What the node scaler may make of it at most; 0: it is not scaled. */
@@ -78,10 +82,10 @@ export type PartDemand = {
     | undefined;
 };
 
-export type PoolExplanation = Omit<
-  Pool,
-  "name" | "unusableByReason" | "waiting" | "shared" | "allocatable" | "free" | "foreign"
-> & {
+/** What an explanation has of a pool. */
+type PoolCounts = Pick<Pool, "available" | "capacity" | "held" | "unusable" | "elasticMax" | "elasticAtMs">;
+
+export type PoolExplanation = PoolCounts & {
   readonly pool: string;
   readonly requested: number;
   /** The parts among `requested`. */

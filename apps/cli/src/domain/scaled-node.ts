@@ -11,6 +11,8 @@ export type MachineState = {
   /** Allocatable amounts, and those that can be granted in parts now, by resource: millicores of cpu, otherwise bytes or pieces. */
   readonly allocatable: Readonly<Record<string, number>>;
   readonly free: Readonly<Record<string, number>>;
+  /** How much grants and foreign pods use beyond what it can allocate; empty: nothing. */
+  readonly excess: Readonly<Record<string, number>>;
   /** Its foreign pods; undefined: none. */
   readonly foreign:
     | {

@@ -132,6 +132,8 @@ export function toWireReservation({
   };
 }
 
+const MAX_OVERCOMMITTED_NAMED = 3;
+
 export function toWirePool({ state, amounts, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
   const { name, free, held, shared, foreign, occupied, notReady, cordoned, scaling } = state;
   const reasons: readonly { readonly reason: UnusableReason; readonly count: number }[] = [
@@ -152,6 +154,8 @@ export function toWirePool({ state, amounts, waiting }: PoolReport): muster.rese
     shared,
     allocatable: toWireAmounts(amounts.allocatable),
     free: toWireAmounts(amounts.free),
+    overcommitted: amounts.overcommitted.length,
+    overcommittedNodes: amounts.overcommitted.slice(0, MAX_OVERCOMMITTED_NAMED),
     foreign: { pods: amounts.foreign.pods, requests: toWireAmounts(amounts.foreign.requests) },
   };
 }

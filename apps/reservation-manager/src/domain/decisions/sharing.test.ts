@@ -211,8 +211,30 @@ it("sums what is free of a pool, shared machines included, and all foreign use",
     allocatable: amounts({ cpu: 24, memory: 48, pods: 15 }),
     free: amounts({ cpu: 12, memory: 32, pods: 8 }),
     foreign: { pods: 2, requests: amounts({ cpu: 3 }) },
+    overcommitted: [],
   });
   expect(summarisePools(machines)).toBe(summarisePools({ ...machines }));
+});
+
+it("counts machines that foreign pods over-commit after the grant", () => {
+  const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("a3", "a"));
+  ask(run, "part", [{ cpu: 6 }]);
+  ask(run, "whole", [undefined]);
+  const excess = () => {
+    const { machines } = buildMachinePage(run.world, { pool: "a", after: undefined, limit: 100 });
+    return machines.flatMap(({ node, excess: over }) => (over.size === 0 ? [] : [[node, Object.fromEntries(over)]]));
+  };
+  const names = () => summarisePools(run.world.machines).get("a")?.overcommitted;
+  for (const name of ["a1", "a3"]) step(run, { kind: "node", facts: nodeOf(name, "a", { foreign: foreign(2) }) });
+  expect([excess(), names()]).toEqual([[], []]);
+  for (const name of ["a1", "a2", "a3"]) step(run, { kind: "node", facts: nodeOf(name, "a", { foreign: foreign(3) }) });
+  expect(excess()).toEqual([
+    ["a1", { cpu: 1 }],
+    ["a2", { cpu: 3, pods: 1 }],
+  ]);
+  expect(names()).toEqual(["a1", "a2"]);
+  for (const id of ["part", "whole"]) release(run, id);
+  expect(names()).toEqual([]);
 });
 
 describe("use beyond what is granted", () => {
