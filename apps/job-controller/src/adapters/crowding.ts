@@ -1,7 +1,8 @@
 import type { muster } from "@muster/proto";
 import { freeOf, useOf, type Amounts } from "@muster/resources";
 import type { Nodes } from "@muster/watch";
-import { findCrowding, type CrowdedMember, type CrowdingMemory, type NodeLoad } from "../domain/find-crowding.ts";
+import { findCrowding, type CrowdingMemory, type NodeLoad } from "../domain/find-crowding.ts";
+import type { CrowdedMember } from "../domain/snapshot.ts";
 
 /** Jobs of which the crowded members are remembered. The oldest ones are forgotten first, and wait for longer. */
 const MAX_JOBS = 10_000;

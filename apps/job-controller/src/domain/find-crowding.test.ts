@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { GANG, line, plan, status, workersDone } from "../../test/planned-job.ts";
 import { granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { findCrowding, type CrowdedMember, type NodeLoad } from "./find-crowding.ts";
+import { findCrowding, type NodeLoad } from "./find-crowding.ts";
 import { conditionOf } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { CrowdedMember, Snapshot } from "./snapshot.ts";
 
 const CONTAINER = { name: "main", image: "i", resources: { requests: { cpu: "2", memory: "1Gi" } } };
 const WHOLE = spec({ replicas: [replica("worker", 2, { template: { spec: { containers: [CONTAINER] } } })] });

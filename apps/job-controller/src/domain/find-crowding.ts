@@ -4,7 +4,7 @@ import { mayRun } from "./job-pods.ts";
 import type { Requests } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import { requestsOf } from "./read-sharing.ts";
-import type { PodFact, Snapshot } from "./snapshot.ts";
+import type { CrowdedMember, PodFact, Snapshot } from "./snapshot.ts";
 
 /** Amounts by resource: millicores of cpu, otherwise bytes or pieces. */
 type Amounts = Readonly<Record<string, number>>;
@@ -17,18 +17,6 @@ export type NodeLoad = {
   readonly foreign: { readonly pods: number; readonly requests: Amounts; readonly examples: readonly string[] };
   /** Pods of Muster that are not exclusive, those of the job included. */
   readonly shared: readonly { readonly pods: number; readonly requests: Amounts }[];
-};
-
-/** A member whose machine has no room for its next pod, because foreign pods run there. */
-export type CrowdedMember = {
-  readonly component: string;
-  readonly node: string;
-  readonly resources: readonly { readonly resource: string; readonly requested: number; readonly free: number }[];
-  readonly foreign: { readonly pods: number; readonly examples: readonly string[] };
-  /** When this process first saw it. */
-  readonly sinceMs: number;
-  /** It has lasted so long that the member gets another machine. */
-  readonly isLost: boolean;
 };
 
 /** Since when each member of a job is crowded out, by member and node. */

@@ -1,6 +1,6 @@
-import { describeCrowding, FOREIGN_PODS, type CrowdedMember } from "./find-crowding.ts";
+import { describeCrowding, FOREIGN_PODS } from "./find-crowding.ts";
 import { conditionOf, withoutCondition, type JobStatus } from "./job-status.ts";
-import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
+import type { CrowdedMember, JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
 /**
