@@ -103,7 +103,7 @@ for (const server of API_SERVERS) {
       const [after] = await world.pods("edited");
       expect(after?.metadata?.uid).toBe(before?.metadata?.uid);
       expect(labelsOf([after ?? {}])).toEqual(["false"]);
-      const wrong = expect.stringContaining(
+      const wrong: unknown = expect.stringContaining(
         "metadata.annotations.muster.dev/sharing: must be one of shared, exclusive",
       );
       await until("the wrong value has an event", async () => {

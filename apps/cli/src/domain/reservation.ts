@@ -9,7 +9,7 @@ export type Pool = {
   /** Why, as stable words; the counts add up to `unusable`. */
   readonly unusableByReason: readonly { readonly reason: string; readonly count: number }[];
   readonly waiting: number;
-  /** Machines among `held` of which owners hold parts. */
+  /** Machines among `held` that are held in parts. */
   readonly shared: number;
   /** Amounts of its usable machines by resource, and what can be granted of them in parts: millicores of cpu, otherwise bytes or pieces. */
   readonly allocatable: Readonly<Record<string, number>>;

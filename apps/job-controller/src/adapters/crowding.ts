@@ -4,7 +4,7 @@ import type { Nodes } from "@muster/watch";
 import { findCrowding, type CrowdingMemory, type NodeLoad } from "../domain/find-crowding.ts";
 import type { CrowdedMember } from "../domain/snapshot.ts";
 
-/** Jobs of which the crowded members are remembered. The oldest ones are forgotten first, and wait for longer. */
+/** Jobs with crowded members that are remembered. The oldest ones are forgotten first; their wait starts again. */
 const MAX_JOBS = 10_000;
 
 /** Finds the crowded members of the job with this uid, and remembers since when they are. */
