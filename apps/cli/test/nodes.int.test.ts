@@ -134,6 +134,10 @@ const LEDGER: Handlers<typeof ReservationService> = {
           sharedHolders: OWNERS.map((owner) => ({ owner, reservationId: owner.id, machines: 1, sinceMs: now })),
           foreign: { pods: 1, requests: { cpu: 500 }, examples: ["default/web"] },
         },
+        {
+          ...{ node: "rack-1", pool: "static", standing: "HELD" },
+          holder: { owner: OWNERS[0], reservationId: "a", machines: 1, sinceMs: now },
+        },
       ],
     }),
 };
@@ -218,6 +222,12 @@ describe("muster nodes, with the machine states of the ledger", () => {
   it("shows how many owners hold parts of one", async () => {
     const { out } = await muster(["nodes"]);
     expect(out.join("\n")).toMatch(/^e-1 .* CLAIMED +SHARED +\S+ +3 owners/m);
+  });
+
+  it("lists the machines that the scaler did not make", async () => {
+    const { out } = await muster(["nodes"]);
+    expect(out.at(-1)).toMatch(/^rack-1 +static +- +- +- +STATIC +HELD +- +job\/a/);
+    expect((await muster(["get", "nodes"])).code).toBe(2);
   });
 
   it("gives programs every owner, the amounts and the foreign pods", async () => {

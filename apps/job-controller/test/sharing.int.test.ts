@@ -103,6 +103,19 @@ for (const server of API_SERVERS) {
       const [after] = await world.pods("edited");
       expect(after?.metadata?.uid).toBe(before?.metadata?.uid);
       expect(labelsOf([after ?? {}])).toEqual(["false"]);
+      const wrong: unknown = expect.stringContaining(
+        "metadata.annotations.muster.dev/sharing: must be one of shared, exclusive",
+      );
+      await until("the wrong value has an event", async () => {
+        const { events } = await world.jobs.listJobEvents({ key: { name: "edited" } });
+        return events.some(({ type, reason, message }) => {
+          return type === "Warning" && reason === "InvalidSpec" && message.includes("muster.dev/sharing");
+        });
+      });
+      const { job: seen } = await world.jobs.getJob({ key: { name: "edited" } });
+      expect(seen).toMatchObject({ state: "RUNNING", waitingBecause: wrong });
+      const { explanation } = await world.jobs.explainJob({ key: { name: "edited" } });
+      expect(explanation?.reasons[0]).toMatchObject({ code: "SPEC_UNREADABLE", message: wrong });
       await cancel("edited");
       await world.untilNothingLeft("edited");
     });
@@ -182,3 +195,46 @@ for (const server of API_SERVERS) {
     });
   });
 }
+
+const [embedded] = API_SERVERS;
+describe("a job whose machine is taken by a foreign pod", { timeout: 240_000 }, () => {
+  let world: JobWorld;
+  /** The ledger of this test does not follow the watcher: no part of this node is granted. */
+  let taken = "";
+
+  beforeAll(async () => {
+    const openLedger = (bus: NatsBus, calls: KubeCalls) =>
+      contractLedger(bus, async () => (await nodesOf(calls)).filter(({ name }) => name !== taken));
+    world = await jobWorld(await embedded.start(), { workers: 2 }, { openLedger });
+    await world.startController({ JOB_REPLACEMENT_WAIT_MS: "8000", JOB_EXPLAIN_EVERY_MS: "0", JOB_REFRESH_MS: "1000" });
+  }, 240_000);
+
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  it("names the pod, and gets another machine for its member, uncounted", async () => {
+    const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
+    await world.create(job("crowded", 1, ANNOTATIONS));
+    await world.untilCondition("crowded", "Running");
+    const [before] = await world.pods("crowded");
+    const node = before?.spec?.nodeName ?? "";
+    taken = node;
+    const { status } = await world.calls.get<V1Node>(NODES, node);
+    const cpu = status?.allocatable?.["cpu"] ?? "";
+    const container = { name: "main", image: "node", command: ["sleep", "600"], resources: { requests: { cpu } } };
+    const spec = { nodeName: node, containers: [container] };
+    await world.calls.create(pods, { metadata: { name: "web", namespace: "default" }, spec });
+    await world.calls.delete(pods, before?.metadata?.name ?? "");
+    await until("the condition names the foreign pod", async () => {
+      const conditions = (await world.get("crowded"))?.status?.conditions ?? [];
+      return conditions.some(({ type, message = "" }) => {
+        return type === "PodsWaiting" && message.includes(node) && message.includes("default/web");
+      });
+    });
+    const moved = await until("the member has another machine", async () => {
+      const [after] = await world.pods("crowded");
+      return after?.status?.phase === "Running" && after.spec?.nodeName !== node && after;
+    });
+    expect(moved.spec?.nodeName).not.toBe("");
+    expect((await world.jobs.getJob({ key: { name: "crowded" } })).job).toMatchObject({ restarts: 0 });
+  });
+});

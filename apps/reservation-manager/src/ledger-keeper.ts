@@ -37,6 +37,7 @@ import {
   type PoolScaling,
   type PoolState,
 } from "./domain/ledger/machines.ts";
+import { NO_AMOUNTS, summarisePools, type PoolAmounts } from "./domain/decisions/summarise-pools.ts";
 import { settleGrants, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import type { Reservation } from "./domain/ledger/reservation.ts";
@@ -65,7 +66,7 @@ export type News = { readonly kind: "granted" | "released"; readonly reservation
 
 export type ReservationReport = { readonly reservation: Reservation; readonly because: WaitReason | undefined };
 
-export type PoolReport = { readonly state: PoolState; readonly waiting: number };
+export type PoolReport = { readonly state: PoolState; readonly amounts: PoolAmounts; readonly waiting: number };
 
 /**
  * Keeps the ledger while this process leads: every change of the ledger is one decision of the log, and whatever a change makes possible is granted by the
@@ -231,11 +232,14 @@ export class LedgerKeeper {
   }
 
   async pools(): Promise<readonly PoolReport[]> {
-    return this.#read(({ ledger, machines }) =>
-      [...machines.pools.values()].map((state) => {
-        return { state, waiting: ledger.queue.waitingByPool.get(state.name) ?? 0 };
-      }),
-    );
+    return this.#read(({ ledger, machines }) => {
+      const summaries = summarisePools(machines);
+      return [...machines.pools.values()].map((state) => ({
+        state,
+        amounts: summaries.get(state.name) ?? NO_AMOUNTS,
+        waiting: ledger.queue.waitingByPool.get(state.name) ?? 0,
+      }));
+    });
   }
 
   async demand(request: DemandRequest): Promise<DemandList> {
@@ -247,11 +251,18 @@ export class LedgerKeeper {
   }
 
   /** What is on disk, in numbers: for metrics. */
-  count(): { readonly waiting: number; readonly heldByPool: ReadonlyMap<string, number> } {
-    const pools = this.#machines?.value.pools.values() ?? [];
+  count(): {
+    readonly waiting: number;
+    readonly heldByPool: ReadonlyMap<string, number>;
+    readonly overcommittedByPool: ReadonlyMap<string, number>;
+  } {
+    const machines = this.#machines?.value;
+    const pools = [...(machines?.pools.values() ?? [])];
+    const summaries = machines === undefined ? undefined : summarisePools(machines);
     return {
       waiting: this.#deps.log.state.queue.places.size,
-      heldByPool: new Map([...pools].map(({ name, held }) => [name, held])),
+      heldByPool: new Map(pools.map(({ name, held }) => [name, held])),
+      overcommittedByPool: new Map(pools.map(({ name }) => [name, summaries?.get(name)?.overcommitted.length ?? 0])),
     };
   }
 

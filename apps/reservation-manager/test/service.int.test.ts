@@ -231,6 +231,7 @@ it("shows its decisions and their reasons in traces and metrics", async () => {
   const metrics = await response.text();
   expect(metrics).toMatch(/^muster_reservation_waiting\S* 1/m);
   expect(metrics).toMatch(/^muster_reservation_held\{[^}]*pool="a"[^}]*\} 1/m);
+  expect(metrics).toMatch(/^muster_reservation_overcommitted\{[^}]*pool="a"[^}]*\} 0/m);
   expect(metrics).toMatch(/^muster_reservation_decisions_total\{[^}]*outcome="pool_unknown"[^}]*\} 1/m);
 });
 

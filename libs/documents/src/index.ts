@@ -1,5 +1,7 @@
 export { checkSchema } from "./check-schema.ts";
 export type { CheckedSchema } from "./check-schema.ts";
+export { findUnknownKeys } from "./find-unknown-keys.ts";
+export type { UnknownKey } from "./find-unknown-keys.ts";
 export { nearestName } from "./nearest-name.ts";
 export { describeUnknownField, valueReader } from "./read-value.ts";
 export type { Finding, Path, ValueReader } from "./read-value.ts";

@@ -17,5 +17,5 @@ export {
 } from "./node-selection.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
 export { podRequests, type RequestingPod } from "./pod-requests.ts";
-export { NANO, parseQuantity, printQuantity } from "./quantity.ts";
+export { NANO, parseQuantity, printAmount, printQuantity, roundAmount } from "./quantity.ts";
 export { allocatedFraction, fitsInto, freeOf, subtract, useOf, type NodeLoad } from "./room.ts";

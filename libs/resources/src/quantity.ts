@@ -20,6 +20,26 @@ export function parseQuantity(text: string): bigint | undefined {
   return (value * scale * NANO) / divisor;
 }
 
+/** The amount as a quantity of Kubernetes: cpu is in millicores, everything else in bytes or pieces. Of two forms the shorter one. */
+export function printAmount(resource: string, amount: number): string {
+  const nano = BigInt(amount) * (resource === "cpu" ? NANO / 1000n : NANO);
+  const [decimal, binary] = [printQuantity(nano), printQuantity(nano, "Ki")];
+  return binary.length < decimal.length ? binary : decimal;
+}
+
+/** Bytes in three digits, rounded down: `15.4Gi`. Other amounts as `printAmount`. */
+export function roundAmount(resource: string, amount: number): string {
+  if (!isBytes(resource) || amount < 1024) return printAmount(resource, amount);
+  const power = Math.min(BINARY.length - 1, Math.floor(Math.log2(amount) / 10));
+  const value = amount / 1024 ** power;
+  const scale = value < 10 ? 100 : value < 100 ? 10 : 1;
+  return `${Math.floor(value * scale) / scale}${BINARY[power] ?? ""}`;
+}
+
+function isBytes(resource: string): boolean {
+  return resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
+}
+
 /** The shortest text for a quantity in the manner of another: by powers of 1024 where that is, else by those of 1000. */
 export function printQuantity(nano: bigint, like = ""): string {
   if (nano === 0n) return "0";

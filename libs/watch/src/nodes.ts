@@ -18,6 +18,8 @@ export type Nodes = {
   ): ReadonlyMap<string, LostReason>;
   /** The ones of `names` on which pods can be started now. None while the watcher or its bucket is not current. */
   usableAmong(names: Iterable<string>, nowMs: number): ReadonlySet<string>;
+  /** What the watcher publishes about the node; undefined: it is unknown, or the watcher or its bucket is not current. */
+  stateOf(name: string, nowMs: number): muster.watch.v1.NodeState | undefined;
   /** Milliseconds since the view was last known to be current. */
   ageMs(): number;
 };
@@ -71,6 +73,7 @@ export function viewNodes({
       if (!isCurrent(nowMs)) return new Set();
       return new Set([...names].filter((name) => isUsable(states.get(name)?.value)));
     },
+    stateOf: (name, nowMs) => (isCurrent(nowMs) ? states.get(name)?.value : undefined),
     ageMs: () => Math.max(states.ageMs(), marks.ageMs()),
   };
 }

@@ -1,6 +1,7 @@
 import { formatElapsed } from "@muster/faults";
+import { printAmount } from "@muster/resources";
 import { annotations, enums, lowercaseNames, muster } from "@muster/proto";
-import type { Holder, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
+import type { Holder, PartDemand, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
 import { buildSpec, type SessionSpec } from "../domain/session-document.ts";
@@ -150,7 +151,8 @@ export function poolFromMessage(message: muster.reservation.v1.Pool): Pool {
   return {
     ...pick(message, "name", "available", "capacity", "held", "unusable"),
     unusableByReason: message.unusableByReason.map((each) => pick(each, "reason", "count")),
-    ...pick(message, "waiting", "elasticMax"),
+    ...pick(message, "waiting", "elasticMax", "shared", "allocatable", "free", "overcommitted", "overcommittedNodes"),
+    foreign: message.foreign?.pods ? pick(message.foreign, "pods", "requests") : undefined,
     elasticAtMs: unlessDefault(message.elasticAtMs),
   };
 }
@@ -166,7 +168,7 @@ export function reservationFromMessage(message = muster.reservation.v1.Reservati
     machines: message.machines.map((each) => ({ ...pick(each, "component", "pool", "node"), ...shareOf(each) })),
     ...pick(message, "priority", "createdAtMs"),
     grantedAtMs: unlessDefault(message.grantedAtMs),
-    because: because && pick(because, "code", "pool", "requested", "available", "ahead"),
+    because: because && pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
   };
 }
 
@@ -180,7 +182,12 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     reservation: reservationFromMessage(message.reservation),
     ...pick(message, "code", "message"),
     pools: message.pools.map((pool) => ({
-      ...pick(pool, "pool", "requested", "available", "kept", "capacity", "held", "elasticMax"),
+      ...pick(pool, "pool", "requested", "partsMore", "available", "kept", "capacity", "held", "elasticMax"),
+      parts: pool.parts.map(partDemandFrom),
+      amounts:
+        pool.parts.length === 0
+          ? undefined
+          : { free: buildShare(pool.free), allocatable: buildShare(pool.allocatable) },
       elasticAtMs: unlessDefault(pool.elasticAtMs),
       unusable: pool.unusable,
       unusableNodes: pool.unusableNodes.map(({ node, reason, occupant, foreign }) => ({
@@ -204,8 +211,24 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
   };
 }
 
-function holderFromMessage({ owner, machines, sinceMs }: muster.reservation.v1.Holder): Holder {
-  return { owner: ownerText(owner), machines, sinceMs };
+function partDemandFrom({ part, shortage, ...message }: muster.reservation.v1.PartDemand): PartDemand {
+  return {
+    part: buildShare(part?.requests ?? {}),
+    requested: message.requested,
+    fitting: message.fitting,
+    shortage: shortage && {
+      ...pick(shortage, "node", "placed"),
+      resources: shortage.resources.map(({ resource, requested, free }) => ({
+        resource,
+        requested: printAmount(resource, requested),
+        free: printAmount(resource, free),
+      })),
+    },
+  };
+}
+
+function holderFromMessage(message: muster.reservation.v1.Holder): Holder {
+  return { owner: ownerText(message.owner), ...pick(message, "machines", "parts", "sinceMs") };
 }
 
 function ownerText(owner: muster.common.v1.Owner | undefined): string {

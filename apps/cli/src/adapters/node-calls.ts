@@ -1,10 +1,16 @@
 import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
-import type { DemandScaling, MachineState, ScalerDump } from "../domain/scaled-node.ts";
+import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../domain/scaled-node.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
-import { demandFromMessage, dumpFromMessage, machineFromMessage, nodeFromMessage } from "./node-messages.ts";
+import {
+  demandFromMessage,
+  dumpFromMessage,
+  machineFromMessage,
+  nodeFromMessage,
+  staticNode,
+} from "./node-messages.ts";
 
 /** For a call whose answer is only an addition. */
 const EXTRA_TIMEOUT_MS = 2000;
@@ -23,10 +29,26 @@ export function nodeCalls({ bus, stop }: Link) {
   return {
     /** Of one pool, or of all. */
     list: async (pool = "") => (await records(pool)).map((record) => nodeFromMessage(record)),
-    /** The same, with the machine states of the ledger if it answers. */
-    listWithMachines: async (pool = "") => {
-      const [listed, machines] = await Promise.all([records(pool), machineStates({ bus, stop }, pool)]);
-      return listed.map((record) => nodeFromMessage(record, machines.get(record.kubernetesNode)));
+    /**
+     * The same, with the machine states of the ledger if it answers, and then the nodes of pools that the scaler did not make. `trouble`: the scaler does
+     * not answer. Rejects with its fault where the ledger knows no node either.
+     */
+    listWithMachines: async (pool = ""): Promise<NodeList> => {
+      const [listed, machines] = await Promise.all([
+        records(pool).catch(faultOrThrow),
+        machineStates({ bus, stop }, pool),
+      ]);
+      if (!Array.isArray(listed) && machines.size === 0) throw listed.error;
+      const made = Array.isArray(listed) ? listed : [];
+      const known = new Set(made.flatMap(({ name, kubernetesNode }) => [name, kubernetesNode]));
+      const others = [...machines.values()].filter(({ node }) => !known.has(node));
+      return {
+        nodes: [
+          ...made.map((record) => nodeFromMessage(record, machines.get(record.kubernetesNode))),
+          ...others.map(staticNode),
+        ],
+        trouble: Array.isArray(listed) ? undefined : troubleOf(listed.error),
+      };
     },
     dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
     terminate: async (name: string, requestedBy: string) => {
@@ -34,6 +56,14 @@ export function nodeCalls({ bus, stop }: Link) {
       return nodeFromMessage(node);
     },
   };
+}
+
+type NodeList = { readonly nodes: readonly ListedNode[]; readonly trouble: string | undefined };
+
+/** An interrupt ends the command. */
+function faultOrThrow(error: unknown): { readonly error: unknown } {
+  if (faultOf(error)?.code !== "unavailable") throw error;
+  return { error };
 }
 
 /** Machine states by node; empty if the ledger does not answer, because the list of nodes is useful without them. */

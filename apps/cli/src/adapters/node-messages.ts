@@ -2,6 +2,7 @@ import { enums, muster } from "@muster/proto";
 import type {
   BootingNodes,
   DemandScaling,
+  ListedNode,
   MachineState,
   PoolScaling,
   PoolTrouble,
@@ -34,15 +35,22 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
 }
 
 export function machineFromMessage(message: muster.reservation.v1.MachineState): MachineState {
-  const { foreign } = message;
+  const { foreign, holder } = message;
   return {
-    ...pick(message, "standing", "allocatable", "free"),
+    ...pick(message, "node", "pool", "standing", "allocatable", "free", "excess"),
+    holder: holder?.owner === undefined ? "" : `${holder.owner.kind}/${holder.owner.id}`,
     sharedHolders: message.sharedHolders.map(({ owner, sinceMs }) => ({
       owner: `${owner?.kind ?? ""}/${owner?.id ?? ""}`,
       sinceMs,
     })),
     foreign: foreign && pick(foreign, "pods", "requests", "examples"),
   };
+}
+
+/** A node that the node scaler did not make. */
+export function staticNode(machine: MachineState): ListedNode {
+  const { node, pool, holder } = machine;
+  return { name: node, pool, phase: "STATIC", kubernetesNode: node, holder, machine };
 }
 
 export function scalingFromMessage(message: muster.node.v1.PoolScaling): PoolScaling {

@@ -1,27 +1,28 @@
 import { nodeCalls } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { buildScalerDump } from "../domain/build-node-views.ts";
+import { buildNodeTable, buildScalerDump } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { ScaledNode } from "../domain/scaled-node.ts";
-import { NODE } from "../kinds/node.ts";
+import { NODE, nodeRecord } from "../kinds/node.ts";
 import { print, printLine, type Format } from "./output.ts";
 
-/** `muster nodes [-p POOL]`: the nodes of the node scaler; with `all` also those that are terminated. */
+/** `muster nodes [-p POOL]`: the nodes of the node scaler, and those of pools that it did not make; with `all` also those that are terminated. */
 export async function listNodes(
   cli: Cli,
   { pool, all, output }: { readonly pool: string | undefined; readonly all: boolean; readonly output: Format },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const listed = await nodeCalls(connected.link).listWithMachines(pool);
+  const { nodes: listed, trouble } = await nodeCalls(connected.link).listWithMachines(pool);
   const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
   const none = pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`;
   print(cli.io, output, {
-    table: (style) => (nodes.length === 0 ? [none] : NODE.table(nodes, { nowMs: cli.now(), style })),
-    data: () => nodes.map((node) => NODE.record(node)),
+    table: (style) => (nodes.length === 0 ? [none] : buildNodeTable(nodes, cli.now(), style)),
+    data: () => nodes.map(nodeRecord),
   });
+  if (trouble !== undefined) cli.io.err([`note: the node scaler does not answer: ${trouble}`]);
   return EXIT.ok;
 }
 

@@ -1,6 +1,11 @@
 import { expect, it } from "vitest";
 import { buildChecks, isHealthy, type KindsTrouble, type Observations } from "./build-doctor-report.ts";
 
+const NO_ROOM = {
+  ...{ shared: 0, allocatable: {}, free: {}, foreign: undefined },
+  ...{ overcommitted: 0, overcommittedNodes: [] },
+};
+
 const replica = (name: string, version = "1.0.0") => ({ name, id: `${name}-${version}`, version });
 const pool = {
   name: "workers",
@@ -9,6 +14,7 @@ const pool = {
   held: 1,
   unusable: 0,
   unusableByReason: [],
+  ...NO_ROOM,
   waiting: 0,
   elasticMax: 0,
 };
@@ -263,4 +269,12 @@ it("names the replica sets that cannot be read, and says how to give one up", ()
   expect(found).toMatchObject({ status: "failed", detail: "cannot be read: web: it has no spec" });
   expect(found?.next).toContain("muster delete NAME --force");
   expect(isHealthy(checks)).toBe(false);
+});
+
+it("names machines that foreign pods over-commit", () => {
+  const over = { ...pool, name: "gpu", overcommitted: 4, overcommittedNodes: ["g1", "g2", "g3"] };
+  const checks = buildChecks({ ...healthy, pools: { value: [pool, over] } }, NOW);
+  expect(checks.filter(({ check }) => check === "over-committed machines")).toMatchObject([
+    { status: "warning", detail: "4 machines of gpu (g1, g2, g3 and 1 more)" },
+  ]);
 });

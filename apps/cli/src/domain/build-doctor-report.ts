@@ -103,6 +103,8 @@ const SERVICES = [
 const MAX_WATCHER_AGE_MS = 150_000;
 /** Slow consumers that are named. */
 const MAX_SLOW = 3;
+/** Pools with over-committed machines that are named. */
+const MAX_POOLS = 3;
 /** Jobs that can never start, and are named with their reason. */
 const MAX_JOBS = 3;
 /** Codes of the ledger for waits that time alone does not end. */
@@ -129,6 +131,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     ...checkNamespaces(seen.kinds),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
+    ...checkOvercommitted(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
@@ -250,6 +253,24 @@ function checkPools(pools: Observations["pools"]): Check {
       `no usable machine in ${empty.join(", ")}: \`muster pools\` says why, \`kubectl get nodes\` shows them`,
     );
   return ok("pools", `${text} free`);
+}
+
+/** Foreign pods that came after a grant end nothing, and slow the work down. */
+function checkOvercommitted(pools: Observations["pools"]): Check[] {
+  if ("trouble" in pools) return [];
+  const over = pools.value.filter(({ overcommitted }) => overcommitted > 0);
+  if (over.length === 0) return [];
+  const texts = over.map(({ name, overcommitted, overcommittedNodes: nodes }) => {
+    const more = overcommitted - nodes.length;
+    return `${plural(overcommitted, "machine")} of ${name} (${nodes.join(", ")}${more > 0 ? ` and ${more} more` : ""})`;
+  });
+  return [
+    warning(
+      "over-committed machines",
+      listSome(texts, MAX_POOLS, ";"),
+      "move their foreign pods to other nodes: `muster nodes` names them",
+    ),
+  ];
 }
 
 function describePool(pool: Pool): string {

@@ -6,7 +6,7 @@ import {
   type Explained,
 } from "./build-explanation.ts";
 import { buildReservationTable } from "./build-views.ts";
-import type { Reservation } from "./reservation.ts";
+import type { Reservation, ReservationExplanation } from "./reservation.ts";
 
 const STYLE = { columns: 80, colours: false };
 
@@ -77,4 +77,46 @@ it("counts parts apart from machines in the list of reservations, and names each
     "ID   OWNER        STATE    MACHINES     PRIORITY  AGE   WHERE",
     "r-1  job/train-1  granted  1 + 2 parts  0         1.0s  a, b",
   ]);
+});
+
+it("shows the parts that do not fit, the short resource, and what is free of the pool", () => {
+  const waiting: Reservation = {
+    ...{ ...HELD, state: "waiting", machines: [], grantedAtMs: undefined },
+    because: { code: "POOL_AVAILABILITY", pool: "p", requested: 3, parts: 2, available: 1, ahead: 0 },
+  };
+  const resources = [{ resource: "cpu", requested: "500m", free: "250m" }];
+  const explanation: ReservationExplanation = {
+    ...{ reservation: waiting, code: "POOL_AVAILABILITY", message: "cpu is short" },
+    pools: [
+      {
+        ...{ pool: "p", requested: 3, available: 0, kept: 0, capacity: 2, held: 2, unusable: 0, elasticMax: 0 },
+        parts: [{ part: SHARED, requested: 2, fitting: 1, shortage: { node: "b", placed: 1, resources } }],
+        partsMore: 0,
+        amounts: { free: { memory: "1Gi", cpu: "250m" }, allocatable: { memory: "8Gi", cpu: "2" } },
+        ...{ unusableNodes: [], unusableMore: 0, holdersMore: 0 },
+        holders: [{ owner: "job/other", machines: 3, parts: 3, sinceMs: 0 }],
+      },
+    ],
+    ...{ place: { ahead: 0, byPriority: [] }, hold: undefined, concurrency: undefined },
+  };
+  expect(buildOwnerExplanation(explanation, undefined, 1000, STYLE).slice(2)).toEqual([
+    "",
+    "POOL  NEEDED       FREE  KEPT  CAPACITY  HELD  UNUSABLE",
+    "p     1 + 2 parts  0     0     2         2     0",
+    "",
+    "POOL  PART           NEEDED  FIT  SHORT              BEST NODE",
+    "p     500m cpu, 1Gi  2       1    cpu: 250m of 500m  b",
+    "",
+    "POOL  RESOURCE  FREE  TOTAL",
+    "p     cpu       250m  2",
+    "p     memory    1Gi   8Gi",
+    "",
+    "POOL  USED BY    MACHINES  SINCE  HOW",
+    "p     job/other  3 parts   1.0s   holds",
+    "",
+    "queue: 0 requests ahead",
+  ]);
+  expect(buildReservationTable([waiting], 1000, { ...STYLE, columns: 120 }).at(-1)).toContain(
+    "POOL_AVAILABILITY p: 1 + 2 parts needed, 1 fit",
+  );
 });

@@ -1,4 +1,5 @@
 import { formatElapsed } from "@muster/faults";
+import { amountOf, roundAmount } from "@muster/resources";
 import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
 import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
@@ -7,7 +8,7 @@ import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
 import type { DemandScaling } from "./scaled-node.ts";
-import { countMachines, partCells, partHeader } from "./share.ts";
+import { countCell, countMachines, describeShare, partCells, partHeader, resourcesOf, type Share } from "./share.ts";
 
 /** An explanation as the service that decides gives it. */
 export type Explained = {
@@ -119,7 +120,8 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
   const header = ["POOL", "NEEDED", "FREE", "KEPT", "CAPACITY", "HELD", "UNUSABLE", ...(elastic ? ["MAX"] : [])];
   const rows = pools.map((pool) => [
     pool.pool,
-    ...[pool.requested, pool.available, pool.kept, pool.capacity, pool.held, pool.unusable].map(String),
+    countCell(pool.requested, pool.requested - countWhole(pool)),
+    ...[pool.available, pool.kept, pool.capacity, pool.held, pool.unusable].map(String),
     ...(elastic ? [pool.elasticMax === 0 ? "-" : String(pool.elasticMax)] : []),
   ]);
   const users: readonly Cell[][] = pools.flatMap((pool) => buildUsers(pool, nowMs));
@@ -127,6 +129,7 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
   return [
     "",
     ...buildTable(header, rows, style),
+    ...buildPartSections(pools, style),
     ...buildSection(["POOL", "USED BY", "MACHINES", "SINCE", "HOW"], users, style),
     "",
     `queue: ${plural(place.ahead, "request")} ahead${ahead === "" ? "" : ` (${ahead})`}`,
@@ -143,11 +146,39 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
   ];
 }
 
+function countWhole({ requested, parts, partsMore }: PoolExplanation): number {
+  return partsMore > 0 ? 0 : requested - parts.reduce((sum, each) => sum + each.requested, 0);
+}
+
+/** The parts that are requested and what they lack, then what is free of the pool. */
+function buildPartSections(pools: readonly PoolExplanation[], style: TableStyle): readonly string[] {
+  const parts = pools.flatMap(({ pool, parts: all, partsMore }) => [
+    ...all.map(({ part, requested, fitting, shortage }): Cell[] => {
+      const { node = "", resources = [] } = shortage ?? {};
+      const short = resources.map((each) => `${each.resource}: ${each.free} of ${each.requested}`).join(", ");
+      const cells = [pool, describeShare(part), String(requested), String(fitting)];
+      return [...cells, { text: short === "" ? "-" : short, colour: "yellow" }, node === "" ? "-" : node];
+    }),
+    ...(partsMore > 0 ? [[pool, `and ${partsMore} more sizes`]] : []),
+  ]);
+  const amounts = pools.flatMap(({ pool, amounts: { free, allocatable } = { free: {}, allocatable: {} } }) =>
+    resourcesOf(allocatable).map((name) => [pool, name, roundedText(name, free), roundedText(name, allocatable)]),
+  );
+  return [
+    ...buildSection(["POOL", "PART", "NEEDED", "FIT", "SHORT", "BEST NODE"], parts, style),
+    ...buildSection(["POOL", "RESOURCE", "FREE", "TOTAL"], amounts, style),
+  ];
+}
+
+function roundedText(resource: string, share: Share): string {
+  return roundAmount(resource, amountOf(resource, share[resource] ?? "0") ?? 0);
+}
+
 function buildUsers(pool: PoolExplanation, nowMs: number): Cell[][] {
-  const holders = pool.holders.map(({ owner, machines, sinceMs }): Cell[] => [
+  const holders = pool.holders.map(({ owner, machines, parts, sinceMs }): Cell[] => [
     pool.pool,
     owner,
-    String(machines),
+    countCell(machines, parts),
     formatElapsed(nowMs - sinceMs),
     "holds",
   ]);

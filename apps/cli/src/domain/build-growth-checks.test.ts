@@ -2,11 +2,16 @@ import { expect, it } from "vitest";
 import { buildGrowthChecks } from "./build-growth-checks.ts";
 import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
 
+const NO_ROOM = {
+  ...{ shared: 0, allocatable: {}, free: {}, foreign: undefined },
+  ...{ overcommitted: 0, overcommittedNodes: [] },
+};
+
 const NOW = 10_000_000;
 
 const pool = (name: string, elasticMax: number, elasticAtMs = NOW) => ({
   ...{ name, elasticMax, elasticAtMs, available: 0, capacity: 0, held: 0 },
-  ...{ unusable: 0, unusableByReason: [], waiting: 0 },
+  ...{ unusable: 0, unusableByReason: [], ...NO_ROOM, waiting: 0 },
 });
 
 const shortage: PoolTrouble = {

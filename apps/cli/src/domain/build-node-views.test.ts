@@ -1,6 +1,6 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { buildNodeTable } from "./build-node-views.ts";
-import type { ScaledNode } from "./scaled-node.ts";
+import type { ListedNode, MachineState, ScaledNode } from "./scaled-node.ts";
 
 const node: ScaledNode = {
   ...{ name: "elastic-7f3k2", pool: "elastic", instanceType: "c7i.4xlarge", spot: true, zone: "eu-central-1a" },
@@ -26,7 +26,17 @@ it("shows nothing twice where the rows have room", () => {
 it("shows what is granted in parts, within the width of a terminal", () => {
   const machine = (standing: string, ...owners: string[]): ScaledNode["machine"] => {
     const sharedHolders = owners.map((owner) => ({ owner, sinceMs: 0 }));
-    return { standing, sharedHolders, allocatable: {}, free: {}, foreign: undefined };
+    return {
+      node: "",
+      pool: "",
+      holder: "",
+      standing,
+      sharedHolders,
+      allocatable: {},
+      free: {},
+      excess: {},
+      foreign: undefined,
+    };
   };
   const claimed = { ...node, phase: "CLAIMED", holder: "job/a", spot: false, zone: "z1", instanceType: "large" };
   const nodes = [
@@ -58,4 +68,59 @@ it("shows what is granted in parts, within the width of a terminal", () => {
 
 it("shows no standing where each node is whole", () => {
   expect(buildNodeTable([node], 1000, { columns: 120, colours: false })[0]).not.toContain("STANDING");
+});
+
+describe("the room of nodes", () => {
+  const GI = 2 ** 30;
+  const machine = (more: Partial<MachineState>): MachineState => ({
+    ...{
+      node: "gpu-1",
+      pool: "gpu",
+      holder: "",
+      standing: "SHARED",
+      sharedHolders: [],
+      excess: {},
+      foreign: undefined,
+    },
+    allocatable: { cpu: 4000, memory: 15.48 * GI, pods: 110, "nvidia.com/gpu": 2 },
+    free: { cpu: 500, memory: 3 * GI, pods: 100, "nvidia.com/gpu": 1 },
+    ...more,
+  });
+  const fixed = (state: MachineState): ListedNode => {
+    return {
+      ...{ name: state.node, pool: "gpu", phase: "STATIC", kubernetesNode: state.node, holder: "" },
+      machine: state,
+    };
+  };
+  const foreign = { pods: 2, requests: { cpu: 1500, memory: 2 * GI }, examples: ["default/web"] };
+  const nodes = [fixed(machine({ foreign })), fixed(machine({ node: "gpu-2", free: {}, standing: "HELD" }))];
+
+  it("is free of allocatable, with accelerators and foreign use", () => {
+    const [header = "", first = "", second = ""] = buildNodeTable(nodes, 1000, { columns: undefined, colours: false });
+    expect(header).toMatch(/ {2}FREE CPU {2}FREE MEMORY {2}FREE GPU {2}FOREIGN$/);
+    expect(first).toMatch(
+      /^gpu-1 +gpu +- +- +- +STATIC +SHARED +- +- +500m\/4 +3Gi\/15.4Gi +1\/2 +2 pods, 1500m cpu, 2Gi$/,
+    );
+    expect(second).toMatch(/^gpu-2 .* HELD .* 0\/4 +0\/15.4Gi +0\/2 +-$/);
+  });
+
+  it("is exceeded where foreign pods came after the grant", () => {
+    const over = fixed(machine({ foreign, excess: { cpu: 500, memory: GI } }));
+    expect(buildNodeTable([over], 1000, { columns: undefined, colours: false })[1]).toMatch(
+      / OVERCOMMITTED: 500m cpu, 1Gi beyond what it can allocate; pods default\/web$/,
+    );
+  });
+
+  it.each([80, 100, 120])("fits %d columns", (columns) => {
+    const lines = buildNodeTable([node, ...nodes], 1000, { columns, colours: false });
+    expect(lines.every((line) => line.length <= columns)).toBe(true);
+    expect(lines[0]).toMatch(/STANDING .*FREE CPU {2}FREE MEMORY {2}FREE GPU/);
+  });
+
+  it("names an accelerator in full where two would have one heading", () => {
+    const two = machine({ allocatable: { "a.com/gpu": 1, "b.com/gpu": 1 } });
+    expect(buildNodeTable([fixed(two)], 1000, { columns: undefined, colours: false })[0]).toMatch(
+      /FREE A.COM\/GPU {2}FREE B.COM\/GPU/,
+    );
+  });
 });

@@ -3,28 +3,49 @@ import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./b
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
-import type { BootingNodes, DemandScaling, PoolScaling, PoolTrouble, ScaledNode, ScalerDump } from "./scaled-node.ts";
+import { roomColumns, roundShare } from "./room-columns.ts";
+import { describeShare } from "./share.ts";
+import type { BootingNodes, DemandScaling, PoolScaling, PoolTrouble, ListedNode, ScalerDump } from "./scaled-node.ts";
 
-const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO", "TROUBLE"];
+const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO"];
 
 /** Standings of nodes that can be granted in parts only. The phase does not show them. */
 const IN_PARTS: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
 
+/** The phase of nodes that the scaler did not make. */
+const STATIC = "STATIC";
+
+function foreignCell(machine: ListedNode["machine"]): string {
+  const { foreign } = machine ?? {};
+  return foreign === undefined ? "-" : `${plural(foreign.pods, "pod")}, ${describeShare(roundShare(foreign.requests))}`;
+}
+
 /** Text that does not fit into a row follows the table. The column of standings exists only if a node can be granted in parts only. */
-export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, style: TableStyle): string[] {
-  const isStandingShown = nodes.some(({ machine }) => IN_PARTS.has(machine?.standing ?? ""));
-  const header = isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER;
+export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, style: TableStyle): string[] {
+  const isStandingShown = nodes.some(({ phase, machine }) => phase === STATIC || IN_PARTS.has(machine?.standing ?? ""));
+  const room = roomColumns(nodes.flatMap(({ machine }) => machine ?? []));
+  const isForeignShown = nodes.some(({ machine }) => machine?.foreign !== undefined);
+  // The column makes room for others where it is empty.
+  const isTroubleShown = room.length === 0 || nodes.some((node) => troubleOf(node) !== "");
+  const header = [
+    ...(isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER),
+    ...room.map((column) => column.header),
+    ...(isForeignShown ? ["FOREIGN"] : []),
+    ...(isTroubleShown ? ["TROUBLE"] : []),
+  ];
   const rows = nodes.map((node): Cell[] => [
     node.name,
     node.pool,
-    node.instanceType,
-    node.spot ? "yes" : "no",
-    orDash(node.zone),
+    orDash(node.instanceType ?? ""),
+    node.spot === undefined ? "-" : node.spot ? "yes" : "no",
+    orDash(node.zone ?? ""),
     { text: node.phase, colour: colourOf(node.phase) },
     ...(isStandingShown ? [orDash(node.machine?.standing ?? "")] : []),
-    formatElapsed(nowMs - node.createdAtMs),
+    node.createdAtMs === undefined ? "-" : formatElapsed(nowMs - node.createdAtMs),
     orDash(holderOf(node)),
-    troubleOf(node),
+    ...room.map(({ cellOf }) => cellOf(node.machine)),
+    ...(isForeignShown ? [foreignCell(node.machine)] : []),
+    ...(isTroubleShown ? [troubleOf(node)] : []),
   ]);
   const lines = buildTable(header, rows, style);
   const cut = nodes.flatMap((node, index) => {
@@ -35,14 +56,26 @@ export function buildNodeTable(nodes: readonly ScaledNode[], nowMs: number, styl
 }
 
 /** The owners of the node or of its parts, otherwise the demand that it is kept for. */
-function holderOf({ holder, boundTo, machine }: ScaledNode): string {
+function holderOf({ holder, boundTo = "", machine }: ListedNode): string {
   const [first, second] = machine?.sharedHolders ?? [];
   if (second !== undefined) return plural(machine?.sharedHolders.length ?? 0, "owner");
   return first?.owner ?? (holder === "" ? boundTo : holder);
 }
 
-/** Why it ends, and what did not work on the way, once where that is the same; empty where all is well. */
-export function troubleOf({ terminate, trouble }: ScaledNode): string {
+/** Why it ends, what did not work on the way, and by how much it is over-committed; empty where all is well. */
+export function troubleOf({ machine, ...node }: Pick<ListedNode, "terminate" | "trouble" | "machine">): string {
+  const excess = machine?.excess ?? {};
+  const over = Object.keys(excess).length === 0 ? "" : describeExcess(excess, machine?.foreign?.examples ?? []);
+  return [endOf(node), over].filter((part) => part !== "").join("; ");
+}
+
+function describeExcess(excess: Readonly<Record<string, number>>, pods: readonly string[]): string {
+  const named = pods.length === 0 ? "" : `; pods ${pods.join(", ")}`;
+  return `OVERCOMMITTED: ${describeShare(roundShare(excess))} beyond what it can allocate${named}`;
+}
+
+/** Once where both are the same. */
+function endOf({ terminate, trouble = "" }: Pick<ListedNode, "terminate" | "trouble">): string {
   if (terminate === undefined) return trouble;
   const ends = `ends: ${terminate.code}: ${terminate.message}`;
   return trouble === "" || ends.includes(trouble) ? ends : `${ends}; ${trouble}`;

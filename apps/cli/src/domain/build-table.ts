@@ -17,6 +17,8 @@ const GAP = "  ";
 const DROPPED_FIRST = [
   ...[
     "USER",
+    "SPOT",
+    "ZONE",
     "ADDRESS",
     "KIND",
     "ID",
@@ -31,7 +33,19 @@ const DROPPED_FIRST = [
     "HELD",
     "PART",
   ],
-  ...["AREA", "FAILURES", "SUBJECT", "UNUSABLE", "WHY UNUSABLE", "POOL", "AGE", "NODE", "TIME"],
+  ...[
+    "AREA",
+    "FAILURES",
+    "SUBJECT",
+    "UNUSABLE",
+    "WHY UNUSABLE",
+    "POOL",
+    "AGE",
+    "NODE",
+    "TIME",
+    "FOREIGN",
+    "HELD BY / BOUND TO",
+  ],
 ];
 
 /**

@@ -8,7 +8,8 @@ import { colourOf } from "./paint.ts";
 import type { Pool, Reservation } from "./reservation.ts";
 import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
 import { parseOrText } from "./session-document.ts";
-import { machineCell } from "./share.ts";
+import { roomColumns } from "./room-columns.ts";
+import { countCell, machineCell } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
 /** All of one kind. */
@@ -47,13 +48,21 @@ export type ShownPool = Pool & {
 /** What keeps a pool from its nodes stands below the table. */
 export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style: TableStyle): string[] {
   const elastic = pools.some(({ scaling }) => scaling !== undefined);
+  const isSharedShown = pools.some(({ shared }) => shared > 0);
+  const room = roomColumns(pools);
   const rows = pools.map((pool) => [
     pool.name,
-    ...[pool.available, pool.capacity, pool.held, pool.unusable, pool.waiting].map(String),
+    ...[pool.available, pool.capacity, pool.held].map(String),
+    ...(isSharedShown ? [String(pool.shared)] : []),
+    ...[pool.unusable, pool.waiting].map(String),
+    ...room.map(({ cellOf }) => cellOf(pool)),
     ...(elastic ? growthOf(pool, nowMs) : []),
     pool.unusableByReason.map(({ reason, count }) => `${count} ${reason}`).join(", "),
   ]);
-  const header = ["POOL", "AVAILABLE", "CAPACITY", "HELD", "UNUSABLE", "WAITING"];
+  const header = [
+    ...["POOL", "AVAILABLE", "CAPACITY", "HELD", ...(isSharedShown ? ["SHARED"] : []), "UNUSABLE", "WAITING"],
+    ...room.map((column) => column.header),
+  ];
   const troubles = buildTroubleLines(
     pools.flatMap(({ scaling }) => scaling?.troubles ?? []),
     nowMs,
@@ -148,7 +157,8 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
 
 function whyText({ because, machines }: Reservation): string {
   if (because === undefined) return [...new Set(machines.map(({ node }) => node))].join(", ");
-  const { code, pool, requested, available, ahead } = because;
-  const numbers = pool === "" ? "" : ` ${pool}: ${requested} needed, ${available} free`;
+  const { code, pool, requested, parts, available, ahead } = because;
+  const free = parts > 0 ? `${available} fit` : `${available} free`;
+  const numbers = pool === "" ? "" : ` ${pool}: ${countCell(requested, parts)} needed, ${free}`;
   return `${code}${numbers}${ahead > 0 ? `; ${ahead} ahead` : ""}`;
 }

@@ -26,6 +26,13 @@ it.each<[title: string, document: unknown, findings: string[]]>([
     job({ replicaSpec: { worker: WORKER } }),
     ['spec.replicaSpec: unknown field "replicaSpec"; did you mean "replicaSpecs"?'],
   ],
+  [
+    "a misspelt annotation of Muster",
+    job(undefined, { metadata: { name: "train", annotations: { "muster.dev/share": "shared" } } }),
+    [
+      'metadata.annotations.muster.dev/share: has no effect with the string "shared": did you mean "muster.dev/sharing"?',
+    ],
+  ],
   ["a status", job(undefined, { status: {} }), [expect.stringContaining('unknown field "status"')]],
   ["no roles", job({ replicaSpecs: {} }), ["spec.replicaSpecs: needs at least 1, and has 0"]],
   [

@@ -1,4 +1,4 @@
-import { checkSchema, valueReader, type CheckedSchema } from "@muster/documents";
+import { checkSchema, findUnknownKeys, valueReader, type CheckedSchema } from "@muster/documents";
 import { checkDnsSubdomain } from "@muster/names";
 import type { ReadDocument } from "./read-document.ts";
 import { readName, type DocumentName } from "./read-name.ts";
@@ -20,6 +20,7 @@ export function readJobDocument(
 ): ReadDocument<JobDocument> {
   const reader = valueReader();
   checkSchema(reader, schema ?? frame(apiVersion), [], value);
+  for (const { path, message } of findUnknownKeys(value)) reader.report(path, message, "key");
   const manifest = isMapping(value) ? value : {};
   const { metadata } = manifest;
   const name = isMapping(metadata)

@@ -9,6 +9,17 @@ export type Pool = {
   /** Why, as stable words; the counts add up to `unusable`. */
   readonly unusableByReason: readonly { readonly reason: string; readonly count: number }[];
   readonly waiting: number;
+  /** Machines among `held` that are held in parts. */
+  readonly shared: number;
+  /** Amounts of its usable machines by resource, and what can be granted of them in parts: millicores of cpu, otherwise bytes or pieces. */
+  readonly allocatable: Readonly<Record<string, number>>;
+  readonly free: Readonly<Record<string, number>>;
+  /** Granted machines on which more is used than they can allocate, because of foreign pods. */
+  readonly overcommitted: number;
+  /** The first of them. */
+  readonly overcommittedNodes: readonly string[];
+  /** The foreign pods on its nodes; undefined: none. */
+  readonly foreign: { readonly pods: number; readonly requests: Readonly<Record<string, number>> } | undefined;
   /** What the node scaler may make of it at most; 0: it is not scaled. */
   readonly elasticMax: number;
   /** When the node scaler last wrote that; undefined: it never did, or the ledger does not report it. */
@@ -36,6 +47,8 @@ export type Reservation = {
         readonly code: string;
         readonly pool: string;
         readonly requested: number;
+        /** How many of `requested` are parts of machines. */
+        readonly parts: number;
         readonly available: number;
         readonly ahead: number;
       }
@@ -43,11 +56,43 @@ export type Reservation = {
 };
 
 /** An owner of machines, and since when. `owner` is `KIND/ID`. */
-export type Holder = { readonly owner: string; readonly machines: number; readonly sinceMs: number };
+export type Holder = {
+  readonly owner: string;
+  readonly machines: number;
+  /** How many of `machines` are parts of machines. */
+  readonly parts: number;
+  readonly sinceMs: number;
+};
 
-export type PoolExplanation = Omit<Pool, "name" | "unusableByReason" | "waiting"> & {
+/** Parts with the same requests that a reservation needs. */
+export type PartDemand = {
+  readonly part: Share;
+  readonly requested: number;
+  /** How many of them fit now, beside the other parts of the reservation. */
+  readonly fitting: number;
+  /** Why the next one does not fit; undefined: all fit. */
+  readonly shortage:
+    | {
+        /** The node that lacks least; empty: no node can be granted in parts now. */
+        readonly node: string;
+        /** Parts of the reservation that fit there. `free` is left beside them. */
+        readonly placed: number;
+        readonly resources: readonly { readonly resource: string; readonly requested: string; readonly free: string }[];
+      }
+    | undefined;
+};
+
+/** What an explanation has of a pool. */
+type PoolCounts = Pick<Pool, "available" | "capacity" | "held" | "unusable" | "elasticMax" | "elasticAtMs">;
+
+export type PoolExplanation = PoolCounts & {
   readonly pool: string;
   readonly requested: number;
+  /** The parts among `requested`. */
+  readonly parts: readonly PartDemand[];
+  readonly partsMore: number;
+  /** Amounts of the nodes of the pool that can be granted, by resource; undefined without parts. */
+  readonly amounts: { readonly free: Share; readonly allocatable: Share } | undefined;
   /** Free, and kept for an older request. */
   readonly kept: number;
   readonly unusableNodes: readonly { readonly node: string; readonly reason: string; readonly occupant: string }[];

@@ -1,5 +1,9 @@
 /** A node as the ledger reports it. */
 export type MachineState = {
+  readonly node: string;
+  readonly pool: string;
+  /** `KIND/ID` of the owner of the whole; empty: none. */
+  readonly holder: string;
   /** A word of the ledger: `FREE`, `HELD`, `SHARED`. */
   readonly standing: string;
   /** Owners of its parts, earliest first. */
@@ -7,6 +11,8 @@ export type MachineState = {
   /** Allocatable amounts, and those that can be granted in parts now, by resource: millicores of cpu, otherwise bytes or pieces. */
   readonly allocatable: Readonly<Record<string, number>>;
   readonly free: Readonly<Record<string, number>>;
+  /** How much grants and foreign pods use beyond what it can allocate; empty: nothing. */
+  readonly excess: Readonly<Record<string, number>>;
   /** Its foreign pods; undefined: none. */
   readonly foreign:
     | {
@@ -54,6 +60,10 @@ export type ScaledNode = {
   /** Undefined: it has not joined, or the ledger does not answer. */
   readonly machine: MachineState | undefined;
 };
+
+/** A row of the list of nodes. A node that Muster did not make has no more than this, and the phase STATIC. */
+export type ListedNode = Pick<ScaledNode, "name" | "pool" | "phase" | "kubernetesNode" | "holder" | "machine"> &
+  Partial<ScaledNode>;
 
 /** Nodes of one kind that are made and not ready yet. */
 export type BootingNodes = {

@@ -1,4 +1,4 @@
-import { NANO, printQuantity } from "@muster/resources";
+import { printAmount } from "@muster/resources";
 import { plural } from "./plural.ts";
 
 /** A part of a machine: quantities of Kubernetes, by resource. */
@@ -6,31 +6,18 @@ export type Share = Readonly<Record<string, string>>;
 
 type Held = { readonly shared?: Share | undefined };
 
-const NANO_PER_MILLI = NANO / 1000n;
-
 /** From amounts in millicores of cpu, and otherwise in bytes or pieces. */
 export function buildShare(requests: Readonly<Record<string, number>>): Share {
   return Object.fromEntries(
-    Object.entries(requests).map(([resource, amount]) => [resource, quantityOf(resource, amount)]),
+    Object.entries(requests).map(([resource, amount]) => [resource, printAmount(resource, amount)]),
   );
-}
-
-function quantityOf(resource: string, amount: number): string {
-  const nano = BigInt(amount) * (resource === "cpu" ? NANO_PER_MILLI : NANO);
-  const [decimal, binary] = [printQuantity(nano), printQuantity(nano, "Ki")];
-  return binary.length < decimal.length ? binary : decimal;
 }
 
 const FIRST = ["cpu", "memory"];
 
 /** `500m cpu, 1Gi, 1 nvidia.com/gpu`; the amount without a name is memory. */
 export function describeShare(share: Share): string {
-  const names = [
-    ...FIRST.filter((name) => name in share),
-    ...Object.keys(share)
-      .filter((name) => !FIRST.includes(name))
-      .sort(),
-  ];
+  const names = resourcesOf(share);
   if (names.length === 0) return "no requests";
   return names.map((name) => (name === "memory" ? share[name] : `${share[name]} ${name}`)).join(", ");
 }
@@ -57,10 +44,21 @@ export function countMachines(all: readonly Held[]): string {
 
 /** The same for a column of a table: `2 + 3 parts`. */
 export function machineCell(all: readonly Held[]): string {
-  const { whole, parts } = splitMachines(all);
+  return countCell(all.length, splitMachines(all).parts);
+}
+
+/** The same of numbers; `parts` of the `machines` are parts. */
+export function countCell(machines: number, parts: number): string {
+  const whole = machines - parts;
   return [...(whole > 0 || parts === 0 ? [String(whole)] : []), ...(parts > 0 ? [plural(parts, "part")] : [])].join(
     " + ",
   );
+}
+
+/** The resources that a share names: cpu and memory first. */
+export function resourcesOf(share: Share): readonly string[] {
+  const others = Object.keys(share).filter((name) => !FIRST.includes(name));
+  return [...FIRST.filter((name) => name in share), ...others.sort()];
 }
 
 function splitMachines(all: readonly Held[]): { readonly whole: number; readonly parts: number } {

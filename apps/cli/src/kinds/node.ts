@@ -1,7 +1,7 @@
 import { nodeCalls } from "../adapters/node-calls.ts";
 import { buildNodeTable, troubleOf } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import type { ScaledNode } from "../domain/scaled-node.ts";
+import type { ListedNode, ScaledNode } from "../domain/scaled-node.ts";
 import { requireListed } from "./require-listed.ts";
 import type { Resource } from "./resource.ts";
 
@@ -9,12 +9,16 @@ import type { Resource } from "./resource.ts";
 export const NODE: Resource<ScaledNode> = {
   noun: "node",
   plural: "nodes",
-  listedBy: "`muster nodes` lists the nodes that Muster makes, `kubectl get nodes` all of them.",
+  listedBy: "`muster nodes` lists the nodes of pools, `kubectl get nodes` all of them.",
   none: "no nodes",
   list: ({ link }) => nodeCalls(link).list(undefined),
   get: async ({ link }, name) =>
     requireListed("node", await nodeCalls(link).list(undefined), name, "`muster nodes` shows those that exist"),
   nameOf: ({ name }) => name,
   table: (nodes, { nowMs, style }) => buildNodeTable(nodes, nowMs, style),
-  record: (node) => buildRecord({ ...node, reason: troubleOf(node) }),
+  record: nodeRecord,
 };
+
+export function nodeRecord(node: ListedNode): Record<string, unknown> {
+  return buildRecord({ ...node, reason: troubleOf(node) });
+}

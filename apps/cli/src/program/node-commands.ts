@@ -7,7 +7,7 @@ import { OUTPUT } from "./shared-options.ts";
 /** `muster nodes`, and what it is divided into. */
 export const NODES: CommandRow = {
   name: "nodes",
-  description: "Nodes that are made when work needs them: list them, show their scaler, end one.",
+  description: "Nodes of pools, and what is free on them: list them, show the scaler of elastic pools, end one.",
   text: `Options of \`nodes\` alone and of \`nodes list\`:
   -p, --pool <pool>      only those of this pool
   -a, --all              also those whose instance is gone already
@@ -24,7 +24,7 @@ export const NODES: CommandRow = {
     command({
       name: "list",
       isDefault: true,
-      description: "List them, and who they are for; the same as `nodes` alone.",
+      description: "List them, who they are for, and what is free; the same as `nodes` alone.",
       options: {
         pool: option("-p, --pool <pool>", "only those of this pool"),
         all: option("-a, --all", "also those whose instance is gone already"),

@@ -6,6 +6,7 @@ import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
+import { podsOf } from "../domain/job-pods.ts";
 import { jobLabels } from "../domain/member-labels.ts";
 import { sharedNodes, tolerationsByNode } from "../domain/member-machines.ts";
 import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
@@ -13,6 +14,7 @@ import { memberName } from "../domain/member-names.ts";
 import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
 import { podsKey, servicesKey } from "../members/expectations.ts";
+import type { Crowding } from "./crowding.ts";
 import { findMissingCompanions, NOTHING_MISSING } from "./companions.ts";
 import type { ObservedJob } from "../reconcile.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -33,6 +35,7 @@ export type ObserveDeps = {
   /** Pods that were created for this owner id, whichever owner they have now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
+  readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];
   readonly defaults: KindDefaults;
   readonly now: () => number;
@@ -112,9 +115,10 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
     nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
+  const crowded = deps.crowding(metadata.uid, { spec, units, status, pods: podsOf(snapshot) }, nowMs);
   return {
     job,
-    snapshot,
+    snapshot: crowded.length === 0 ? snapshot : { ...snapshot, crowded },
     sinceWriteMs: runtime.sinceWriteMs(jobKey(job)),
     busyForMs: runtime.busyForMs(),
     pods: new Map(pods.claimed.map((pod) => [pod.metadata?.uid ?? "", pod])),

@@ -11,6 +11,7 @@ import { JOB_KIND } from "../domain/kind-job.ts";
 import { jobKey } from "../domain/ownership.ts";
 import { makeReconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
+import { openCrowding } from "./crowding.ts";
 import { fenced, type Fence } from "./fence.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -98,6 +99,7 @@ function observeDeps(config: Config, { calls, machines, world, groups, nodes }: 
     podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
+    crowding: openCrowding(nodes, config.policy.replacementWaitMs),
     endsOf: world.ends.of,
     defaults: config.defaults,
     now: Date.now,

@@ -87,6 +87,13 @@ it.each<[title: string, job: JobSeen, machines: typeof WAITING | undefined, code
     "worker-1 waits for a machine: pool p has no machine free",
   ],
   [
+    "runs with a spec that cannot be read",
+    job("Running", { waitingBecause: "why" }, condition("SpecUnreadable", "InvalidSpec", "sharing: must be shared")),
+    WAITING,
+    "SPEC_UNREADABLE",
+    "sharing: must be shared",
+  ],
+  [
     "is over",
     job("Succeeded", {}, condition("Succeeded", "JobSucceeded", "every worker completed")),
     undefined,

@@ -17,13 +17,19 @@ export type JobSeen = {
 };
 
 /**
- * Why a job is in its phase: FINISHED, CANCELLING, SUSPENDED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS, RUNNING, or the ledger's word for
- * why its gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
+ * Why a job is in its phase: FINISHED, CANCELLING, SPEC_UNREADABLE, SUSPENDED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS, RUNNING, or the
+ * ledger's word for why its gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
  */
 export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Reason {
   const { state, status, waitingBecause } = job;
   if (state === "Succeeded" || state === "Failed") return explainEnd(job);
   if (job.cancelRequested) return because("CANCELLING", "its cancellation is under way");
+  const unreadable = conditionOf(status, "SpecUnreadable");
+  if (unreadable?.status === "True")
+    return {
+      ...because("SPEC_UNREADABLE", unreadable.message),
+      next: "correct the field that the message names, or cancel the job",
+    };
   switch (state) {
     case "Queued":
       return reasonOfWait(machines) ?? explainQueue(status, waitingBecause);

@@ -1,5 +1,6 @@
 import type { Toleration } from "@muster/resources";
 import { componentOf, ownerIdOf } from "./build-units.ts";
+import { isCrowdedOut } from "./find-crowding.ts";
 import type { Requests } from "./job.ts";
 import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -86,6 +87,7 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
   if (place === undefined || !mayRun(pod)) return false;
   if (snapshot.nodesLost.includes(place)) return true;
   if (pod.node === undefined && snapshot.nodesUnschedulable?.includes(place) === true) return true;
+  if (pod.node === undefined && isCrowdedOut(snapshot, pod.component, place)) return true;
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   if (gang?.state !== "granted") return false;
   const own = machines.get(pod.component);
@@ -95,7 +97,7 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
 /** Whether the member cannot use its machine. Kubernetes places no pod on an unschedulable node; a pod that runs there stays. */
 export function isLostTo(snapshot: Snapshot, component: string, node: string): boolean {
   const { nodesLost, nodesUnschedulable = [] } = snapshot;
-  if (nodesLost.includes(node)) return true;
+  if (nodesLost.includes(node) || isCrowdedOut(snapshot, component, node)) return true;
   if (!nodesUnschedulable.includes(node)) return false;
   return !podsOf(snapshot).some((pod) => pod.component === component && pod.node === node && mayRun(pod));
 }

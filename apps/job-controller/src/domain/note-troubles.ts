@@ -1,5 +1,6 @@
+import { describeCrowding, FOREIGN_PODS } from "./find-crowding.ts";
 import { conditionOf, withoutCondition, type JobStatus } from "./job-status.ts";
-import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
+import type { CrowdedMember, JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
 /**
@@ -14,12 +15,20 @@ export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobP
   const [first] = troubled;
   if (first?.trouble === undefined) return withoutCondition(status, "PodsWaiting");
   const before = conditionOf(status, "PodsWaiting");
-  if (before !== undefined && wasWrittenRecently(before, nowMs, policy)) return status;
-  const { reason, message: cause } = first.trouble;
+  const crowding = first.node === undefined ? crowdingOf(snapshot, first) : undefined;
+  // The foreign pods are worth more than the words of the scheduler, which come first.
+  const isNews = crowding !== undefined && before?.message.includes(FOREIGN_PODS) === false;
+  if (!isNews && before !== undefined && wasWrittenRecently(before, nowMs, policy)) return status;
+  const { reason } = first.trouble;
+  const cause = crowding === undefined ? first.trouble.message : describeCrowding(crowding);
   const more = troubled.length - 1;
   const others = more === 0 ? "" : `; ${more} more ${more === 1 ? "pod waits" : "pods wait"}`;
   const message = `pod ${first.name}: ${reason}${cause && `: ${cause}`}${others}`;
   return transitionConditions(status, { type: "PodsWaiting", status: "True", reason, message }, nowMs);
+}
+
+function crowdingOf({ crowded = [] }: Snapshot, { component, pinned }: PodFact): CrowdedMember | undefined {
+  return crowded.find((each) => each.component === component && each.node === pinned);
 }
 
 /** A pod that is being deleted need not start. */

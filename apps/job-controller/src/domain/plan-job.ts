@@ -159,6 +159,7 @@ function planRunning(
     ...pods.dueMs,
     restartMs > nowMs ? restartMs : Infinity,
     ...refusedMs,
+    ...(snapshot.crowded ?? []).flatMap(({ isLost, sinceMs }) => (isLost ? [] : [sinceMs + policy.replacementWaitMs])),
     deadlineMs ?? Infinity,
     (waitsMs ?? Infinity) + policy.replacementWaitMs,
   ];

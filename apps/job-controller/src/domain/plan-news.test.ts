@@ -72,6 +72,25 @@ describe("the news of a job", () => {
     expect(planNews(begun.status, begun.status, warnings)).toEqual([]);
   });
 
+  it("are of each wrong value that makes a running job unreadable", () => {
+    const wrong = (reason: string): Partial<Snapshot> => ({
+      spec: {
+        ok: false,
+        problems: [{ field: "metadata.annotations.muster.dev/sharing", reason }],
+        managedBy: undefined,
+      },
+      units: [granted("worker-0", "worker-1")],
+    });
+    const first = look(begun.status, wrong("is not half"));
+    const second = look(first.status, wrong("is not none"));
+    const same = look(second.status, wrong("is not none"));
+    expect([first, second, same].map(({ news }) => news)).toEqual([
+      ["Warning InvalidSpec"],
+      ["Warning InvalidSpec"],
+      [],
+    ]);
+  });
+
   it("count a restart that begins while another one lasts", () => {
     const failed = ended("worker-1", 1);
     const first = look(begun.status, { replicas: [seen("worker", [pod("worker-0"), failed])] });

@@ -41,6 +41,8 @@ function hasBecomeTrue(type: ConditionType, before: JobStatus, after: JobStatus)
   if (!isTrue(before, type)) return true;
   // A job may restart while it restarts; and a job that has its machines may lack something else.
   if (type === "Restarting") return restarts(after) > restarts(before);
+  // An edit may replace one wrong value by another one.
+  if (type === "SpecUnreadable") return conditionOf(before, type)?.message !== conditionOf(after, type)?.message;
   return type === "MachinesReserved" && conditionOf(before, type)?.reason !== conditionOf(after, type)?.reason;
 }
 

@@ -1,3 +1,4 @@
+import { findUnknownKeys } from "@muster/documents";
 import type { JobSpec, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { Problem, ReadResult } from "./kind.ts";
 import { type Fields, fieldsOf, type Notes } from "./read-fields.ts";
@@ -21,6 +22,8 @@ export function readManifest(resource: unknown, readSpec: (manifest: Manifest) =
   const root = fieldsOf(resource, "", notes);
   const metadata = root?.object("metadata");
   const fields = root?.object("spec");
+  for (const { path, message } of findUnknownKeys(resource))
+    notes.warnings.push({ field: path.join("."), reason: message });
   if (root !== undefined && root.raw("spec") === undefined) root.refuse("spec", "is missing");
   const managedBy = readManagedBy(fields?.object("runPolicy"));
   const spec = fields === undefined ? undefined : readSpec({ spec: fields, metadata, notes });

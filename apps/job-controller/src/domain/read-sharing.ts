@@ -53,7 +53,7 @@ export function withRequests(
 }
 
 /** The requests of the pod that is built from the template, without amounts of 0. LimitRange and RuntimeClass are not applied: admission adds theirs later. */
-function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
+export function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
   const { spec } = template;
   const pod: RequestingPod = {
     ...resourcesOf(spec),

@@ -92,6 +92,18 @@ export type UnitSeen =
 /** The minimum of a budget; `edited`: it protects other pods, or in another way. */
 export type BudgetSeen = number | "edited";
 
+/** A member whose machine has no room for its next pod, because foreign pods run there. */
+export type CrowdedMember = {
+  readonly component: string;
+  readonly node: string;
+  readonly resources: readonly { readonly resource: string; readonly requested: number; readonly free: number }[];
+  readonly foreign: { readonly pods: number; readonly examples: readonly string[] };
+  /** When this process first saw it. */
+  readonly sinceMs: number;
+  /** It has lasted so long that the member gets another machine. */
+  readonly isLost: boolean;
+};
+
 /** A foreign pod with the name of a member, and its owner in words: `TFJob train`. */
 export type TakenName = { readonly pod: string; readonly owner: string };
 
@@ -145,6 +157,8 @@ export type Snapshot = {
   readonly nodesLost: readonly string[];
   /** Nodes that members share and that have been unschedulable for too long: they are lost to members without a pod there. */
   readonly nodesUnschedulable?: readonly string[];
+  /** Members whose machine has no room for their next pod. */
+  readonly crowded?: readonly CrowdedMember[];
 };
 
 export type JobPolicy = {

@@ -20,6 +20,11 @@ describe("a job", () => {
     ["Queued", "MachinesReserved is False", status(["Created", "True"], ["MachinesReserved", "False"])],
     ["Starting", "MachinesReserved is True", status(["MachinesReserved", "True"])],
     ["Running", "Running is True", status(["MachinesReserved", "True"], ["Running", "True"])],
+    [
+      "Running",
+      "SpecUnreadable is True",
+      status(["Running", "True"], ["PodsWaiting", "True"], ["SpecUnreadable", "True"]),
+    ],
     ["Restarting", "Restarting is True", status(["MachinesReserved", "True"], ["Restarting", "True"])],
     ["Suspended", "Suspended is True", status(["Running", "False"], ["Suspended", "True"])],
     ["Succeeded", "Succeeded is True", status(["Running", "False"], ["Succeeded", "True"])],

@@ -27,7 +27,7 @@ export function summariseState(status: JobStatus, total: number): StateSummary {
 /** The condition that keeps a job with machines from running; undefined when none does. */
 export function holdUpOf(status: JobStatus, state: JobState): ConditionType | undefined {
   if (state !== "Starting" && state !== "Running" && state !== "Restarting") return undefined;
-  return (["PodNamesTaken", "PodsWaiting"] as const).find((type) => isTrue(status, type));
+  return (["SpecUnreadable", "PodNamesTaken", "PodsWaiting"] as const).find((type) => isTrue(status, type));
 }
 
 function conditionFor(state: JobState): ConditionType {

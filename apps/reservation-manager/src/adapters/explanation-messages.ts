@@ -1,8 +1,9 @@
 import type { muster } from "@muster/proto";
+import type { PartDemand } from "../domain/decisions/explain-parts.ts";
 import type { Explanation, Holder, HoldInForce, PoolExplanation } from "../domain/decisions/explanation.ts";
 import type { UnusableNode } from "../domain/ledger/machines.ts";
 import { countByPool, idOf, sizeOf } from "../domain/ledger/reservation.ts";
-import { toWireNodeUse, toWireReservation } from "./messages.ts";
+import { toWireAmounts, toWireNodeUse, toWireReservation } from "./messages.ts";
 
 export function toWireExplanation(explanation: Explanation): muster.reservation.v1.ExplainReservationReply.$Properties {
   const { reservation, because, message, pools, place, hold, overtakenUntilMs, concurrency } = explanation;
@@ -24,7 +25,7 @@ export function toWireExplanation(explanation: Explanation): muster.reservation.
 }
 
 function toWirePool(pool: PoolExplanation): muster.reservation.v1.PoolExplanation.$Properties {
-  const { unusable, holders, ...numbers } = pool;
+  const { unusable, holders, parts, amounts, ...numbers } = pool;
   return {
     ...numbers,
     unusable: unusable.listed.length + unusable.more,
@@ -32,15 +33,22 @@ function toWirePool(pool: PoolExplanation): muster.reservation.v1.PoolExplanatio
     unusableMore: unusable.more,
     holders: holders.listed.map(toWireHolder),
     holdersMore: holders.more,
+    ...(parts && { parts: parts.listed.map(toWireParts), partsMore: parts.more }),
+    ...(amounts && { allocatable: toWireAmounts(amounts.allocatable), free: toWireAmounts(amounts.free) }),
   };
+}
+
+function toWireParts({ requests, shortage, ...counts }: PartDemand): muster.reservation.v1.PartDemand.$Properties {
+  const part = { requests: toWireAmounts(requests) };
+  return { part, ...counts, shortage: shortage && { ...shortage, resources: [...shortage.resources] } };
 }
 
 function toWireUnusable({ foreign, ...node }: UnusableNode): muster.reservation.v1.UnusableNode.$Properties {
   return { ...node, foreign: foreign && toWireNodeUse(foreign) };
 }
 
-function toWireHolder({ owner, sequence, machines, sinceMs }: Holder): muster.reservation.v1.Holder.$Properties {
-  return { owner, reservationId: idOf(sequence), machines, sinceMs };
+function toWireHolder({ owner, sequence, machines, parts, sinceMs }: Holder): muster.reservation.v1.Holder.$Properties {
+  return { owner, reservationId: idOf(sequence), machines, parts, sinceMs };
 }
 
 function toWireHold({ reservation, own }: HoldInForce): muster.reservation.v1.Hold.$Properties {

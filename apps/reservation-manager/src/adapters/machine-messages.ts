@@ -19,7 +19,7 @@ type WireHolder = muster.reservation.v1.Holder.$Properties;
 /** Translates the machines of one page. */
 export function machineWriter(): (machine: MachineState) => muster.reservation.v1.MachineState.$Properties {
   const holders = new Map<string, WireHolder>();
-  return ({ node, pool, standing, cordoned, holder, partHolders, allocatable, free, foreign }) => ({
+  return ({ node, pool, standing, cordoned, holder, partHolders, allocatable, free, foreign, excess }) => ({
     node,
     pool,
     standing: STANDINGS[standing],
@@ -29,6 +29,7 @@ export function machineWriter(): (machine: MachineState) => muster.reservation.v
     free: free && toWireAmounts(free),
     sharedHolders: partHolders.map((each) => toWireHolder(each, pool, holders)),
     foreign: foreign && toWireNodeUse(foreign),
+    excess: toWireAmounts(excess),
   });
 }
 
@@ -38,8 +39,12 @@ function toWireHolder(reservation: Reservation, pool: string, known: Map<string,
   const key = `${sequence} ${pool}`;
   const same = known.get(key);
   if (same !== undefined) return same;
-  const machines = grant?.machines.filter((machine) => machine.pool === pool).length ?? 0;
-  const holder = { owner, reservationId: idOf(sequence), machines, sinceMs: grant?.atMs ?? 0 };
+  const machines = grant?.machines.filter((machine) => machine.pool === pool) ?? [];
+  const parts = machines.filter(({ shared }) => shared !== undefined).length;
+  const holder = {
+    ...{ owner, reservationId: idOf(sequence), machines: machines.length, parts },
+    sinceMs: grant?.atMs ?? 0,
+  };
   known.set(key, holder);
   return holder;
 }

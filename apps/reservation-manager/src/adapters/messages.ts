@@ -143,7 +143,9 @@ export function toWireReservation({
   };
 }
 
-export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
+const MAX_OVERCOMMITTED_NAMED = 3;
+
+export function toWirePool({ state, amounts, waiting }: PoolReport): muster.reservation.v1.Pool.$Properties {
   const { name, free, held, shared, foreign, occupied, notReady, cordoned, scaling } = state;
   const reasons: readonly { readonly reason: UnusableReason; readonly count: number }[] = [
     { reason: "NOT_READY", count: notReady },
@@ -160,6 +162,12 @@ export function toWirePool({ state, waiting }: PoolReport): muster.reservation.v
     waiting,
     unusableByReason: reasons.filter(({ count }) => count > 0),
     elasticMax: scaling?.max,
+    shared,
+    allocatable: toWireAmounts(amounts.allocatable),
+    free: toWireAmounts(amounts.free),
+    overcommitted: amounts.overcommitted.length,
+    overcommittedNodes: amounts.overcommitted.slice(0, MAX_OVERCOMMITTED_NAMED),
+    foreign: { pods: amounts.foreign.pods, requests: toWireAmounts(amounts.foreign.requests) },
   };
 }
 

@@ -1,7 +1,12 @@
 import { metrics } from "@opentelemetry/api";
 import type { DecisionOutcome } from "../decision-spans.ts";
 
-type LedgerCounts = { readonly waiting: number; readonly heldByPool: ReadonlyMap<string, number> };
+type LedgerCounts = {
+  readonly waiting: number;
+  readonly heldByPool: ReadonlyMap<string, number>;
+  /** Of every pool, so that the number falls to 0. */
+  readonly overcommittedByPool: ReadonlyMap<string, number>;
+};
 
 export type LedgerMetrics = Disposable & {
   /** Counts one decision. */
@@ -23,17 +28,23 @@ export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetr
     unit: "{machine}",
     description: "Usable machines held, by pool",
   });
+  const overcommitted = meter.createObservableGauge("muster.reservation.overcommitted", {
+    unit: "{machine}",
+    description: "Granted machines that foreign pods over-commit, by pool",
+  });
+  const gauges = [waiting, held, overcommitted];
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     const now = counts();
     if (now === undefined) return;
     result.observe(waiting, now.waiting);
     for (const [pool, count] of now.heldByPool) result.observe(held, count, { "muster.pool": pool });
+    for (const [pool, count] of now.overcommittedByPool) result.observe(overcommitted, count, { "muster.pool": pool });
   };
-  meter.addBatchObservableCallback(observe, [waiting, held]);
+  meter.addBatchObservableCallback(observe, gauges);
   return {
     decided: (outcome) => decisions.add(1, { "muster.reservation.outcome": outcome }),
     [Symbol.dispose]: () => {
-      meter.removeBatchObservableCallback(observe, [waiting, held]);
+      meter.removeBatchObservableCallback(observe, gauges);
     },
   };
 }

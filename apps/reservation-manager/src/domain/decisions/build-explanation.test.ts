@@ -21,7 +21,7 @@ function explain(run: Run, id: string) {
 }
 
 const holder = (id: string, sequence: number, machines: number, sinceMs: number) => {
-  return { owner: ownerOf(id), sequence, machines, sinceMs };
+  return { owner: ownerOf(id), sequence, machines, parts: 0, sinceMs };
 };
 
 it("names who holds machines of the pool, most machines first, and why its other nodes cannot be granted", () => {

@@ -1,9 +1,11 @@
 import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import type { Bounded, ConcurrencyUse, Explanation, Holder, PoolExplanation, QueuePlace } from "./explanation.ts";
+import { explainParts } from "./explain-parts.ts";
 import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
+import { NO_AMOUNTS, summarisePools } from "./summarise-pools.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -63,6 +65,8 @@ function explainPool(
   return {
     pool,
     requested: sizeOf(need),
+    parts: need.shared.length === 0 ? undefined : bounded(explainParts(need, roomBehind(need, machines, keptFor))),
+    amounts: need.shared.length === 0 ? undefined : (summarisePools(machines).get(pool) ?? NO_AMOUNTS),
     available,
     kept,
     capacity: state === undefined ? 0 : capacityOf(state),
@@ -105,7 +109,9 @@ function explainConcurrency(
 }
 
 function holderOf({ owner, sequence, grant }: Reservation, counts: (machine: { pool: string }) => boolean): Holder {
-  return { owner, sequence, machines: grant?.machines.filter(counts).length ?? 0, sinceMs: grant?.atMs ?? 0 };
+  const machines = grant?.machines.filter(counts) ?? [];
+  const parts = machines.filter(({ shared }) => shared !== undefined).length;
+  return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };
 }
 
 function byAge(a: Holder, b: Holder): number {

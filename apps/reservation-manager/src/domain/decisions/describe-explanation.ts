@@ -1,7 +1,11 @@
 import { assertNever } from "@muster/faults";
 import type { Bounded, Explanation, Holder, PoolExplanation } from "./explanation.ts";
 import type { WaitReason } from "./explain-waiting.ts";
+import { printAmount, roundAmount } from "@muster/resources";
+import type { PartDemand, PartShortage } from "./explain-parts.ts";
+import type { PoolAmounts } from "./summarise-pools.ts";
 import type { UnusableNode } from "../ledger/machines.ts";
+import type { Machine } from "../ledger/reservation.ts";
 import type { Owner } from "@muster/names";
 
 /** Names in one sentence; the explanation has the rest. */
@@ -10,19 +14,22 @@ const MAX_NAMED = 3;
 /** One sentence for people: what is missing, who has it, and how many are looked at earlier. */
 export function describeExplanation(facts: Omit<Explanation, "message">): string {
   const { reservation, because, pools, concurrency, hold } = facts;
-  if (reservation.grant !== undefined) return `holds ${countOf(reservation.grant.machines.length, "machine")}`;
+  if (reservation.grant !== undefined) return `holds ${describeGrant(reservation.grant.machines)}`;
   if (because === undefined) return "nothing stands in the way: it is granted next";
   const pool = pools.find((one) => one.pool === because.pool);
   const queue = because.ahead === 0 ? "" : `; ${countOf(because.ahead, "request")} ahead of it`;
   switch (because.code) {
     case "POOLS_NOT_KNOWN_YET":
+      if (because.parts > 0) return `not all nodes are known at present; ${describePartsOf(because, pool)}${queue}`;
       return `not all nodes are known at present; ${because.available} of ${because.requested} machines of pool ${because.pool} are known to be free${queue}`;
     case "CONCURRENCY_LIMIT":
       return `${describeLimit(reservation.owner.kind, concurrency?.granted ?? 0, concurrency?.limit ?? 0)}${named(concurrency?.holders, "held by")}${queue}`;
     case "HELD_FOR_OLDER":
-      return `pool ${because.pool} has ${countOf(pool?.available ?? 0, "machine")} free, ${needed(because)}, and ${pool?.kept ?? 0} ${isOrAre(pool?.kept ?? 0)} kept for ${hold === undefined ? "an older request" : ownerName(hold.reservation.owner)}, which has waited too long${queue}`;
+      if (because.parts > 0)
+        return `${describePartsOf(because, pool)}; the rest of the room is kept for ${describeHold(hold)}${queue}`;
+      return `pool ${because.pool} has ${countOf(pool?.available ?? 0, "machine")} free, ${needed(because)}, and ${pool?.kept ?? 0} ${isOrAre(pool?.kept ?? 0)} kept for ${describeHold(hold)}${queue}`;
     case "POOL_AVAILABILITY":
-      return `${describeShortage(because, pool?.elasticMax)}${pool === undefined ? "" : describePool(pool)}${queue}`;
+      return `${describeShortage(because, pool)}${pool === undefined ? "" : describePool(pool)}${queue}`;
     default:
       return assertNever(because.code);
   }
@@ -40,19 +47,72 @@ function isOrAre(count: number): string {
   return count === 1 ? "is" : "are";
 }
 
-function describeShortage(reason: WaitReason, elasticMax: number | undefined): string {
-  const { pool, available, requested, parts, nodes } = reason;
-  const among = nodes === undefined ? "" : ` on the nodes that it accepts (${nodes})`;
+function describeHold(hold: Explanation["hold"]): string {
+  return `${hold === undefined ? "an older request" : ownerName(hold.reservation.owner)}, which has waited too long`;
+}
+
+function describeShortage(reason: WaitReason, explained: PoolExplanation | undefined): string {
+  const { pool, available, requested, parts } = reason;
+  const among = acceptedNodes(reason);
+  const elasticMax = explained?.elasticMax;
   const growth = elasticMax === undefined ? "" : `; it may grow to ${elasticMax}`;
-  if (parts > 0) return `pool ${pool} has room for ${available} of ${describeMixed(requested, parts)}${among}${growth}`;
+  if (parts > 0) return `${describePartsOf(reason, explained)}${growth}`;
   if (elasticMax === undefined)
     return `pool ${pool} has ${countOf(available, "machine")} free for it${among}, ${needed({ requested })}`;
   return `pool ${pool} has ${available} of ${countOf(requested, "machine")}${among}${growth}`;
 }
 
-function describeMixed(requested: number, parts: number): string {
+function acceptedNodes({ nodes }: WaitReason): string {
+  return nodes === undefined ? "" : ` on the nodes that it accepts (${nodes})`;
+}
+
+function describePartsOf(reason: WaitReason, explained: PoolExplanation | undefined): string {
+  const { pool, available, requested, parts } = reason;
+  const room = `pool ${pool} has room for ${available} of ${describeMixed(requested, parts)}${acceptedNodes(reason)}`;
+  const { listed = [], more = 0 } = explained?.parts ?? {};
+  const kinds = listed.slice(0, MAX_NAMED).map(describePartDemand);
+  const others = listed.length + more - kinds.length;
+  const named = [...kinds, ...(others > 0 ? [`and ${others} more sizes`] : [])].join(", ");
+  const short = listed.find(({ shortage }) => shortage !== undefined)?.shortage;
+  return `${room}${named === "" ? "" : `; needs ${named}`}${short ? describePartShortage(short, explained?.amounts) : ""}`;
+}
+
+/** The resources that every node has come first. */
+const FIRST = ["cpu", "memory"];
+
+function rankOf(resource: string): number {
+  return FIRST.includes(resource) ? FIRST.indexOf(resource) : FIRST.length;
+}
+
+function describePartDemand({ requests, requested, fitting }: PartDemand): string {
+  const amounts = [...requests]
+    .filter(([, amount]) => amount > 0)
+    .sort(([a], [b]) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1))
+    .map(([name, amount]) => `${name} ${printAmount(name, amount)}`);
+  const fit = fitting === requested ? "all fit" : `${fitting} ${fitting === 1 ? "fits" : "fit"} now`;
+  return `${requested} × (${amounts.length === 0 ? "no requests" : amounts.join(", ")}), ${fit}`;
+}
+
+function describePartShortage({ node, placed, resources }: PartShortage, amounts: PoolAmounts | undefined): string {
+  if (node === undefined) return "; no machine of it can be granted in parts now";
+  const names = resources.map(({ resource }) => resource).join(" and ");
+  const free = resources.map(({ resource, free }) => roundAmount(resource, free)).join(" and ");
+  const totals = resources.map(({ resource }) => {
+    const [left, all] = [amounts?.free.get(resource) ?? 0, amounts?.allocatable.get(resource) ?? 0];
+    return `${roundAmount(resource, left)} of ${roundAmount(resource, all)}`;
+  });
+  const state = placed === 0 ? "free" : "left";
+  return `; ${names} ${resources.length === 1 ? "is" : "are"} short: ${node} has ${free} ${state}, the pool has ${totals.join(" and ")} free`;
+}
+
+function describeMixed(
+  requested: number,
+  parts: number,
+  one = "part of a machine",
+  several = "parts of machines",
+): string {
   const named = requested === parts ? [] : [countOf(requested - parts, "machine")];
-  return [...named, parts === 1 ? "1 part of a machine" : `${parts} parts of machines`].join(" and ");
+  return [...named, parts === 1 ? `1 ${one}` : `${parts} ${several}`].join(" and ");
 }
 
 function describePool({ capacity, elasticMax, unusable, holders }: PoolExplanation): string {
@@ -72,9 +132,19 @@ function describeForeign(nodes: readonly UnusableNode[]): string {
 
 function named(holders: Bounded<Holder> | undefined, verb: string): string {
   if (holders === undefined || holders.listed.length === 0) return "";
-  const names = holders.listed.slice(0, MAX_NAMED).map(({ owner, machines }) => `${ownerName(owner)} (${machines})`);
+  const names = holders.listed.slice(0, MAX_NAMED).map((holder) => `${ownerName(holder.owner)} (${holdingOf(holder)})`);
   const more = holders.listed.length + holders.more - names.length;
   return `; ${verb} ${names.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
+}
+
+function describeGrant(machines: readonly Pick<Machine, "shared">[]): string {
+  const parts = machines.filter(({ shared }) => shared !== undefined).length;
+  return parts === 0 ? countOf(machines.length, "machine") : describeMixed(machines.length, parts);
+}
+
+function holdingOf({ machines, parts }: Holder): string {
+  if (parts === 0) return String(machines);
+  return describeMixed(machines, parts, "part", "parts");
 }
 
 function ownerName({ kind, id }: Owner): string {

@@ -1,7 +1,9 @@
 import type { Owner } from "@muster/names";
 import type { UnusableNode } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
+import type { PartDemand } from "./explain-parts.ts";
 import type { WaitReason } from "./explain-waiting.ts";
+import type { PoolAmounts } from "./summarise-pools.ts";
 
 /** At most so many of a list, and how many more there are. */
 export type Bounded<Entry> = { readonly listed: readonly Entry[]; readonly more: number };
@@ -11,12 +13,18 @@ export type Holder = {
   readonly owner: Owner;
   readonly sequence: number;
   readonly machines: number;
+  /** How many of `machines` are parts of machines. */
+  readonly parts: number;
   readonly sinceMs: number;
 };
 
 export type PoolExplanation = {
   readonly pool: string;
   readonly requested: number;
+  /** The parts among `requested`; undefined: none. */
+  readonly parts: Bounded<PartDemand> | undefined;
+  /** Undefined without parts. */
+  readonly amounts: PoolAmounts | undefined;
   /** Free machines, those that are kept for the hold included. */
   readonly available: number;
   /** Free machines that an older request's hold keeps from this reservation. */

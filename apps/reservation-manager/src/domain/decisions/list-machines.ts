@@ -10,6 +10,7 @@ import {
 } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
+import { excessOf } from "./summarise-pools.ts";
 
 export type MachinePageRequest = {
   /** Undefined: every pool. */
@@ -35,6 +36,8 @@ export type MachineState = {
   /** What can be granted in parts now; undefined: nothing. */
   readonly free: Amounts | undefined;
   readonly foreign: NodeUse | undefined;
+  /** How much is used beyond what the node can allocate; empty: nothing. */
+  readonly excess: Amounts;
 };
 
 /** `next` is set while more follow; `complete` says whether every node is known. */
@@ -69,15 +72,18 @@ function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineSt
   const partHolders = [...new Set(record.parts?.map(({ sequence }) => sequence))].map((each) =>
     knownReservation(ledger, each),
   );
-  const held = { node, pool, holder, partHolders };
+  const held = { node, pool, holder, partHolders, excess: NO_EXCESS };
   const { facts } = record;
   if (facts === undefined)
     return { ...held, standing: "lost", cordoned: false, allocatable: undefined, free: undefined, foreign: undefined };
   const standing = standingOf(facts, record);
   const { allocatable, cordoned } = facts;
   const free = standing === "free" ? allocatable : partialNodeOf(facts, record, standing)?.free;
-  return { ...held, standing, cordoned, allocatable, free, foreign: uncountedUseOf(facts, record) };
+  const foreign = uncountedUseOf(facts, record);
+  return { ...held, standing, cordoned, allocatable, free, foreign, excess: excessOf(facts, record, foreign) };
 }
+
+const NO_EXCESS: Amounts = new Map();
 
 function firstPartHolder({ parts }: MachineRecord, ledger: Ledger): Reservation | undefined {
   const first = parts?.[0];

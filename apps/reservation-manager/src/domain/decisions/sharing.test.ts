@@ -17,6 +17,7 @@ import type { ReservationRequest } from "./check-request.ts";
 import { reservationOf } from "../ledger/ledger.ts";
 import { withNode, type NodeFacts } from "../ledger/machines.ts";
 import { planGrants } from "./plan-grants.ts";
+import { summarisePools } from "./summarise-pools.ts";
 
 type Requests = Parameters<typeof partsOf>[1];
 
@@ -192,6 +193,48 @@ describe("foreign pods", () => {
     expect(pools[0]?.unusable.listed).toMatchObject([{ node: "a1", reason: "FOREIGN_USE", foreign: foreign(1) }]);
     expect(message).toContain("1 node has pods that the ledger does not know (web/shop)");
   });
+});
+
+it("sums what is free of a pool, shared machines included, and all foreign use", () => {
+  const run = runOf(
+    nodeOf("a1", "a", { foreign: foreign(1) }),
+    nodeOf("a2", "a"),
+    nodeOf("a3", "a"),
+    nodeOf("a4", "a", { ready: false, foreign: foreign(2) }),
+    nodeOf("a5", "a", { allocatable: undefined }),
+    nodeOf("b1", "b"),
+  );
+  ask(run, "part", [{ cpu: 3 }]);
+  ask(run, "whole", [undefined, undefined]);
+  const { machines } = run.world;
+  expect(summarisePools(machines).get("a")).toEqual({
+    allocatable: amounts({ cpu: 24, memory: 48, pods: 15 }),
+    free: amounts({ cpu: 12, memory: 32, pods: 8 }),
+    foreign: { pods: 2, requests: amounts({ cpu: 3 }) },
+    overcommitted: [],
+  });
+  expect(summarisePools(machines)).toBe(summarisePools({ ...machines }));
+});
+
+it("counts machines that foreign pods over-commit after the grant", () => {
+  const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("a3", "a"));
+  ask(run, "part", [{ cpu: 6 }]);
+  ask(run, "whole", [undefined]);
+  const excess = () => {
+    const { machines } = buildMachinePage(run.world, { pool: "a", after: undefined, limit: 100 });
+    return machines.flatMap(({ node, excess: over }) => (over.size === 0 ? [] : [[node, Object.fromEntries(over)]]));
+  };
+  const names = () => summarisePools(run.world.machines).get("a")?.overcommitted;
+  for (const name of ["a1", "a3"]) step(run, { kind: "node", facts: nodeOf(name, "a", { foreign: foreign(2) }) });
+  expect([excess(), names()]).toEqual([[], []]);
+  for (const name of ["a1", "a2", "a3"]) step(run, { kind: "node", facts: nodeOf(name, "a", { foreign: foreign(3) }) });
+  expect(excess()).toEqual([
+    ["a1", { cpu: 1 }],
+    ["a2", { cpu: 3, pods: 1 }],
+  ]);
+  expect(names()).toEqual(["a1", "a2"]);
+  for (const id of ["part", "whole"]) release(run, id);
+  expect(names()).toEqual([]);
 });
 
 describe("use beyond what is granted", () => {

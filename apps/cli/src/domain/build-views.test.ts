@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import { buildPoolTable, type ShownPool } from "./build-views.ts";
+
+const GI = 2 ** 30;
+const pool: ShownPool = {
+  ...{ name: "workers", available: 2, capacity: 12, held: 10, unusable: 1, waiting: 3, elasticMax: 0 },
+  ...{ shared: 4, foreign: undefined, scaling: undefined, overcommitted: 0, overcommittedNodes: [] },
+  unusableByReason: [{ reason: "FOREIGN_USE", count: 1 }],
+  allocatable: { cpu: 52_000, memory: 201.3 * GI, pods: 1430 },
+  free: { cpu: 9500, memory: 35 * GI, pods: 1300 },
+};
+const gpu = { ...pool, name: "gpu", shared: 0, allocatable: { cpu: 8000, "nvidia.com/gpu": 8 }, free: {} };
+
+it("shows shared machines, and what is free of the pool", () => {
+  expect(buildPoolTable([pool], 0, { columns: 100, colours: false })).toEqual([
+    "POOL     AVAILABLE  CAPACITY  HELD  SHARED  UNUSABLE  WAITING  FREE CPU  FREE MEMORY  WHY UNUSABLE",
+    "workers  2          12        10    4       1         3        9500m/52  35Gi/201Gi   1 FOREIGN_USE",
+  ]);
+});
+
+it.each([80, 100, 120])("keeps what is free within %d columns", (columns) => {
+  const lines = buildPoolTable([pool, gpu], 0, { columns, colours: false });
+  expect(lines.every((line) => line.length <= columns)).toBe(true);
+  expect(lines[0]).toMatch(/SHARED .*FREE CPU {2}FREE MEMORY {2}FREE GPU/);
+});
+
+it("shows no such columns where nothing is shared, and the sizes are unknown", () => {
+  const [header] = buildPoolTable([{ ...pool, shared: 0, allocatable: {}, free: {} }], 0, {
+    columns: 100,
+    colours: false,
+  });
+  expect(header).toBe("POOL     AVAILABLE  CAPACITY  HELD  UNUSABLE  WAITING  WHY UNUSABLE");
+});

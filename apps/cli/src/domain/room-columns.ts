@@ -1,0 +1,42 @@
+import { roundAmount } from "@muster/resources";
+import { resourcesOf, type Share } from "./share.ts";
+
+type Amounts = Readonly<Record<string, number>>;
+type Room = { readonly allocatable: Amounts; readonly free: Amounts };
+
+export type RoomColumn = {
+  readonly header: string;
+  /** `500m/4`: free, and allocatable; undefined: unknown. */
+  readonly cellOf: (room: Room | undefined) => string;
+};
+
+/** Columns of what is free: cpu, memory and the accelerators that one of these has. None where no size is known. */
+export function roomColumns(rooms: readonly Room[]): readonly RoomColumn[] {
+  const names = new Set<string>();
+  for (const { allocatable } of rooms)
+    for (const [name, amount] of Object.entries(allocatable)) if (amount > 0 && isShown(name)) names.add(name);
+  const shown = resourcesOf(Object.fromEntries([...names].map((name) => [name, ""])));
+  return shown.map((name) => ({
+    header: `FREE ${headingOf(name, shown)}`,
+    cellOf: (room) => {
+      const all = room?.allocatable[name] ?? 0;
+      return all === 0 ? "-" : `${roundAmount(name, room?.free[name] ?? 0)}/${roundAmount(name, all)}`;
+    },
+  }));
+}
+
+/** Rounded, for a table. */
+export function roundShare(amounts: Amounts): Share {
+  return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, roundAmount(name, amount)]));
+}
+
+function isShown(name: string): boolean {
+  return name === "cpu" || name === "memory" || name.includes("/");
+}
+
+/** `GPU` of `nvidia.com/gpu`, or the whole name where two would be equal. */
+function headingOf(name: string, all: readonly string[]): string {
+  const short = (text: string) => text.slice(text.indexOf("/") + 1);
+  const isUnique = all.filter((each) => short(each) === short(name)).length === 1;
+  return (isUnique ? short(name) : name).toUpperCase();
+}

@@ -1,0 +1,35 @@
+import { isMusterKey, JOB_KEYS, MUSTER_KEYS } from "@muster/names";
+import { annotations, labels } from "@muster/proto";
+import { expect, it } from "vitest";
+import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
+import { POOL_ANNOTATION } from "./choose-pool.ts";
+import { JOB_KIND } from "./kind-job.ts";
+import { SHARING_ANNOTATION } from "./read-sharing.ts";
+
+const misspelt = { annotations: { "muster.dev/share": "shared" } };
+const template = { metadata: misspelt, spec: { containers: [{ name: "main", image: "i" }] } };
+const job = jobManifest("train", { replicaSpecs: { worker: replicaManifest({ template }) } });
+
+it("knows every key that Muster itself writes", () => {
+  const unknown = (keys: readonly string[], known: readonly string[]) =>
+    keys.filter((key) => isMusterKey(key) && !known.includes(key));
+  const read = JOB_KIND.read(job, DEFAULTS);
+  if (!read.ok) throw new Error(JSON.stringify(read.problems));
+  const ofMember = JOB_KIND.labels({ name: "train", namespace: "n", uid: "u" }, { type: "worker", index: 0 }, read.spec);
+  expect(Object.keys(ofMember)).toContain("muster.dev/job-role");
+  expect(unknown([...Object.values(labels), ...Object.keys(ofMember)], MUSTER_KEYS.labels)).toEqual([]);
+  const written = [...Object.values(annotations), POOL_ANNOTATION, SHARING_ANNOTATION, ...JOB_KEYS];
+  expect(unknown(written, MUSTER_KEYS.annotations)).toEqual([]);
+});
+
+it("warns of an unknown one on the job and on a template, and refuses nothing", () => {
+  const result = JOB_KIND.read({ ...job, metadata: { name: "train", ...misspelt } }, DEFAULTS);
+  const reason = 'has no effect with the string "shared": did you mean "muster.dev/sharing"?';
+  expect(result).toMatchObject({
+    ok: true,
+    warnings: [
+      { field: "metadata.annotations.muster.dev/share", reason },
+      { field: "spec.replicaSpecs.worker.template.metadata.annotations.muster.dev/share", reason },
+    ],
+  });
+});

@@ -1,0 +1,28 @@
+import { API_GROUP } from "./api-group.ts";
+
+/** Every label of Muster on objects in Kubernetes, without the group. */
+const LABELS = [
+  ...["attempt", "component", "component-kind", "controller", "exclusive", "group-name", "installation", "job-name"],
+  ...["job-role", "lease", "lease-run", "lease-user", "node", "owner", "owner-kind", "owner-uid", "pool"],
+  ...["replica-index", "replica-type", "scaler"],
+];
+
+/** Every annotation of Muster on objects in Kubernetes, without the group. */
+const ANNOTATIONS = [
+  ...["cancelled", "cordoned", "kept", "main-container", "pool", "progress", "request-id", "sharing", "traceparent"],
+];
+
+/** The keys below `muster.dev/` that exist, by the field of `metadata` in which they have a meaning. */
+export const MUSTER_KEYS = { labels: LABELS.map(inGroup), annotations: ANNOTATIONS.map(inGroup) } as const;
+
+/** Those that users write in a job. Muster writes the others itself. */
+export const JOB_KEYS = ["main-container", "pool", "sharing"].map(inGroup);
+
+/** Whether only Muster gives the key a meaning. */
+export function isMusterKey(key: string): boolean {
+  return key.startsWith(inGroup(""));
+}
+
+function inGroup(name: string): string {
+  return `${API_GROUP}/${name}`;
+}
