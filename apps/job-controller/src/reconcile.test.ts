@@ -46,6 +46,7 @@ function world(
       return Promise.resolve("written" as const);
     },
     recorded: () => recorded.push([...did]) && undefined,
+    staleForMs: () => undefined,
     planned: () => undefined,
     failed: (_seen, step) => {
       failures.push(step.kind);
@@ -226,6 +227,20 @@ describe("a pass", () => {
     );
     await expect(pass()).rejects.toThrow("conflict");
     expect(did).toEqual([]);
+  });
+
+  it("does nothing more from a view that is found to be stale, and waits for a newer one", async () => {
+    const isStale = { now: false };
+    const did: string[] = [];
+    const act = (_seen: ObservedJob, step: JobStep): Promise<void> => {
+      did.push(step.kind);
+      isStale.now = step.kind === "create-pods";
+      return isStale.now ? Promise.reject(new Error("conflict")) : Promise.resolve();
+    };
+    const units = [granted("worker-0", "worker-1")];
+    const stale = world({ ...fresh, units }, { act, staleForMs: () => (isStale.now ? 700 : undefined) });
+    expect(await stale.pass()).toEqual({ did: [], requeueAfterMs: 700 });
+    expect([did, stale.failures]).toEqual([["create-pods"], ["create-pods"]]);
   });
 
   it("writes counts alone at most once in a while", async () => {

@@ -26,6 +26,8 @@ export type PassDeps<Seen extends ObservedJob> = Pick<Passes<Seen, JobPlan>, "ob
   readonly writeStatus: (seen: Seen, status: JobStatus, signal: AbortSignal) => Promise<"written" | "gone">;
   /** Called once the status records the ends of the observed pods, as far as this round can record them. */
   readonly recorded: (seen: Seen, status: JobStatus) => void;
+  /** The API server has replaced the version of the job that was observed: milliseconds to wait for another one. Undefined otherwise. */
+  readonly staleForMs: (seen: Seen) => number | undefined;
   readonly planned: (seen: Seen, plan: JobPlan) => void;
   /** Called for each step that failed while the pass was not stopped. */
   readonly failed: (seen: Seen, step: JobStep, error: unknown) => void;
@@ -94,6 +96,8 @@ async function carryOut<Seen extends ObservedJob>(
   // What is written later never contains counts and completed indexes.
   deps.recorded(seen, status);
   const failures = await actAll(deps, { seen, plan, round });
+  const staleForMs = deps.staleForMs(seen);
+  if (staleForMs !== undefined) return { requeueAfterMs: staleForMs };
   const onlyPrepares = steps.length > 0 && !plan.leavesSteps && steps.every(isPreparation);
   if (failures.length === 0 && onlyPrepares && round.number < MAX_PREPARING_ROUNDS && write !== "first") return "again";
   if (failures.length === 0 && isPostponed) return { requeueAfterMs: POSTPONE_MS };
@@ -159,6 +163,8 @@ async function actAll<Seen extends ObservedJob>(
     if (isDeletion(step) || isOfService(step)) continue;
     const before = failures.length;
     await act(step).catch((error: unknown) => failed(step, error));
+    // The rest of the plan is as outdated as this step.
+    if (failures.length > before && deps.staleForMs(seen) !== undefined) break;
     // Pods need what is missing now: they would start without it, or not be placed.
     if (failures.length > before && (step.kind === "create-companions" || step.kind === "sync-group")) break;
   }

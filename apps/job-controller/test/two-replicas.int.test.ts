@@ -3,6 +3,7 @@ import { until } from "@muster/testkit";
 import { API_SERVERS } from "./api-servers.ts";
 import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
 import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
+import type { Controller } from "./job-world.ts";
 
 const NAME = "read-twice";
 const KEY = { kind: "Job", name: NAME };
@@ -19,30 +20,70 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    const listed = async (): Promise<string | null | undefined> => {
+    const listed = async (name: string): Promise<string | null | undefined> => {
       const { jobs } = await world.jobs.listJobs({});
-      return jobs.find(({ key }) => key?.name === NAME)?.state;
+      return jobs.find(({ key }) => key?.name === name)?.state;
+    };
+    const matched = async (rule: string): Promise<number> => {
+      const { rules } = await world.api.counters();
+      return rules.find(({ id }) => id === rule)?.matched ?? 0;
     };
     const stateOf = async (): Promise<string | null | undefined> => (await world.jobs.getJob({ key: KEY })).job?.state;
 
-    it("never answer with an older state than an earlier answer, though one is behind and no replica leads", async () => {
-      const leader = await world.startReplica();
-      await until("one leads", async () => (await world.leaderPid()) === leader.pid, { timeoutMs: 60_000 });
+    const startFollower = async (): Promise<Controller> => {
       const follows = { who: ["deaf"], verbs: ["watch"], resources: ["jobs"] } as const;
       await world.api.inject({ id: "follows", match: follows, fault: { do: "delay", ms: 1 } });
-      await world.startReplica("deaf");
-      const isFollowing = async (): Promise<boolean> => {
-        const { rules } = await world.api.counters();
-        return rules.some(({ id, matched }) => id === "follows" && matched > 0);
-      };
-      await until("the other one follows", isFollowing, { timeoutMs: 60_000 });
-      await world.create(simulatedJob(NAME, { worker: replicaType([]) }));
-      await world.untilCondition(NAME, "Running");
+      const follower = await world.startReplica("deaf");
+      await until("the other one follows", async () => (await matched("follows")) > 0, { timeoutMs: 60_000 });
+      return follower;
+    };
+    const startLeader = async (): Promise<Controller> => {
+      const leader = await world.startReplica();
+      await until("one leads", async () => (await world.leaderPid()) === leader.pid, { timeoutMs: 60_000 });
+      return leader;
+    };
+    const bothKnowThatItRuns = async (name: string): Promise<void> => {
       const bothKnow = async (): Promise<boolean> => {
-        const states = await Promise.all(Array.from({ length: ASKED }, listed));
+        const states = await Promise.all(Array.from({ length: ASKED }, () => listed(name)));
         return states.every((state) => state === "RUNNING");
       };
       await until("both know that it runs", bothKnow, { timeoutMs: 60_000 });
+    };
+
+    it("create no pod of a finished job when the one that is behind takes over", async () => {
+      const leader = await startLeader();
+      const follower = await startFollower();
+      const name = "run-once";
+      await world.create(simulatedJob(name, { worker: replicaType([]) }, { runPolicy: { cleanPodPolicy: "All" } }));
+      await world.untilCondition(name, "Running");
+      await bothKnowThatItRuns(name);
+      await world.api.silenceWatches({ who: ["deaf"], resources: ["jobs"] });
+      world.finish([`${name}-worker-0`]);
+      const done = await world.untilCondition(name, "Succeeded");
+      await until("its pod is deleted", async () => (await world.pods(name)).length === 0, { timeoutMs: 60_000 });
+      await world.untilReturned(done);
+      const count = { fault: { do: "delay", ms: 1 } } as const;
+      await world.api.inject(
+        { id: "creates", match: { who: ["deaf"], verbs: ["create"], resources: ["pods"] }, ...count },
+        { id: "reads", match: { who: ["deaf"], verbs: ["get"], resources: ["jobs"] }, ...count },
+      );
+      await leader.kill();
+      // In its copy the job still runs, and the pod is gone: it reads the job before it creates the pod.
+      await until("it has read the job", async () => (await matched("reads")) > 0, { timeoutMs: 60_000 });
+      await world.api.dropWatches({ who: ["deaf"], resources: ["jobs"] });
+      await world.untilReturned(done);
+      await until("it knows the end", async () => (await listed(name)) === "SUCCEEDED", { timeoutMs: 60_000 });
+      expect(await matched("creates")).toBe(0);
+      await follower.kill();
+      await world.api.remove();
+    });
+
+    it("never answer with an older state than an earlier answer, though one is behind and no replica leads", async () => {
+      const leader = await startLeader();
+      await startFollower();
+      await world.create(simulatedJob(NAME, { worker: replicaType([]) }));
+      await world.untilCondition(NAME, "Running");
+      await bothKnowThatItRuns(NAME);
       const { job: before } = await world.jobs.getJob({ key: KEY });
       await world.api.silenceWatches({ who: ["deaf"] });
       world.finish([`${NAME}-worker-0`]);
@@ -51,7 +92,7 @@ for (const server of API_SERVERS) {
       expect(await stateOf()).toBe("SUCCEEDED");
       await leader.kill();
       // Its copy is as it was: it is this one that answers.
-      await until("only the other one answers", async () => (await listed()) === "RUNNING");
+      await until("only the other one answers", async () => (await listed(NAME)) === "RUNNING");
       expect(await stateOf()).toBe("SUCCEEDED");
       const watched = await world.jobs.watchJob({ key: KEY, afterRevision: before?.revision ?? "", waitMs: 20_000 });
       expect(watched.job?.state).toBe("SUCCEEDED");

@@ -4,7 +4,7 @@ import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
 import { jobLabels } from "../domain/member-labels.ts";
 import type { MemberPolicy } from "../domain/member-metadata.ts";
-import { ownerReference } from "../domain/ownership.ts";
+import { jobKey, ownerReference } from "../domain/ownership.ts";
 import { groupKindOf } from "../domain/plan-group.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
@@ -28,6 +28,8 @@ export type Acting = {
   readonly runtime: KindRuntime;
   readonly job: JobRow;
   readonly seen: Observation;
+  /** The version of the job that the step relies on: the observed one, or what the round has written. */
+  readonly version: string | undefined;
   readonly signal: AbortSignal;
   /** Called before each step, and before each pod. */
   readonly isHeld: Fence;
@@ -41,7 +43,8 @@ export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void>
   return fenced(acting.isHeld, actNow)(deps, acting, step);
 }
 
-async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Acting, step: JobStep): Promise<void> {
+async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
+  const { runtime, job, seen, signal } = acting;
   const { controller } = runtime;
   const { uid, name } = job.metadata;
   switch (step.kind) {
@@ -52,7 +55,7 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Act
     case "create-companions":
       return createCompanions(deps, { runtime, job, seen }, step.names);
     case "create-pods":
-      return createPods(deps, { runtime, job, seen, signal, isHeld }, step);
+      return createPods(deps, acting, step);
     case "delete-pod": {
       const pod = seen.pods.get(step.uid);
       if (pod !== undefined) settle(await controller.deletePods(job, step.type, [pod], signal));
@@ -61,7 +64,7 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Act
     case "force-pod":
       return forcePod(deps, job, step);
     case "create-service":
-      return createService(deps, { runtime, job, seen, signal, isHeld }, step.service);
+      return createService(deps, acting, step.service);
     case "delete-service": {
       const service = seen.services.get(step.service);
       if (service === undefined) return;
@@ -97,14 +100,17 @@ async function actNow(deps: ActDeps, { runtime, job, seen, signal, isHeld }: Act
 
 async function createPods(
   deps: ActDeps,
-  { runtime, job, seen, signal, isHeld }: Acting,
+  { runtime, job, seen, version, signal, isHeld }: Acting,
   { pods, attempt }: Extract<JobStep, { kind: "create-pods" }>,
 ): Promise<void> {
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
   if ("problems" in spec) return;
-  // A stale view does not show that the job was deleted: it would recreate each pod that the garbage collector removes.
-  await controller.recheckDeletionTimestamp(job)();
+  // A stale view does not show that the job has ended or was deleted: it would recreate each pod that the clean-up or the garbage collector removes.
+  await controller.recheckVersion(job, version).catch((error: unknown) => {
+    if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
+    throw error;
+  });
   const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
@@ -115,6 +121,12 @@ async function createPods(
       });
     settle(await controller.createPods(job, type, manifests, { signal, isHeld }));
   }
+}
+
+/** The API server has answered, and has another version of the job or none. */
+function isOutdated(error: unknown): boolean {
+  const code = kubeFault(error)?.code;
+  return code === "conflict" || code === "not_found";
 }
 
 async function forcePod(
@@ -153,7 +165,7 @@ async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acti
 
 async function createCompanions(
   deps: ActDeps,
-  { runtime, job, seen }: Omit<Acting, "signal" | "isHeld">,
+  { runtime, job, seen }: Pick<Acting, "runtime" | "job" | "seen">,
   names: readonly string[],
 ): Promise<void> {
   const { namespace } = job.metadata;

@@ -7,7 +7,13 @@ import type { MemberChange } from "../domain/plan-member-change.ts";
 import type { GroupSpec } from "../domain/pod-group.ts";
 import { deleteBudget, syncBudget } from "../members/budget.ts";
 import { createMembers, deleteMembers, type ChangeReport } from "../members/change-members.ts";
-import { claimMembers, recheckDeletionTimestamp, type Claimed, type Ownership } from "../members/claim-members.ts";
+import {
+  claimMembers,
+  recheckDeletionTimestamp,
+  recheckVersion,
+  type Claimed,
+  type Ownership,
+} from "../members/claim-members.ts";
 import { findClaimCandidates, type ClaimantCache } from "../members/claimant-index.ts";
 import { podsKey, servicesKey, type Expectations } from "../members/expectations.ts";
 import { memberCalls } from "../members/member-calls.ts";
@@ -56,6 +62,8 @@ export type KindController = {
   changeService(change: MemberChange<V1Service>): void;
 
   recheckDeletionTimestamp(job: JobRow): CanAdopt;
+  /** The check before pods are created; `plannedFrom`: the version of the job. */
+  recheckVersion(job: JobRow, plannedFrom: string | undefined): Promise<void>;
   claimPods(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Pod>>;
   claimServices(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Service>>;
 
@@ -95,7 +103,8 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
     calls: serviceCalls,
     report: reportOn(job),
   });
-  const recheck = (job: JobRow): CanAdopt => recheckDeletionTimestamp(job, () => deps.readJob(job.metadata.name));
+  const liveRead = (job: JobRow) => () => deps.readJob(job.metadata.name);
+  const recheck = (job: JobRow): CanAdopt => recheckDeletionTimestamp(job, liveRead(job));
   const ownership = (job: JobRow, canAdopt: CanAdopt): Ownership => ({
     labels: jobLabels(kind.labelKeys, job.metadata),
     owner: ownerReference(kind, job.metadata),
@@ -114,6 +123,7 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
     changePod: (change) => noteMemberChange(changes, podsKey, change),
     changeService: (change) => noteMemberChange(changes, servicesKey, change),
     recheckDeletionTimestamp: recheck,
+    recheckVersion: (job, plannedFrom) => recheckVersion(job, plannedFrom, liveRead(job)),
     claimPods: (job, canAdopt) =>
       claimMembers(job, ownership(job, canAdopt), findClaimCandidates(pods, job), podCalls.patch),
     claimServices: (job, canAdopt) =>

@@ -7,6 +7,7 @@ import { jobKey } from "../domain/ownership.ts";
 import { kindController, type KindController, type KindControllerDeps } from "./kind-controller.ts";
 import { ownWrites } from "./own-writes.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
+import { staleVersions } from "./stale-versions.ts";
 
 /** One kind of job in this process: its jobs, their queue, and the operations on their members. */
 export type KindRuntime = AsyncDisposable & {
@@ -26,8 +27,13 @@ export type KindRuntime = AsyncDisposable & {
   job(key: string): JobRow | undefined;
   /** Records the answer to a write: passes continue from it until the cache has it. */
   recordWrite(resource: JobResource): void;
-  /** After a write was refused because the object had changed: the cached version counts, even if it is lower. */
-  forgetOwnWrite(key: string): void;
+  /**
+   * The API server has replaced this version of the job. Passes wait until the cache has another one, and the cached version counts, even if it is lower than
+   * our own last write.
+   */
+  recordStale(key: string, version: string | undefined): void;
+  /** Milliseconds to wait for another version than this one; undefined when none is known to exist. */
+  staleForMs(key: string, version: string | undefined): number | undefined;
   /** Milliseconds since this process last wrote the job's status; Infinity when it never did. */
   sinceWriteMs(key: string): number;
   /** Aborted when it is disposed of: the kind was uninstalled, or the process ends. */
@@ -58,6 +64,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const ended = new AbortController();
   const writtenMs = new Map<string, number>();
   const written = ownWrites();
+  const stale = staleVersions(() => performance.now());
   const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
   const jobs = informer<JobResource, JobRow, "ownerId">({
     source: listWatch<JobResource>(deps.config, `/apis/${apiVersion}/namespaces/${namespace}/${kind.plural}`),
@@ -76,6 +83,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     enqueue: wake,
   });
   jobs.onChange(({ key, before, after }) => {
+    stale.forget(key);
     if (after === undefined && before !== undefined) {
       written.forget(key);
       writtenMs.delete(key);
@@ -90,7 +98,11 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     jobs,
     wake,
     wakeAfter: (key, ms) => queue.addAfter(key, ms),
-    forgetOwnWrite: written.forget,
+    recordStale: (key, version) => {
+      written.forget(key);
+      stale.record(key, version);
+    },
+    staleForMs: stale.waitMs,
     busyForMs,
     newQueue: () => {
       queue = workQueue();

@@ -47,14 +47,19 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
   const onDropped = warnOnceOfDrop(logger);
   const { reportStatus, planned, failed } = passReports(recordEvent, logger, config.policy);
   return (runtime, isHeld) => {
-    const write = async ({ job }: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
+    // The versions that rounds have written, by what they have observed.
+    const written = new WeakMap<Observation, string>();
+    const versionOf = (seen: Observation): string | undefined => written.get(seen) ?? seen.job.metadata.resourceVersion;
+    const write = async (seen: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
+      const { job } = seen;
       signal.throwIfAborted();
-      const written = await writeStatus({ calls, onDropped }, runtime.resource, job, status).catch((error: unknown) => {
-        if (kubeFault(error)?.code === "conflict") runtime.forgetOwnWrite(jobKey(job));
+      const answer = await writeStatus({ calls, onDropped }, runtime.resource, job, status).catch((error: unknown) => {
+        if (kubeFault(error)?.code === "conflict") runtime.recordStale(jobKey(job), job.metadata.resourceVersion);
         throw error;
       });
-      if (written === undefined) return "gone";
-      runtime.recordWrite(written);
+      if (answer === undefined) return "gone";
+      runtime.recordWrite(answer);
+      written.set(seen, answer.metadata.resourceVersion ?? "");
       reportStatus(job, status);
       return "written";
     };
@@ -62,25 +67,30 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
       {
         observe: async (key): Promise<Observed<Observation>> => {
           const job = runtime.job(key);
-          return job === undefined ? {} : { seen: await observe(observing, runtime, job) };
+          if (job === undefined) return {};
+          const waitMs = runtime.staleForMs(key, job.metadata.resourceVersion);
+          if (waitMs !== undefined) return { requeueAfterMs: waitMs };
+          return { seen: await observe(observing, runtime, job) };
         },
         span: ({ job }) => spanOfPass(job),
         act: async (seen, step, signal) => {
           signal.throwIfAborted();
           const { job } = seen;
-          await inStep(job, step, () => act(acting, { runtime, job, seen, signal, isHeld }, step));
+          const version = versionOf(seen);
+          await inStep(job, step, () => act(acting, { runtime, job, seen, version, signal, isHeld }, step));
         },
         // A process that was frozen may reach this before it notices that it lost the lead.
         writeStatus: fenced(isHeld, write),
         recorded: ({ job, ends, snapshot }, status) => {
-          const written = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
+          const recorded = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
           world.ends.forget(
             job.metadata.uid,
-            written.map(({ pod }) => pod.uid),
+            recorded.map(({ pod }) => pod.uid),
           );
           // Nothing else wakes the job to recreate their members.
-          if (written.some(({ isGone }) => isGone)) runtime.wake(jobKey(job));
+          if (recorded.some(({ isGone }) => isGone)) runtime.wake(jobKey(job));
         },
+        staleForMs: (seen) => runtime.staleForMs(jobKey(seen.job), versionOf(seen)),
         planned,
         failed,
         wakeAfter: runtime.wakeAfter,

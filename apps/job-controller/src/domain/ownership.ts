@@ -35,7 +35,9 @@ export type PodObject = MemberObject & {
 };
 
 /** The custom resource that owns the members. */
-export type JobObject = { readonly metadata: JobIdentity & { readonly deletionTimestamp?: Date | string } };
+export type JobObject = {
+  readonly metadata: JobIdentity & { readonly resourceVersion?: string; readonly deletionTimestamp?: Date | string };
+};
 
 /** The name of a job in queues, caches and logs. */
 export function jobKey({ metadata }: JobObject): string {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { KIND, nameOf, NAMESPACE, testJob, testMember } from "../../test/member-world.ts";
 import { jobLabels } from "../domain/member-labels.ts";
 import { ownerReference, type JobObject, type MemberObject } from "../domain/ownership.ts";
-import { claimMembers, recheckDeletionTimestamp } from "./claim-members.ts";
+import { claimMembers, recheckDeletionTimestamp, recheckVersion } from "./claim-members.ts";
 import type { MemberCalls } from "./member-calls.ts";
 
 const job = testJob("mnist");
@@ -139,5 +139,29 @@ describe("recheckDeletionTimestamp", () => {
       });
     }
     expect(reads).toBe(1);
+  });
+});
+
+describe("recheckVersion", () => {
+  const at = (resourceVersion: string, more: Parameters<typeof testJob>[1] = {}): JobObject => ({
+    metadata: { ...testJob("mnist", more).metadata, resourceVersion },
+  });
+  const ask = (fresh: JobObject) =>
+    recheckVersion(at("5"), "5", () => Promise.resolve(fresh)).then(
+      () => "may create" as const,
+      (error: unknown) => faultOf(error),
+    );
+
+  it("lets the version create pods that they were planned from", async () => {
+    expect(await ask(at("5"))).toBe("may create");
+  });
+
+  it.each<[string, JobObject, object]>([
+    ["a later version", at("6"), { code: "conflict", expectedRevision: 5, actualRevision: 6 }],
+    ["an earlier version, as after a restore", at("4"), { code: "conflict", actualRevision: 4 }],
+    ["a job that is deleted", at("5", { deleting: true }), { code: "conflict" }],
+    ["another job of that name", at("5", { uid: "next" }), { code: "not_found" }],
+  ])("refuses %s", async (_what, fresh, fault) => {
+    expect(await ask(fresh)).toMatchObject(fault);
   });
 });

@@ -70,7 +70,27 @@ export function recheckDeletionTimestamp(job: JobObject, getFreshJob: () => Prom
   return () => (answer ??= recheck(job, getFreshJob));
 }
 
+/**
+ * The check before pods are created: the API server must still have the version of the job that they were planned from. An older version may not show that the
+ * job has ended. Rejects with not_found when the job is gone, and with a conflict when it has changed. Reads the API server at each call.
+ */
+export async function recheckVersion(
+  job: JobObject,
+  plannedFrom: string | undefined,
+  getFreshJob: () => Promise<JobObject>,
+): Promise<void> {
+  const { resourceVersion } = (await readAlive(job, getFreshJob)).metadata;
+  if (resourceVersion === plannedFrom) return;
+  const revisions = { expectedRevision: Number(plannedFrom), actualRevision: Number(resourceVersion) };
+  throwFault({ code: "conflict", id: jobKey(job), ...revisions }, { doing: "its plan is of another version" });
+}
+
 async function recheck(job: JobObject, getFreshJob: () => Promise<JobObject>): Promise<void> {
+  await readAlive(job, getFreshJob);
+}
+
+/** The job as the API server has it; rejects when it is gone or being deleted. */
+async function readAlive(job: JobObject, getFreshJob: () => Promise<JobObject>): Promise<JobObject> {
   const { uid } = job.metadata;
   const id = jobKey(job);
   const fresh = await getFreshJob().catch((cause: unknown) => {
@@ -82,6 +102,7 @@ async function recheck(job: JobObject, getFreshJob: () => Promise<JobObject>): P
   if (isDeleting(fresh)) {
     throwFault({ code: "conflict", id, expectedRevision: 0, actualRevision: 0 }, { doing: "it has just been deleted" });
   }
+  return fresh;
 }
 
 /** The member, if it belongs to the job now. */
