@@ -79,6 +79,7 @@ export function startPartOwners(world: World, plans: readonly PartPlan[], gone: 
   const owners: PartOwners = { plans, done: new Set(), ending: new Set() };
   world.time.as(process, () => {
     const service = client(simBus(world.bus, process, gone), ReservationService);
+    void sweep({ world, service, owners, gone });
     for (const plan of plans) {
       runOwner({ world, service, owners, gone }, plan).catch((error: unknown) => {
         if (!gone.aborted)
@@ -120,6 +121,25 @@ async function runOwner(deps: OwnerDeps, plan: PartPlan): Promise<void> {
   if (!plan.releasesEarly) await release();
   owners.done.add(plan.id);
   world.trace.note("part-owners", `${plan.id} is done`);
+}
+
+const SWEEP_MS = 5000;
+
+/** Releases reservations of owners that are done: a delayed request may reserve again, as for the controllers. */
+async function sweep({ world, service, owners, gone }: OwnerDeps): Promise<void> {
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: gone };
+  while (!gone.aborted) {
+    await sleep(SWEEP_MS);
+    try {
+      const { reservations } = await service.listReservations({ ownerKind: PART_KIND }, options);
+      for (const { id: reservationId, owner } of reservations)
+        if (owners.done.has(owner?.id ?? ""))
+          await service.unreserve({ requestId: `sweep-${reservationId}`, owner, reservationId }, options);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined) world.defects.push(`the sweep of parts: ${String(error)}`);
+    }
+  }
 }
 
 async function reserveUntilGranted(deps: OwnerDeps, plan: PartPlan): Promise<muster.reservation.v1.Reservation> {
