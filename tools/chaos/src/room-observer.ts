@@ -56,7 +56,8 @@ export async function startRoomObserver(kubeconfig: string): Promise<RoomObserve
       ({ node }) => node,
     );
     for (const node of nodes.list()) {
-      if (node.allocatable.size > 0) allocatable.set(node.name, node.allocatable);
+      if (node.allocatable.size === 0) continue;
+      allocatable.set(node.name, node.allocatable);
       const found = exceededBy(
         node.allocatable,
         (byNode.get(node.name) ?? []).map(({ use }) => use),

@@ -16,13 +16,3 @@ export function hasRoom(allocatable: Quantities, present: readonly V1Pod[], { sp
 function requestsOf(spec: V1Pod["spec"]): Amounts {
   return spec === undefined ? new Map() : podRequests(spec);
 }
-
-/** By resource, the used amount that exceeds the allocatable one. Undefined where all uses fit. */
-export function exceededBy(allocatable: Amounts, uses: readonly Amounts[]): string | undefined {
-  for (const [resource, amount] of allocatable) {
-    const used = uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0);
-    if (used > amount) return `${resource}: ${used} of ${amount}`;
-  }
-  const unknown = uses.flatMap((use) => [...use]).find(([resource, used]) => used > 0 && !allocatable.has(resource));
-  return unknown && `${unknown[0]}: ${unknown[1]} of 0`;
-}

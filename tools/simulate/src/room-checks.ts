@@ -1,3 +1,4 @@
+import { exceededBy } from "@muster/chaos/judge-room";
 import { evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import type { Reservation } from "@muster/reservation-manager/reservation";
@@ -5,7 +6,7 @@ import { amountsOf, useOf, type Amounts } from "@muster/resources";
 import { isAgent, podsOn } from "./foreign-pods.ts";
 import { ownerOf } from "./kubelets.ts";
 import { PART_KIND, type PartOwners } from "./part-owners.ts";
-import { exceededBy, podUse } from "./pod-room.ts";
+import { podUse } from "./pod-room.ts";
 import { violateInto, type Violate, type Violation } from "./step-checks.ts";
 import type { World } from "./world.ts";
 

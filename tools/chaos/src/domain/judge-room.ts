@@ -67,11 +67,12 @@ function judgeGrants(ledger: readonly LedgerFact[], { allocatable, residents }: 
   return findings;
 }
 
-/** By resource, the used amount that exceeds the allocatable one; undefined where all uses fit. */
+/** The first resource of which more is used than the node has, and both amounts; undefined where all uses fit. */
 export function exceededBy(allocatable: Amounts, uses: readonly Amounts[]): string | undefined {
   for (const [resource, amount] of allocatable) {
     const used = uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0);
     if (used > amount) return `${used} ${resource} of ${amount}`;
   }
-  return undefined;
+  const missing = uses.flatMap((use) => [...use]).find(([resource, used]) => used > 0 && !allocatable.has(resource));
+  return missing && `${missing[1]} ${missing[0]} of 0`;
 }
