@@ -1,7 +1,7 @@
-import { annotations } from "@muster/proto";
 import { FLAKY, GANG_CODE, type JobShape, type ReplicaShape } from "./plan-jobs.ts";
 
 const KILL_AFTER_S = 1;
+const SHARING_ANNOTATION = "muster.dev/sharing";
 
 /** Builds the manifest of a job: pods for simulated nodes, which act on their command. */
 export function buildJob(shape: JobShape): object {
@@ -10,7 +10,7 @@ export function buildJob(shape: JobShape): object {
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
-    metadata: { name, ...(isShared && { annotations: { [annotations.sharing]: "shared" } }) },
+    metadata: { name, ...(isShared && { annotations: { [SHARING_ANNOTATION]: "shared" } }) },
     spec: {
       replicaSpecs: Object.fromEntries(types.map((type) => [type.type, buildReplica(type)])),
       runPolicy: {
