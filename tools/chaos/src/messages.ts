@@ -57,7 +57,10 @@ export function readLedgerEntry(payload: Uint8Array, owners: Map<string, string>
     if (granted) {
       const { id: reservation, machines } = granted;
       const nodes = machines.map(({ node }) => node);
-      return [{ kind: "granted", atMs, reservation, work: owners.get(reservation) ?? "", nodes }];
+      const parts = machines.flatMap(({ node, shared }) =>
+        shared ? [{ node, requests: new Map(Object.entries(shared.requests)) }] : [],
+      );
+      return [{ kind: "granted", atMs, reservation, work: owners.get(reservation) ?? "", nodes, parts }];
     }
     return released ? [{ kind: "ended", atMs, reservation: released.id }] : [];
   });

@@ -12,7 +12,7 @@ export type PodObserver = AsyncDisposable & {
   readonly present: () => readonly (Present & Pick<PodSeen, "uid" | "component" | "node">)[];
 };
 
-type Kept = Pick<PodSeen, "name" | "uid" | "kind" | "work" | "component" | "confirmed" | "node"> & {
+type Kept = Pick<PodSeen, "name" | "uid" | "kind" | "work" | "component" | "confirmed" | "isShared" | "node"> & {
   readonly phase: string;
   readonly deleting: boolean;
 };
@@ -62,13 +62,14 @@ function keep(pod: V1Pod): Kept {
     work: workOf(own[labels.owner] ?? ""),
     component: own[labels.component] ?? "",
     confirmed: !(spec?.schedulingGates ?? []).some((gate) => gate.name === schedulingGates.unconfirmed),
+    isShared: own[labels.exclusive] === "false",
     node: spec?.nodeName ?? "",
     phase: status?.phase ?? "Pending",
     deleting: metadata?.deletionTimestamp !== undefined,
   };
 }
 
-function begin({ name, uid, kind, work, component, confirmed }: Kept): Life {
+function begin({ name, uid, kind, work, component, confirmed, isShared }: Kept): Life {
   return {
     name,
     uid,
@@ -77,6 +78,7 @@ function begin({ name, uid, kind, work, component, confirmed }: Kept): Life {
     component,
     firstSeenMs: Date.now(),
     confirmed,
+    isShared: isShared === true,
     node: "",
     boundPlace: undefined,
     endPlace: undefined,

@@ -5,13 +5,15 @@ import type { Finding } from "./domain/finding.ts";
 import type { FaultSeen, Observed, Outage, PodDeletion } from "./domain/observed.ts";
 import { type Fault, planFaults } from "./domain/plan-faults.ts";
 import { type JobShape, planJobs } from "./domain/plan-jobs.ts";
+import { type ForeignPlan, planForeign } from "./domain/plan-foreign.ts";
+import { endResidents, runForeignPod, startResidents } from "./foreign-users.ts";
 import { planShapes, type Shape } from "./domain/plan-shapes.ts";
 import { injectFault, type Injection } from "./inject-fault.ts";
 import { runJobUser } from "./job-users.ts";
 import { waitForCleanUp, listSessions, listLocksLeft, readAllPublished, readLedger } from "./collect-results.ts";
 import { followMilestones, type Milestones } from "./milestones.ts";
 import { runUser, type UserLog } from "./users.ts";
-import { ACK_WAIT_MS, LOCK_TTL_MS, startWorld, type World } from "./world.ts";
+import { ACK_WAIT_MS, LOCK_TTL_MS, startWorld, waitForPools, type World } from "./world.ts";
 
 export type ChaosOptions = {
   readonly seed: number;
@@ -42,6 +44,7 @@ export type Plan = {
   readonly shapes: readonly Shape[];
   readonly jobs: readonly JobShape[];
   readonly faults: readonly Fault[];
+  readonly foreign: ForeignPlan;
 };
 
 /** The result of a run: its violations, and the observations for the story of a session or job. */
@@ -76,6 +79,7 @@ export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "job
   return {
     shapes,
     jobs,
+    foreign: planForeign(seed, { windowMs, pools: POOLS }),
     faults: planFaults(seed, { shapes, jobs }, { faults, windowMs, replicas: REPLICAS, pools: POOLS, patienceMs }),
   };
 }
@@ -100,6 +104,7 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
     onProgress: (doing) => onProgress({ ...nothing, doing }),
   });
   using milestones = followMilestones(world.records, world.jobs);
+  await placeResidents(world, plan.foreign, signal);
   const userLog: UserLog = { acknowledged: new Set(), refused: new Map(), entries: [] };
   const { faults, outages, podDeletions } = await runPlan(options, { world, milestones, userLog, plan });
   signal.throwIfAborted();
@@ -124,10 +129,21 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
     outages,
     podDeletions,
     faults,
+    room: world.room.seen(),
     left: { ...left, locks: [...lost, ...kept] },
   };
   const findings = judgeRun(plan, observed);
   return { plan, observed, findings, userLog, tookMs: performance.now() - beganMs };
+}
+
+/** Resolves when the ledger counts the residents: their nodes are not available as a whole. */
+async function placeResidents(world: World, foreign: ForeignPlan, signal: AbortSignal): Promise<void> {
+  await startResidents(world.calls, foreign, world.nodes.names);
+  const free = Object.entries(POOLS).map(([pool, nodes]) => {
+    const taken = foreign.residents.filter(({ node }) => node.startsWith(`${pool}-`)).length;
+    return [pool, nodes - taken] as const;
+  });
+  await waitForPools(world.ledger, Object.fromEntries(free), signal);
 }
 
 type Stage = {
@@ -173,7 +189,9 @@ async function runPlan(
     ...plan.shapes.map((shape) => runUser(userDeps, shape)),
     ...plan.jobs.map((shape) => runJobUser(userDeps, shape)),
   ]);
-  const failed = Promise.all([faults, submitted]).then(() => undefined);
+  const foreignDeps = { calls: world.calls, startedAtMs, calm: calm.signal, stop: signal };
+  const foreign = Promise.all(plan.foreign.pods.map((pod) => runForeignPod(foreignDeps, pod)));
+  const failed = Promise.all([faults, submitted, foreign]).then(() => undefined);
   const inForce = (): FaultSeen[] => [...seen.values()].filter(({ toMs }) => toMs === undefined);
   for (;;) {
     const counts = milestones.count();
@@ -198,5 +216,7 @@ async function runPlan(
     await Promise.race([submitted, sleep(STUCK_AFTER_MS, undefined, { ref: false })]);
   users.abort();
   await submitted;
+  await foreign;
+  await endResidents(world.calls, plan.foreign, signal);
   return { faults: ended, outages, podDeletions };
 }

@@ -11,6 +11,7 @@ import { type ApiServerKind, type ApiServerProcess, startApiServerProcess } from
 import { startCollector } from "./collect-owned.ts";
 import { type JobObserver, startJobObserver } from "./job-observer.ts";
 import { type NatsProcess, startNatsProcess } from "./nats-process.ts";
+import { type RoomObserver, startRoomObserver } from "./room-observer.ts";
 import { type PodObserver, startPodObserver } from "./pod-observer.ts";
 
 /** A new stack, with its observers and the controls for faults. */
@@ -25,6 +26,7 @@ export type World = AsyncDisposable & {
   /** The records of the session-controller. */
   readonly records: View<muster.session.v1.SessionRecord>;
   readonly pods: PodObserver;
+  readonly room: RoomObserver;
   readonly stack: Stack;
   readonly nats: NatsProcess;
   readonly api: ApiServerProcess;
@@ -62,6 +64,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const nats = started.use(await startNatsProcess({ directory: join(directory, "nats"), env: options.env, signal }));
   const api = started.use(await startApiServerProcess(options.apiServer, join(directory, "api-server")));
   const pods = started.use(await startPodObserver(api.kubeconfig));
+  const room = started.use(await startRoomObserver(api.kubeconfig));
   const nodes = started.use(
     await startSimulatedNodes({
       kubeconfig: api.kubeconfig,
@@ -110,6 +113,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     ledger,
     records,
     pods,
+    room,
     stack,
     nats,
     api,
@@ -173,8 +177,8 @@ function startServices(
   });
 }
 
-async function waitForPools(
-  ledger: Client<typeof ReservationService>,
+export async function waitForPools(
+  ledger: World["ledger"],
   expected: Readonly<Record<string, number>>,
   signal: AbortSignal,
 ): Promise<void> {

@@ -14,6 +14,7 @@ export const HELP = `Runs the code of the services in one process, in virtual ti
   --seed N          source of the sessions and faults; default: random
   --seeds N         number of seeds, starting at --seed; default: 1 with --seed, otherwise 100
   --sessions N      sessions of each seed; default: 50
+  --parts N         owners of parts of machines, beside foreign pods; default: half the sessions; 0: whole machines only
   --leases N        leases of each seed, instead of sessions
   --trace FILE      write the trace of the last seed
   --snapshot FILE   write the state of the system at the time of --at
@@ -30,6 +31,8 @@ export type Arguments = {
   readonly seed: number;
   readonly seeds: number;
   readonly sessions: number;
+  /** Owners of parts of machines. */
+  readonly parts: number;
   /** Undefined where sessions are simulated. */
   readonly leases: number | undefined;
   readonly trace: string | undefined;
@@ -45,18 +48,19 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
 export function readArguments(args: readonly string[], randomSeed: number): Arguments {
   const { values, positionals } = parse(args);
   const problems: string[] = [];
-  const integer = integersOf<"seed" | "seeds" | "sessions" | "leases">(values, problems);
+  const integer = integersOf<"seed" | "seeds" | "sessions" | "parts" | "leases">(values, problems);
   const seed = integer("seed", randomSeed, 0, MAX_SEED);
   const seeds = integer("seeds", values.seed === undefined ? SEEDS : 1, 1, 1_000_000);
   const sessions = integer("sessions", SESSIONS, 1, MAX_SESSIONS);
+  const parts = integer("parts", Math.floor(sessions / 2), 0, MAX_SESSIONS);
   const leases = values.leases === undefined ? undefined : integer("leases", 1, 1, MAX_SESSIONS);
   const output = readOutput(values.output ?? "text", problems);
   const { snapshot, at } = values;
   const atMs = at === undefined ? undefined : readTime(at);
   if (at !== undefined && atMs === undefined) problems.push(`--at is "${at}"; a time like 10s is needed`);
   if ((snapshot === undefined) !== (at === undefined)) problems.push("--snapshot and --at belong together");
-  if (leases !== undefined && (values.sessions !== undefined || snapshot !== undefined))
-    problems.push("--leases cannot be combined with --sessions or --snapshot");
+  if (leases !== undefined && [values.sessions, values.parts, snapshot].some((each) => each !== undefined))
+    problems.push("--leases cannot be combined with --sessions, --parts or --snapshot");
   const [command, file, ...more] = positionals;
   const isReplay = command === "replay" && file !== undefined && more.length === 0;
   if (command !== undefined && !isReplay) problems.push(`"${positionals.join(" ")}" is not "replay FILE"`);
@@ -68,6 +72,7 @@ export function readArguments(args: readonly string[], randomSeed: number): Argu
     seed,
     seeds,
     sessions,
+    parts,
     leases,
     trace: values.trace,
     snapshot: snapshot === undefined || atMs === undefined ? undefined : { file: snapshot, atMs },
@@ -89,6 +94,7 @@ function parse(args: readonly string[]) {
       seed: text,
       seeds: text,
       sessions: text,
+      parts: text,
       leases: text,
       trace: text,
       snapshot: text,

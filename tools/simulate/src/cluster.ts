@@ -14,6 +14,9 @@ export type KubeChange = {
   readonly version: number;
 };
 
+/** Kubernetes quantities by resource. */
+export type Quantities = Readonly<Record<string, string>>;
+
 export const NAMESPACE = "default";
 
 /** The storage of an API server: objects by name, and a new version for each change. Objects are immutable. */
@@ -69,7 +72,8 @@ export class Cluster {
     this.#notify({ kind: "pods", name, before, after: undefined, version: this.version });
   }
 
-  putNode(name: string, pool: string, ready: boolean): void {
+  /** A node without allocatable amounts is granted only as a whole. */
+  putNode(name: string, pool: string, ready: boolean, allocatable?: Quantities): void {
     const before = this.nodes.get(name);
     this.version += 1;
     this.#uids += 1;
@@ -83,6 +87,7 @@ export class Cluster {
       },
       spec: {},
       status: {
+        ...(allocatable !== undefined && { allocatable: { ...allocatable } }),
         conditions: [
           { type: "Ready", status: ready ? "True" : "Unknown", lastTransitionTime: new Date(this.#time.nowMs) },
         ],

@@ -1,16 +1,22 @@
 import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodStatus } from "@kubernetes/client-node";
 import type { PodShape, Shape } from "@muster/chaos/plan-shapes";
 import { labels } from "@muster/proto";
-import type { Cluster } from "./cluster.ts";
+import type { Cluster, Quantities } from "./cluster.ts";
+import { hasRoom } from "./pod-room.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 import { drawDelayMs, type Weather } from "./weather.ts";
 
 /** A machine that runs pods while it is on. */
-type Machine = { readonly name: string; readonly pool: string; off: boolean };
+type Machine = {
+  readonly name: string;
+  readonly pool: string;
+  readonly allocatable: Quantities | undefined;
+  off: boolean;
+};
 
 /** The observable behaviour of the scheduler, the kubelets and the node controller. */
 export type Kubelets = {
-  addNode(name: string, pool: string): void;
+  addNode(name: string, pool: string, allocatable?: Quantities): void;
   /** Turns the machine off; its node becomes NotReady later. */
   turnOff(name: string): void;
   /** Removes the node object, and its pods later. */
@@ -42,8 +48,8 @@ export function makeKubelets(
     // Removing its last gate schedules it.
     if (isGated(pod)) return;
     const node = requiredNode(pod);
-    const free = cluster.nodes.get(node)?.status?.conditions?.[0]?.status === "True" && !isOccupied(cluster, node);
-    if (!free) {
+    const isReady = cluster.nodes.get(node)?.status?.conditions?.[0]?.status === "True";
+    if (!isReady || !mayPlace(cluster, pod, node)) {
       after(SCHEDULE_RETRY_MS, () => schedule(name, uid));
       return;
     }
@@ -111,16 +117,16 @@ type Power = {
 function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "machines"> {
   const podsOn = (node: string): V1Pod[] => [...cluster.pods.values()].filter((pod) => nodeOf(pod) === node);
   return {
-    addNode: (name, pool) => {
-      machines.set(name, { name, pool, off: false });
-      cluster.putNode(name, pool, true);
+    addNode: (name, pool, allocatable) => {
+      machines.set(name, { name, pool, allocatable, off: false });
+      cluster.putNode(name, pool, true, allocatable);
     },
     turnOff: (name) => {
       const machine = machines.get(name);
       if (machine === undefined || machine.off) return;
       machine.off = true;
       after(NOT_READY_AFTER_MS, () => {
-        if (machine.off && cluster.nodes.has(name)) cluster.putNode(name, machine.pool, false);
+        if (machine.off && cluster.nodes.has(name)) cluster.putNode(name, machine.pool, false, machine.allocatable);
       });
     },
     forget: (name) => {
@@ -134,7 +140,7 @@ function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "m
       const machine = machines.get(name);
       if (machine?.off !== true) return;
       machine.off = false;
-      cluster.putNode(name, machine.pool, true);
+      cluster.putNode(name, machine.pool, true, machine.allocatable);
       // The power failure ended its pods.
       for (const pod of podsOn(name)) {
         const { name: podName = "", uid = "", deletionTimestamp } = pod.metadata ?? {};
@@ -145,9 +151,20 @@ function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "m
   };
 }
 
-/** Whether a pod on the node has not ended; each pod has its machine to itself. */
-function isOccupied(cluster: Cluster, node: string): boolean {
-  return [...cluster.pods.values()].some((pod) => nodeOf(pod) === node && !isOver(pod));
+/** An exclusive pod has its machine to itself among the pods of Muster; a node with sizes also needs room for the pod. */
+function mayPlace(cluster: Cluster, pod: V1Pod, node: string): boolean {
+  const present = [...cluster.pods.values()].filter((each) => nodeOf(each) === node && !isOver(each));
+  const isAlone = !present.some((each) => ownerOf(each) !== "" && (isExclusive(each) || isExclusive(pod)));
+  const allocatable = cluster.nodes.get(node)?.status?.allocatable;
+  return isAlone && (allocatable === undefined || hasRoom(allocatable, present, pod));
+}
+
+export function ownerOf({ metadata }: Pick<V1Pod, "metadata">): string {
+  return metadata?.labels?.[labels.owner] ?? "";
+}
+
+export function isExclusive({ metadata }: Pick<V1Pod, "metadata">): boolean {
+  return metadata?.labels?.[labels.exclusive] === "true";
 }
 
 /** The scheduler does not place a pod with a scheduling gate. */

@@ -5,6 +5,7 @@ import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
 import { recordCodec } from "@muster/session-controller/messages";
 import { STREAMS, type World } from "./world.ts";
+import { isAgent } from "./foreign-pods.ts";
 import type { KubeObject } from "./cluster.ts";
 import { isGated, isOver, nodeOf } from "./kubelets.ts";
 import type { UserAnswers } from "./users.ts";
@@ -39,7 +40,7 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
   let place = 0;
   world.cluster.listeners.add(({ kind, name, before, after }) => {
     const object = after ?? before;
-    if (kind !== "pods" || object === undefined) return;
+    if (kind !== "pods" || object?.metadata?.labels?.[labels.ownerKind] !== "session") return;
     place += 1;
     const uid = object.metadata?.uid ?? "";
     const seen = pods.get(uid);
@@ -78,7 +79,7 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
       }
       if (event.kind === "granted") {
         const { sequence, machines, atMs } = event;
-        const nodes = machines.map(({ node }) => node);
+        const nodes = machines.flatMap(({ node, shared }) => (shared === undefined ? [node] : []));
         const work = workOf(owners.get(sequence)?.owner.id ?? "");
         ledger.push({ kind: "granted", atMs, reservation: idOf(sequence), work, nodes });
       }
@@ -118,7 +119,7 @@ export function ledgerOf(world: Pick<World, "ledger">) {
 function leftOf(world: World, held: ReadonlyMap<number, Reservation>): Observed["left"] {
   const { streams } = world.bus.memory;
   return {
-    pods: [...world.cluster.pods.keys()],
+    pods: [...world.cluster.pods].flatMap(([name, pod]) => (isAgent(pod) ? [] : [name])),
     jobs: [],
     objects: [],
     reservations: [...held.values()].map(({ owner, sequence }) => `${idOf(sequence)} of ${owner.id}`),

@@ -11,7 +11,7 @@ export function describePassed({ kind, seed, count, virtualMs, lifeMs, trace }: 
 }
 
 /** Describes the violations, the events before them, and how to repeat the run. */
-export function describeFailed({ kind, seed, count, startMs, violations, trace }: Simulation): string {
+export function describeFailed({ kind, seed, count, parts, startMs, violations, trace }: Simulation): string {
   const [first] = violations;
   const lines = violations.slice(0, MAX_VIOLATIONS).map(({ atMs, session, rule, found }) => {
     return `  ${((atMs - startMs) / 1000).toFixed(3)} ${session ?? "the system"}: ${rule}\n    ${found}`;
@@ -26,7 +26,7 @@ export function describeFailed({ kind, seed, count, startMs, violations, trace }
     ...trace.about(first?.session, TRACE_LINES),
     "",
     `trace ${trace.hash()}`,
-    `Repeat: npm run simulate -- --seed ${seed} --${kind} ${count} --trace trace.txt`,
+    `Repeat: npm run simulate -- --seed ${seed} --${kind} ${count}${kind === "sessions" ? ` --parts ${parts}` : ""} --trace trace.txt`,
   ].join("\n");
 }
 

@@ -17,7 +17,7 @@ const HOUR_MS = 3_600_000;
 
 /** Runs the seeds one after another until one fails. Returns the exit code. */
 export async function runSeeds(options: Arguments, { signal, output, terminal }: RunContext): Promise<number> {
-  const { seed: first, seeds, sessions, leases, trace } = options;
+  const { seed: first, seeds, sessions, parts, leases, trace } = options;
   const sum = { seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
   const beganMs = performance.now();
   const { snapshot } = options;
@@ -28,7 +28,7 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   for (let seed = first; seed < first + seeds; seed += 1) {
     const simulation =
       leases === undefined
-        ? await simulate({ seed, sessions, signal, ...inspectAt })
+        ? await simulate({ seed, sessions, parts, signal, ...inspectAt })
         : await simulateLeases({ seed, leases, signal });
     if (signal.aborted) return 130;
     if (trace !== undefined) writeFileSync(trace, `${simulation.trace.lines.join("\n")}\n`);

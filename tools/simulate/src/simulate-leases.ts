@@ -7,6 +7,7 @@ import { startNemesis } from "./nemesis.ts";
 import { runProvisionEngine, type TamperEngine } from "./replicas/provision-engine.ts";
 import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager } from "./replicas/reservation-manager.ts";
+import { checkDecisions } from "./room-checks.ts";
 import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
 import type { Simulation } from "./simulate.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
@@ -47,7 +48,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
   const watched = { tamper: options.plant ?? ((ops) => ops), watch: checks.watchWorkload };
   const { start, endAll } = makeStarter(world, {
     "provision-engine": (_, replica) => runProvisionEngine(world, replica, watched),
-    "reservation-manager": (_, replica) => runManager(world, replica),
+    "reservation-manager": (_, replica) => runManager(world, replica, { check: checkDecisions(world, violations) }),
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
   const server = memoryBus({ world: world.bus.memory });
@@ -81,6 +82,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     trace: world.trace,
     startMs: world.startMs,
     virtualMs: time.nowMs - world.startMs,
+    parts: 0,
     count: leases,
     outcomes: countOutcomes(records),
     faults: world.weather.faultCounts,

@@ -9,6 +9,9 @@ import { endReplica, makeStarter, type Replica, type Role } from "./replicas/rep
 import { runManager, type TamperNodes } from "./replicas/reservation-manager.ts";
 import { runController, type RequestTargets, type Tamper } from "./replicas/session-controller.ts";
 import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
+import { checkDecisions } from "./room-checks.ts";
+import { isAllDone, judgeSharing, startSharing } from "./sharing.ts";
+import { sizeOf } from "./foreign-pods.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import type { Trace } from "./trace.ts";
 import { decodeRecord, recordOf, startUsers, type UserAnswers } from "./users.ts";
@@ -18,6 +21,8 @@ import { makeWorld, STREAMS, type World } from "./world.ts";
 export type SimulationOptions = {
   readonly seed: number;
   readonly sessions: number;
+  /** Owners that request parts of machines. With any, nodes have sizes, and foreign pods run on them. Default: 0. */
+  readonly parts?: number;
   /** Plants a defect, for tests of the simulation itself. */
   readonly plant?: Plant;
   /** Calls `inspect` with the world, `ms` after the start. */
@@ -43,6 +48,8 @@ export type Simulation = {
   readonly trace: Trace;
   readonly startMs: number;
   readonly virtualMs: number;
+  /** Owners of parts. */
+  readonly parts: number;
   /** Number of sessions or leases. */
   readonly count: number;
   readonly outcomes: ReadonlyMap<string, number>;
@@ -70,7 +77,7 @@ const WATCHERS_END_MS = 20_000;
 
 /** Runs one seed: sessions with faults, then a time without faults, then the final checks. */
 export async function simulate(options: SimulationOptions): Promise<Simulation> {
-  const { seed } = options;
+  const { seed, parts = 0 } = options;
   const windowMs = Math.max(10_000, options.sessions * MS_PER_SESSION);
   const shapes = planShapes(seed, { sessions: options.sessions, windowMs, pools: POOLS });
   const world = makeWorld(seed, shapes);
@@ -87,29 +94,38 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const tamper = options.plant?.executor ?? ((deps) => deps);
   const { start, endAll } = makeStarter(world, {
     "session-controller": (_, replica) => runController(world, replica, targets, tamper),
-    "reservation-manager": (_, replica) => runManager(world, replica, options.plant?.nodes),
+    "reservation-manager": (_, replica) =>
+      runManager(world, replica, { tamper: options.plant?.nodes, check: checkDecisions(world, violations) }),
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
   const replicas: Replica[] = [];
   const server = memoryBus({ world: world.bus.memory });
   for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
   for (const [pool, count] of Object.entries(POOLS))
-    for (let index = 0; index < count; index += 1) world.kubelets.addNode(`${pool}-${index}`, pool);
+    for (let index = 0; index < count; index += 1)
+      world.kubelets.addNode(`${pool}-${index}`, pool, parts === 0 ? undefined : sizeOf(index));
   const untilMs = world.startMs + windowMs + 30_000;
   const nemesis = startNemesis(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  const sharing = parts === 0 ? undefined : startSharing(world, violations, { seed, parts, windowMs, untilMs });
   const observer = observeWorld(world, answers, nemesis.outages);
   for (const role of REPLICAS) replicas.push(start(role));
   if (options.plant?.fastWatchersMs !== undefined) plantFastWatchers(world, replicas, options.plant.fastWatchersMs);
   startUsers(world, targets, shapes, answers);
-  time.after(untilMs - time.nowMs + 5000, undefined, () => nemesis.heal());
+  time.after(untilMs - time.nowMs + 5000, undefined, () => {
+    nemesis.heal();
+    sharing?.foreign.end();
+  });
   if (options.inspectAt !== undefined) {
     const { ms, inspect } = options.inspectAt;
     time.after(ms, undefined, () => inspect(world));
   }
-  await runToTheEnd(world, shapes, answers, { violations, untilMs, signal: options.signal });
+  const isSharingOver = (): boolean => sharing === undefined || isAllDone(sharing);
+  await runToTheEnd(world, shapes, answers, { violations, untilMs, isSharingOver, signal: options.signal });
   if (violations.length === 0) violations.push(...world.defects.map((found) => defectOf(world, found)));
   // After a violation the history may be impossible.
   if (violations.length === 0) violations.push(...judge(world, shapes, observer.observed()));
+  if (violations.length === 0 && sharing !== undefined) violations.push(...judgeSharing(world, sharing));
+  sharing?.stop();
   endAll();
   const records = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
   return {
@@ -119,6 +135,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     trace: world.trace,
     startMs: world.startMs,
     virtualMs: time.nowMs - world.startMs,
+    parts,
     count: shapes.length,
     outcomes: countOutcomes(records),
     faults: world.weather.faultCounts,
@@ -144,6 +161,7 @@ async function runToTheEnd(
   until: {
     readonly violations: readonly Violation[];
     readonly untilMs: number;
+    readonly isSharingOver: () => boolean;
     readonly signal: AbortSignal | undefined;
   },
 ): Promise<void> {
@@ -153,7 +171,8 @@ async function runToTheEnd(
   while (until.violations.length === 0 && world.defects.length === 0 && until.signal?.aborted !== true) {
     if (!(await time.step()) || time.nowMs > Math.min(limitMs, tidyAtMs)) return;
     if (time.steps % CHECK_EVERY_STEPS !== 0 || tidyAtMs < Infinity || time.nowMs < until.untilMs + 5000) continue;
-    if (shapes.every(({ name }) => isOver(world, answers, name))) tidyAtMs = time.nowMs + TIDY_MS;
+    if (shapes.every(({ name }) => isOver(world, answers, name)) && until.isSharingOver())
+      tidyAtMs = time.nowMs + TIDY_MS;
   }
 }
 

@@ -6,7 +6,7 @@ import { bucketKeys, labels } from "@muster/proto";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { FREEZE_MS } from "./nemesis.ts";
 import { NODES_FRESH_MS } from "./replicas/reservation-manager.ts";
-import { isOver, nodeOf } from "./kubelets.ts";
+import { isExclusive, isOver, nodeOf } from "./kubelets.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
@@ -24,10 +24,7 @@ export type Granted = { readonly reservation: Reservation; readonly nodes: reado
 
 /** Checks the rules at every write. */
 export function watchSteps(world: World, violations: Violation[]): void {
-  const violate = (session: string | undefined, rule: string, found: string): void => {
-    world.trace.note("check", `VIOLATION ${session ?? ""} ${rule}: ${found}`);
-    violations.push({ atMs: world.time.nowMs, session, rule, found });
-  };
+  const violate = violateInto(world, violations);
   const started = watchStarts(world);
   watchRecords(world, started, violate);
   watchLedger(world, violate);
@@ -37,7 +34,14 @@ export function watchSteps(world: World, violations: Violation[]): void {
 /** A leader trusts a mark for this time by its own clock, and may be frozen between its decision and its write. */
 const MAX_MARK_AGE_MS = NODES_FRESH_MS + MAX_CLOCK_SKEW_MS + FREEZE_MS.max;
 
-type Violate = (session: string | undefined, rule: string, found: string) => void;
+export type Violate = (session: string | undefined, rule: string, found: string) => void;
+
+export function violateInto({ trace, time }: World, violations: Violation[]): Violate {
+  return (session, rule, found) => {
+    trace.note("check", `VIOLATION ${session ?? ""} ${rule}: ${found}`);
+    violations.push({ atMs: time.nowMs, session, rule, found });
+  };
+}
 
 /** Uids of the pods in which a container has started. */
 function watchStarts({ cluster }: World): ReadonlySet<string> {
@@ -112,15 +116,16 @@ function watchLedger(world: World, violate: Violate): void {
       return;
     }
     const { owner, needs } = reservation;
+    const whole = machines.filter(({ shared }) => shared === undefined);
     const complete =
       machines.length === needs.length &&
-      new Set(machines.map(({ node }) => node)).size === needs.length &&
+      new Set(whole.map(({ node }) => node)).size === needs.filter(({ shared }) => shared === undefined).length &&
       needs.every(
         ({ component, pool }, index) => machines[index]?.component === component && machines[index].pool === pool,
       );
     if (!complete)
       violate(owner.id, "every grant is complete", `${machines.length} machines for ${needs.length} needs`);
-    for (const { node } of machines) {
+    for (const { node } of whole) {
       const holder = holders.get(node);
       if (holder !== undefined) violate(owner.id, "no machine has two owners", `${node} is held by ${holder.owner.id}`);
       holders.set(node, reservation);
@@ -142,13 +147,16 @@ function watchLedger(world: World, violate: Violate): void {
   });
 }
 
-/** The pods on the node that have not ended. */
-function runningOn(world: World, node: string): { readonly pod: string; readonly session: string }[] {
+/** The pods of owners on the node that have not ended. */
+function runningOn(world: World, node: string): RunningPod[] {
   return [...world.cluster.pods.values()].flatMap((pod) => {
-    if (nodeOf(pod) !== node || isOver(pod)) return [];
-    return [{ pod: pod.metadata?.name ?? "", session: pod.metadata?.labels?.[labels.owner] ?? "" }];
+    const session = pod.metadata?.labels?.[labels.owner] ?? "";
+    if (nodeOf(pod) !== node || isOver(pod) || session === "") return [];
+    return [{ pod: pod.metadata?.name ?? "", session, isExclusive: isExclusive(pod) }];
   });
 }
+
+type RunningPod = { readonly pod: string; readonly session: string; readonly isExclusive: boolean };
 
 function watchPods(world: World, started: ReadonlySet<string>, violate: Violate): void {
   const placed = new Map<string, string>();
@@ -163,7 +171,9 @@ function watchPods(world: World, started: ReadonlySet<string>, violate: Violate)
       if (first !== uid && started.has(first))
         violate(session, "no pod of a component runs twice", `${name} was ${first} and is ${uid}`);
       placed.set(name, uid);
-      const others = runningOn(world, node).filter(({ pod }) => pod !== name);
+      const others = runningOn(world, node).filter(
+        (other) => other.pod !== name && (other.isExclusive || isExclusive(after)),
+      );
       if (others[0] !== undefined)
         violate(session, "no machine carries pods of two owners", `${name} and ${others[0].pod} on ${node}`);
     }

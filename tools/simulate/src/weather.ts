@@ -40,7 +40,9 @@ export type FaultKind =
   | "clock set"
   | "node off"
   | "node gone"
-  | "leader changed";
+  | "leader changed"
+  | "foreign pod"
+  | "foreign pod on a granted machine";
 
 export const CALM: Risks = { lostBefore: 0, lostAfter: 0, lostHint: 0, twice: 0, slow: 0 };
 /** Some seeds have many faults, to combine them; others have few, to show the effect of a single one. */

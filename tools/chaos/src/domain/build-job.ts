@@ -1,14 +1,16 @@
 import { FLAKY, GANG_CODE, type JobShape, type ReplicaShape } from "./plan-jobs.ts";
 
 const KILL_AFTER_S = 1;
+const SHARING_ANNOTATION = "muster.dev/sharing";
 
 /** Builds the manifest of a job: pods for simulated nodes, which act on their command. */
 export function buildJob(shape: JobShape): object {
   const { name, types, winner, restartsAll, backoffLimit, deadlineS, cleanPodPolicy, ttlS } = shape;
+  const isShared = types.some(({ requests }) => requests !== undefined);
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
-    metadata: { name },
+    metadata: { name, ...(isShared && { annotations: { [SHARING_ANNOTATION]: "shared" } }) },
     spec: {
       replicaSpecs: Object.fromEntries(types.map((type) => [type.type, buildReplica(type)])),
       runPolicy: {
@@ -27,7 +29,7 @@ export function buildJob(shape: JobShape): object {
   };
 }
 
-function buildReplica({ replicas, pool, restartPolicy, after, ...does }: ReplicaShape): object {
+function buildReplica({ replicas, pool, restartPolicy, after, requests, ...does }: ReplicaShape): object {
   const { startMs, readyMs, ends, termMs } = does;
   const command = [
     "simulate",
@@ -44,7 +46,9 @@ function buildReplica({ replicas, pool, restartPolicy, after, ...does }: Replica
     template: {
       spec: {
         terminationGracePeriodSeconds: KILL_AFTER_S,
-        containers: [{ name: "main", image: "chaos", command }],
+        containers: [
+          { name: "main", image: "chaos", command, ...(requests !== undefined && { resources: { requests } }) },
+        ],
       },
     },
   };

@@ -44,18 +44,27 @@ function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
   );
 }
 
+type Holder = { readonly reservation: string; readonly work: string };
+
 /** Replays the log: the owner of a machine is its only holder until the reservation ends. */
 function judgeLedger({ ledger }: Observed): Finding[] {
-  const holders = new Map<string, { readonly reservation: string; readonly work: string }>();
+  const holders = new Map<string, Holder>();
+  const sharers = new Map<string, readonly Holder[]>();
   const findings: Finding[] = [];
   for (const entry of ledger) {
     if (entry.kind === "ended") {
       for (const [node, { reservation }] of holders) if (reservation === entry.reservation) holders.delete(node);
+      for (const [node, all] of sharers)
+        sharers.set(
+          node,
+          all.filter(({ reservation }) => reservation !== entry.reservation),
+        );
       continue;
     }
-    const { reservation, work, nodes } = entry;
+    const { reservation, work, nodes, parts = [] } = entry;
+    const shared = new Set(parts.map(({ node }) => node));
     for (const node of nodes) {
-      const holder = holders.get(node);
+      const holder = holders.get(node) ?? (shared.has(node) ? undefined : sharers.get(node)?.[0]);
       if (holder !== undefined) {
         findings.push({
           work,
@@ -64,7 +73,8 @@ function judgeLedger({ ledger }: Observed): Finding[] {
           found: `it was granted to ${work} as well`,
         });
       }
-      holders.set(node, { reservation, work });
+      if (shared.has(node)) sharers.set(node, [...(sharers.get(node) ?? []), { reservation, work }]);
+      else holders.set(node, { reservation, work });
     }
   }
   return findings;
@@ -86,9 +96,14 @@ function judgeNeighbours(pods: readonly PodSeen[]): Finding[] {
   const bound = pods.filter(({ boundPlace }) => boundPlace !== undefined);
   return [...Map.groupBy(bound, ({ node }) => node)].flatMap(([node, onNode]) => {
     const inOrder = onNode.toSorted((a, b) => (a.boundPlace ?? 0) - (b.boundPlace ?? 0));
-    return inOrder.slice(1).flatMap((pod, index) => {
-      const before = inOrder[index];
-      if (before === undefined || (before.endPlace ?? Infinity) < (pod.boundPlace ?? 0)) return [];
+    return inOrder.flatMap((pod, index) => {
+      const before = inOrder.findLast(
+        (each, at) =>
+          at < index &&
+          !(each.isShared === true && pod.isShared === true) &&
+          (each.endPlace ?? Infinity) >= (pod.boundPlace ?? 0),
+      );
+      if (before === undefined) return [];
       return [
         {
           work: pod.work,

@@ -1,6 +1,7 @@
 import { decideOutcomes, type Hits, TERMINALS, type Terminal } from "./decide-outcomes.ts";
 import { judgeJobs } from "./judge-jobs.ts";
 import { judgeMachines } from "./judge-machines.ts";
+import { judgeRoom } from "./judge-room.ts";
 import { type EventSeen, nodesByWork, type Observed, type SessionSeen } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
 import type { Shape } from "./plan-shapes.ts";
@@ -25,6 +26,7 @@ export function judgeRun(
     ...shapes.flatMap((shape) => judgeSession(shape, observed)),
     ...judgeJobs(jobs, observed),
     ...judgeMachines(observed),
+    ...judgeRoom(observed),
     ...judgeLeft(observed),
   ];
 }

@@ -1,3 +1,6 @@
+import type { Amounts } from "@muster/resources";
+import type { RoomSeen } from "./judge-room.ts";
+
 /** The observations of one run, as plain data for the checks and for reports. */
 export type Observed = {
   /** By name; their state at the end. */
@@ -18,6 +21,8 @@ export type Observed = {
   readonly podDeletions: readonly PodDeletion[];
   readonly faults: readonly FaultSeen[];
   readonly left: Leftovers;
+  /** Absent where nodes have no sizes. */
+  readonly room?: RoomSeen;
 };
 
 export type EventSeen = {
@@ -77,6 +82,8 @@ export type PodSeen = {
   readonly firstSeenMs: number;
   /** Whether it was ever observed without its scheduling gate. */
   readonly confirmed: boolean;
+  /** Whether it has a part of its machine. */
+  readonly isShared?: boolean;
   readonly node: string;
   readonly boundPlace: number | undefined;
   /** Place of its end or its deletion, whichever was observed first. */
@@ -92,7 +99,10 @@ export type LedgerFact =
       readonly atMs: number;
       readonly reservation: string;
       readonly work: string;
+      /** Also nodes of which a part is granted. */
       readonly nodes: readonly string[];
+      /** The granted parts. */
+      readonly parts?: readonly { readonly node: string; readonly requests: Amounts }[];
     }
   | { readonly kind: "ended"; readonly atMs: number; readonly reservation: string };
 

@@ -63,6 +63,7 @@ const JOB: JobShape = {
       readyMs: 2,
       ends: undefined,
       termMs: undefined,
+      requests: undefined,
     },
     {
       type: "worker",
@@ -74,6 +75,7 @@ const JOB: JobShape = {
       readyMs: undefined,
       ends: { afterMs: 3, code: 4 },
       termMs: 5,
+      requests: undefined,
     },
   ],
   winner: "worker",

@@ -1,4 +1,5 @@
 import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-shapes.ts";
+import type { Quantities } from "./plan-foreign.ts";
 import { type Random, randomFrom } from "./random.ts";
 
 /** The intent of a job decides its outcome without faults. */
@@ -31,6 +32,8 @@ export type ReplicaShape = {
   readonly ends: { readonly afterMs: number; readonly code: number } | undefined;
   /** Undefined where the pod ignores SIGTERM. */
   readonly termMs: number | undefined;
+  /** Requests of its pods, which get parts of machines; undefined: whole machines. */
+  readonly requests: Quantities | undefined;
 };
 
 export const USER_ACTIONS = ["cancel", "delete", "suspend"] as const;
@@ -90,13 +93,27 @@ export const GANG_CODE = 42;
 /** Plans the jobs of one run. The same seed and policy give the same jobs. */
 export function planJobs(seed: number, policy: JobPolicy): JobShape[] {
   const random = randomFrom(seed, "jobs");
-  return Array.from({ length: policy.jobs }, (_, index) => {
+  const sharing = randomFrom(seed, "sharing");
+  const jobs = Array.from({ length: policy.jobs }, (_, index) => {
     const name = `j${String(index + 1).padStart(3, "0")}`;
     // The first job passes through every phase, so that at least one does.
     return index === 0
       ? planJob(random, { name, intent: "good", userAction: undefined }, policy)
       : planJob(random, { name, intent: random.weighted(WEIGHTS), userAction: planUserAction(random) }, policy);
   });
+  return jobs.map((job) => withSharing(sharing, job));
+}
+
+const SHARED_SHARE = 0.5;
+
+/** Lets a part of the jobs request parts of machines. Its source is its own, so that the jobs of a seed are the same otherwise. */
+function withSharing(random: Random, job: JobShape): JobShape {
+  const isShared = random.chance(SHARED_SHARE) && job.intent !== "pool-too-small";
+  const types = job.types.map((type) => {
+    const requests = { cpu: `${random.integer(1, 10) * 250}m`, memory: `${random.integer(1, 12) * 256}Mi` };
+    return isShared ? { ...type, requests } : type;
+  });
+  return { ...job, types };
 }
 
 function planUserAction(random: Random): UserAction | undefined {
@@ -184,6 +201,7 @@ function planWorkers(random: Random): ReplicaShape {
     restartPolicy: random.pick(["OnFailure", "Never", "ExitCode"] as const),
     after: undefined,
     ...planTimes(random),
+    requests: undefined,
     ends: { afterMs: random.integer(100, 3000), code: 0 },
   };
 }
@@ -207,6 +225,7 @@ function planFlaky(random: Random, code: number): ReplicaShape {
     restartPolicy: "ExitCode",
     after: undefined,
     ...planTimes(random),
+    requests: undefined,
     ends: { afterMs: random.integer(0, 1000), code },
   };
 }

@@ -7,8 +7,11 @@ import { readConfig } from "@muster/reservation-manager/config";
 import { makeHandlers } from "@muster/reservation-manager/handlers";
 import { nodeCodec } from "@muster/reservation-manager/messages";
 import { nodeView, type NodeView } from "@muster/reservation-manager/node-view";
+import type { CheckDecision } from "../room-checks.ts";
 import { LedgerKeeper } from "@muster/reservation-manager/ledger-keeper";
+import type { Ledger, LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Leadership } from "@muster/store";
+import type { LogWriter } from "@muster/store/log-writer";
 import { openSimLog } from "../sim-log.ts";
 import { simLead } from "../sim-lead.ts";
 import { traceLogger, type World } from "../world.ts";
@@ -21,24 +24,28 @@ const CONFIG = readConfig({});
 /** Plants a defect for a test. */
 export type TamperNodes = (nodes: NodeView) => NodeView;
 
+export type ManagerOptions = { readonly tamper?: TamperNodes | undefined; readonly check: CheckDecision };
+
 export const NODES_FRESH_MS = CONFIG.nodesFreshMs;
 
 export async function runManager(
   world: World,
   replica: Replica,
-  tamper: TamperNodes = (nodes) => nodes,
+  { tamper = (nodes) => nodes, check }: ManagerOptions,
 ): Promise<void> {
   const { gone, stop, process } = replica;
   const { view } = await openBucketView(world, world.nodeStates, nodeCodec, gone.signal);
   const known = tamper(nodeView(view, CONFIG, () => performance.now()));
   const election = { ...world, lock: world.ledgerLock, ttlMs: CONFIG.lockTtlMs };
-  await simLead(election, process, stop.signal, (leadership) => keepLedger(world, replica, known, leadership));
+  await simLead(election, process, stop.signal, (leadership) =>
+    keepLedger(world, replica, { nodes: known, check }, leadership),
+  );
 }
 
 async function keepLedger(
   world: World,
   { process, bus }: Replica,
-  nodes: NodeView,
+  { nodes, check }: { readonly nodes: NodeView; readonly check: CheckDecision },
   leadership: Leadership,
 ): Promise<void> {
   const logger = traceLogger(world, process);
@@ -52,7 +59,7 @@ async function keepLedger(
     });
     const keeper = new LedgerKeeper(
       {
-        log,
+        log: checkedLog(log, (ledger, events) => check(ledger, events, nodes.list())),
         nodes: nodes.list,
         allNodesKnown: nodes.areAllKnown,
         // No pool is elastic here.
@@ -85,6 +92,24 @@ async function keepLedger(
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the ledger cannot be kept now");
   }
+}
+
+type KeptLog = Pick<LogWriter<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
+
+/** Checks each decision before it is written. */
+function checkedLog(log: KeptLog, check: (ledger: Ledger, events: readonly LedgerEvent[]) => void): KeptLog {
+  return {
+    get state() {
+      return log.state;
+    },
+    onCommit: (listener) => log.onCommit(listener),
+    transact: (decide) =>
+      log.transact((ledger) => {
+        const decided = decide(ledger);
+        check(ledger, decided.events);
+        return decided;
+      }),
+  };
 }
 
 async function pause(signal: AbortSignal, ms: number = RETRY_MS): Promise<void> {

@@ -1,0 +1,87 @@
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import { informer, listWatch, loadKube } from "@muster/kube";
+import { amountsOf, podRequests, useOf, type Amounts } from "@muster/resources";
+import { exceededBy, type RoomSeen } from "./domain/judge-room.ts";
+
+/** Observes what the pods of all nodes request, past the injected faults. */
+export type RoomObserver = AsyncDisposable & {
+  /** The amounts of the nodes, the residents, and the nodes on which more was requested than they have. */
+  readonly seen: () => RoomSeen;
+};
+
+type KeptPod = {
+  readonly name: string;
+  readonly node: string;
+  readonly finished: boolean;
+  readonly use: Amounts;
+};
+
+const TIMING = { minBackoffMs: 50, maxBackoffMs: 500 };
+const SAMPLE_MS = 200;
+/** A new list after an interruption reports its changes one by one, so that shorter ones may be of that order. */
+const LASTING_MS = 1000;
+
+/** Samples the nodes until it is disposed. */
+export async function startRoomObserver(kubeconfig: string): Promise<RoomObserver> {
+  const kube = loadKube(kubeconfig);
+  const pods = informer<V1Pod, KeptPod>({
+    source: listWatch<V1Pod>(kube, "/api/v1/pods"),
+    project: keepPod,
+    timing: TIMING,
+  });
+  const nodes = informer<V1Node, { name: string; allocatable: Amounts }>({
+    source: listWatch<V1Node>(kube, "/api/v1/nodes"),
+    project: ({ metadata, status }) => ({
+      name: metadata?.name ?? "",
+      allocatable: amountsOf(status?.allocatable ?? {}),
+    }),
+    timing: TIMING,
+  });
+  const residents = new Map<string, { readonly name: string; readonly node: string; untilMs: number | undefined }>();
+  pods.onChange(({ before, after }) => {
+    const name = (after ?? before)?.name ?? "";
+    if (!name.startsWith("resident-")) return;
+    if (after !== undefined && !after.finished && !residents.has(name))
+      residents.set(name, { name, node: after.node, untilMs: undefined });
+    const resident = residents.get(name);
+    if (resident !== undefined && (after === undefined || after.finished)) resident.untilMs ??= Date.now();
+  });
+  await Promise.all([pods.synced, nodes.synced]);
+  const allocatable = new Map<string, Amounts>();
+  const sinceMs = new Map<string, number>();
+  const exceeded = new Map<string, string>();
+  const sample = (): void => {
+    const byNode = Map.groupBy(
+      pods.list().filter((pod) => pod.node !== "" && !pod.finished),
+      ({ node }) => node,
+    );
+    for (const node of nodes.list()) {
+      if (node.allocatable.size === 0) continue;
+      allocatable.set(node.name, node.allocatable);
+      const found = exceededBy(
+        node.allocatable,
+        (byNode.get(node.name) ?? []).map(({ use }) => use),
+      );
+      if (found === undefined) sinceMs.delete(node.name);
+      else if (!sinceMs.has(node.name)) sinceMs.set(node.name, performance.now());
+      else if (performance.now() - (sinceMs.get(node.name) ?? 0) > LASTING_MS) exceeded.set(node.name, found);
+    }
+  };
+  const timer = setInterval(sample, SAMPLE_MS);
+  return {
+    seen: () => ({ allocatable, residents: [...residents.values()], exceeded }),
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(timer);
+      await Promise.all([pods[Symbol.asyncDispose](), nodes[Symbol.asyncDispose]()]);
+    },
+  };
+}
+
+function keepPod({ metadata, spec, status }: V1Pod): KeptPod {
+  return {
+    name: metadata?.name ?? "",
+    node: spec?.nodeName ?? "",
+    finished: status?.phase === "Succeeded" || status?.phase === "Failed",
+    use: useOf(spec === undefined ? new Map() : podRequests(spec)),
+  };
+}

@@ -1,0 +1,201 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { V1Pod } from "@kubernetes/client-node";
+import { client } from "@muster/bus";
+import { DRIVERS, WORKERS } from "@muster/chaos/plan-shapes";
+import type { Random } from "@muster/chaos/random";
+import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { labels, muster, ReservationService } from "@muster/proto";
+import { amountsOf } from "@muster/resources";
+import { NAMESPACE, type Quantities } from "./cluster.ts";
+import { isOver } from "./kubelets.ts";
+import { simBus } from "./sim-bus.ts";
+import type { Process } from "./task-queue.ts";
+import type { World } from "./world.ts";
+
+/** The work of one owner that requests parts of machines, with times in milliseconds after the start. */
+export type PartPlan = {
+  readonly id: string;
+  readonly submitAtMs: number;
+  readonly priority: number;
+  /** A need without requests is a whole machine. */
+  readonly needs: readonly { readonly component: string; readonly pool: string; readonly requests?: Quantities }[];
+  readonly runMs: number;
+  /** Releases the reservation before its pods are gone. */
+  readonly releasesEarly: boolean;
+};
+
+/** The progress of the owners of parts. */
+export type PartOwners = {
+  readonly plans: readonly PartPlan[];
+  /** Ids of the owners whose work is over. */
+  readonly done: Set<string>;
+  /** Ids of the owners that have begun to end their pods or their reservation. */
+  readonly ending: Set<string>;
+};
+
+export const PART_KIND = "job";
+export const GPU = "nvidia.com/gpu";
+const RETRY_MS = 400;
+const POLL_MS = 250;
+const CALL_TIMEOUT_MS = 5000;
+
+export function drawParts(random: Random, count: number, windowMs: number): PartPlan[] {
+  return Array.from({ length: count }, (_, index) => {
+    const needs = Array.from({ length: random.integer(1, 4) }, (_none, at) => ({
+      component: `worker-${at}`,
+      pool: random.chance(0.15) ? DRIVERS : WORKERS,
+      requests: drawRequests(random, random.chance(0.15)),
+    }));
+    const hasMachine = random.chance(0.2);
+    return {
+      id: `p${String(index + 1).padStart(3, "0")}`,
+      submitAtMs: random.integer(0, windowMs),
+      priority: random.chance(0.1) ? random.integer(1, 3) : 0,
+      needs: hasMachine ? [...needs, { component: "machine", pool: WORKERS }] : needs,
+      runMs: random.integer(100, 20_000),
+      releasesEarly: !hasMachine && random.chance(0.2),
+    };
+  }).map((plan) => ({ ...plan, needs: plan.needs.map((need) => withoutGpuOfDrivers(need)) }));
+}
+
+export function drawRequests(random: Random, hasGpu: boolean): Quantities {
+  return {
+    cpu: `${random.integer(1, 10) * 250}m`,
+    memory: `${random.integer(1, 12) * 256}Mi`,
+    ...(hasGpu && { [GPU]: String(random.integer(1, 2)) }),
+  };
+}
+
+/** Only workers have GPUs. */
+function withoutGpuOfDrivers(need: PartPlan["needs"][number]): PartPlan["needs"][number] {
+  if (need.pool !== DRIVERS || need.requests === undefined) return need;
+  const { [GPU]: _gpu, ...requests } = need.requests;
+  return { ...need, requests };
+}
+
+/** Runs the owners as one process without faults, which reserves over the bus like the controllers. */
+export function startPartOwners(world: World, plans: readonly PartPlan[], gone: AbortSignal): PartOwners {
+  const process: Process = { name: "part-owners", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
+  const owners: PartOwners = { plans, done: new Set(), ending: new Set() };
+  world.time.as(process, () => {
+    const service = client(simBus(world.bus, process, gone), ReservationService);
+    void sweep({ world, service, owners, gone });
+    for (const plan of plans) {
+      runOwner({ world, service, owners, gone }, plan).catch((error: unknown) => {
+        if (!gone.aborted)
+          world.defects.push(`owner ${plan.id}: ${error instanceof Error ? error.message : String(error)}`);
+      });
+    }
+  });
+  return owners;
+}
+
+type OwnerDeps = {
+  readonly world: World;
+  readonly service: ReturnType<typeof client<typeof ReservationService>>;
+  readonly owners: PartOwners;
+  readonly gone: AbortSignal;
+};
+
+async function runOwner(deps: OwnerDeps, plan: PartPlan): Promise<void> {
+  const { world, owners } = deps;
+  await sleep(plan.submitAtMs);
+  const { id: reservationId, machines } = await reserveUntilGranted(deps, plan);
+  const pods = machines.map((machine) => world.cluster.createPod(buildPod(plan, machine)));
+  const isGone = ({ metadata }: V1Pod): boolean =>
+    world.cluster.pods.get(metadata?.name ?? "")?.metadata?.uid !== metadata?.uid;
+  const isPlaced = (pod: V1Pod): boolean => {
+    const now = world.cluster.pods.get(pod.metadata?.name ?? "");
+    return isGone(pod) || isOver(now) || (now?.spec?.nodeName ?? "") !== "";
+  };
+  while (!pods.every(isPlaced)) await sleep(POLL_MS);
+  await sleep(plan.runMs);
+  owners.ending.add(plan.id);
+  const release = (): Promise<unknown> =>
+    untilAnswered(deps, plan, (options) =>
+      deps.service.unreserve({ requestId: `release-${plan.id}`, owner: ownerOf(plan), reservationId }, options),
+    );
+  for (const { metadata } of pods) world.cluster.deletePod(metadata?.name ?? "", metadata?.uid ?? "");
+  if (plan.releasesEarly) await release();
+  while (!pods.every(isGone)) await sleep(POLL_MS);
+  if (!plan.releasesEarly) await release();
+  owners.done.add(plan.id);
+  world.trace.note("part-owners", `${plan.id} is done`);
+}
+
+const SWEEP_MS = 5000;
+
+/** Releases reservations of owners that are done: a delayed request may reserve again, as for the controllers. */
+async function sweep({ world, service, owners, gone }: OwnerDeps): Promise<void> {
+  const options = { timeoutMs: CALL_TIMEOUT_MS, signal: gone };
+  while (!gone.aborted) {
+    await sleep(SWEEP_MS);
+    try {
+      const { reservations } = await service.listReservations({ ownerKind: PART_KIND }, options);
+      for (const { id: reservationId, owner } of reservations)
+        if (owners.done.has(owner?.id ?? ""))
+          await service.unreserve({ requestId: `sweep-${reservationId}`, owner, reservationId }, options);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined) world.defects.push(`the sweep of parts: ${String(error)}`);
+    }
+  }
+}
+
+async function reserveUntilGranted(deps: OwnerDeps, plan: PartPlan): Promise<muster.reservation.v1.Reservation> {
+  const needs = plan.needs.map(({ component, pool, requests }) => ({
+    component,
+    pool,
+    ...(requests !== undefined && { shared: { requests: Object.fromEntries(amountsOf(requests)) } }),
+  }));
+  const request = { requestId: `reserve-${plan.id}`, owner: ownerOf(plan), needs, wait: true, priority: plan.priority };
+  for (;;) {
+    const { reservation } = await untilAnswered(deps, plan, (options) => deps.service.reserve(request, options));
+    if (reservation?.state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED) return reservation;
+    await sleep(RETRY_MS);
+  }
+}
+
+async function untilAnswered<Reply>(
+  { world, gone }: OwnerDeps,
+  { id }: PartPlan,
+  call: (options: { readonly timeoutMs: number; readonly signal: AbortSignal }) => Promise<Reply>,
+): Promise<Reply> {
+  for (;;) {
+    try {
+      return await call({ timeoutMs: CALL_TIMEOUT_MS, signal: gone });
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined || !isRetryable(fault)) throw error;
+      world.trace.note("part-owners", `${id}: ${describeFault(fault)}`);
+      await sleep(RETRY_MS);
+    }
+  }
+}
+
+function ownerOf({ id }: PartPlan): muster.common.v1.Owner.$Properties {
+  return { kind: PART_KIND, id };
+}
+
+function buildPod({ id, needs }: PartPlan, { component, node }: muster.reservation.v1.Machine): V1Pod {
+  const requests = needs.find((need) => need.component === component)?.requests;
+  const terms = [{ matchFields: [{ key: "metadata.name", operator: "In", values: [node] }] }];
+  return {
+    metadata: {
+      name: `${id}-${component}`,
+      namespace: NAMESPACE,
+      labels: {
+        [labels.ownerKind]: PART_KIND,
+        [labels.owner]: id,
+        [labels.component]: component,
+        [labels.exclusive]: String(requests === undefined),
+      },
+    },
+    spec: {
+      affinity: {
+        nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } },
+      },
+      containers: [{ name: "main", ...(requests !== undefined && { resources: { requests: { ...requests } } }) }],
+    },
+  };
+}
