@@ -95,7 +95,7 @@ for (const server of API_SERVERS) {
         await patchNode(node, { metadata: { labels: { zone: "b" } } });
         expect(await nodeOf("nowhere")).toBe(node);
         await cancel("nowhere");
-      await world.untilNothingLeft("nowhere");
+        await world.untilNothingLeft("nowhere");
       });
     },
   );

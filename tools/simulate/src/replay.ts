@@ -37,6 +37,7 @@ function sessionSnapshot(snapshot: SystemSnapshot, record: SessionRecord): Snaps
     pods: pods.filter(({ owner }) => owner.kind === "session" && owner.id === record.name),
     livePods: record.verdict === undefined || record.podsDeleted ? undefined : (snapshot.livePods[record.name] ?? []),
     isReading: false,
+    isProgressReported: false,
     obstacles: [],
     nodesLost: new Map(),
     nodesBack: new Set<string>(),
