@@ -42,7 +42,9 @@ export function isAllDone({ owners: { plans, done } }: Sharing): boolean {
 }
 
 /** Returns the owners whose work fits and has not ended. */
-export function judgeSharing(world: World, { owners: { plans, done } }: Sharing): Violation[] {
+export function judgeSharing(world: World, sharing: Sharing | undefined): Violation[] {
+  if (sharing === undefined) return [];
+  const { plans, done } = sharing.owners;
   return plans
     .filter(({ id }) => !done.has(id))
     .map(({ id, needs }) => ({

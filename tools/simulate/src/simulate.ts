@@ -123,8 +123,8 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   await runToTheEnd(world, shapes, answers, { violations, untilMs, isSharingOver, signal: options.signal });
   if (violations.length === 0) violations.push(...world.defects.map((found) => defectOf(world, found)));
   // After a violation the history may be impossible.
-  if (violations.length === 0) violations.push(...judge(world, shapes, observer.observed()));
-  if (violations.length === 0 && sharing !== undefined) violations.push(...judgeSharing(world, sharing));
+  if (violations.length === 0)
+    violations.push(...judgeSharing(world, sharing), ...judge(world, shapes, observer.observed()));
   sharing?.stop();
   endAll();
   const records = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
