@@ -1,7 +1,8 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch, loadKube } from "@muster/kube";
 import { amountsOf, podRequests, useOf, type Amounts } from "@muster/resources";
-import { exceededBy, type RoomSeen } from "./domain/judge-room.ts";
+import { exceededBy } from "./domain/judge-room.ts";
+import type { RoomSeen } from "./domain/observed.ts";
 
 /** Observes what the pods of all nodes request, past the injected faults. */
 export type RoomObserver = AsyncDisposable & {

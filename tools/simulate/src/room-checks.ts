@@ -7,14 +7,12 @@ import { isAgent, podsOn } from "./foreign-pods.ts";
 import { ownerOf } from "./kubelets.ts";
 import { PART_KIND, type PartOwners } from "./part-owners.ts";
 import { podUse } from "./pod-room.ts";
+import type { CheckDecision } from "./replicas/reservation-manager.ts";
 import { violateInto, type Violate, type Violation } from "./step-checks.ts";
 import type { World } from "./world.ts";
 
 const ROOM_RULE = "grants and other use exceed no node at the time of a grant";
 const WHOLE_RULE = "an exclusive machine has one owner and no foreign use at the time of its grant";
-
-/** Checks a decision of a ledger against the nodes as its replica knows them at that moment. */
-export type CheckDecision = (ledger: Ledger, events: readonly LedgerEvent[], nodes: readonly NodeFacts[]) => void;
 
 export function checkDecisions(world: World, violations: Violation[]): CheckDecision {
   const violate = violateInto(world, violations);

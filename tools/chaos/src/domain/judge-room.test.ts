@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { judgeRoom, type RoomSeen } from "./judge-room.ts";
+import { judgeRoom } from "./judge-room.ts";
 import { judgeMachines } from "./judge-machines.ts";
-import type { LedgerFact, Observed, PodSeen } from "./observed.ts";
+import type { LedgerFact, Observed, PodSeen, RoomSeen } from "./observed.ts";
 
 const amounts = (cpu: number): ReadonlyMap<string, number> => new Map([["cpu", cpu]]);
 

@@ -1,16 +1,6 @@
 import { useOf, type Amounts } from "@muster/resources";
 import type { Finding } from "./finding.ts";
-import type { LedgerFact, Observed } from "./observed.ts";
-
-/** The amounts that pods and grants share. */
-export type RoomSeen = {
-  /** By node. */
-  readonly allocatable: ReadonlyMap<string, Amounts>;
-  /** Foreign pods that exist since before the first request, and the time of their end. */
-  readonly residents: readonly { readonly name: string; readonly node: string; readonly untilMs: number | undefined }[];
-  /** By node: the amounts that bound pods requested beyond what the node has. */
-  readonly exceeded: ReadonlyMap<string, string>;
-};
+import type { LedgerFact, Observed, RoomSeen } from "./observed.ts";
 
 /** Checks that bound pods and granted parts fit into their nodes, and that no node with a resident was granted as a whole. */
 export function judgeRoom({ room, ledger }: Pick<Observed, "room" | "ledger">): Finding[] {

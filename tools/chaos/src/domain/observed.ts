@@ -1,5 +1,14 @@
 import type { Amounts } from "@muster/resources";
-import type { RoomSeen } from "./judge-room.ts";
+
+/** The amounts that pods and grants share. */
+export type RoomSeen = {
+  /** By node. */
+  readonly allocatable: ReadonlyMap<string, Amounts>;
+  /** Foreign pods that exist since before the first request, and the time of their end. */
+  readonly residents: readonly { readonly name: string; readonly node: string; readonly untilMs: number | undefined }[];
+  /** By node: the amounts that bound pods requested beyond what the node has. */
+  readonly exceeded: ReadonlyMap<string, string>;
+};
 
 /** The observations of one run, as plain data for the checks and for reports. */
 export type Observed = {

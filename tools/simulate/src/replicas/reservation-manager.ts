@@ -7,7 +7,7 @@ import { readConfig } from "@muster/reservation-manager/config";
 import { makeHandlers } from "@muster/reservation-manager/handlers";
 import { nodeCodec } from "@muster/reservation-manager/messages";
 import { nodeView, type NodeView } from "@muster/reservation-manager/node-view";
-import type { CheckDecision } from "../room-checks.ts";
+import type { NodeFacts } from "@muster/reservation-manager/machines";
 import { LedgerKeeper } from "@muster/reservation-manager/ledger-keeper";
 import type { Ledger, LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Leadership } from "@muster/store";
@@ -23,6 +23,9 @@ const CONFIG = readConfig({});
 
 /** Plants a defect for a test. */
 export type TamperNodes = (nodes: NodeView) => NodeView;
+
+/** Checks a decision of a ledger against the nodes as its replica knows them at that moment. */
+export type CheckDecision = (ledger: Ledger, events: readonly LedgerEvent[], nodes: readonly NodeFacts[]) => void;
 
 export type ManagerOptions = { readonly tamper?: TamperNodes | undefined; readonly check: CheckDecision };
 
