@@ -15,7 +15,11 @@ it("knows every key that Muster itself writes", () => {
     keys.filter((key) => isMusterKey(key) && !known.includes(key));
   const read = JOB_KIND.read(job, DEFAULTS);
   if (!read.ok) throw new Error(JSON.stringify(read.problems));
-  const ofMember = JOB_KIND.labels({ name: "train", namespace: "n", uid: "u" }, { type: "worker", index: 0 }, read.spec);
+  const ofMember = JOB_KIND.labels(
+    { name: "train", namespace: "n", uid: "u" },
+    { type: "worker", index: 0 },
+    read.spec,
+  );
   expect(Object.keys(ofMember)).toContain("muster.dev/job-role");
   expect(unknown([...Object.values(labels), ...Object.keys(ofMember)], MUSTER_KEYS.labels)).toEqual([]);
   const written = [...Object.values(annotations), POOL_ANNOTATION, SHARING_ANNOTATION, ...JOB_KEYS];
