@@ -42,7 +42,7 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
     const object = after ?? before;
     if (kind !== "pods" || object?.metadata?.labels?.[labels.ownerKind] !== "session") return;
     place += 1;
-    const uid = object.metadata?.uid ?? "";
+    const uid = object.metadata.uid ?? "";
     const seen = pods.get(uid);
     const node = nodeOf(object);
     const over = after === undefined || isOver(world.cluster.pods.get(name));
@@ -50,8 +50,8 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
       name,
       uid,
       kind: "session",
-      work: object.metadata?.labels?.[labels.owner] ?? "",
-      component: object.metadata?.labels?.[labels.component] ?? "",
+      work: object.metadata.labels[labels.owner] ?? "",
+      component: object.metadata.labels[labels.component] ?? "",
       confirmed: seen?.confirmed === true || !isGated(object),
       firstSeenMs: seen?.firstSeenMs ?? world.time.nowMs,
       node,

@@ -105,11 +105,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
         const answer = await ledger.reserve(id, needs, { priority });
         // A ledger of an earlier version drops these: then no request is repeated because of them.
-        if (
-          answer !== undefined &&
-          needs.some(({ shared, selection }) => shared !== undefined || selection !== undefined)
-        )
-          ignoresShares = !isKept(answer.needs, needs);
+        if (answer !== undefined && needs.some(isSpecific)) ignoresShares = !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : REFUSALS[fault.code];
@@ -136,6 +132,11 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       }
     },
   };
+}
+
+/** Whether a ledger of an earlier version drops a part of the need. */
+function isSpecific({ shared, selection }: Need): boolean {
+  return shared !== undefined || selection !== undefined;
 }
 
 /** Whether the ledger has kept the shares and node selections that were requested. */

@@ -27,7 +27,7 @@ function* findShapes({ ledger, machines }: World): Generator<Shape> {
     if (free.size === 0 && partial.size === 0 && cordoned === 0) continue;
     for (const { pools, hasSelections, shapes, shapesWithParts } of groupsOf(ledger.queue, name)) {
       if (hasSelections) {
-        for (const shape of shapes.values()) if (mayFit(shape.needs, machines)) yield shape;
+        yield* [...shapes.values()].filter((shape) => mayFit(shape.needs, machines));
         continue;
       }
       const available = pools.map((pool) => machines.pools.get(pool)?.free.size ?? 0);

@@ -1,7 +1,8 @@
 import { amountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
 import { countByPool, sizeOf, viewKey, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
-import { canHold, canHoldTogether, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
+import { canHold, canHoldTogether } from "../ledger/can-hold.ts";
+import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import { placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
@@ -64,7 +65,7 @@ function shortageOf(
 }
 
 /**
- * Whether the need fits behind the hold, if there is one, beside the others of its demand. `available`: of whole machines alone all that are free, and otherwise
+ * Whether the need fits behind the hold, if there is one, beside the others of its demand. `available`: of whole machines alone all that are free; otherwise
  * how many machines and parts of the need fit now.
  */
 function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Fit {

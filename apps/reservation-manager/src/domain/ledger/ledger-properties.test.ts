@@ -12,6 +12,7 @@ import {
   type Run,
 } from "../../../test/random-world.ts";
 import { findHold, obstacleTo } from "../decisions/fit.ts";
+import { canHold, canHoldTogether } from "./can-hold.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
 import {
   brokenOf,
@@ -19,8 +20,6 @@ import {
   capacityOf,
   largestOf,
   maxOf,
-  canHold,
-  canHoldTogether,
   unusableNodes,
   viewOf,
   type Machines,

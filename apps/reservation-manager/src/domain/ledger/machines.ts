@@ -2,7 +2,6 @@ import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent,
 import { mayOccupy, type Owner } from "@muster/names";
 import {
   amountsKey,
-  compareLargestFirst,
   freeOf,
   matchesNode,
   subtract,
@@ -12,9 +11,8 @@ import {
   type NodeSelection,
   type Taint,
 } from "@muster/resources";
-import { sizeOf, viewKey, type Machine, type PoolNeed } from "./reservation.ts";
-import { placeNeeds } from "./place-needs.ts";
-import { emptyRoom, freeKey, partialKey, placeShared, type PartialNode, type Room } from "./room.ts";
+import { viewKey, type Machine, type PoolNeed } from "./reservation.ts";
+import { emptyRoom, freeKey, partialKey, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
 /** What a group of pods uses of a node. */
@@ -174,93 +172,6 @@ export function unsizedOf(pool: PoolState): number {
   return count;
 }
 
-/** Whether the need can be granted now and later: with the foreign pods that there are, once everything else is released. */
-export function canHold(pool: PoolState, need: PoolNeed): boolean {
-  const machines = attainableOf(pool);
-  if (need.count > machines) return false;
-  if (need.shared.length === 0) return true;
-  const key = `${pool.scaling?.exhausted === true} ${pool.scaling?.max} ${need.count} ${need.shared.map(amountsKey).join("")}`;
-  const known = answers.get(pool.sizes) ?? new Map<string, boolean>();
-  answers.set(pool.sizes, known);
-  const answer = known.get(key) ?? partsThatFit(pool, need, machines, "foreign pods stay") === need.shared.length;
-  if (known.size < MAX_ANSWERS) known.set(key, answer);
-  return answer;
-}
-
-/** Whether these needs of one pool can be granted together now and later, as `canHold` of each. */
-export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]): boolean {
-  const [first] = needs;
-  const scaling = first && machines.pools.get(first.pool)?.scaling;
-  if (needs.length < 2 || (scaling !== undefined && !scaling.exhausted)) return true;
-  return fitTogether(machines, needs, "foreign pods stay") === needs.reduce((sum, need) => sum + sizeOf(need), 0);
-}
-
-/** How many machines and parts of machines of these needs of one pool fit on its nodes together when nothing else is granted. Visits every node. */
-export function fitTogether(
-  machines: Machines,
-  needs: readonly PoolNeed[],
-  foreign: "foreign pods stay" | "foreign pods leave",
-): number {
-  let empty: Machines = { complete: true, nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
-  for (const [name, { facts }] of machines.nodes.entries()) {
-    if (facts === undefined || facts.pool !== needs[0]?.pool) continue;
-    const left = { ...facts, occupants: [], ownerUses: [] };
-    const pods = foreign === "foreign pods stay" ? facts.foreign : NO_PODS;
-    empty = replaceRecord(empty, name, { facts: { ...left, foreign: pods } });
-  }
-  const placed = placeNeeds(needs.map((need) => ({ need, room: viewOf(empty, need) ?? emptyRoom })));
-  return placed.reduce(
-    (sum, { parts, whole }) => sum + whole.length + parts.filter((node) => node !== undefined).length,
-    0,
-  );
-}
-
-/** Answers of `canHold` for the nodes of a pool: every pass asks them again for the requests that wait long. */
-const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
-const MAX_ANSWERS = 10_000;
-
-/**
- * How many parts of the need fit beside its whole machines when nothing else is granted in a pool with so many nodes for whole machines. Nodes that the pool
- * does not have yet count as the largest that it has; of a pool that has none with a known size everything is possible.
- */
-export function partsThatFit(
-  pool: PoolState,
-  { count, shared }: PoolNeed,
-  machines: number,
-  foreign: "foreign pods stay" | "foreign pods leave",
-): number {
-  const sizes = [...pool.sizes.values()].filter(({ allocatable }) => allocatable !== undefined);
-  const stays = ({ hasForeignUse }: NodeSize): boolean => hasForeignUse && foreign === "foreign pods stay";
-  const present = foreign === "foreign pods stay" ? pool.withoutForeign : largestOf(pool);
-  const future = Math.max(0, machines - present);
-  if (sizes.length === 0) return future > 0 ? shared.length : 0;
-  let room: Room = emptyRoom;
-  for (const [index, size] of sizes.entries())
-    for (let node = Math.min(size.nodes, shared.length); node > 0; node -= 1)
-      room = withEmptyNode(room, `${index} ${node}`, size, stays(size));
-  const [largest] = sizes.sort((a, b) => compareLargestFirst(a.allocatable ?? NOTHING, b.allocatable ?? NOTHING));
-  if (largest !== undefined)
-    for (let node = Math.min(future, shared.length); node > 0; node -= 1)
-      room = withEmptyNode(room, `new ${node}`, largest, false);
-  const whole = new Set([...room.free.keys()].map(({ node }) => node));
-  const used = new Set<string>();
-  let parts = 0;
-  for (const node of placeShared(room, shared).nodes) {
-    if (node === undefined) continue;
-    if (whole.has(node) && !used.has(node) && used.size === machines - count) continue;
-    if (whole.has(node)) used.add(node);
-    parts += 1;
-  }
-  return parts;
-}
-
-function withEmptyNode(room: Room, node: string, size: NodeSize, isPartial: boolean): Room {
-  const { allocatable = NOTHING, potential } = size;
-  if (!isPartial) return { ...room, free: room.free.set(freeKey(node, allocatable), allocatable) };
-  const partial = { free: potential, allocatable, potential, hasForeignUse: true };
-  return { ...room, partial: room.partial.set(partialKey(node, partial), partial) };
-}
-
 /** Nodes, granted or not, that can take no work at present; `largestOf` and these are all nodes of the pool. */
 export function brokenOf(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
@@ -374,8 +285,8 @@ type View = { readonly selection: NodeSelection; readonly state: PoolState };
 const MAX_VIEWS = 64;
 
 /**
- * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included. The labels of nodes that the pool does not have
- * yet are not known, and may match. Visits all nodes the first time; then each change of a node changes the views of its pool.
+ * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included. The labels of nodes that the pool is still to
+ * get are not known, and may match. Visits all nodes the first time; then each change of a node changes the views of its pool.
  */
 export function viewOf(machines: Machines, need: Pick<PoolNeed, "pool" | "selection">): PoolState | undefined {
   const { pool, selection } = need;
@@ -508,7 +419,6 @@ function isExceeded(allocatable: Amounts, uses: readonly Amounts[]): boolean {
 }
 
 const NOTHING: Amounts = new Map();
-const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
 
 /**
  * What pods use of the node that is counted by no grant: those that are not Muster's, those of owners who hold no part of it, such as after a release, and what

@@ -11,8 +11,8 @@ export type PlacedNeed = { readonly parts: readonly (string | undefined)[]; read
 type Taken = { readonly before: Room; readonly after: Room };
 
 /**
- * Places the needs of one pool, those with the fewest nodes first, each in what the ones before leave: its parts as `placeShared`, then its whole machines, first
- * on nodes that no later need accepts. For whole machines of two needs nothing is missed by this; for more needs, as for parts, it is a heuristic.
+ * Places the needs of one pool, those with the fewest nodes first, each in what the ones before leave: its parts as `placeShared`, then its whole machines,
+ * first on nodes that no later need accepts. For whole machines of two needs nothing is missed by this; for more needs, as for parts, it is a heuristic.
  */
 export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[] {
   const placed = new Map<RoomForNeed, PlacedNeed>();

@@ -56,9 +56,10 @@ export class SortedMap<Key, Value> {
 
   has(key: Key): boolean {
     let at = this.#root;
-    for (let order = 1; at !== undefined; at = order < 0 ? at.left : at.right) {
-      order = this.#compare(key, at.key);
+    while (at !== undefined) {
+      const order = this.#compare(key, at.key);
       if (order === 0) return true;
+      at = order < 0 ? at.left : at.right;
     }
     return false;
   }
