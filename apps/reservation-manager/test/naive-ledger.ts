@@ -140,7 +140,8 @@ export class NaiveLedger {
     }
     for (const pool of pools) {
       const groups = groupsOf(needs).filter((group) => group.pool === pool);
-      if (groups.length < 2 || this.#scalings.has(pool)) continue;
+      if (groups.length !== 2 || needs.some((need) => need.pool === pool && need.shared) || this.#scalings.has(pool))
+        continue;
       const fit = placedOf(place(groups, this.#emptySpots(pool, false)));
       const wanted = groups.flatMap((group) => group.needs).length;
       if (fit < wanted) return `pool_capacity ${pool} ${wanted} of ${fit}`;
@@ -321,8 +322,7 @@ export class NaiveLedger {
   #holdableTogether(needs: Needs): boolean {
     return groupsOf(needs).every(({ pool }) => {
       const groups = groupsOf(needs).filter((group) => group.pool === pool);
-      const scaling = this.#scalings.get(pool);
-      if (groups.length < 2 || scaling?.exhausted === false) return true;
+      if (groups.length < 2) return true;
       const wanted = groups.flatMap((group) => group.needs).length;
       return placedOf(place(groups, this.#emptySpots(pool, true))) === wanted;
     });
@@ -332,7 +332,7 @@ export class NaiveLedger {
     const scaling = this.#scalings.get(group.pool);
     const good = this.#good(group);
     const present = good.filter(({ foreign }) => foreign.pods === 0).length;
-    if (scaling === undefined || scaling.exhausted) return present;
+    if (scaling === undefined || scaling.exhausted || group.selection !== undefined) return present;
     return Math.max(present, scaling.max - (good.length - present));
   }
 

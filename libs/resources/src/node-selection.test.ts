@@ -37,6 +37,9 @@ describe("a node matches", () => {
     ["an equal number", all({ key: "gpus", operator: "Gt", values: ["8"] }), false],
     ["a larger number", all({ key: "gpus", operator: "Lt", values: ["9"] }), true],
     ["a number of a missing label", all({ key: "cores", operator: "Lt", values: ["9"] }), false],
+    ["a number of a label that is none", all({ key: "disk", operator: "Lt", values: ["9"] }), false],
+    ["more than a text that is no whole number", all({ key: "gpus", operator: "Gt", values: ["0x1"] }), false],
+    ["a label that every object has", all({ key: "constructor", operator: "Exists" }), false],
     ["an unknown operator", all({ key: "disk", operator: "Is", values: ["ssd"] }), false],
     ["one requirement of two", all(ssd, zone), false],
     ["one term of two", { terms: [{ matchExpressions: [zone] }, { matchExpressions: [ssd] }], tolerations: [] }, true],
@@ -71,6 +74,7 @@ describe("a taint is tolerated by", () => {
     ["another key", { key: "cpu", operator: "Exists" }, false],
     ["another effect", { key: "gpu", operator: "Exists", effect: "NoExecute" }, false],
     ["everything", { operator: "Exists" }, true],
+    ["an unknown operator", { key: "gpu", operator: "Like", value: "big" }, false],
     ["no key, if it must be equal", { value: "big" }, false],
     ["empty fields as absent ones", { key: "gpu", operator: "", value: "big", effect: "" }, true],
   ])("%s: %#", (_title, toleration, expected) => {
@@ -97,6 +101,13 @@ describe("selections", () => {
     expect(compactNodeSelection(full)).toEqual(compact);
     expect(nodeSelectionKey(full)).toBe(nodeSelectionKey(compact));
     expect(nodeSelectionKey(all(ssd))).not.toBe(nodeSelectionKey(all(zone)));
+  });
+
+  it("are described in 200 characters at most", () => {
+    const values = Array.from({ length: 100 }, (_, index) => `value-${index}`);
+    const text = describeNodeSelection(all({ key: "disk", operator: "In", values }));
+    expect(text).toHaveLength(200);
+    expect(text).toMatch(/^disk in \(value-0, .*…$/);
   });
 
   it("are listed once, with the place of each need among them", () => {

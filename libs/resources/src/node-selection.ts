@@ -47,12 +47,16 @@ export function matchesNodeTerm(
   { name, labels }: { readonly name: string; readonly labels: Labels },
 ): boolean {
   if (matchExpressions.length + matchFields.length === 0) return false;
+  if (matchFields.some(({ key }) => key !== "metadata.name")) return false;
   return matchesAll(matchExpressions, labels) && matchesAll(matchFields, { "metadata.name": name });
 }
 
 /** Whether labels match all of the requirements. */
 export function matchesAll(requirements: readonly NodeSelectorRequirement[], labels: Labels): boolean {
-  return requirements.every((requirement) => matches(requirement, labels[requirement.key]));
+  return requirements.every((requirement) => {
+    const { key } = requirement;
+    return matches(requirement, Object.hasOwn(labels, key) ? labels[key] : undefined);
+  });
 }
 
 function matches({ operator, values = [] }: NodeSelectorRequirement, value: string | undefined): boolean {
@@ -66,13 +70,19 @@ function matches({ operator, values = [] }: NodeSelectorRequirement, value: stri
     case "DoesNotExist":
       return value === undefined;
     case "Gt":
-      return value !== undefined && Number(value) > Number(values[0]);
+      return compareIntegers(value, values[0]) > 0;
     case "Lt":
-      return value !== undefined && Number(value) < Number(values[0]);
+      return compareIntegers(value, values[0]) < 0;
     default:
       // The API server refuses other operators; what is not known never matches.
       return false;
   }
+}
+
+/** NaN, which is neither more nor less than 0, where one of the texts is no integer. */
+function compareIntegers(one = "", other = ""): number {
+  const isInteger = (text: string): boolean => /^[+-]?\d+$/.test(text);
+  return isInteger(one) && isInteger(other) ? Number(one) - Number(other) : NaN;
 }
 
 /** Whether one toleration covers one taint. */
@@ -81,7 +91,7 @@ export function tolerates(toleration: Toleration, taint: Taint): boolean {
   const operator = (toleration.operator ?? "") === "" ? "Equal" : toleration.operator;
   if ((toleration.key ?? "") === "") return operator === "Exists";
   if (toleration.key !== taint.key) return false;
-  return operator === "Exists" || (toleration.value ?? "") === (taint.value ?? "");
+  return operator === "Exists" || (operator === "Equal" && (toleration.value ?? "") === (taint.value ?? ""));
 }
 
 /** The first taint that keeps a pod with these tolerations from the node. */
@@ -143,11 +153,15 @@ export function indexSelections(needs: readonly { readonly selection?: NodeSelec
   return { selections: [...known.values()].map(({ selection }) => selection), indexes };
 }
 
-/** For people: `disk=ssd, zone in (a, b); tolerates gpu`. */
+/** Of the text that describes a selection: it is in conditions and explanations. */
+const MAX_DESCRIPTION_LENGTH = 200;
+
+/** For people: `disk=ssd, zone in (a, b); tolerates gpu`. A longer text ends in an ellipsis. */
 export function describeNodeSelection({ terms, tolerations }: NodeSelection): string {
   const nodes = terms.map(describeTerm).join(" or ");
   const taints = tolerations.map(describeToleration).join(", ");
-  return [...(nodes === "" ? [] : [nodes]), ...(taints === "" ? [] : [`tolerates ${taints}`])].join("; ");
+  const text = [...(nodes === "" ? [] : [nodes]), ...(taints === "" ? [] : [`tolerates ${taints}`])].join("; ");
+  return text.length <= MAX_DESCRIPTION_LENGTH ? text : `${text.slice(0, MAX_DESCRIPTION_LENGTH - 1)}…`;
 }
 
 function describeTerm({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm): string {

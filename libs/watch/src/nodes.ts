@@ -12,7 +12,7 @@ export type Nodes = {
     about: {
       readonly nowMs: number;
       readonly occupied: ReadonlySet<string>;
-      /** By node, what the pods that belong there tolerate: such a node is not lost because of these taints. */
+      /** The tolerations of the pods of each node. A node is not lost because of taints that these cover. */
       readonly tolerations?: ReadonlyMap<string, readonly Toleration[]>;
     },
   ): ReadonlyMap<string, LostReason>;

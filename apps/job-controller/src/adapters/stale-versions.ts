@@ -7,7 +7,7 @@ type StaleVersions = {
   forget(key: string): void;
 };
 
-/** The API server is asked again after this, in case that its refusal had another reason. */
+/** Limit of the wait: the API server may have refused for another reason. */
 const MAX_WAIT_MS = 5000;
 
 /** Remembers the last stale version of each job. */
@@ -19,7 +19,9 @@ export function staleVersions(now: () => number): StaleVersions {
       const known = stale.get(key);
       if (known === undefined || known.version !== version) return undefined;
       const waitMs = known.untilMs - now();
-      return waitMs > 0 ? waitMs : undefined;
+      if (waitMs > 0) return waitMs;
+      stale.delete(key);
+      return undefined;
     },
     forget: (key) => void stale.delete(key),
   };

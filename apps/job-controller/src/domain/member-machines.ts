@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Toleration } from "@muster/resources";
 import { componentOf, ownerIdOf } from "./build-units.ts";
 import { isCrowdedOut } from "./find-crowding.ts";
@@ -138,27 +139,22 @@ export function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
   );
 }
 
-/** By granted node, the taints that its members tolerate, for nodes whose members tolerate some. */
+/** By granted node, the tolerations that all members of the node have. */
 export function tolerationsByNode(
   spec: Snapshot["spec"],
   units: readonly UnitSeen[],
 ): ReadonlyMap<string, readonly Toleration[]> {
-  if ("problems" in spec) return new Map();
+  if ("problems" in spec || spec.replicas.every(({ selection }) => selection === undefined)) return new Map();
   const byComponent = new Map(
     spec.replicas.flatMap(({ type, replicas, selection }) =>
-      selection === undefined || selection.tolerations.length === 0
-        ? []
-        : Array.from(
-            { length: replicas },
-            (_, index) => [componentOf({ type, index }), selection.tolerations] as const,
-          ),
+      Array.from({ length: replicas }, (_, index) => [componentOf({ type, index }), selection?.tolerations] as const),
     ),
   );
-  const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
-  return new Map(
-    granted.flatMap(([component, node]) => {
-      const tolerations = byComponent.get(component);
-      return tolerations === undefined ? [] : [[node, tolerations] as const];
-    }),
-  );
+  const byNode = new Map<string, readonly Toleration[]>();
+  for (const [component, node] of units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []))) {
+    const own = byComponent.get(component) ?? [];
+    const isOwn = (toleration: Toleration): boolean => own.some((other) => isDeepStrictEqual(other, toleration));
+    byNode.set(node, (byNode.get(node) ?? own).filter(isOwn));
+  }
+  return byNode;
 }

@@ -62,6 +62,7 @@ function mayAccept({ terms }: NodeSelection, labels: PoolPolicy["labels"]): bool
   if (terms.length === 0) return true;
   return terms.some(({ matchExpressions = [], matchFields = [] }) => {
     const known = matchExpressions.filter(({ key }) => Object.hasOwn(labels, key));
-    return matchFields.length === 0 && matchesAll(known, labels);
+    const isEmpty = matchExpressions.length + matchFields.length === 0;
+    return !isEmpty && matchFields.every(({ operator }) => operator === "NotIn") && matchesAll(known, labels);
   });
 }

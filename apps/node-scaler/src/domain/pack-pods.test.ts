@@ -1,3 +1,4 @@
+import type { NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { packByLoops } from "../../bench/pack-by-loops.ts";
@@ -125,6 +126,31 @@ describe("pending pods", () => {
     };
     expect(countReads(4000)).toBeLessThan(countReads(500) * 8 * 2);
   });
+});
+
+it.each<[string, NodeSelection["terms"], boolean]>([
+  ["any node", [], true],
+  ["a label that its nodes have", [{ matchExpressions: [{ key: "zone", operator: "In", values: ["z"] }] }], true],
+  ["a label that its nodes may have", [{ matchExpressions: [{ key: "disk", operator: "Exists" }] }], true],
+  [
+    "a label that its nodes do not have",
+    [{ matchExpressions: [{ key: "zone", operator: "NotIn", values: ["z"] }] }],
+    false,
+  ],
+  ["every name but one", [{ matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["n"] }] }], true],
+  ["one name", [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] }], false],
+  ["no node", [{}], false],
+])("makes demands of a reservation that accepts %s: %#", (_title, terms, isMade) => {
+  const [policy] = policies.values();
+  if (policy === undefined) throw new Error("no pool");
+  const labelled = new Map([[policy.name, { ...policy, labels: { zone: "z" } }]]);
+  const need = { pool: policy.name, selection: { terms, tolerations: [] } };
+  const needs = [
+    { component: "driver", ...need },
+    { component: "server", pool: policy.name },
+  ];
+  const owner = { kind: "job", id: "j" };
+  expect(buildDemands([{ owner, createdAtMs: 7, needs }], labelled)).toHaveLength(isMade ? 2 : 0);
 });
 
 it("makes one demand of each need of a reservation, with types that have as many GPUs as the first", () => {

@@ -1,8 +1,9 @@
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { firstNodes, operations, startRun, step } from "../../test/random-world.ts";
-import { emptyLedger, evolve } from "../domain/ledger/ledger.ts";
+import { firstNodes, operations, ownerOf, startRun, step } from "../../test/random-world.ts";
+import { emptyLedger, evolve, restoreLedger } from "../domain/ledger/ledger.ts";
+import { finish } from "../domain/ledger/steps.ts";
 import { largeLedger } from "../../test/large-ledger.ts";
 import { entryCodec, scalingCodec, toNodeFacts, toOwner, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
@@ -28,6 +29,26 @@ it.each([
 ])("reads %j of a pool as a shortage: %s", (blockedCode, exhausted) => {
   const scaling = scalingCodec.decode(scalingCodec.encode(muster.node.v1.PoolScaling.create({ max: 8, blockedCode })));
   expect(toScaling("elastic", scaling)).toEqual({ pool: "elastic", max: 8, exhausted });
+});
+
+it("tells needs of two pools apart whose names differ by the number of a selection", async () => {
+  const selection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
+  const needs = [
+    [
+      { component: "a", pool: "gpu", selection },
+      { component: "b", pool: "gpu1" },
+    ],
+    [
+      { component: "a", pool: "gpu1" },
+      { component: "b", pool: "gpu", selection },
+    ],
+  ];
+  const reservations = needs.map((own, index) => {
+    return { sequence: index + 1, owner: ownerOf(index), needs: own, priority: 0, createdAtMs: 0 };
+  });
+  const ledger = finish(restoreLedger(reservations, 3));
+  const restored = await snapshotCodec.assemble([...snapshotCodec.pieces(ledger)]);
+  expect([...restored.reservations.values()].map((each) => each.needs)).toEqual(needs);
 });
 
 it("brings back every ledger as it was, in whatever pieces its snapshot comes", async () => {

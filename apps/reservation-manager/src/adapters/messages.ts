@@ -233,7 +233,7 @@ export function internNeeds(): ReadNeeds {
   return (needs, selections) => {
     let key = selections.map((selection) => nodeSelectionKey(selection)).join(" ");
     for (const { component, pool, shared, nodeSelection } of needs)
-      key += `${component}=${pool}${shared ? amountsKey(toAmounts(shared.requests)) : ""}${nodeSelection || ""} `;
+      key += `${component}=${pool}!${nodeSelection}${shared ? amountsKey(toAmounts(shared.requests)) : ""} `;
     const same = known.get(key);
     if (same !== undefined) return same;
     const read = toNeeds(needs, selections);

@@ -117,7 +117,7 @@ function isGated({ type, reason }: V1PodCondition): boolean {
 
 export function watchedNode(node: V1Node): WatchedNode {
   const { metadata, spec, status } = node;
-  const keepingOff = (spec?.taints ?? []).filter(({ effect }) => effect === "NoSchedule" || effect === "NoExecute");
+  const blockingTaints = (spec?.taints ?? []).filter(({ effect }) => effect === "NoSchedule" || effect === "NoExecute");
   return {
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
@@ -125,10 +125,10 @@ export function watchedNode(node: V1Node): WatchedNode {
     createdAtMs: timeMs(metadata?.creationTimestamp),
     labels: metadata?.labels ?? {},
     ready: (status?.conditions ?? []).some((condition) => condition.type === "Ready" && condition.status === "True"),
-    schedulable: spec?.unschedulable !== true && keepingOff.length === 0,
+    schedulable: spec?.unschedulable !== true && blockingTaints.length === 0,
     cordoned: spec?.unschedulable === true,
     unopened: (spec?.taints ?? []).some(({ key }) => key === taints.startup),
-    taints: keepingOff.map(({ key, value = "", effect }) => ({ key, value, effect })),
+    taints: blockingTaints.map(({ key, value = "", effect }) => ({ key, value, effect })),
     allocatable: Object.fromEntries(
       [...amountsOf(status?.allocatable ?? {})].map(([resource, amount]) => [resource, clampAmount(amount)]),
     ),

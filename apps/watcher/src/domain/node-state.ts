@@ -153,7 +153,7 @@ function omitsAmounts(published: NodeState, desired: NodeState): boolean {
   return sameUses({ ...published, occupants: [] }, NO_USES);
 }
 
-/** The same for the taints: the published state says that it is not schedulable, and not why. */
+/** The same for taints: the published state is unschedulable and names no taint, as an earlier version of the watcher publishes it. */
 function omitsTaints(published: NodeState, desired: NodeState): boolean {
   if (published.deleted || published.uid !== desired.uid) return false;
   return published.taints.length === 0 && !published.schedulable && !published.cordoned;

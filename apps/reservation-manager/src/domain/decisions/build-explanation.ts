@@ -1,3 +1,4 @@
+import { describeNodeSelection } from "@muster/resources";
 import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import type { Bounded, ConcurrencyUse, Explanation, Holder, PoolExplanation, QueuePlace } from "./explanation.ts";
@@ -64,6 +65,7 @@ function explainPool(
     .sort((a, b) => b.machines - a.machines || byAge(a, b));
   return {
     pool,
+    ...(need.selection && { nodes: describeNodeSelection(need.selection) }),
     requested: sizeOf(need),
     parts: need.shared.length === 0 ? undefined : bounded(explainParts(need, roomBehind(need, machines, keptFor))),
     amounts: need.shared.length === 0 ? undefined : (summarisePools(machines).get(pool) ?? NO_AMOUNTS),

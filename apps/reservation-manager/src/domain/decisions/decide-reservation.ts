@@ -146,12 +146,17 @@ function findSmallPool(needs: readonly PoolNeed[], machines: Machines): Fault | 
   }
   for (const pool of new Set(needs.map((need) => need.pool))) {
     const ofPool = needs.filter((need) => need.pool === pool);
-    if (ofPool.length < 2 || machines.pools.get(pool)?.scaling !== undefined) continue;
+    if (!isExact(ofPool) || machines.pools.get(pool)?.scaling !== undefined) continue;
     const requested = ofPool.reduce((sum, need) => sum + sizeOf(need), 0);
     const capacity = fitTogether(machines, ofPool, "foreign pods leave");
     if (capacity < requested) return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;
+}
+
+/** Whether `placeNeeds` finds an arrangement of these needs of one pool if there is one. */
+function isExact(needs: readonly PoolNeed[]): boolean {
+  return needs.length === 2 && needs.every(({ shared }) => shared.length === 0);
 }
 
 function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {

@@ -16,7 +16,7 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
   const { reservation, because, pools, concurrency, hold } = facts;
   if (reservation.grant !== undefined) return `holds ${describeGrant(reservation.grant.machines)}`;
   if (because === undefined) return "nothing stands in the way: it is granted next";
-  const pool = pools.find((one) => one.pool === because.pool);
+  const pool = pools.find((one) => one.pool === because.pool && one.nodes === because.nodes);
   const queue = because.ahead === 0 ? "" : `; ${countOf(because.ahead, "request")} ahead of it`;
   switch (because.code) {
     case "POOLS_NOT_KNOWN_YET":

@@ -20,6 +20,8 @@ export type Holder = {
 
 export type PoolExplanation = {
   readonly pool: string;
+  /** The nodes of the pool that count, as in `WaitReason`. */
+  readonly nodes?: string | undefined;
   readonly requested: number;
   /** The parts among `requested`; undefined: none. */
   readonly parts: Bounded<PartDemand> | undefined;

@@ -248,5 +248,6 @@ function isPossible({ needs }: Demand, machines: Machines): boolean {
     return state !== undefined && canHold(state, need);
   });
   if (!isEachPossible || !needs.some((need) => hasOthersOf(need, needs))) return isEachPossible;
-  return needs.every(({ pool }) => canHoldTogether(machines, needsOf(pool, needs)));
+  const pools = new Set(needs.map(({ pool }) => pool));
+  return [...pools].every((pool) => canHoldTogether(machines, needsOf(pool, needs)));
 }

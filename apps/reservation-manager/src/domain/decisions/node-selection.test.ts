@@ -109,6 +109,36 @@ it("keeps the nodes that an older request accepts, and no others", () => {
   expect(nodesOf(run, 2)).toEqual(["c", "d"]);
 });
 
+it("keeps no machines for a request that no present node can meet, and so none from the next one", () => {
+  const run = runOf(["a", {}], ["b", {}], ["c", {}]);
+  step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 9, exhausted: false } });
+  reserve(run, 1, needs(ssd));
+  reserve(run, 2, needs(undefined));
+  reserve(run, 3, needs(undefined, undefined, undefined));
+  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  reserve(run, 4, needs(undefined));
+  expect([1, 2, 3, 4].map((id) => nodesOf(run, id)?.length)).toEqual([undefined, 1, undefined, undefined]);
+});
+
+it("never refuses needs that only a heuristic cannot place together", () => {
+  const [x, y, z] = ["x", "y", "z"].map((key): NodeSelection => ({
+    terms: [{ matchExpressions: [{ key, operator: "Exists" }] }],
+    tolerations: [],
+  }));
+  const has = (...keys: readonly string[]): Partial<NodeFacts> => ({
+    labels: Object.fromEntries(keys.map((key) => [key, ""])),
+  });
+  const run = runOf(
+    ["1", has("x", "y")],
+    ["2", has("x", "z")],
+    ["5", has("y")],
+    ["6", has("y")],
+    ["7", has("z")],
+    ["8", has("z")],
+  );
+  expect(reserve(run, 1, needs(x, y, y, y, z))?.kind).not.toBe("refuse");
+});
+
 it("waits in a pool that may grow, since the labels of new nodes may match", () => {
   const run = runOf(["a", {}]);
   step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 3, exhausted: false } });

@@ -33,7 +33,7 @@ export type NodeFacts = {
   /** Cordoned, whatever its taints are. */
   readonly cordoned: boolean;
   readonly labels: Readonly<Record<string, string>>;
-  /** The taints because of which it is not schedulable. None while it has its startup taint, which no need tolerates. */
+  /** Its taints with the effects NoSchedule and NoExecute. Empty while it has its startup taint, which no need tolerates. */
   readonly taints: readonly Taint[];
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
@@ -281,12 +281,12 @@ const views = new WeakMap<PoolState, Map<string, View>>();
 
 type View = { readonly selection: NodeSelection; readonly state: PoolState };
 
-/** Of one pool. More is forgotten, and counted again when it is needed. */
-const MAX_VIEWS = 64;
+/** Limit of views of one pool. The oldest view beyond it is dropped and rebuilt at its next use. */
+const MAX_VIEWS = 128;
 
 /**
  * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included. The labels of nodes that the pool is still to
- * get are not known, and may match. Visits all nodes the first time; then each change of a node changes the views of its pool.
+ * get are not known: they may match, so that a request is not refused, and no machines are kept for a request in the hope of them. Visits all nodes the first time; then each change of a node changes the views of its pool.
  */
 export function viewOf(machines: Machines, need: Pick<PoolNeed, "pool" | "selection">): PoolState | undefined {
   const { pool, selection } = need;
@@ -297,10 +297,11 @@ export function viewOf(machines: Machines, need: Pick<PoolNeed, "pool" | "select
   const key = viewKey(need);
   const same = known.get(key);
   if (same !== undefined) return same.state;
-  let view = { ...emptyPool(pool), scaling: state.scaling };
+  let view = { ...emptyPool(pool), scaling: state.scaling && { ...state.scaling, exhausted: true } };
   for (const record of machines.nodes.values())
     if (record.facts?.pool === pool) view = countSeen(view, selection, record, 1, true);
-  if (known.size >= MAX_VIEWS) known.clear();
+  const [oldest] = known.keys();
+  if (known.size >= MAX_VIEWS && oldest !== undefined) known.delete(oldest);
   known.set(key, { selection, state: view });
   return view;
 }

@@ -12,7 +12,7 @@ type Taken = { readonly before: Room; readonly after: Room };
 
 /**
  * Places the needs of one pool, those with the fewest nodes first, each in what the ones before leave: its parts as `placeShared`, then its whole machines,
- * first on nodes that no later need accepts. For whole machines of two needs nothing is missed by this; for more needs, as for parts, it is a heuristic.
+ * first on nodes that no later need accepts. Optimal for whole machines of two needs. A heuristic for more needs, and for parts.
  */
 export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[] {
   const placed = new Map<RoomForNeed, PlacedNeed>();

@@ -1,0 +1,119 @@
+import { amountsKey, compareLargestFirst, type Amounts } from "@muster/resources";
+import { emptyLedger } from "./ledger.ts";
+import {
+  attainableOf,
+  buildMachines,
+  largestOf,
+  viewOf,
+  type Machines,
+  type NodeFacts,
+  type NodeSize,
+  type NodeUse,
+  type PoolState,
+} from "./machines.ts";
+import { placeNeeds } from "./place-needs.ts";
+import { sizeOf, viewKey, type PoolNeed } from "./reservation.ts";
+import { emptyRoom, freeKey, partialKey, placeShared, type Room } from "./room.ts";
+
+const NOTHING: Amounts = new Map();
+const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
+
+/** Whether the need can be granted now and later: with the foreign pods that there are, once everything else is released. */
+export function canHold(pool: PoolState, need: PoolNeed): boolean {
+  const machines = attainableOf(pool);
+  if (need.count > machines) return false;
+  if (need.shared.length === 0) return true;
+  const key = `${pool.scaling?.exhausted === true} ${pool.scaling?.max} ${need.count} ${need.shared.map(amountsKey).join("")}`;
+  const known = answers.get(pool.sizes) ?? new Map<string, boolean>();
+  answers.set(pool.sizes, known);
+  const answer = known.get(key) ?? partsThatFit(pool, need, machines, "foreign pods stay") === need.shared.length;
+  if (known.size < MAX_ANSWERS) known.set(key, answer);
+  return answer;
+}
+
+/** Whether these needs of one pool can be granted together now and later, as `canHold` of each. */
+export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]): boolean {
+  if (needs.length < 2) return true;
+  const [sizes, ...others] = needs.map((need) => viewOf(machines, need)?.sizes);
+  if (sizes === undefined) return false;
+  const key = needs.map((need) => `${viewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`).join(" ");
+  const known = jointAnswers.get(sizes) ?? new Map<string, JointAnswer>();
+  jointAnswers.set(sizes, known);
+  const same = known.get(key);
+  if (same !== undefined && same.others.every((other, index) => other === others[index])) return same.answer;
+  const wanted = needs.reduce((sum, need) => sum + sizeOf(need), 0);
+  const answer = fitTogether(machines, needs, "foreign pods stay") === wanted;
+  if (known.size < MAX_ANSWERS) known.set(key, { others, answer });
+  return answer;
+}
+
+/** For the sizes of the other views. A view has other sizes as soon as one of its nodes changes, and the same while only grants change. */
+type JointAnswer = { readonly others: readonly (PoolState["sizes"] | undefined)[]; readonly answer: boolean };
+
+/** Answers of `canHoldTogether`, by the sizes of the first view. */
+const jointAnswers = new WeakMap<PoolState["sizes"], Map<string, JointAnswer>>();
+
+/** How many machines and parts of machines of these needs of one pool fit on its nodes together when nothing else is granted. Visits every node. */
+export function fitTogether(
+  machines: Machines,
+  needs: readonly PoolNeed[],
+  foreign: "foreign pods stay" | "foreign pods leave",
+): number {
+  const nodes = [...machines.nodes.values()].flatMap(({ facts }): readonly NodeFacts[] => {
+    if (facts === undefined || facts.pool !== needs[0]?.pool) return [];
+    const foreignPods = foreign === "foreign pods stay" ? facts.foreign : NO_PODS;
+    return [{ ...facts, occupants: [], ownerUses: [], foreign: foreignPods }];
+  });
+  const empty = buildMachines(nodes, emptyLedger);
+  const placed = placeNeeds(needs.map((need) => ({ need, room: viewOf(empty, need) ?? emptyRoom })));
+  return placed.reduce(
+    (sum, { parts, whole }) => sum + whole.length + parts.filter((node) => node !== undefined).length,
+    0,
+  );
+}
+
+/** Answers of `canHold` for the nodes of a pool: every pass asks them again for the requests that wait long. */
+const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
+const MAX_ANSWERS = 10_000;
+
+/**
+ * How many parts of the need fit beside its whole machines when nothing else is granted in a pool with so many nodes for whole machines. Nodes that the pool
+ * does not have yet count as the largest that it has; of a pool that has none with a known size everything is possible.
+ */
+export function partsThatFit(
+  pool: PoolState,
+  { count, shared }: PoolNeed,
+  machines: number,
+  foreign: "foreign pods stay" | "foreign pods leave",
+): number {
+  const sizes = [...pool.sizes.values()].filter(({ allocatable }) => allocatable !== undefined);
+  const stays = ({ hasForeignUse }: NodeSize): boolean => hasForeignUse && foreign === "foreign pods stay";
+  const present = foreign === "foreign pods stay" ? pool.withoutForeign : largestOf(pool);
+  const future = Math.max(0, machines - present);
+  if (sizes.length === 0) return future > 0 ? shared.length : 0;
+  let room: Room = emptyRoom;
+  for (const [index, size] of sizes.entries())
+    for (let node = Math.min(size.nodes, shared.length); node > 0; node -= 1)
+      room = withEmptyNode(room, `${index} ${node}`, size, stays(size));
+  const [largest] = sizes.sort((a, b) => compareLargestFirst(a.allocatable ?? NOTHING, b.allocatable ?? NOTHING));
+  if (largest !== undefined)
+    for (let node = Math.min(future, shared.length); node > 0; node -= 1)
+      room = withEmptyNode(room, `new ${node}`, largest, false);
+  const whole = new Set([...room.free.keys()].map(({ node }) => node));
+  const used = new Set<string>();
+  let parts = 0;
+  for (const node of placeShared(room, shared).nodes) {
+    if (node === undefined) continue;
+    if (whole.has(node) && !used.has(node) && used.size === machines - count) continue;
+    if (whole.has(node)) used.add(node);
+    parts += 1;
+  }
+  return parts;
+}
+
+function withEmptyNode(room: Room, node: string, size: NodeSize, isPartial: boolean): Room {
+  const { allocatable = NOTHING, potential } = size;
+  if (!isPartial) return { ...room, free: room.free.set(freeKey(node, allocatable), allocatable) };
+  const partial = { free: potential, allocatable, potential, hasForeignUse: true };
+  return { ...room, partial: room.partial.set(partialKey(node, partial), partial) };
+}
