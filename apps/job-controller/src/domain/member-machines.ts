@@ -1,5 +1,4 @@
-import { isDeepStrictEqual } from "node:util";
-import type { Toleration } from "@muster/resources";
+import { nodeSelectionKey, type Toleration } from "@muster/resources";
 import { componentOf, ownerIdOf } from "./build-units.ts";
 import { isCrowdedOut } from "./find-crowding.ts";
 import type { Requests } from "./job.ts";
@@ -153,8 +152,15 @@ export function tolerationsByNode(
   const byNode = new Map<string, readonly Toleration[]>();
   for (const [component, node] of units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []))) {
     const own = byComponent.get(component) ?? [];
-    const isOwn = (toleration: Toleration): boolean => own.some((other) => isDeepStrictEqual(other, toleration));
-    byNode.set(node, (byNode.get(node) ?? own).filter(isOwn));
+    const keys = new Set(own.map(tolerationKey));
+    byNode.set(
+      node,
+      (byNode.get(node) ?? own).filter((each) => keys.has(tolerationKey(each))),
+    );
   }
   return byNode;
+}
+
+function tolerationKey(toleration: Toleration): string {
+  return nodeSelectionKey({ terms: [], tolerations: [toleration] });
 }

@@ -286,7 +286,8 @@ const MAX_VIEWS = 128;
 
 /**
  * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included. The labels of nodes that the pool is still to
- * get are not known: they may match, so that a request is not refused, and no machines are kept for a request in the hope of them. Visits all nodes the first time; then each change of a node changes the views of its pool.
+ * get are not known: they may match, so that a request is not refused, and no machines are kept for a request in the hope of them. Visits all nodes the first
+ * time; then each change of a node changes the views of its pool.
  */
 export function viewOf(machines: Machines, need: Pick<PoolNeed, "pool" | "selection">): PoolState | undefined {
   const { pool, selection } = need;
