@@ -34,7 +34,7 @@ export function createLogger(options: {
   return withoutSecrets(lines);
 }
 
-/** Not pino's \`redact\`, which copies each line with every object in it, also where no secret is. */
+/** Not pino's `redact`, which copies each line with every object in it, also where no secret is. */
 function withoutSecrets(lines: Pino): Logger {
   return {
     debug: (fields, message) => lines.debug(redactFields(fields), message),
