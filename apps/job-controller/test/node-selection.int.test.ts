@@ -44,7 +44,7 @@ for (const server of API_SERVERS) {
         return machines.map(({ node }) => node);
       };
 
-      it("run on labelled and on tainted nodes, which the ledger grants to nobody else", async () => {
+      it("run on labelled and on tainted nodes, and no other job gets these machines", async () => {
         const [plain = "", fast = "", tainted = ""] = await nodes();
         await patchNode(fast, { metadata: { labels: { disk: "ssd" } } });
         await patchNode(tainted, { metadata: { labels: { disk: "ssd" } }, spec: { taints: [GPU] } });

@@ -7,7 +7,7 @@ import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const SYSTEM_PODS = { apiVersion: "v1", plural: "pods", namespace: "kube-system" };
 const GUARD = { guard: "yes" };
-/** Keeps pods of the template off nodes with a guard, of which the ledger knows nothing: it counts as overhead. */
+/** Kubernetes places no pod of the template beside a guard. The ledger counts guards as overhead, and grants their nodes. */
 const KEPT_OFF = {
   affinity: {
     podAntiAffinity: {

@@ -33,7 +33,7 @@ export function checkDecisions(world: World, violations: Violation[]): CheckDeci
   };
 }
 
-/** The reason why the node must not have been granted like this; undefined where there is none. */
+/** Why this grant of the node breaks a rule; undefined: it breaks none. */
 function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string | undefined {
   const { name, ready, schedulable, foreign, occupants, ownerUses, allocatable } = facts;
   const holder = ledger.holders.get(name);

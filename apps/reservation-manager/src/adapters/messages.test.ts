@@ -31,7 +31,7 @@ it.each([
   expect(toScaling("elastic", scaling)).toEqual({ pool: "elastic", max: 8, exhausted });
 });
 
-it("tells needs of two pools apart whose names differ by the number of a selection", async () => {
+it("restores needs of two pools whose names differ only by a number", async () => {
   const selection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
   const needs = [
     [

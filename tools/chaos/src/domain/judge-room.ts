@@ -57,7 +57,7 @@ function judgeGrants(ledger: readonly LedgerFact[], { allocatable, residents }: 
   return findings;
 }
 
-/** The first resource of which more is used than the node has, and both amounts; undefined where all uses fit. */
+/** The first resource that is used beyond the amount of the node, with both amounts; undefined: all uses fit. */
 export function exceededBy(allocatable: Amounts, uses: readonly Amounts[]): string | undefined {
   for (const [resource, amount] of allocatable) {
     const used = uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0);

@@ -108,7 +108,7 @@ export type LedgerFact =
       readonly atMs: number;
       readonly reservation: string;
       readonly work: string;
-      /** Also nodes of which a part is granted. */
+      /** Including nodes that are granted in parts. */
       readonly nodes: readonly string[];
       /** The granted parts. */
       readonly parts?: readonly { readonly node: string; readonly requests: Amounts }[];
