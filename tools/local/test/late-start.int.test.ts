@@ -13,6 +13,8 @@ import { installDefinitions } from "../src/definitions.ts";
 import { writePoolsFile } from "../src/elastic.ts";
 
 const PATIENT = { timeoutMs: 120_000, everyMs: 100 };
+/** Characters of the log of a service that has ended, for the failure of the test. */
+const LAST_WORDS = 4000;
 const ROOT = join(import.meta.dirname, "../../..");
 /** The readiness check of each service that watches the API server before it is ready; the others watch nothing. */
 const FIRST_LISTS: Partial<Record<ServiceName, string>> = {
@@ -46,13 +48,19 @@ it(
     const ended: string[] = [];
     const services = SERVICES.map((name) => {
       const entry = join(ROOT, `apps/${name}/src/main.ts`);
-      const child = startChild({ name, entry, env, logFile: join(directory, `logs/${name}.log`) });
+      const logFile = join(directory, `logs/${name}.log`);
+      const child = startChild({ name, entry, env, logFile });
       stack.defer(() => child.stop());
-      void child.exited.then((how) => ended.push(`${name}: ${how}`));
+      void child.exited.then(async (how) => {
+        ended.push(`${name}: ${how}; ${(await readFile(logFile, "utf8")).slice(-LAST_WORDS)}`);
+      });
       const address = child.line((line) =>
         line.includes('"msg":"started"') ? /"http":"([^"]+)"/.exec(line)?.[1] : undefined,
       );
-      const readyz = async (): Promise<Response> => fetch(`http://${await address}/readyz`);
+      const readyz = async (): Promise<Response> => {
+        if (ended.length > 0) throw new Error(ended.join("\n"));
+        return fetch(`http://${await address}/readyz`);
+      };
       const says = async (words: string): Promise<boolean> => (await (await readyz()).text()).includes(words);
       return { name, says, isReady: async () => (await readyz()).ok };
     });
