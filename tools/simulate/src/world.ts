@@ -135,5 +135,8 @@ export function traceLogger({ trace, defects }: World, process: Process): Logger
 }
 
 function textOf(fields: object): string {
-  return JSON.stringify(fields, (_key, value: unknown) => (value instanceof Error ? value.message : value));
+  return JSON.stringify(fields, (_key, value: unknown) => {
+    if (typeof value === "bigint") return String(value);
+    return value instanceof Error ? value.message : value;
+  });
 }

@@ -26,6 +26,12 @@ it("8 seeds of leases hold, and the same seed gives the same trace", async () =>
   for (const type of ["container", "machine"]) expect(outcomes).toContain(`${type} ENDED MIGRATED`);
 }, 120_000);
 
+it("an order that is refused for lack of capacity is logged with its amounts", async () => {
+  const run = await simulateLeases({ seed: 700521, leases: 30 });
+  expect(run.violations).toEqual([]);
+  expect(run.trace.lines.join("\n")).toMatch(/planned .*not enough free resources/);
+}, 60_000);
+
 /** An engine that overwrites every conflicting write: its fence stops no other leader. */
 const ignoresConflicts: TamperEngine = (ops) => ({
   ...ops,

@@ -10,6 +10,7 @@ import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
 import { readConfig } from "@muster/provision-engine/config";
 import { NO_PODS } from "@muster/provision-engine/crash-watch";
 import { DEBUG_WORKLOAD } from "@muster/provision-engine/debug";
+import { describeReason } from "@muster/provision-engine/describe-reason";
 import { runEngine } from "@muster/provision-engine/engine";
 import type { EngineOps } from "@muster/provision-engine/engine-ops";
 import { makeHandlers } from "@muster/provision-engine/handlers";
@@ -140,7 +141,8 @@ function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] 
   return {
     failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "a call or write failed; it is retried"),
     defect: (lease, error) => logger.error({ lease, err: error }, "internal error of a workload"),
-    planned: ({ lease }, plan) => logger.info({ lease: lease.id, do: plan.kind, because: plan.because }, "planned"),
+    planned: ({ lease }, plan) =>
+      logger.info({ lease: lease.id, do: plan.kind, because: describeReason(plan.because) }, "planned"),
     stuck: ({ order }) => logger.warn({ lease: order.id }, "cannot remove a lease"),
   };
 }
