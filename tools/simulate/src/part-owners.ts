@@ -100,27 +100,54 @@ type OwnerDeps = {
 async function runOwner(deps: OwnerDeps, plan: PartPlan): Promise<void> {
   const { world, owners } = deps;
   await sleep(plan.submitAtMs);
-  const { id: reservationId, machines } = await reserveUntilGranted(deps, plan);
-  const pods = machines.map((machine) => world.cluster.createPod(buildPod(plan, machine)));
-  const isGone = ({ metadata }: V1Pod): boolean =>
-    world.cluster.pods.get(metadata?.name ?? "")?.metadata?.uid !== metadata?.uid;
-  const isPlaced = (pod: V1Pod): boolean => {
-    const now = world.cluster.pods.get(pod.metadata?.name ?? "");
-    return isGone(pod) || isOver(now) || (now?.spec?.nodeName ?? "") !== "";
-  };
-  while (!pods.every(isPlaced)) await sleep(POLL_MS);
+  let held = await placePods(deps, plan);
+  // A node may disappear between the grant and the pod.
+  while (held.isLost) {
+    owners.ending.add(plan.id);
+    await endPods(deps, plan, held);
+    owners.ending.delete(plan.id);
+    held = await placePods(deps, plan);
+  }
   await sleep(plan.runMs);
   owners.ending.add(plan.id);
-  const release = (): Promise<unknown> =>
-    untilAnswered(deps, plan, (options) =>
-      deps.service.unreserve({ requestId: `release-${plan.id}`, owner: ownerOf(plan), reservationId }, options),
-    );
-  for (const { metadata } of pods) world.cluster.deletePod(metadata?.name ?? "", metadata?.uid ?? "");
-  if (plan.releasesEarly) await release();
-  while (!pods.every(isGone)) await sleep(POLL_MS);
-  if (!plan.releasesEarly) await release();
+  await endPods(deps, plan, held);
   owners.done.add(plan.id);
   world.trace.note("part-owners", `${plan.id} is done`);
+}
+
+type Held = { readonly reservationId: string; readonly pods: readonly V1Pod[] };
+
+/** Returns when each pod is placed or gone, or when the node of one that waits is gone. */
+async function placePods(deps: OwnerDeps, plan: PartPlan): Promise<Held & { readonly isLost: boolean }> {
+  const { cluster } = deps.world;
+  const { id: reservationId, machines } = await reserveUntilGranted(deps, plan);
+  const placed = machines.map((machine) => ({ node: machine.node, pod: cluster.createPod(buildPod(plan, machine)) }));
+  const pods = placed.map(({ pod }) => pod);
+  const waits = ({ pod }: (typeof placed)[number]): boolean => {
+    const now = cluster.pods.get(pod.metadata?.name ?? "");
+    return !isGone(cluster, pod) && !isOver(now) && (now?.spec?.nodeName ?? "") === "";
+  };
+  for (;;) {
+    const waiting = placed.filter(waits);
+    const isLost = waiting.some(({ node }) => !cluster.nodes.has(node));
+    if (isLost || waiting.length === 0) return { reservationId, pods, isLost };
+    await sleep(POLL_MS);
+  }
+}
+
+async function endPods(deps: OwnerDeps, plan: PartPlan, { reservationId, pods }: Held): Promise<void> {
+  const { cluster } = deps.world;
+  const request = { requestId: `release-${reservationId}`, owner: ownerOf(plan), reservationId };
+  const release = (): Promise<unknown> =>
+    untilAnswered(deps, plan, (options) => deps.service.unreserve(request, options));
+  for (const { metadata } of pods) cluster.deletePod(metadata?.name ?? "", metadata?.uid ?? "");
+  if (plan.releasesEarly) await release();
+  while (!pods.every((pod) => isGone(cluster, pod))) await sleep(POLL_MS);
+  if (!plan.releasesEarly) await release();
+}
+
+function isGone(cluster: World["cluster"], { metadata }: V1Pod): boolean {
+  return cluster.pods.get(metadata?.name ?? "")?.metadata?.uid !== metadata?.uid;
 }
 
 const SWEEP_MS = 5000;
