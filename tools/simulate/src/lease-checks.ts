@@ -241,8 +241,8 @@ function expectEnd(
   const { time, leaseLock } = world;
   const checkAtMs = Number(expiresAtNs / 1_000_000n) - MAX_CLOCK_SKEW_MS;
   time.after(checkAtMs - time.nowMs, undefined, () => {
-    // The leader's clock decides when the lease ends. A later change of the leader is not calm.
-    const endMs = checkAtMs + MAX_CLOCK_SKEW_MS - (leaseLock.holder?.clockOffsetMs ?? 0);
+    // The leader's clock decides when the lease ends. A later change of the leader is not calm. A slow write may create a lease after its end.
+    const endMs = Math.max(time.nowMs, checkAtMs + MAX_CLOCK_SKEW_MS - (leaseLock.holder?.clockOffsetMs ?? 0));
     time.after(endMs + ENDS_WITHIN_MS - time.nowMs, undefined, () => {
       const now = leaseOf(world, order.id);
       if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLE_MS) return;
