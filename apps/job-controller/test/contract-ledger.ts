@@ -68,6 +68,7 @@ export async function contractLedger(
           available: 0,
           parts: 0,
           nodes: "",
+          topology: undefined,
           ahead: 0,
         };
         const state = ReservationState.RESERVATION_STATE_WAITING;

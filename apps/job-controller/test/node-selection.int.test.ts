@@ -7,15 +7,20 @@ import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const GPU: V1Taint = { key: "example.com/gpu", value: "present", effect: "NoSchedule" };
 
-/** A job with one worker that runs until it is cancelled, on a node that these fields of its template accept. */
-function job(name: string, fields: Readonly<Record<string, unknown>>): TestJob {
+/** A job with workers that runs until it is cancelled, on nodes that these fields of its template accept. */
+function job(
+  name: string,
+  fields: Readonly<Record<string, unknown>>,
+  more: { replicas?: number; annotations?: Record<string, string> } = {},
+): TestJob {
+  const { replicas = 1, annotations = {} } = more;
   const container = { name: "main", image: "node", command: ["sleep", "600"] };
   const template = { spec: { containers: [container], ...fields } };
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
-    metadata: { name },
-    spec: { replicaSpecs: { worker: { replicas: 1, pool: "workers", template } } },
+    metadata: { name, annotations },
+    spec: { replicaSpecs: { worker: { replicas, pool: "workers", template } } },
   };
 }
 
@@ -73,6 +78,30 @@ for (const server of API_SERVERS) {
         expect(await nodeOf("more")).toBe(fast);
         for (const name of ["tolerant", "more", "anywhere"]) await cancel(name);
         await world.untilNothingLeft("more");
+      });
+
+      it("have all of their machines in one zone, and a machine in place of a lost one, too", async () => {
+        const [other = "", one = "", lost = ""] = await nodes();
+        await patchNode(other, { metadata: { labels: { zone: "a" } }, spec: { taints: null } });
+        for (const node of [one, lost])
+          await patchNode(node, { metadata: { labels: { zone: "b" } }, spec: { taints: null } });
+        await world.create(job("close", {}, { replicas: 2, annotations: { "muster.dev/topology": "zone" } }));
+        await world.untilCondition("close", "Running");
+        const placed = async () => (await world.pods("close")).map((pod) => pod.spec?.nodeName ?? "").sort();
+        expect(await placed()).toEqual([one, lost].sort());
+
+        await world.calls.delete(NODES, lost);
+        const waits = async (): Promise<boolean> => {
+          const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
+          return reservations.some(({ because }) => because?.nodes.includes("zone=b") === true);
+        };
+        await until("the member waits for another machine of its zone", waits, { timeoutMs: 60_000 });
+        await patchNode(other, { metadata: { labels: { zone: "b" } } });
+        await until("the member runs there", async () => (await placed()).join() === [one, other].sort().join(), {
+          timeoutMs: 60_000,
+        });
+        await cancel("close");
+        await world.untilNothingLeft("close");
       });
 
       it("that no node of the pool accepts are refused with the labels that are missing", async () => {

@@ -40,7 +40,7 @@ import {
 import { NO_AMOUNTS, summarisePools, type PoolAmounts } from "./domain/decisions/summarise-pools.ts";
 import { settleGrants, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import type { Reservation } from "./domain/ledger/reservation.ts";
+import type { Gang, Reservation } from "./domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
 /** What the ledger's keeper needs from outside. */
@@ -110,15 +110,15 @@ export class LedgerKeeper {
   }
 
   /** Why `reserve` would queue this as the ledger is now; undefined: it would grant it. Rejects with what it would refuse with for good. Nothing is kept. */
-  async check({ owner, needs }: Pick<ReservationRequest, "owner" | "needs">): Promise<WaitReason | undefined> {
+  async check({ owner, ...gang }: Gang & Pick<ReservationRequest, "owner">): Promise<WaitReason | undefined> {
     return this.#read((world, nowMs) => {
       const concurrencyLimit = limitOf(world.ledger, owner.kind);
-      const request = { owner, needs, wait: true, priority: 0, concurrencyLimit };
+      const request = { owner, ...gang, wait: true, priority: 0, concurrencyLimit };
       const verdict = decideReservation(request, world, this.#policy, nowMs);
       if (verdict.kind === "refuse") {
         // What may be possible once all nodes are known is not refused for good.
         if (verdict.fault.code !== "unavailable") return throwFault(verdict.fault);
-        const asked = { sequence: world.ledger.nextSequence, owner, needs, priority: 0, createdAtMs: nowMs };
+        const asked = { sequence: world.ledger.nextSequence, owner, ...gang, priority: 0, createdAtMs: nowMs };
         return this.#report(asked, world, nowMs).because;
       }
       const next = evolveWorld(world, verdict.events);

@@ -121,31 +121,16 @@ export class NaiveLedger {
             return `${component} ${pool} ${shared ? textOf(shared) : ""} ${JSON.stringify(selection)}`;
           })
           .sort();
-      if (wants(own.request.needs).join() !== wants(needs).join()) return "reservation_differs";
+      const isSame = wants(own.request.needs).join() === wants(needs).join();
+      if (!isSame || own.request.topology !== request.topology) return "reservation_differs";
       return `answer ${own.number}`;
     }
     const pools = [...new Set(needs.map(({ pool }) => pool))].sort();
     const live = [...this.#nodes.values()];
     for (const pool of pools)
       if (!live.some((node) => node.pool === pool) && !this.#scalings.has(pool)) return `pool_unknown ${pool}`;
-    for (const group of groupsOf(needs)) {
-      const good = this.#good(group);
-      const wholes = wholesOf(group.needs).length;
-      const most = Math.max(good.length, this.#scalings.get(group.pool)?.max ?? 0);
-      if (most > good.length && wholes <= most) continue;
-      const holdable = this.#holdable(group, most, false);
-      const isUnsized = good.some(({ allocatable }) => allocatable === undefined);
-      if (holdable < group.needs.length && wholes <= most && isUnsized) return "unavailable";
-      if (holdable < group.needs.length) return `pool_capacity ${group.pool} ${group.needs.length} of ${holdable}`;
-    }
-    for (const pool of pools) {
-      const groups = groupsOf(needs).filter((group) => group.pool === pool);
-      if (groups.length !== 2 || needs.some((need) => need.pool === pool && need.shared) || this.#scalings.has(pool))
-        continue;
-      const fit = placedOf(place(groups, this.#emptySpots(pool, false)));
-      const wanted = groups.flatMap((group) => group.needs).length;
-      if (fit < wanted) return `pool_capacity ${pool} ${wanted} of ${fit}`;
-    }
+    const isImpossible = this.#isTooSmall(groupsOf(needs)) ?? this.#isTooSmallAnywhere(request);
+    if (isImpossible !== undefined) return isImpossible;
 
     const line = { number: this.#next, request, since: this.#now, nodes: [] };
     const obstacle = this.#obstacle(line);
@@ -156,6 +141,65 @@ export class NaiveLedger {
     this.#lines.push(line);
     if (obstacle === undefined) this.#grant(line);
     return obstacle === undefined ? `grant ${line.number}` : `queue ${line.number}`;
+  }
+
+  #isTooSmall(all: readonly Group[]): string | undefined {
+    for (const group of all) {
+      const good = this.#good(group);
+      const wholes = wholesOf(group.needs).length;
+      const most = Math.max(good.length, this.#scalings.get(group.pool)?.max ?? 0);
+      if (most > good.length && wholes <= most) continue;
+      const holdable = this.#holdable(group, most, false);
+      const isUnsized = good.some(({ allocatable }) => allocatable === undefined);
+      if (holdable < group.needs.length && wholes <= most && isUnsized) return "unavailable";
+      if (holdable < group.needs.length) return `pool_capacity ${group.pool} ${group.needs.length} of ${holdable}`;
+    }
+    for (const pool of [...new Set(all.map((group) => group.pool))].sort()) {
+      const groups = all.filter((group) => group.pool === pool);
+      const wanted = groups.flatMap((group) => group.needs);
+      if (groups.length !== 2 || wanted.some(({ shared }) => shared) || this.#scalings.has(pool)) continue;
+      const fit = placedOf(place(groups, this.#emptySpots(pool, false)));
+      if (fit < wanted.length) return `pool_capacity ${pool} ${wanted.length} of ${fit}`;
+    }
+    return undefined;
+  }
+
+  /** With a topology: the most that one domain has, if no domain is large enough. */
+  #isTooSmallAnywhere(request: ReservationRequest): string | undefined {
+    const { needs, topology } = request;
+    if (topology === undefined || needs.some(({ pool }) => this.#scalings.has(pool))) return undefined;
+    const small = this.#lists(request).map((groups) => this.#isTooSmall(groups));
+    const decisive = small.find((reason) => reason === undefined || reason === "unavailable");
+    if (decisive !== undefined || small.includes(undefined)) return decisive;
+    const capacity = (reason: string | undefined): number => Number(reason?.split(" ").at(-1));
+    const [largest] = [...small].sort((a, b) => capacity(b) - capacity(a));
+    const [first] = groupsOf(needs);
+    return largest ?? `pool_capacity ${first?.pool} ${first?.needs.length} of 0`;
+  }
+
+  /** The groups of the needs; with a topology in each domain, that with the fewest free machines first. */
+  #lists({ needs, topology }: ReservationRequest): Group[][] {
+    const groups = groupsOf(needs);
+    if (topology === undefined) return [groups];
+    const nodes = [...this.#nodes.values()];
+    const values = [...new Set(nodes.flatMap(({ labels }) => labels[topology] ?? []))].sort();
+    const has = (group: Group, value: string): boolean =>
+      nodes.some(
+        (node) =>
+          node.pool === group.pool &&
+          node.labels[topology] === value &&
+          (group.selection === undefined || matchesNode(group.selection, node)),
+      );
+    return values
+      .filter((value) => groups.every((group) => has(group, value)))
+      .map((value) => groups.map((group) => ({ ...group, selection: bind(group.selection, topology, value) })))
+      .map((list) => ({ list, free: list.reduce((sum, group) => sum + this.#free(group, undefined), 0) }))
+      .sort((a, b) => a.free - b.free)
+      .map(({ list }) => list);
+  }
+
+  #free({ pool, selection }: Group, hold: readonly Group[] | undefined): number {
+    return this.#spots(pool, hold).filter(({ isWhole, node }) => isWhole && accepts(node, selection)).length;
   }
 
   #settle(): void {
@@ -173,9 +217,10 @@ export class NaiveLedger {
   #grant(line: Line): void {
     const hold = this.#holdBefore(line);
     const { needs } = line.request;
+    const list = this.#lists(line.request).find((groups) => this.#shortage(groups, hold) === undefined) ?? [];
     const nodes = new Map<string, string>();
     for (const pool of new Set(needs.map((need) => need.pool))) {
-      const groups = groupsOf(needs).filter((group) => group.pool === pool);
+      const groups = list.filter((group) => group.pool === pool);
       const placed = place(groups, this.#spots(pool, hold));
       for (const [index, group] of groups.entries()) {
         const own = placed[index];
@@ -191,24 +236,46 @@ export class NaiveLedger {
   #obstacle(line: Line): string | undefined {
     if (this.#atLimit(line)) return "limit_exceeded";
     const hold = this.#holdBefore(line);
-    const { needs } = line.request;
-    for (const group of groupsOf(needs)) {
-      const { pool } = group;
-      const groups = groupsOf(needs).filter((other) => other.pool === pool);
-      const spots = this.#spots(pool, hold);
-      const free = spots.filter(({ isWhole, node }) => isWhole && accepts(node, group.selection)).length;
-      const own = place(groups, spots)[groups.findIndex((other) => keyOf(other) === keyOf(group))];
-      const fit = own === undefined ? 0 : placedOf([own]);
-      if (fit === group.needs.length) continue;
-      const isAlone = groups.length === 1 && partsOf(group.needs).length === 0;
-      return `pool_availability ${pool} ${group.needs.length} of ${isAlone ? free : fit}`;
+    const { needs, topology } = line.request;
+    const short = this.#shortage(groupsOf(needs), hold);
+    if (short !== undefined || topology === undefined) return short;
+    const lists = this.#lists(line.request);
+    if (lists.some((groups) => this.#shortage(groups, hold) === undefined)) return undefined;
+    const most = Math.max(0, ...lists.map((groups) => this.#fitting(groups, hold)));
+    return `pool_availability ${groupsOf(needs)[0]?.pool} ${needs.length} of ${most}`;
+  }
+
+  #shortage(all: readonly Group[], hold: readonly Group[] | undefined): string | undefined {
+    for (const group of all) {
+      const available = this.#available(group, all, hold);
+      if (available < group.needs.length)
+        return `pool_availability ${group.pool} ${group.needs.length} of ${available}`;
     }
     return undefined;
   }
 
-  #holdBefore(line: Line): Line | undefined {
+  #fitting(all: readonly Group[], hold: readonly Group[] | undefined): number {
+    return all.reduce((sum, group) => sum + Math.min(group.needs.length, this.#available(group, all, hold)), 0);
+  }
+
+  #available(group: Group, all: readonly Group[], hold: readonly Group[] | undefined): number {
+    const groups = all.filter((other) => other.pool === group.pool);
+    const own = place(groups, this.#spots(group.pool, hold))[groups.indexOf(group)];
+    const fit = own === undefined ? 0 : placedOf([own]);
+    const isAlone = groups.length === 1 && partsOf(group.needs).length === 0;
+    return isAlone ? this.#free(group, hold) : fit;
+  }
+
+  #holdBefore(line: Line): readonly Group[] | undefined {
     const hold = this.#hold();
-    return hold !== undefined && inOrder(line, hold) > 0 ? hold : undefined;
+    return hold !== undefined && inOrder(line, hold) > 0 ? this.#kept(hold.request) : undefined;
+  }
+
+  /** The groups that a hold for the request keeps machines for: in the domain where most of them fit now. */
+  #kept(request: ReservationRequest): readonly Group[] {
+    const possible = this.#lists(request).filter((groups) => this.#isPossible(groups));
+    const most = Math.max(...possible.map((groups) => this.#fitting(groups, undefined)));
+    return possible.find((groups) => this.#fitting(groups, undefined) === most) ?? [];
   }
 
   /** How many machines and parts of the needs the pool has when nothing is granted; foreign pods stay, or are gone, too. */
@@ -246,7 +313,7 @@ export class NaiveLedger {
   }
 
   /** Every node of the pool that may be granted as a whole or in parts, by name; without those that are kept for the hold. */
-  #spots(pool: string, hold?: Line): Spot[] {
+  #spots(pool: string, hold: readonly Group[] = []): Spot[] {
     const held = (node: string) =>
       this.#lines.flatMap(({ nodes, request }) =>
         request.needs.flatMap((need, index) => (nodes[index] === node ? [{ owner: request.owner, need }] : [])),
@@ -282,7 +349,7 @@ export class NaiveLedger {
         return { ...spot, isWhole, isForeign: node.foreign.pods > 0, potential: potential.free };
       })
       .sort(compareSpots);
-    for (const group of hold === undefined ? [] : groupsOf(hold.request.needs)) {
+    for (const group of hold) {
       if (group.pool !== pool) continue;
       const seen = spots.filter(({ node }) => accepts(node, group.selection));
       const left = keep(seen, group.needs);
@@ -312,16 +379,20 @@ export class NaiveLedger {
       (line) =>
         this.#now - line.since > policy.holdAfterMs &&
         !this.#atLimit(line) &&
-        groupsOf(line.request.needs).every(
-          (group) => this.#holdable(group, this.#attainable(group), true) === group.needs.length,
-        ) &&
-        this.#holdableTogether(line.request.needs),
+        this.#lists(line.request).some((groups) => this.#isPossible(groups)),
     );
   }
 
-  #holdableTogether(needs: Needs): boolean {
-    return groupsOf(needs).every(({ pool }) => {
-      const groups = groupsOf(needs).filter((group) => group.pool === pool);
+  #isPossible(all: readonly Group[]): boolean {
+    return (
+      all.every((group) => this.#holdable(group, this.#attainable(group), true) === group.needs.length) &&
+      this.#holdableTogether(all)
+    );
+  }
+
+  #holdableTogether(all: readonly Group[]): boolean {
+    return all.every(({ pool }) => {
+      const groups = all.filter((group) => group.pool === pool);
       if (groups.length < 2) return true;
       const wanted = groups.flatMap((group) => group.needs).length;
       return placedOf(place(groups, this.#emptySpots(pool, true))) === wanted;
@@ -368,6 +439,19 @@ function groupsOf(needs: Needs): Group[] {
     const own = needs.filter((need) => keyOf(need) === key);
     return { pool: own[0]?.pool ?? "", selection: own[0]?.selection, needs: own };
   });
+}
+
+/** The nodes of the selection whose label has this value. */
+function bind(selection: NodeSelection | undefined, key: string, value: string): NodeSelection {
+  const requirement = { key, operator: "In", values: [value] };
+  const { terms = [], tolerations = [] } = selection ?? {};
+  if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], tolerations };
+  const isEmpty = ({ matchExpressions = [], matchFields = [] }: (typeof terms)[number]): boolean =>
+    matchExpressions.length + matchFields.length === 0;
+  const bound = terms
+    .filter((term) => !isEmpty(term))
+    .map((term) => ({ ...term, matchExpressions: [...(term.matchExpressions ?? []), requirement] }));
+  return { terms: bound.length === 0 ? [{}] : bound, tolerations };
 }
 
 function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {

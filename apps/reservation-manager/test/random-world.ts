@@ -212,15 +212,17 @@ const reserve = fc
     id,
     kind,
     needs: wanted,
+    topology: fc.constantFrom(undefined, undefined, undefined, "zone", "disk"),
     wait: fc.constantFrom(true, true, true, false),
     priority: fc.integer({ min: -1, max: 1 }),
     concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
   })
-  .map(({ id: number, kind: ownerKind, needs, ...more }): Operation => {
+  .map(({ id: number, kind: ownerKind, needs, topology, ...more }): Operation => {
     const named = needs.map(({ pool: name, shared, selection: nodes }, index): Need => {
       return { component: `c${index}`, pool: name, ...(shared && { shared }), ...(nodes && { selection: nodes }) };
     });
-    const request = requestOf(number, [], { ...more, needs: named, owner: ownerOf(number, ownerKind) });
+    const gang = { needs: named, ...(topology && { topology }) };
+    const request = requestOf(number, [], { ...more, ...gang, owner: ownerOf(number, ownerKind) });
     return { kind: "reserve", request };
   });
 
@@ -253,7 +255,7 @@ const node = fc
     ready: fc.constantFrom(true, true, true, false),
     schedulable: fc.constantFrom(true, true, true, false),
     cordoned: fc.constant(false),
-    labels: fc.constantFrom<NodeFacts["labels"]>({}, {}, { disk: "ssd" }, { disk: "hdd", zone: "1" }),
+    labels: fc.constantFrom<NodeFacts["labels"]>({}, {}, { disk: "ssd" }, { disk: "hdd", zone: "1" }, { zone: "2" }),
     taint: fc.constantFrom<NodeFacts["taints"][number] | undefined>(
       undefined,
       undefined,

@@ -34,8 +34,8 @@ export function faultFromProto(wire: WireFault): Fault {
       return { code: "pool_unknown", pool, ...(known.length > 0 && { known }) };
     }
     case "poolCapacity": {
-      const { pool, requested, capacity } = wire.poolCapacity;
-      return { code: "pool_capacity", pool, requested, capacity };
+      const { pool, requested, capacity, topology } = wire.poolCapacity;
+      return { code: "pool_capacity", pool, requested, capacity, ...(topology !== "" && { topology }) };
     }
     case "poolAvailability": {
       const { pool, requested, available } = wire.poolAvailability;
@@ -159,8 +159,10 @@ function detailOf(fault: Fault): WireProperties {
       };
     case "pool_unknown":
       return { poolUnknown: { pool: fault.pool, known: fault.known } };
-    case "pool_capacity":
-      return { poolCapacity: { pool: fault.pool, requested: fault.requested, capacity: fault.capacity } };
+    case "pool_capacity": {
+      const { pool, requested, capacity, topology } = fault;
+      return { poolCapacity: { pool, requested, capacity, topology } };
+    }
     case "pool_availability":
       return { poolAvailability: { pool: fault.pool, requested: fault.requested, available: fault.available } };
     case "reservation_differs":

@@ -18,7 +18,14 @@ export type Fault =
       /** Some pools that exist; absent where the sender does not know them. */
       readonly known?: readonly string[];
     }
-  | { readonly code: "pool_capacity"; readonly pool: string; readonly requested: number; readonly capacity: number }
+  | {
+      readonly code: "pool_capacity";
+      readonly pool: string;
+      readonly requested: number;
+      readonly capacity: number;
+      /** The capacity is that of the nodes with one value of this label. */
+      readonly topology?: string;
+    }
   | {
       readonly code: "pool_availability";
       readonly pool: string;
@@ -78,6 +85,8 @@ export function describeFault(fault: Fault): string {
     case "pool_unknown":
       return `pool ${fault.pool} does not exist${fault.known === undefined ? "" : `; known pools: ${fault.known.join(", ")}`}`;
     case "pool_capacity":
+      if (fault.topology !== undefined)
+        return `pool ${fault.pool} has room for ${fault.capacity} of ${fault.requested} at most on nodes with one value of the label ${fault.topology}: ask for fewer, or label or add nodes`;
       return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: ask for fewer, or let the pool have more`;
     case "pool_availability":
       return `pool ${fault.pool} has ${fault.available} machines free now, ${fault.requested} are needed`;

@@ -17,6 +17,8 @@ export type ReservationCalls = Client<typeof ReservationService>;
 type ReserveOptions = CallOptions & {
   /** Higher goes first. */
   readonly priority?: number;
+  /** All machines shall be nodes with the same value of this label. */
+  readonly topology?: string | undefined;
   /** While this many reservations of the owner kind are granted, none is. 0: no limit. */
   readonly concurrencyLimit?: number;
 };
@@ -43,9 +45,9 @@ type OwnerMethods = "reserve" | "checkReservation" | "getReservation" | "unreser
 export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKind: string): LedgerCalls {
   const ownerOf = (id: string) => ({ kind: ownerKind, id });
   return {
-    reserve: async (ownerId, needs, { priority = 0, concurrencyLimit = 0, ...options } = {}) => {
+    reserve: async (ownerId, needs, { priority = 0, topology, concurrencyLimit = 0, ...options } = {}) => {
       const request = { requestId: randomUUID(), owner: ownerOf(ownerId), ...needsMessage(needs), wait: true };
-      const reply = await calls.reserve({ ...request, priority, concurrencyLimit }, options);
+      const reply = await calls.reserve({ ...request, priority, topology, concurrencyLimit }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
     check: async (ownerId, needs, options) => {

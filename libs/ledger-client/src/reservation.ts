@@ -29,6 +29,8 @@ export type WaitReason = {
   readonly available: number;
   /** The nodes of the pool that count, for people; absent: each node without taints. */
   readonly nodes?: string | undefined;
+  /** The label whose one value all machines need, if it is what is waited for. */
+  readonly topology?: string | undefined;
   readonly ahead: number;
 };
 
@@ -41,9 +43,16 @@ export type Reservation = {
   /** By the clock of the ledger. */
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
+  /** All machines are nodes with the same value of this label; absent: they may be anywhere. */
+  readonly topology?: string;
 } & (
   | { readonly state: "waiting"; /** Undefined: the ledger states none. */ readonly because: WaitReason | undefined }
-  | { readonly state: "granted"; readonly machines: readonly Machine[] }
+  | {
+      readonly state: "granted";
+      readonly machines: readonly Machine[];
+      /** The value that the label of the topology has on the machines. */
+      readonly domain?: string;
+    }
 );
 
 /** Undefined: it is missing, or of another owner kind. */
@@ -52,19 +61,22 @@ export function readReservation(
   ownerKind: string,
 ): Reservation | undefined {
   if (message?.owner?.kind !== ownerKind) return undefined;
-  const { id, owner, sequence, createdAtMs, needs, nodeSelections, machines, because, state } = message;
+  const { id, owner, sequence, createdAtMs, needs, nodeSelections, topology, machines, domain, because, state } =
+    message;
   const read = {
     id,
     ownerId: owner.id,
     sequence,
     createdAtMs,
     needs: needs.map((need) => ({ ...readShare(need), ...readSelection(nodeSelections[need.nodeSelection - 1]) })),
+    ...(topology !== "" && { topology }),
   };
   if (enums.ReservationState.nameOf(state) === "GRANTED")
     return {
       ...read,
       state: "granted",
       machines: machines.map((machine) => ({ ...readShare(machine), node: machine.node })),
+      ...(domain !== "" && { domain }),
     };
   return { ...read, state: "waiting", because: readWaitReason(because) };
 }
@@ -95,6 +107,7 @@ export function needsMessage(
 
 export function readWaitReason(message: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {
   if (message === undefined) return undefined;
-  const { code, pool, requested, parts, available, nodes, ahead } = message;
-  return { code, pool, requested, parts, available, ...(nodes !== "" && { nodes }), ahead };
+  const { code, pool, requested, parts, available, nodes, topology, ahead } = message;
+  const where = { ...(nodes !== "" && { nodes }), ...(topology && { topology: topology.key }) };
+  return { code, pool, requested, parts, available, ...where, ahead };
 }

@@ -9,14 +9,15 @@ const LABELS = [
 
 /** Every annotation of Muster on objects in Kubernetes, without the group. */
 const ANNOTATIONS = [
-  ...["cancelled", "cordoned", "kept", "main-container", "pool", "progress", "request-id", "sharing", "traceparent"],
+  ...["cancelled", "cordoned", "kept", "main-container", "pool", "progress", "request-id", "sharing", "topology"],
+  "traceparent",
 ];
 
 /** The keys below `muster.dev/` that exist, by the field of `metadata` in which they have a meaning. */
 export const MUSTER_KEYS = { labels: LABELS.map(inGroup), annotations: ANNOTATIONS.map(inGroup) } as const;
 
 /** Those that users write in a job. Muster writes the others itself. */
-export const JOB_KEYS = ["main-container", "pool", "sharing"].map(inGroup);
+export const JOB_KEYS = ["main-container", "pool", "sharing", "topology"].map(inGroup);
 
 /** Whether only Muster gives the key a meaning. */
 export function isMusterKey(key: string): boolean {

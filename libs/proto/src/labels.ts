@@ -57,6 +57,8 @@ export const annotations = {
   progress: "muster.dev/progress",
   /** On jobs, and on pod templates, which win: with `shared`, members get parts of machines; with `exclusive`, whole machines. */
   sharing: "muster.dev/sharing",
+  /** On jobs: the label of nodes of which all machines of the gang have the same value. */
+  topology: "muster.dev/topology",
   /** On nodes that the node scaler has cordoned: why. A cordon without it is another client's, and stays. */
   cordoned: "muster.dev/cordoned",
   /** On pods of replica sets: the sweep keeps the pod even without its set; the value is the reason. */

@@ -7,6 +7,7 @@ export {
   matchesNode,
   matchesNodeTerm,
   nodeSelectionKey,
+  restrictSelection,
   tolerates,
   untolerated,
   type NodeSelection,

@@ -101,6 +101,22 @@ export function untolerated(taints: readonly Taint[], tolerations: readonly Tole
     .find((taint) => !tolerations.some((toleration) => tolerates(toleration, taint)));
 }
 
+/** The nodes of the selection that also match the requirement; of all nodes without a selection. */
+export function restrictSelection(
+  selection: NodeSelection | undefined,
+  requirement: NodeSelectorRequirement,
+): NodeSelection {
+  const { terms = [], tolerations = [] } = selection ?? {};
+  if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], tolerations };
+  const restricted = terms.map((term): NodeSelectorTerm => {
+    const { matchExpressions = [], matchFields = [] } = term;
+    // A term without a requirement matches no node, and must not become one that does.
+    if (matchExpressions.length + matchFields.length === 0) return term;
+    return { ...term, matchExpressions: [...matchExpressions, requirement] };
+  });
+  return { terms: restricted, tolerations };
+}
+
 const keys = new WeakMap<NodeSelection, string>();
 
 /** Equal for selections with the same terms and tolerations in the same order. The selection must not change afterwards. */

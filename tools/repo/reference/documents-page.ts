@@ -61,9 +61,9 @@ export async function documentsPage(): Promise<string> {
     section(
       "Job",
       read("schemas/job.schema.json"),
-      "Two annotations apply to jobs of every kind. `muster.dev/pool` names the pool. `muster.dev/sharing`, of the job or of the pod template of one type, is " +
+      "Three annotations apply to jobs of every kind. `muster.dev/pool` names the pool. `muster.dev/sharing`, of the job or of the pod template of one type, is " +
         "`exclusive` (the default: a whole machine for each pod) or `shared` (a part of a machine that holds what the template requests). " +
-        "Guide: [jobs](../jobs.md).",
+        "`muster.dev/topology` is a label of nodes: all machines of the job are nodes with the same value of it. Guide: [jobs](../jobs.md).",
     ),
     ...KUBEFLOW.map(kubeflowSection),
     section(

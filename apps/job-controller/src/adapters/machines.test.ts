@@ -38,7 +38,16 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
     sequence: Number(id),
     because: granted
       ? undefined
-      : { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, parts: 0, available: 0, nodes: "", ahead: 2 },
+      : {
+          code: "POOL_AVAILABILITY",
+          pool: "gpu",
+          requested: 1,
+          parts: 0,
+          available: 0,
+          nodes: "",
+          topology: undefined,
+          ahead: 2,
+        },
   });
 }
 

@@ -44,7 +44,7 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
 
 /** Of a request for parts of machines the capacity is no number of machines. With node selections, machines that match none of them do not count. */
 function describeRefusal(fault: Fault, needs: readonly Need[]): string {
-  if (fault.code !== "pool_capacity") return describeFault(fault);
+  if (fault.code !== "pool_capacity" || fault.topology !== undefined) return describeFault(fault);
   const { pool, requested, capacity } = fault;
   const ofPool = needs.filter((need) => need.pool === pool);
   const selections = new Set(ofPool.flatMap(({ selection }) => (selection ? [describeNodeSelection(selection)] : [])));
@@ -100,12 +100,13 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       return [...reserved, ...refused].sort((a, b) => (a.id < b.id ? -1 : 1));
     },
     ownerIds: () => new Set([...ledger.groups(), ...refusals.keys()]),
-    reserve: async ({ id, needs }, priority) => {
+    reserve: async ({ id, needs, topology }, priority) => {
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
-        const answer = await ledger.reserve(id, needs, { priority });
+        const answer = await ledger.reserve(id, needs, { priority, topology });
         // A ledger of an earlier version drops these: then no request is repeated because of them.
-        if (answer !== undefined && needs.some(isSpecific)) ignoresShares = !isKept(answer.needs, needs);
+        if (answer !== undefined && (topology !== undefined || needs.some(isSpecific)))
+          ignoresShares = answer.topology !== topology || !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : REFUSALS[fault.code];

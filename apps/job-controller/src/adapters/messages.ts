@@ -15,6 +15,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
       state: "granted",
       nodes: new Map(reservation.machines.map(({ component, node }) => [component, node])),
       ...withShares(reservation.machines),
+      ...withDomain(reservation),
     };
   const because = { pool: "", requested: 0, ...reservation.because, code: reservation.because?.code || "Waiting" };
   return {
@@ -23,6 +24,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
     components: reservation.needs.map(({ component }) => component),
     ...withShares(reservation.needs),
     ...withSelections(reservation.needs),
+    ...(reservation.topology !== undefined && { topology: reservation.topology }),
     because: { code: because.code, text: explainWait(because) },
     sinceMs,
   };
@@ -40,6 +42,10 @@ function withSelections(needs: readonly Need[]): { readonly selections?: Readonl
     selection === undefined ? [] : [[component, selection] as const],
   );
   return selections.length === 0 ? {} : { selections: new Map(selections) };
+}
+
+function withDomain({ topology: key, domain: value }: Extract<Reservation, { readonly state: "granted" }>) {
+  return key === undefined || value === undefined ? {} : { domain: { key, value } };
 }
 
 /** A manifest as the argument of a call. The API server validates it. */

@@ -1,5 +1,5 @@
 import { PART_SEPARATOR } from "@muster/names";
-import type { NodeSelection } from "@muster/resources";
+import { restrictSelection, type NodeSelection } from "@muster/resources";
 import type { JobSpec, Member, ReplicaSpec, Requests } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { UnitSeen } from "./snapshot.ts";
@@ -16,6 +16,8 @@ type UnitNeed = {
 export type Unit = {
   readonly id: string;
   readonly needs: readonly UnitNeed[];
+  /** All of its machines are nodes with the same value of this label. */
+  readonly topology?: string | undefined;
   readonly because: "gang" | "scaled-up" | "machine-lost";
 };
 
@@ -38,7 +40,8 @@ export function ownerIdOf(job: { readonly name: string; readonly uid: string }):
 
 /**
  * The desired units of a job: its gang, without which nothing starts, and a unit for each member that the gang's grant has no machine for, because the job
- * grew or a machine was lost. The grant defines the gang, so that a change of the spec adds and releases single machines and never the gang.
+ * grew or a machine was lost. The grant defines the gang, so that a change of the spec adds and releases single machines and never the gang. These machines
+ * are nodes of the gang's domain if it has a topology.
  */
 export function buildUnits(
   job: { readonly name: string; readonly uid: string },
@@ -55,7 +58,8 @@ export function buildUnits(
     ),
   );
   const left = all.filter(({ component }) => !completed.has(component));
-  const gang: Unit = { id, needs: left.length === 0 ? all : left, because: "gang" };
+  const { topology } = spec;
+  const gang: Unit = { id, needs: left.length === 0 ? all : left, because: "gang", ...(topology && { topology }) };
   const granted = seen.find((unit) => unit.id === id);
   if (granted?.state !== "granted") return [gang];
   const extras = spec.replicas.flatMap((replica): Unit[] => {
@@ -65,11 +69,17 @@ export function buildUnits(
       .filter(({ component }) => !granted.nodes.has(component) || status.replaced.includes(component))
       .map((need) => ({
         id: memberUnitId(id, need.component),
-        needs: [need],
+        needs: [inDomainOf(granted, need)],
         because: status.replaced.includes(need.component) ? "machine-lost" : "scaled-up",
       }));
   });
   return [gang, ...extras];
+}
+
+function inDomainOf({ domain }: Extract<UnitSeen, { readonly state: "granted" }>, need: UnitNeed): UnitNeed {
+  if (domain === undefined) return need;
+  const requirement = { key: domain.key, operator: "In", values: [domain.value] };
+  return { ...need, selection: restrictSelection(need.selection, requirement) };
 }
 
 /** The ledger's limit for ids of owners. */

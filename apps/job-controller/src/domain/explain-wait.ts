@@ -7,10 +7,11 @@ type LedgerReason = {
   readonly parts?: number;
   /** The nodes of the pool that count, in words. */
   readonly nodes?: string | undefined;
+  readonly topology?: string | undefined;
 };
 
 /** For people. The text is stored in the job's status, so it names no number that changes while the job waits. */
-export function explainWait({ code, pool, requested, parts = 0, nodes }: LedgerReason): string {
+export function explainWait({ code, pool, requested, parts = 0, nodes, topology }: LedgerReason): string {
   const among = nodes === undefined ? "" : ` that its pods accept (${nodes})`;
   switch (code) {
     case "POOL_AVAILABILITY":
@@ -18,6 +19,8 @@ export function explainWait({ code, pool, requested, parts = 0, nodes }: LedgerR
       return requested === 1
         ? `1 machine of pool ${pool}${among} is needed, and none is free`
         : `${requested} machines of pool ${pool}${among} are needed, and fewer are free`;
+    case "WAITING_FOR_TOPOLOGY":
+      return `${requested} machines, or parts of machines, are needed on nodes with one value of the label ${topology ?? ""}, and no value has enough`;
     case "HELD_FOR_OLDER":
       return `the free machines of pool ${pool} are kept for an older request`;
     case "POOLS_NOT_KNOWN_YET":

@@ -91,6 +91,8 @@ export type SuccessRule = readonly { readonly type: string; readonly indexes: "a
 export type JobSpec = {
   /** At least one; in the order in which rules consider them. */
   readonly replicas: readonly ReplicaSpec[];
+  /** All machines of the gang are nodes with the same value of this label; absent: they may be anywhere. */
+  readonly topology?: string | undefined;
   readonly suspend: boolean;
   /** Another controller that runs the job; ours ignores it. Undefined: ours. */
   readonly managedBy: string | undefined;

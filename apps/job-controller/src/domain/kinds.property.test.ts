@@ -20,7 +20,10 @@ const mostly = <Value>(right: fc.Arbitrary<Value>) =>
   fc.oneof({ weight: 30, arbitrary: right }, { weight: 1, arbitrary: fc.jsonValue() });
 const some = (fields: Record<string, fc.Arbitrary<unknown>>) => fc.record(fields, { requiredKeys: [] });
 
-const sharing = some({ "muster.dev/sharing": mostly(fc.constantFrom("shared", "exclusive")) });
+const sharing = some({
+  "muster.dev/sharing": mostly(fc.constantFrom("shared", "exclusive")),
+  "muster.dev/topology": mostly(fc.constantFrom("zone", "topology.kubernetes.io/zone")),
+});
 
 /** Manifests of a kind that may be right, or wrong in any place. */
 function manifests(kind: string): fc.Arbitrary<unknown> {

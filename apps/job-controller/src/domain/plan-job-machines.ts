@@ -48,7 +48,7 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
       case "refused":
         return snapshot.nowMs - before.sinceMs >= policy.refusedRetryMs ? [ask] : [];
       case "waiting":
-        return sameNeeds(before, unit.needs) ? [] : planRelease(snapshot, before, "needs-changed");
+        return isSameRequest(before, unit) ? [] : planRelease(snapshot, before, "needs-changed");
       case "granted":
         return unit.because === "gang" ? [] : planReplacement(snapshot, before, spec);
     }
@@ -103,9 +103,13 @@ function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   });
 }
 
-function sameNeeds(unit: Extract<UnitSeen, { readonly components: readonly string[] }>, needs: Unit["needs"]): boolean {
-  const { components, shares, selections, ignoresShares = false } = unit;
+function isSameRequest(
+  seen: Extract<UnitSeen, { readonly components: readonly string[] }>,
+  { needs, topology }: Unit,
+): boolean {
+  const { components, shares, selections, ignoresShares = false } = seen;
   if (components.length !== needs.length) return false;
+  if (!ignoresShares && seen.topology !== topology) return false;
   return needs.every(({ component, shared, selection }) => {
     if (!components.includes(component)) return false;
     if (ignoresShares) return true;

@@ -3,6 +3,7 @@ import type { JobSpec, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { Problem, ReadResult } from "./kind.ts";
 import { type Fields, fieldsOf, type Notes } from "./read-fields.ts";
 import { readManagedBy } from "./read-run-policy.ts";
+import { readTopology } from "./read-topology.ts";
 
 /** A replica type while it is read: reading continues although these two are wrong, so that all problems are reported together. */
 export type ReplicaDraft = Omit<ReplicaSpec, "template" | "pool" | "shared" | "selection"> & {
@@ -26,7 +27,8 @@ export function readManifest(resource: unknown, readSpec: (manifest: Manifest) =
     notes.warnings.push({ field: path.join("."), reason: message });
   if (root !== undefined && root.raw("spec") === undefined) root.refuse("spec", "is missing");
   const managedBy = readManagedBy(fields?.object("runPolicy"));
-  const spec = fields === undefined ? undefined : readSpec({ spec: fields, metadata, notes });
+  const topology = readTopology(metadata);
+  const spec = fields === undefined ? undefined : { ...readSpec({ spec: fields, metadata, notes }), topology };
   const [first, ...others] = unique(notes.problems);
   if (first !== undefined) return { ok: false, problems: [first, ...others], managedBy };
   if (spec === undefined) throw new Error("a manifest without a spec and without a problem");

@@ -76,7 +76,9 @@ export type UnitSeen =
       readonly shares?: ReadonlyMap<string, Requests>;
       /** The nodes that each component accepts, if it does not accept all. */
       readonly selections?: ReadonlyMap<string, NodeSelection>;
-      /** The ledger drops requested shares and node selections: it is of an earlier version, which reserves whole machines. */
+      /** As in `Unit`. */
+      readonly topology?: string;
+      /** The ledger drops requested shares, node selections and topologies: it is of an earlier version, which reserves whole machines. */
       readonly ignoresShares?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */
@@ -87,6 +89,8 @@ export type UnitSeen =
       readonly state: "granted";
       readonly nodes: ReadonlyMap<string, string>;
       readonly shares?: ReadonlyMap<string, Requests>;
+      /** The label of its topology and the value that its nodes have. */
+      readonly domain?: { readonly key: string; readonly value: string };
     };
 
 /** The minimum of a budget; `edited`: it protects other pods, or in another way. */

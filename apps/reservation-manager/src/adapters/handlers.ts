@@ -4,7 +4,7 @@ import { ownerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { machineWriter } from "./machine-messages.ts";
-import { toNeeds, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
+import { toGang, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
 const MAX_PAGE_SIZE = 500;
@@ -18,8 +18,8 @@ export function makeHandlers(
 ): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
-    checkReservation: async ({ owner, needs, nodeSelections }) => {
-      const because = await keeper.check({ owner: toOwner(owner), needs: toNeeds(needs, nodeSelections) });
+    checkReservation: async (message) => {
+      const because = await keeper.check({ owner: toOwner(message.owner), ...toGang(message) });
       return because === undefined ? {} : { because };
     },
     unreserve: async ({ owner, reservationId }) => ({

@@ -22,7 +22,14 @@ import {
   type UnusableReason,
 } from "../domain/ledger/machines.ts";
 import type { Owner } from "@muster/names";
-import { idOf, type Machine, type Need, type Reservation } from "../domain/ledger/reservation.ts";
+import {
+  idOf,
+  type Gang,
+  type Grant,
+  type Machine,
+  type Need,
+  type Reservation,
+} from "../domain/ledger/reservation.ts";
 import type { PoolReport, ReservationReport } from "../ledger-keeper.ts";
 
 const wire = muster.reservation.v1;
@@ -115,8 +122,20 @@ export function toWireAmounts(amounts: Amounts): Record<string, number> {
 }
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
-  const { owner, needs, nodeSelections, wait, priority, concurrencyLimit } = message;
-  return { owner: toOwner(owner), needs: toNeeds(needs, nodeSelections), wait, priority, concurrencyLimit };
+  const { owner, wait, priority, concurrencyLimit } = message;
+  return { owner: toOwner(owner), ...toGang(message), wait, priority, concurrencyLimit };
+}
+
+/** What is asked for. */
+export function toGang(
+  {
+    needs,
+    nodeSelections,
+    topology,
+  }: Pick<muster.reservation.v1.ReserveRequest, "needs" | "nodeSelections" | "topology">,
+  needsOf: ReadNeeds = toNeeds,
+): Gang {
+  return { needs: needsOf(needs, nodeSelections), ...(topology !== "" && { topology }) };
 }
 
 /** A missing owner has an empty kind and id, which no owner may have. */
@@ -128,16 +147,17 @@ export function toWireReservation({
   reservation,
   because,
 }: ReservationReport): muster.reservation.v1.Reservation.$Properties {
-  const { sequence, owner, needs, priority, createdAtMs, grant } = reservation;
+  const { sequence, owner, needs, topology, priority, createdAtMs, grant } = reservation;
   return {
     id: idOf(sequence),
     sequence,
     owner,
     ...toWireNeeds(needs),
+    topology,
     priority,
     createdAtMs,
     state: grant === undefined ? WAITING : GRANTED,
-    machines: grant?.machines.map(withWireShare),
+    ...(grant && toWireGrant(grant)),
     grantedAtMs: grant?.atMs,
     because,
   };
@@ -177,7 +197,7 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
     case "requested":
       return { atMs, requested: toWireRequested(event.reservation) };
     case "granted":
-      return { atMs, granted: { id: idOf(event.sequence), machines: event.machines.map(withWireShare) } };
+      return { atMs, granted: { ...toWireGrant(event), id: idOf(event.sequence) } };
     case "released":
       return { atMs, released: { id: idOf(event.sequence) } };
     case "limited":
@@ -188,8 +208,7 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
 function toEvent(message: muster.reservation.v1.LedgerEvent): LedgerEvent {
   const { atMs, requested, granted, released, limited } = message;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
-  if (granted)
-    return { kind: "granted", sequence: toSequence(granted.id), machines: granted.machines.map(toMachine), atMs };
+  if (granted) return { kind: "granted", sequence: toSequence(granted.id), ...toGrant(granted), atMs };
   if (released) return { kind: "released", sequence: toSequence(released.id), atMs };
   if (limited) return { kind: "limited", ...toLimit(limited), atMs };
   throw new Error("the ledger's log has an event of an unknown kind");
@@ -203,17 +222,12 @@ export function toReservation(
   requested: muster.reservation.v1.LedgerRequested,
   needsOf: ReadNeeds = toNeeds,
 ): Reservation {
-  const { id, owner, needs, nodeSelections, state, machines, priority, createdAtMs, grantedAtMs } =
-    requested.reservation ?? wire.Reservation.create();
-  const reservation = {
-    sequence: toSequence(id),
-    owner: toOwner(owner),
-    needs: needsOf(needs, nodeSelections),
-    priority,
-    createdAtMs,
-  };
+  const message = requested.reservation ?? wire.Reservation.create();
+  const { id, owner, state, priority, createdAtMs, grantedAtMs } = message;
+  const sequence = toSequence(id);
+  const reservation = { sequence, owner: toOwner(owner), ...toGang(message, needsOf), priority, createdAtMs };
   if (enums.ReservationState.nameOf(state) !== "GRANTED") return reservation;
-  return { ...reservation, grant: { atMs: grantedAtMs, machines: machines.map(toMachine) } };
+  return { ...reservation, grant: { atMs: grantedAtMs, ...toGrant(message) } };
 }
 
 function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): LimitRequest {
@@ -243,7 +257,7 @@ export function internNeeds(): ReadNeeds {
 }
 
 /** Fails where a need names a selection that the message does not have. */
-export function toNeeds(needs: readonly WireNeed[], wireSelections: readonly WireSelection[]): readonly Need[] {
+function toNeeds(needs: readonly WireNeed[], wireSelections: readonly WireSelection[]): readonly Need[] {
   const selections = wireSelections.map(compactNodeSelection);
   return needs.map(({ component, pool, shared, nodeSelection }, index) => {
     const need = { component, pool, ...toShare(shared) };
@@ -261,6 +275,16 @@ function toWireNeeds(needs: readonly Need[]) {
     return { ...withWireShare({ component, pool, ...(shared && { shared }) }), nodeSelection: indexes[index] };
   });
   return { needs: messages, nodeSelections: selections };
+}
+
+function toWireGrant({ machines, domain }: Omit<Grant, "atMs">) {
+  return { machines: machines.map(withWireShare), domain };
+}
+
+type WireGrant = Pick<muster.reservation.v1.LedgerGranted, "machines" | "domain">;
+
+function toGrant({ machines, domain }: WireGrant): Omit<Grant, "atMs"> {
+  return { machines: machines.map(toMachine), ...(domain !== "" && { domain }) };
 }
 
 function toMachine({ component, pool, node, shared }: muster.reservation.v1.Machine): Machine {

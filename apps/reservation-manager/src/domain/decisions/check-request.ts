@@ -25,6 +25,8 @@ export const MAX_SELECTION_LENGTH = 16_000;
 export type ReservationRequest = {
   readonly owner: Owner;
   readonly needs: readonly Need[];
+  /** As in `Reservation`. */
+  readonly topology?: string;
   /** Wait for machines when they are short now. */
   readonly wait: boolean;
   readonly priority: number;
@@ -33,11 +35,13 @@ export type ReservationRequest = {
 };
 
 /** What is wrong with a request whatever the ledger says; undefined when nothing is. */
-export function checkRequest({ owner, needs }: ReservationRequest): Fault | undefined {
+export function checkRequest({ owner, needs, topology }: ReservationRequest): Fault | undefined {
   if (needs.length === 0) return { code: "invalid_request", field: "needs", reason: "is empty; one need at least" };
   if (needs.length > MAX_NEEDS)
     return { code: "limit_exceeded", what: "needs of one reservation", limit: MAX_NEEDS, retryAfterMs: 0 };
-  return checkOwner(owner) ?? checkNeeds(needs);
+  const wrong = checkOwner(owner) ?? checkNeeds(needs);
+  if (wrong !== undefined || topology === undefined) return wrong;
+  return checkLabelKey("topology", topology);
 }
 
 export function checkOwner({ kind, id }: Owner): Fault | undefined {

@@ -9,6 +9,7 @@ import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
 import type { Owner } from "@muster/names";
 import { countByPool, sameNeeds, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
+import { alternativesOf, type PoolGang } from "../ledger/topology.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
@@ -97,21 +98,25 @@ function decideWithinLimit(
   const existing = reservationOf(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
+  const { owner, priority, topology } = request;
   const needs = countByPool(request.needs);
-  const impossible = findUnknownPool(needs, world.machines) ?? findSmallPool(needs, world.machines);
+  const demand = { ownerKind: owner.kind, needs, ...(topology !== undefined && { topology }) };
+  const impossible =
+    findUnknownPool(needs, world.machines) ??
+    findSmallPool(needs, world.machines) ??
+    findSmallDomains(demand, world.machines);
   if (impossible !== undefined) return { kind: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
 
-  const { owner, priority } = request;
   const { nextSequence: sequence, queue } = world.ledger;
-  const reservation: Reservation = { sequence, owner, needs: request.needs, priority, createdAtMs: nowMs };
+  const gang = { needs: request.needs, ...(topology !== undefined && { topology }) };
+  const reservation: Reservation = { sequence, owner, ...gang, priority, createdAtMs: nowMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
-  const demand = { ownerKind: owner.kind, needs };
   const [place, hold] = [placeOf(reservation), findHold(world, policy, nowMs)];
   const obstacle = obstacleTo(demand, place, world, hold);
 
   if (obstacle === undefined) {
-    const machines = assignMachines(request.needs, place, world.machines, hold);
-    const granted: LedgerEvent = { kind: "granted", sequence, machines, atMs: nowMs };
+    const assigned = assignMachines(gang, place, world.machines, hold);
+    const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
     return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }
   if (!request.wait) return { kind: "refuse", fault: faultOf(obstacle, owner) };
@@ -124,7 +129,7 @@ function decideAgain(
   existing: Reservation,
 ): Extract<Verdict, { kind: "answer" | "refuse" }> {
   const { sequence } = existing;
-  if (sameNeeds(request.needs, existing.needs)) return { kind: "answer", sequence, events: [], because: "SAME_NEEDS" };
+  if (sameNeeds(request, existing)) return { kind: "answer", sequence, events: [], because: "SAME_NEEDS" };
   const { kind, id } = request.owner;
   return { kind: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }
@@ -152,6 +157,24 @@ function findSmallPool(needs: readonly PoolNeed[], machines: Machines): Fault | 
     if (capacity < requested) return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;
+}
+
+/**
+ * Refuses a gang for which no domain of its topology is large enough, with the largest one. The labels of nodes that do not exist yet are unknown, so that a
+ * pool that is scaled refuses none.
+ */
+function findSmallDomains({ needs, topology }: PoolGang, machines: Machines): Fault | undefined {
+  if (topology === undefined || needs.some(({ pool }) => machines.pools.get(pool)?.scaling !== undefined))
+    return undefined;
+  let largest: Extract<Fault, { code: "pool_capacity" }> | undefined;
+  for (const list of alternativesOf({ needs, topology }, machines)) {
+    const small = findSmallPool(list, machines);
+    if (small?.code !== "pool_capacity") return small;
+    if (largest === undefined || small.capacity > largest.capacity) largest = small;
+  }
+  const [first] = needs;
+  const nowhere = { pool: first?.pool ?? "", requested: first === undefined ? 0 : sizeOf(first), capacity: 0 };
+  return { code: "pool_capacity", ...(largest ?? nowhere), topology };
 }
 
 /** Whether `placeNeeds` finds an arrangement of these needs of one pool if there is one. */

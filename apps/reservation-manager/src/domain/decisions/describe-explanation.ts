@@ -1,6 +1,7 @@
 import { assertNever } from "@muster/faults";
 import type { Bounded, Explanation, Holder, PoolExplanation } from "./explanation.ts";
 import type { WaitReason } from "./explain-waiting.ts";
+import type { DomainRoom } from "./fit.ts";
 import { printAmount, roundAmount } from "@muster/resources";
 import type { PartDemand, PartShortage } from "./explain-parts.ts";
 import type { PoolAmounts } from "./summarise-pools.ts";
@@ -27,7 +28,11 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
     case "HELD_FOR_OLDER":
       if (because.parts > 0)
         return `${describePartsOf(because, pool)}; the rest of the room is kept for ${describeHold(hold)}${queue}`;
+      if (because.topology !== undefined)
+        return `${describeDomain(because, because.topology)}; the rest is kept for ${describeHold(hold)}${queue}`;
       return `pool ${because.pool} has ${countOf(pool?.available ?? 0, "machine")} free, ${needed(because)}, and ${pool?.kept ?? 0} ${isOrAre(pool?.kept ?? 0)} kept for ${describeHold(hold)}${queue}`;
+    case "WAITING_FOR_TOPOLOGY":
+      return `${because.topology === undefined ? "" : describeDomain(because, because.topology)}${queue}`;
     case "POOL_AVAILABILITY":
       return `${describeShortage(because, pool)}${pool === undefined ? "" : describePool(pool)}${queue}`;
     default:
@@ -60,6 +65,12 @@ function describeShortage(reason: WaitReason, explained: PoolExplanation | undef
   if (elasticMax === undefined)
     return `pool ${pool} has ${countOf(available, "machine")} free for it${among}, ${needed({ requested })}`;
   return `pool ${pool} has ${available} of ${countOf(requested, "machine")}${among}${growth}`;
+}
+
+function describeDomain({ available, requested, parts }: WaitReason, { key, value }: DomainRoom): string {
+  if (value === "") return `no node that it accepts has the label ${key}`;
+  const all = parts === 0 ? countOf(requested, "machine") : describeMixed(requested, parts);
+  return `nodes with one value of the label ${key} are needed for ${all}, and most fit with ${value}: ${available}`;
 }
 
 function acceptedNodes({ nodes }: WaitReason): string {

@@ -1,4 +1,4 @@
-import { obstacleTo, type Hold, type WaitCode } from "./fit.ts";
+import { obstacleTo, type DomainRoom, type Hold, type WaitCode } from "./fit.ts";
 import { countByPool, type Reservation } from "../ledger/reservation.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
@@ -16,15 +16,17 @@ export type WaitReason = {
   readonly available: number;
   /** The nodes of the pool that count, in words; absent: each node without taints. */
   readonly nodes?: string;
+  /** The domain with the most room; the numbers are those of all pools together there. */
+  readonly topology?: DomainRoom;
   readonly ahead: number;
 };
 
 /** The reason in force, given the hold in force (`findHold`); undefined for a reservation that is granted or is about to be. */
 export function explainWaiting(reservation: Reservation, world: World, hold: Hold | undefined): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
-  const { owner, needs } = reservation;
+  const { owner, needs, topology } = reservation;
   const place = placeOf(reservation);
-  const demand = { ownerKind: owner.kind, needs: countByPool(needs) };
+  const demand = { ownerKind: owner.kind, needs: countByPool(needs), ...(topology !== undefined && { topology }) };
   const obstacle = obstacleTo(demand, place, world, hold);
   if (obstacle === undefined) return undefined;
   const ahead = world.ledger.queue.places.rank(place);

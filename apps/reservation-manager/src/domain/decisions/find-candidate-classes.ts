@@ -1,8 +1,9 @@
-import { fitBehind, obstacleTo, type Hold } from "./fit.ts";
+import { fitsBehind, obstacleTo, type Hold } from "./fit.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { viewOf, type Machines } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
 import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
+import type { PoolGang } from "../ledger/topology.ts";
 import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -10,7 +11,7 @@ import type { World } from "../ledger/world.ts";
 export function findCandidateClasses(world: World, hold: Hold | undefined): SortedMap<Place, WaitingClass> {
   let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
   for (const shape of findShapes(world)) {
-    const fitsBehindHold = fitBehind(shape.needs, world.machines, hold);
+    const fitsBehindHold = fitsBehind(shape, world.machines, hold);
     for (const waiting of shape.classes.values()) {
       if (hold !== undefined && !fitsBehindHold && waiting.priority < hold.place.priority) break;
       const head = waiting.places.first();
@@ -25,9 +26,9 @@ export function findCandidateClasses(world: World, hold: Hold | undefined): Sort
 function* findShapes({ ledger, machines }: World): Generator<Shape> {
   for (const { name, free, partial, cordoned } of machines.pools.values()) {
     if (free.size === 0 && partial.size === 0 && cordoned === 0) continue;
-    for (const { pools, hasSelections, shapes, shapesWithParts } of groupsOf(ledger.queue, name)) {
-      if (hasSelections) {
-        yield* [...shapes.values()].filter((shape) => mayFit(shape.needs, machines));
+    for (const { pools, hasViews, shapes, shapesWithParts } of groupsOf(ledger.queue, name)) {
+      if (hasViews) {
+        yield* [...shapes.values()].filter((shape) => mayFit(shape, machines));
         continue;
       }
       const available = pools.map((pool) => machines.pools.get(pool)?.free.size ?? 0);
@@ -35,13 +36,13 @@ function* findShapes({ ledger, machines }: World): Generator<Shape> {
       for (const [{ counts }, shape] of shapes.entries()) {
         if ((counts[0] ?? 0) > free.size) break;
         if (counts.some((count, index) => count > (available[index] ?? 0))) continue;
-        if (shapesWithParts === 0 || mayFit(shape.needs, machines)) yield shape;
+        if (shapesWithParts === 0 || mayFit(shape, machines)) yield shape;
       }
     }
   }
 }
 
-function mayFit(needs: readonly PoolNeed[], machines: Machines): boolean {
+function mayFit(shape: PoolGang, machines: Machines): boolean {
   const mayHold = (need: PoolNeed): boolean => mayHaveRoom(viewOf(machines, need) ?? emptyRoom, need);
-  return needs.every(mayHold) && fitBehind(needs, machines, undefined);
+  return shape.needs.every(mayHold) && fitsBehind(shape, machines, undefined);
 }

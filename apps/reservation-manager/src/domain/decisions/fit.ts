@@ -1,11 +1,22 @@
 import { amountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
-import { countByPool, sizeOf, viewKey, type Machine, type Need, type PoolNeed } from "../ledger/reservation.ts";
+import {
+  countByPool,
+  sizeOf,
+  viewKey,
+  type Gang,
+  type Grant,
+  type Machine,
+  type Need,
+  type PoolNeed,
+  type View,
+} from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
 import { canHold, canHoldTogether } from "../ledger/can-hold.ts";
 import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import { placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
+import { alternativesOf, type PoolGang } from "../ledger/topology.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -18,13 +29,15 @@ export type HoldPolicy = {
 export type Hold = { readonly place: Place; readonly needs: readonly PoolNeed[] };
 
 /** What a grant depends on besides the place in the queue. */
-type Demand = Pick<WaitingClass, "ownerKind" | "needs">;
+type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology">;
 
 /**
  * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the nodes is not
- * all or not current, so what looks free may be gone. CONCURRENCY_LIMIT: as many as the owner's kind may have are granted.
+ * all or not current, so what looks free may be gone. CONCURRENCY_LIMIT: as many as the owner's kind may have are granted. WAITING_FOR_TOPOLOGY: enough are
+ * free, but not in one domain.
  */
-export type WaitCode = "CONCURRENCY_LIMIT" | "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET";
+export type WaitCode =
+  "CONCURRENCY_LIMIT" | "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET" | "WAITING_FOR_TOPOLOGY";
 
 /** Why a request cannot be granted now. */
 export type Obstacle =
@@ -38,21 +51,72 @@ export type Obstacle =
       readonly available: number;
       /** The nodes that count, in words; absent: each node of the pool without taints. */
       readonly nodes?: string;
+      /** The numbers are those of all needs together, in the domain with the most room. */
+      readonly topology?: DomainRoom;
     };
+
+/** The domain of a topology where most fits; an empty value: no node has the label. */
+export type DomainRoom = { readonly key: string; readonly value: string };
 
 /** The first thing that stands in the way, pools in the order of their names; undefined when the demand can be granted at this place now. */
 export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hold | undefined): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   const ahead = aheadOf(place, hold);
-  for (const need of demand.needs) {
-    const { available, fits } = countAvailable(need, demand.needs, world.machines, ahead);
-    if (fits && world.machines.complete) continue;
+  const shortage = findShortage(demand.needs, world.machines, ahead);
+  if (shortage !== undefined || demand.topology === undefined) return shortage;
+  return findTopologyShortage(demand, demand.topology, world.machines, ahead);
+}
+
+function findShortage(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Obstacle | undefined {
+  for (const need of needs) {
+    const { available, fits } = countAvailable(need, needs, machines, hold);
+    if (fits && machines.complete) continue;
     const [requested, parts] = [sizeOf(need), need.shared.length];
-    const code = shortageOf(need, demand.needs, world.machines);
+    const code = shortageOf(need, needs, machines);
     const nodes = need.selection && describeNodeSelection(need.selection);
     return { code, pool: need.pool, requested, parts, available, ...(nodes !== undefined && { nodes }) };
   }
   return undefined;
+}
+
+/** Of needs that fit without their topology. */
+function findTopologyShortage(
+  gang: PoolGang,
+  key: string,
+  machines: Machines,
+  hold: Hold | undefined,
+): Obstacle | undefined {
+  const lists = alternativesOf(gang, machines);
+  if (lists.some((needs) => fitBehind(needs, machines, hold))) return undefined;
+  const isHeld = lists.some((needs) => fitBehind(needs, machines, undefined));
+  const best = mostAvailable(lists, machines, hold);
+  return {
+    code: isHeld ? "HELD_FOR_OLDER" : "WAITING_FOR_TOPOLOGY",
+    pool: gang.needs[0]?.pool ?? "",
+    requested: gang.needs.reduce((sum, need) => sum + sizeOf(need), 0),
+    parts: gang.needs.reduce((sum, { shared }) => sum + shared.length, 0),
+    available: best === undefined ? 0 : countFitting(best, machines, hold),
+    topology: { key, value: best?.[0]?.domain?.value ?? "" },
+  };
+}
+
+/** The list in whose domain most of the needs fit; the first of several. */
+function mostAvailable(
+  lists: readonly (readonly PoolNeed[])[],
+  machines: Machines,
+  hold: Hold | undefined,
+): readonly PoolNeed[] | undefined {
+  const [most] = lists
+    .map((needs) => ({ needs, fitting: countFitting(needs, machines, hold) }))
+    .sort((a, b) => b.fitting - a.fitting);
+  return most?.needs;
+}
+
+function countFitting(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): number {
+  return needs.reduce(
+    (sum, need) => sum + Math.min(sizeOf(need), countAvailable(need, needs, machines, hold).available),
+    0,
+  );
 }
 
 function shortageOf(
@@ -90,8 +154,8 @@ function needsOf(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] 
 }
 
 /** Whether counting is enough: the need has whole machines only, of the whole pool. */
-function isPlain({ shared, selection }: PoolNeed): boolean {
-  return shared.length === 0 && selection === undefined;
+function isPlain({ shared, selection, domain }: PoolNeed): boolean {
+  return shared.length === 0 && selection === undefined && domain === undefined;
 }
 
 /** How many whole machines the hold keeps; undefined: counting is not enough to know. */
@@ -135,8 +199,12 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
   return fit;
 }
 
-/** Whether needs fit that stand behind the hold. */
-export function fitBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
+/** Whether a gang that stands behind the hold fits, in one domain if it has a topology. */
+export function fitsBehind(gang: PoolGang, machines: Machines, hold: Hold | undefined): boolean {
+  return alternativesOf(gang, machines).some((needs) => fitBehind(needs, machines, hold));
+}
+
+function fitBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
   return needs.every((need) => countAvailable(need, needs, machines, hold).fits);
 }
 
@@ -152,7 +220,8 @@ export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: numbe
       // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
       head = heads.first(firstPlaceOf(place.priority - 1));
     } else {
-      if (!isAtLimit(waiting, world) && isPossible(waiting, world.machines)) return { place, needs: waiting.needs };
+      const needs = isAtLimit(waiting, world) ? undefined : needsToHold(waiting, world.machines);
+      if (needs !== undefined) return { place, needs };
       head = heads.first({ ...place, sequence: place.sequence + 1 });
     }
   }
@@ -160,23 +229,33 @@ export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: numbe
 }
 
 /**
- * A node of its pool for each need: parts are placed first (`placeShared`), and whole machines are the first free ones then (`FreeKey`). Only for needs that
- * nothing stands in the way of.
+ * Of what is possible, the needs that machines are kept for: in the domain where most of them fit now. What is kept there gets no younger work, so that it
+ * stays the first choice while it fills.
+ */
+function needsToHold(waiting: PoolGang, machines: Machines): readonly PoolNeed[] | undefined {
+  const possible = alternativesOf(waiting, machines).filter((needs) => isPossible(needs, machines));
+  return possible.length < 2 ? possible[0] : mostAvailable(possible, machines, undefined);
+}
+
+/**
+ * A node of its pool for each need: parts are placed first (`placeShared`), and whole machines are the first free ones then (`FreeKey`). All in the first
+ * domain where they fit, with a topology. Only for needs that nothing stands in the way of.
  */
 export function assignMachines(
-  needs: readonly Need[],
+  { needs, topology }: Gang,
   place: Place,
   machines: Machines,
   hold: Hold | undefined,
-): readonly Machine[] {
+): Omit<Grant, "atMs"> {
   const ahead = aheadOf(place, hold);
   const nodes = new Map<Need, string>();
-  const counted = countByPool(needs);
+  const counted = chooseAlternative({ needs: countByPool(needs), topology }, machines, ahead);
   for (const pool of new Set(needs.map((need) => need.pool))) {
     const ofPool = needsOf(pool, counted);
     const placed = placeInPool(ofPool, machines, ahead);
     for (const [index, poolNeed] of ofPool.entries()) {
-      const key = viewKey(poolNeed);
+      const { domain: _ofAll, ...accepted } = poolNeed;
+      const key = viewKey(accepted);
       const alike = needs.filter((need) => need.pool === pool && viewKey(need) === key);
       const parts = alike.flatMap((need) => (need.shared === undefined ? [] : [{ need, requests: need.shared }]));
       parts.sort(
@@ -187,10 +266,19 @@ export function assignMachines(
       for (const [machine, need] of whole.entries()) setNode(nodes, need, placed[index]?.whole[machine]);
     }
   }
-  return needs.map((need) => {
+  const assigned = needs.map((need): Machine => {
     const { component, pool, shared } = need;
     return { component, pool, ...(shared && { shared }), node: nodes.get(need) ?? "" };
   });
+  const domain = counted[0]?.domain?.value;
+  return { machines: assigned, ...(domain !== undefined && { domain }) };
+}
+
+function chooseAlternative(gang: PoolGang, machines: Machines, hold: Hold | undefined): readonly PoolNeed[] {
+  if (gang.topology === undefined) return gang.needs;
+  const chosen = alternativesOf(gang, machines).find((needs) => fitBehind(needs, machines, hold));
+  if (chosen === undefined) throw new Error(`no value of the label ${gang.topology} has room`);
+  return chosen;
 }
 
 function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined): void {
@@ -204,11 +292,7 @@ function aheadOf(place: Place, hold: Hold | undefined): Hold | undefined {
 }
 
 /** What the hold leaves of the nodes that the need accepts. */
-export function roomBehind(
-  need: Pick<PoolNeed, "pool" | "selection">,
-  machines: Machines,
-  hold: Hold | undefined,
-): Room {
+export function roomBehind(need: View, machines: Machines, hold: Hold | undefined): Room {
   const room = viewOf(machines, need) ?? emptyRoom;
   const kept = hold === undefined ? [] : needsOf(need.pool, hold.needs);
   const state = machines.pools.get(need.pool);
@@ -242,7 +326,7 @@ function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
   return roomFor(ownerKind, ledger) === 0;
 }
 
-function isPossible({ needs }: Demand, machines: Machines): boolean {
+function isPossible(needs: readonly PoolNeed[], machines: Machines): boolean {
   const isEachPossible = needs.every((need) => {
     const state = viewOf(machines, need);
     return state !== undefined && canHold(state, need);

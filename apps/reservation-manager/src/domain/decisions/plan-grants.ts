@@ -1,16 +1,15 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { assignMachines, findHold, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
-import { shareBytes, type Machine } from "../ledger/reservation.ts";
+import { shareBytes, type Grant, type Machine } from "../ledger/reservation.ts";
 import type { Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
 export type GrantStep = {
   readonly kind: "grant";
   readonly sequence: number;
-  readonly machines: readonly Machine[];
   readonly because: GrantReason;
-};
+} & Omit<Grant, "atMs">;
 
 /** `ahead`: requests of higher priority or age that do not fit and were overtaken. */
 type GrantReason =
@@ -48,8 +47,8 @@ export function planGrants(world: World, policy: GrantPolicy, nowMs: number): Gr
   }
 }
 
-export function eventOf(step: GrantStep, nowMs: number): LedgerEvent {
-  return { kind: "granted", sequence: step.sequence, machines: step.machines, atMs: nowMs };
+export function eventOf({ sequence, machines, domain }: GrantStep, nowMs: number): LedgerEvent {
+  return { kind: "granted", sequence, machines, ...(domain !== undefined && { domain }), atMs: nowMs };
 }
 
 /** One walk in queue order over the classes that may fit. */
@@ -91,12 +90,12 @@ function weigh(machines: readonly Machine[]): number {
 }
 
 function planGrant(place: Place, { ledger, machines }: World, hold: Hold | undefined): GrantStep {
-  const { sequence, needs } = knownReservation(ledger, place.sequence);
+  const reservation = knownReservation(ledger, place.sequence);
   const ahead = ledger.queue.places.rank(place);
   return {
     kind: "grant",
-    sequence,
-    machines: assignMachines(needs, place, machines, hold),
+    sequence: reservation.sequence,
+    ...assignMachines(reservation, place, machines, hold),
     because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },
   };
 }

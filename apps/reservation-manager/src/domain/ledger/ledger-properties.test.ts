@@ -27,6 +27,7 @@ import {
 } from "./machines.ts";
 import { planGrants } from "../decisions/plan-grants.ts";
 import { countByPool, type Machine } from "./reservation.ts";
+import { alternativesOf } from "./topology.ts";
 import { finish } from "./steps.ts";
 import { placeOf } from "./waiting-queue.ts";
 
@@ -278,7 +279,7 @@ it("grants in the order of priority, then age, as if it had looked at every wait
           (reservation) =>
             reservation.grant === undefined &&
             obstacleTo(
-              { ownerKind: reservation.owner.kind, needs: countByPool(reservation.needs) },
+              { ...reservation, ownerKind: reservation.owner.kind, needs: countByPool(reservation.needs) },
               placeOf(reservation),
               world,
               hold,
@@ -300,11 +301,14 @@ it("finds the hold that a look at every waiting request finds", () => {
           const limit = world.ledger.limits.get(reservation.owner.kind) ?? 0;
           const holders = world.ledger.grantedByKind.get(reservation.owner.kind) ?? 0;
           if (limit > 0 && holders >= limit) return false;
-          return countByPool(reservation.needs).every((need) => {
-            const state = viewOf(world.machines, need);
-            const ofPool = countByPool(reservation.needs).filter(({ pool }) => pool === need.pool);
-            return state !== undefined && canHold(state, need) && canHoldTogether(world.machines, ofPool);
-          });
+          const gang = { ...reservation, needs: countByPool(reservation.needs) };
+          return alternativesOf(gang, world.machines).some((needs) =>
+            needs.every((need) => {
+              const state = viewOf(world.machines, need);
+              const ofPool = needs.filter(({ pool }) => pool === need.pool);
+              return state !== undefined && canHold(state, need) && canHoldTogether(world.machines, ofPool);
+            }),
+          );
         });
         expect(findHold(world, policy, nowMs)?.place).toEqual(first);
       });

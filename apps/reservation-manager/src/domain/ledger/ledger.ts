@@ -1,7 +1,7 @@
 import { assertNever } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
-import { idOf, ownerKey, type Machine, type Reservation } from "./reservation.ts";
+import { idOf, ownerKey, type Grant, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
@@ -9,12 +9,7 @@ import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } fr
 /** What happened, in the order in which it was decided. The ledger is nothing but the sum of these. */
 export type LedgerEvent =
   | { readonly kind: "requested"; readonly reservation: Reservation; readonly atMs: number }
-  | {
-      readonly kind: "granted";
-      readonly sequence: number;
-      readonly machines: readonly Machine[];
-      readonly atMs: number;
-    }
+  | ({ readonly kind: "granted"; readonly sequence: number } & Grant)
   | { readonly kind: "released"; readonly sequence: number; readonly atMs: number }
   /** 0: no limit any more. */
   | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number };
@@ -60,7 +55,7 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
     case "requested":
       return addWaiting(after, event.reservation);
     case "granted":
-      return grant(after, knownReservation(ledger, event.sequence), event.machines, event.atMs);
+      return grant(after, knownReservation(ledger, event.sequence), event);
     case "released":
       return release(after, knownReservation(ledger, event.sequence));
     case "limited":
@@ -140,7 +135,7 @@ export function evolveImmediateGrant(
 ): { readonly between: Ledger; readonly after: Ledger } {
   const { reservation } = requested;
   const between = { ...addReservation(ledger, reservation), version: ledger.version + 1 };
-  const after = hold(between, reservation, granted.machines, granted.atMs);
+  const after = hold(between, reservation, granted);
   return { between, after: { ...after, version: ledger.version + 2 } };
 }
 
@@ -159,11 +154,11 @@ function addReservation(ledger: Ledger, reservation: Reservation): Ledger {
   };
 }
 
-function grant(ledger: Ledger, reservation: Reservation, machines: readonly Machine[], atMs: number): Ledger {
-  return { ...hold(ledger, reservation, machines, atMs), queue: dequeue(ledger.queue, reservation) };
+function grant(ledger: Ledger, reservation: Reservation, granted: Grant): Ledger {
+  return { ...hold(ledger, reservation, granted), queue: dequeue(ledger.queue, reservation) };
 }
 
-function hold(ledger: Ledger, reservation: Reservation, machines: readonly Machine[], atMs: number): Ledger {
+function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain }: Grant): Ledger {
   const { sequence, owner } = reservation;
   let { holders, parts } = ledger;
   for (const { node, component, shared } of machines) {
@@ -174,7 +169,10 @@ function hold(ledger: Ledger, reservation: Reservation, machines: readonly Machi
   }
   return {
     ...ledger,
-    reservations: ledger.reservations.set(sequence, { ...reservation, grant: { atMs, machines } }),
+    reservations: ledger.reservations.set(sequence, {
+      ...reservation,
+      grant: { atMs, machines, ...(domain !== undefined && { domain }) },
+    }),
     holders,
     parts,
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, 1),

@@ -11,7 +11,7 @@ import {
   type NodeSelection,
   type Taint,
 } from "@muster/resources";
-import { viewKey, type Machine, type PoolNeed } from "./reservation.ts";
+import { viewKey, type Machine, type View } from "./reservation.ts";
 import { emptyRoom, freeKey, partialKey, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
@@ -276,39 +276,66 @@ function count(
   return pools.set(facts.pool, countNode(sized, facts, record, change));
 }
 
-/** By pool, what needs with a selection see of it, by `viewKey`. */
-const views = new WeakMap<PoolState, Map<string, View>>();
+/** By pool, what needs with a selection or a topology see of it. */
+const partitions = new WeakMap<PoolState, Map<string, Partition>>();
 
-type View = { readonly selection: NodeSelection; readonly state: PoolState };
+/** The nodes that a selection accepts, by their value of a label. */
+type Partition = {
+  /** Undefined: the nodes without taints. */
+  readonly selection: NodeSelection | undefined;
+  /** Undefined: all nodes together, as those of the empty value. */
+  readonly topology: string | undefined;
+  /** Only values that a node has. */
+  readonly states: SortedMap<string, PoolState>;
+};
 
-/** Limit of views of one pool. The oldest view beyond it is dropped and rebuilt at its next use. */
-const MAX_VIEWS = 128;
+/** Limit of partitions of one pool. The oldest one beyond it is dropped and rebuilt at its next use. */
+const MAX_PARTITIONS = 128;
 
 /**
- * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included. The labels of nodes that the pool is still to
- * get are not known: they may match, so that a request is not refused, and no machines are kept for a request in the hope of them. Visits all nodes the first
- * time; then each change of a node changes the views of its pool.
+ * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included, and of those the nodes of its domain. The
+ * labels of nodes that the pool is still to get are not known: they may match, so that a request is not refused, and no machines are kept for a request in the
+ * hope of them. Visits all nodes the first time; then each change of a node changes the views of its pool.
  */
-export function viewOf(machines: Machines, need: Pick<PoolNeed, "pool" | "selection">): PoolState | undefined {
-  const { pool, selection } = need;
+export function viewOf(machines: Machines, { pool, selection, domain }: View): PoolState | undefined {
   const state = machines.pools.get(pool);
-  if (state === undefined || selection === undefined) return state;
-  const known = views.get(state) ?? new Map<string, View>();
-  views.set(state, known);
-  const key = viewKey(need);
+  if (state === undefined || (selection === undefined && domain === undefined)) return state;
+  return partitionOf(machines, state, selection, domain?.key).get(domain?.value ?? "") ?? emptyView(state);
+}
+
+/** The domains of a topology: for each value of the label that a node of the need has, the pool with these nodes. */
+export function domainsOf(machines: Machines, { pool, selection }: View, topology: string): Partition["states"] {
+  const state = machines.pools.get(pool);
+  return state === undefined ? SortedMap.empty(compareText) : partitionOf(machines, state, selection, topology);
+}
+
+function partitionOf(
+  machines: Machines,
+  state: PoolState,
+  selection: NodeSelection | undefined,
+  topology: string | undefined,
+): Partition["states"] {
+  const known = partitions.get(state) ?? new Map<string, Partition>();
+  partitions.set(state, known);
+  const key = `${viewKey({ pool: state.name, ...(selection && { selection }) })}!${topology ?? ""}`;
   const same = known.get(key);
-  if (same !== undefined) return same.state;
-  let view = { ...emptyPool(pool), scaling: state.scaling && { ...state.scaling, exhausted: true } };
+  if (same !== undefined) return same.states;
+  let partition: Partition = { selection, topology, states: SortedMap.empty(compareText) };
   for (const record of machines.nodes.values())
-    if (record.facts?.pool === pool) view = countSeen(view, selection, record, 1, true);
+    if (record.facts?.pool === state.name) partition = countSeen(state, partition, record, 1, true);
   const [oldest] = known.keys();
-  if (known.size >= MAX_VIEWS && oldest !== undefined) known.delete(oldest);
-  known.set(key, { selection, state: view });
-  return view;
+  if (known.size >= MAX_PARTITIONS && oldest !== undefined) known.delete(oldest);
+  known.set(key, partition);
+  return partition.states;
+}
+
+function emptyView({ name, scaling }: PoolState): PoolState {
+  return { ...emptyPool(name), scaling: scaling && { ...scaling, exhausted: true } };
 }
 
 /** What is known about the node for a pod of the selection; undefined: it does not accept the node. */
-function seenBy(facts: NodeFacts, selection: NodeSelection): NodeFacts | undefined {
+function seenBy(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
+  if (selection === undefined) return facts;
   if (!matchesNode(selection, facts)) return undefined;
   const { schedulable, cordoned, taints } = facts;
   if (schedulable || cordoned || taints.length === 0) return facts;
@@ -316,15 +343,32 @@ function seenBy(facts: NodeFacts, selection: NodeSelection): NodeFacts | undefin
 }
 
 function countSeen(
-  view: PoolState,
-  selection: NodeSelection,
+  pool: PoolState,
+  partition: Partition,
   record: MachineRecord | undefined,
   change: 1 | -1,
   isResized: boolean,
-): PoolState {
+): Partition {
+  const { selection, states } = partition;
   const facts = record?.facts && seenBy(record.facts, selection);
-  if (record === undefined || facts === undefined) return view;
-  return countNode(isResized ? countSize(view, facts, change) : view, facts, record, change);
+  const value = facts && domainOf(facts, partition);
+  if (record === undefined || facts === undefined || value === undefined) return partition;
+  const before = states.get(value) ?? emptyView(pool);
+  const after = countNode(isResized ? countSize(before, facts, change) : before, facts, record, change);
+  return { ...partition, states: states.set(value, after) };
+}
+
+/** Undefined: the node is in no domain of the topology. */
+function domainOf({ labels }: NodeFacts, { topology }: Partition): string | undefined {
+  return topology === undefined ? "" : labels[topology];
+}
+
+/** The partition without the domain of this record if it has no node. */
+function withoutEmptyDomain(partition: Partition, record: MachineRecord | undefined): Partition {
+  const value = record?.facts && domainOf(record.facts, partition);
+  const state = value === undefined ? undefined : partition.states.get(value);
+  if (value === undefined || state === undefined || largestOf(state) + brokenOf(state) > 0) return partition;
+  return { ...partition, states: partition.states.delete(value) };
 }
 
 /** Gives the pool after a change of one node the views that it had before, with the same change. */
@@ -333,15 +377,17 @@ function updateViews(
   change: { readonly before: MachineRecord | undefined; readonly next: MachineRecord; readonly isResized: boolean },
 ): void {
   const [old, state] = [pools.before.get(pool), pools.after.get(pool)];
-  const known = old && views.get(old);
+  const known = old && partitions.get(old);
   if (known === undefined || state === undefined || state === old) return;
   const { before, next, isResized } = change;
-  const updated = [...known].map(([key, { selection, state: view }]): [string, View] => {
+  const updated = [...known].map(([key, partition]): [string, Partition] => {
     const inPool = (record: MachineRecord | undefined) => (record?.facts?.pool === pool ? record : undefined);
-    const without = countSeen(view, selection, inPool(before), -1, isResized);
-    return [key, { selection, state: countSeen(without, selection, inPool(next), 1, isResized) }];
+    const without = countSeen(state, partition, inPool(before), -1, isResized);
+    // Only now, so that the node of a domain of one node may change what it counts as and keep its size.
+    const changed = countSeen(state, without, inPool(next), 1, isResized);
+    return [key, [before, next].reduce(withoutEmptyDomain, changed)];
   });
-  views.set(state, new Map(updated));
+  partitions.set(state, new Map(updated));
 }
 
 /** A pool exists while it has a live node or is scaled. */

@@ -20,16 +20,27 @@ export type Reservation = {
   readonly sequence: number;
   readonly owner: Owner;
   readonly needs: readonly Need[];
+  /** All of its nodes have the same value of this label. Undefined: they may be anywhere. */
+  readonly topology?: string;
   /** Higher goes first. */
   readonly priority: number;
   readonly createdAtMs: number;
-  readonly grant?: { readonly atMs: number; readonly machines: readonly Machine[] };
+  readonly grant?: Grant;
+};
+
+export type Grant = {
+  readonly atMs: number;
+  readonly machines: readonly Machine[];
+  /** The value of `topology` that the nodes have; only with `topology`. */
+  readonly domain?: string;
 };
 
 /** What a reservation needs of the nodes of one pool, or of those that one selection accepts. */
 export type PoolNeed = {
   readonly pool: string;
   readonly selection?: NodeSelection;
+  /** Only nodes whose label `key` has this value. */
+  readonly domain?: { readonly key: string; readonly value: string };
   /** Whole machines. */
   readonly count: number;
   /** Requests of the parts, in the order in which they are placed: the largest first. */
@@ -60,20 +71,27 @@ export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
 }
 
 /** Equal for needs that accept the same nodes. No name of a pool has an exclamation mark, and it sorts before all their characters. */
-export function viewKey({ pool, selection }: Pick<PoolNeed, "pool" | "selection">): string {
-  return selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
+export function viewKey({ pool, selection, domain }: View): string {
+  const key = selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
+  return domain === undefined ? key : `${key}!${domain.key}=${domain.value}`;
 }
+
+/** The nodes that a need accepts. */
+export type View = Pick<PoolNeed, "pool" | "selection" | "domain">;
 
 /** How many machines and parts of machines these are. */
 export function sizeOf({ count, shared }: Pick<PoolNeed, "count" | "shared">): number {
   return count + shared.length;
 }
 
+/** What a reservation asks for, all of it or nothing. */
+export type Gang = Pick<Reservation, "needs" | "topology">;
+
 /** True when both ask for the same machines, or the same parts of machines, on the same nodes, for the same components, in whatever order. */
-export function sameNeeds(a: readonly Need[], b: readonly Need[]): boolean {
-  if (a.length !== b.length) return false;
-  const keys = new Map(a.map((need) => [need.component, needKey(need)]));
-  return b.every((need) => keys.get(need.component) === needKey(need));
+export function sameNeeds(a: Gang, b: Gang): boolean {
+  if (a.needs.length !== b.needs.length || a.topology !== b.topology) return false;
+  const keys = new Map(a.needs.map((need) => [need.component, needKey(need)]));
+  return b.needs.every((need) => keys.get(need.component) === needKey(need));
 }
 
 /** Bytes beside the name of a resource in a message: tags, lengths and the amount. */

@@ -2,6 +2,7 @@ import { amountsKey } from "@muster/resources";
 import { countByPool, viewKey, type Need, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
+import type { PoolGang } from "./topology.ts";
 
 /** Place of a request in the queue: priority, then age, then the order of arrival. */
 export type Place = { readonly priority: number; readonly createdAtMs: number; readonly sequence: number };
@@ -15,12 +16,14 @@ export type WaitingClass = {
   readonly priority: number;
   /** In the order of the pools' names. */
   readonly needs: readonly PoolNeed[];
+  readonly topology?: string;
   readonly places: SortedMap<Place, true>;
 };
 
 /** Classes that need the same machines, higher priorities first. */
 export type Shape = {
   readonly needs: readonly PoolNeed[];
+  readonly topology?: string;
   readonly classes: SortedMap<ClassKey, WaitingClass>;
 };
 
@@ -30,12 +33,13 @@ type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
 
 /**
- * Shapes that need machines of the same pools and selections, by how many they need of each: what needs more whole machines of the first pool comes later.
+ * Shapes that need machines of the same pools, selections and topology, by how many they need of each: what needs more whole machines of the first pool comes
+ * later.
  */
 type PoolGroup = {
   readonly pools: readonly string[];
-  /** Some need has a selection: it may accept nodes that are not free for others, and not all that are. */
-  readonly hasSelections: boolean;
+  /** They have a topology or a selection: it may accept nodes that are not free for others, and not all that are. */
+  readonly hasViews: boolean;
   readonly shapes: SortedMap<ShapeKey, Shape>;
   /** How many of the shapes have parts: only these may fit where a pool has no free machine. */
   readonly shapesWithParts: number;
@@ -94,9 +98,9 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   const shapeOf = rememberShapes();
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
-    const { owner, priority } = reservation;
+    const { owner, priority, topology = "" } = reservation;
     const { needs, key } = shapeOf(reservation.needs);
-    const alike = `${key} ${priority} ${owner.kind}`;
+    const alike = `${key} ${topology} ${priority} ${owner.kind}`;
     const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
     const place: [Place, true] = [placeOf(reservation), true];
     same.places.push(place);
@@ -126,7 +130,7 @@ function rememberShapes() {
     if (same !== undefined) return same;
     const needs = countByPool(list);
     const { counts, parts } = shapeKey(needs);
-    const shape = { needs, key: `${groupKey(needs)} ${counts.join(" ")} ${parts}` };
+    const shape = { needs, key: `${groupKey({ needs })} ${counts.join(" ")} ${parts}` };
     if (known.size < MAX_KEPT_SHAPES) known.set(list, shape);
     return shape;
   };
@@ -144,8 +148,8 @@ export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQ
   const needs = countByPool(reservation.needs);
   const previous = classOf(queue, reservation, needs);
   const place = placeOf(reservation);
-  const { ownerKind, priority, places } = previous ?? newClass(reservation);
-  const next = { ownerKind, priority, needs, places: places.set(place, true) };
+  const before = previous ?? newClass(reservation);
+  const next = { ...before, needs, places: before.places.set(place, true) };
   return replaceClass(queue, place, 1, previous, next);
 }
 
@@ -157,12 +161,13 @@ export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQ
   return replaceClass(queue, place, -1, previous, next);
 }
 
-function newClass({ owner, priority }: Reservation): Omit<WaitingClass, "needs"> {
-  return { ownerKind: owner.kind, priority, places: SortedMap.empty(comparePlaces) };
+function newClass({ owner, priority, topology }: Reservation): Omit<WaitingClass, "needs"> {
+  const places = SortedMap.empty<Place, true>(comparePlaces);
+  return { ownerKind: owner.kind, priority, ...(topology !== undefined && { topology }), places };
 }
 
 function classOf(queue: WaitingQueue, reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass | undefined {
-  const shape = queue.groups.get(groupKey(needs))?.shapes.get(shapeKey(needs));
+  const shape = queue.groups.get(groupKey({ needs, topology: reservation.topology }))?.shapes.get(shapeKey(needs));
   return shape?.classes.get(newClass(reservation));
 }
 
@@ -198,21 +203,24 @@ function replaceInGroups(
   previous: WaitingClass | undefined,
   next: WaitingClass,
 ): WaitingQueue["groups"] {
-  const { needs } = next;
-  const key = groupKey(needs);
+  const { needs, topology } = next;
+  const key = groupKey(next);
   const pools = needs.map(({ pool }) => pool);
   const group = groups.get(key);
   const shapes = group?.shapes ?? SortedMap.empty<ShapeKey, Shape>(compareShapes);
   const shape = shapeKey(needs);
   const before = shapes.get(shape)?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
   const classes = next.places.size === 0 ? before.delete(next) : before.set(next, next);
-  const after = classes.size === 0 ? shapes.delete(shape) : shapes.set(shape, { needs, classes });
+  const after =
+    classes.size === 0
+      ? shapes.delete(shape)
+      : shapes.set(shape, { needs, classes, ...(topology !== undefined && { topology }) });
   if (after.size === 0) return groups.delete(key);
   const added = shape.parts === "" ? 0 : after.size - shapes.size;
   const shapesWithParts = (group?.shapesWithParts ?? 0) + added;
   const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
-  const hasSelections = needs.some(({ selection }) => selection !== undefined);
-  return groups.set(key, { pools, hasSelections, shapes: after, shapesWithParts, kinds });
+  const hasViews = topology !== undefined || needs.some(({ selection }) => selection !== undefined);
+  return groups.set(key, { pools, hasViews, shapes: after, shapesWithParts, kinds });
 }
 
 function replaceInKinds(
@@ -235,8 +243,9 @@ export function addTo(counts: SortedMap<string, number>, key: string, change: nu
 }
 
 /** A space is in no name and sorts before all that is, as the mark of a selection does, so groups with one first pool stand together. */
-function groupKey(needs: readonly PoolNeed[]): string {
-  return needs.map(viewKey).join(" ");
+function groupKey({ needs, topology }: PoolGang): string {
+  const key = needs.map(viewKey).join(" ");
+  return topology === undefined ? key : `${key} !${topology}`;
 }
 
 function poolsOf(needs: readonly PoolNeed[]): readonly string[] {

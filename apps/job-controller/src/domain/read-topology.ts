@@ -1,0 +1,19 @@
+import { API_GROUP, checkLabelKey } from "@muster/names";
+import type { Fields } from "./read-fields.ts";
+
+/** Annotation of a job: the label of nodes of which all of its machines have the same value, such as topology.kubernetes.io/zone. */
+export const TOPOLOGY_ANNOTATION = `${API_GROUP}/topology`;
+
+/** Undefined if the annotation is absent or invalid. An invalid one is noted as a problem. */
+export function readTopology(metadata: Fields | undefined): string | undefined {
+  const annotations = metadata?.object("annotations");
+  const topology = annotations?.text(TOPOLOGY_ANNOTATION);
+  if (topology === undefined) return undefined;
+  const wrong = checkLabelKey(TOPOLOGY_ANNOTATION, topology);
+  if (wrong === undefined) return topology;
+  annotations?.refuse(
+    TOPOLOGY_ANNOTATION,
+    `must be the label of nodes, such as topology.kubernetes.io/zone, not "${topology}"`,
+  );
+  return undefined;
+}

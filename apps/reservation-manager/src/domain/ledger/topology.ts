@@ -1,0 +1,34 @@
+import { domainsOf, type Machines } from "./machines.ts";
+import type { PoolNeed } from "./reservation.ts";
+import { compareText } from "./sorted-map.ts";
+
+/** Needs by pool that are granted together, on nodes with the same value of the label `topology` if there is one. */
+export type PoolGang = { readonly needs: readonly PoolNeed[]; readonly topology?: string | undefined };
+
+/**
+ * The lists of needs of which one has to fit, in the order in which they are tried: the needs themselves without a topology, otherwise the needs in each domain
+ * where each need has a node. The domain with the fewest free machines comes first, so that large ones stay free; ties by value.
+ */
+export function alternativesOf({ needs, topology }: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
+  if (topology === undefined) return [needs];
+  const [first, ...others] = needs.map((need) => domainsOf(machines, need, topology));
+  const domains = [...(first?.entries() ?? [])].flatMap(([value, state]) => {
+    const states = [state, ...others.map((domainsOfNeed) => domainsOfNeed.get(value))];
+    if (states.includes(undefined)) return [];
+    return [{ value, free: states.reduce((sum, each) => sum + (each?.free.size ?? 0), 0) }];
+  });
+  domains.sort((a, b) => a.free - b.free || compareText(a.value, b.value));
+  return domains.map(({ value }) => inDomain(needs, topology, value));
+}
+
+/** By list of needs and domain, so that one list in one domain is one object: what is known of it is kept by its identity. */
+const bound = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
+
+function inDomain(needs: readonly PoolNeed[], key: string, value: string): readonly PoolNeed[] {
+  const known = bound.get(needs) ?? new Map<string, readonly PoolNeed[]>();
+  bound.set(needs, known);
+  const domain = `${key}=${value}`;
+  const list = known.get(domain) ?? needs.map((need) => ({ ...need, domain: { key, value } }));
+  known.set(domain, list);
+  return list;
+}
