@@ -101,7 +101,7 @@ async function runOwner(deps: OwnerDeps, plan: PartPlan): Promise<void> {
   const { world, owners } = deps;
   await sleep(plan.submitAtMs);
   let held = await placePods(deps, plan);
-  // A node may disappear between the grant and the pod.
+  // Between the grant and the pod a node may disappear, or get other pods.
   while (held.isLost) {
     owners.ending.add(plan.id);
     await endPods(deps, plan, held);
@@ -117,7 +117,10 @@ async function runOwner(deps: OwnerDeps, plan: PartPlan): Promise<void> {
 
 type Held = { readonly reservationId: string; readonly pods: readonly V1Pod[] };
 
-/** Returns when each pod is placed or gone, or when the node of one that waits is gone. */
+/** As for the controllers, which give a member another machine if its own has had no room for so long. */
+const CROWDED_MS = 60_000;
+
+/** Returns when each pod is placed or gone, or when one that waits is lost: its node is gone, or has had no room for too long. */
 async function placePods(deps: OwnerDeps, plan: PartPlan): Promise<Held & { readonly isLost: boolean }> {
   const { cluster } = deps.world;
   const { id: reservationId, machines } = await reserveUntilGranted(deps, plan);
@@ -127,9 +130,11 @@ async function placePods(deps: OwnerDeps, plan: PartPlan): Promise<Held & { read
     const now = cluster.pods.get(pod.metadata?.name ?? "");
     return !isGone(cluster, pod) && !isOver(now) && (now?.spec?.nodeName ?? "") === "";
   };
+  const sinceMs = deps.world.time.nowMs;
   for (;;) {
     const waiting = placed.filter(waits);
-    const isLost = waiting.some(({ node }) => !cluster.nodes.has(node));
+    const isCrowded = deps.world.time.nowMs - sinceMs > CROWDED_MS;
+    const isLost = waiting.some(({ node }) => isCrowded || !cluster.nodes.has(node));
     if (isLost || waiting.length === 0) return { reservationId, pods, isLost };
     await sleep(POLL_MS);
   }

@@ -1,3 +1,4 @@
+import type { V1Pod } from "@kubernetes/client-node";
 import { exceededBy } from "@muster/chaos/judge-room";
 import { evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
@@ -8,7 +9,7 @@ import { ownerOf } from "./kubelets.ts";
 import { PART_KIND, type PartOwners } from "./part-owners.ts";
 import { podUse } from "./pod-room.ts";
 import type { CheckDecision } from "./replicas/reservation-manager.ts";
-import { violateInto, type Violate, type Violation } from "./step-checks.ts";
+import { MAX_MARK_AGE_MS, violateInto, type Violate, type Violation } from "./step-checks.ts";
 import type { World } from "./world.ts";
 
 const ROOM_RULE = "grants and other use exceed no node at the time of a grant";
@@ -106,7 +107,11 @@ function checkNode(
   const isWhole = parts.length < held.length;
   if (isWhole && (held.length > 1 || foreign.length > 0))
     violate(undefined, WHOLE_RULE, `${node} has ${held.length} grants and ${foreign.length} foreign pods`);
-  const uses = [...foreign, ...pods.filter(isAgent)].map(podUse);
+  // A node that has just joined is granted before its DaemonSet pods exist, or are known.
+  const isKnown = ({ metadata }: V1Pod): boolean =>
+    world.time.nowMs - Number(metadata?.creationTimestamp ?? world.time.nowMs) > MAX_MARK_AGE_MS;
+  const agents = pods.filter(isAgent).filter(isKnown);
+  const uses = [...foreign, ...agents].map(podUse);
   const found = isWhole ? undefined : exceededBy(amountsOf(allocatable), [...parts, ...uses]);
   if (found !== undefined) violate(undefined, ROOM_RULE, `${node}, ${found}`);
 }

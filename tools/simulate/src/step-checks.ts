@@ -32,7 +32,7 @@ export function watchSteps(world: World, violations: Violation[]): void {
 }
 
 /** A leader trusts a mark for this time by its own clock, and may be frozen between its decision and its write. */
-const MAX_MARK_AGE_MS = NODES_FRESH_MS + MAX_CLOCK_SKEW_MS + FREEZE_MS.max;
+export const MAX_MARK_AGE_MS = NODES_FRESH_MS + MAX_CLOCK_SKEW_MS + FREEZE_MS.max;
 
 export type Violate = (session: string | undefined, rule: string, found: string) => void;
 
