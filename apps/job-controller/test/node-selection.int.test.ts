@@ -80,12 +80,12 @@ for (const server of API_SERVERS) {
         await world.untilNothingLeft("more");
       });
 
-      it("have all of their machines in one zone, and a machine in place of a lost one, too", async () => {
+      it("have all of their machines in one rack, and a machine in place of a lost one, too", async () => {
         const [other = "", one = "", lost = ""] = await nodes();
-        await patchNode(other, { metadata: { labels: { zone: "a" } }, spec: { taints: null } });
+        await patchNode(other, { metadata: { labels: { rack: "a" } }, spec: { taints: null } });
         for (const node of [one, lost])
-          await patchNode(node, { metadata: { labels: { zone: "b" } }, spec: { taints: null } });
-        await world.create(job("close", {}, { replicas: 2, annotations: { "muster.dev/topology": "zone" } }));
+          await patchNode(node, { metadata: { labels: { rack: "b" } }, spec: { taints: null } });
+        await world.create(job("close", {}, { replicas: 2, annotations: { "muster.dev/topology": "rack" } }));
         await world.untilCondition("close", "Running");
         const placed = async () => (await world.pods("close")).map((pod) => pod.spec?.nodeName ?? "").sort();
         expect(await placed()).toEqual([one, lost].sort());
@@ -93,10 +93,10 @@ for (const server of API_SERVERS) {
         await world.calls.delete(NODES, lost);
         const waits = async (): Promise<boolean> => {
           const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
-          return reservations.some(({ because }) => because?.nodes.includes("zone=b") === true);
+          return reservations.some(({ because }) => because?.nodes.includes("rack=b") === true);
         };
-        await until("the member waits for another machine of its zone", waits, { timeoutMs: 60_000 });
-        await patchNode(other, { metadata: { labels: { zone: "b" } } });
+        await until("the member waits for another machine of its rack", waits, { timeoutMs: 60_000 });
+        await patchNode(other, { metadata: { labels: { rack: "b" } } });
         await until("the member runs there", async () => (await placed()).join() === [one, other].sort().join(), {
           timeoutMs: 60_000,
         });
