@@ -4,6 +4,7 @@ import { idOf, type Reservation } from "@muster/reservation-manager/reservation"
 import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
 import { recordCodec } from "@muster/session-controller/messages";
+import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { STREAMS, type World } from "./world.ts";
 import { isAgent } from "./foreign-pods.ts";
 import type { KubeObject } from "./cluster.ts";
@@ -27,7 +28,12 @@ export function observeWorld(world: World, answers: UserAnswers, outages: readon
       published: publishedOf(world),
       pods: [...pods.values()],
       ledger,
-      outages,
+      // Sessions have the times of the clocks of their controllers.
+      outages: outages.map((outage) => ({
+        ...outage,
+        fromMs: outage.fromMs - MAX_CLOCK_SKEW_MS,
+        toMs: outage.toMs + MAX_CLOCK_SKEW_MS,
+      })),
       podDeletions: [],
       // Faults are everywhere in a simulation, so every session counts as disturbed.
       faults: [{ id: "weather", text: "the weather", fromMs: world.startMs, toMs: Number.MAX_SAFE_INTEGER }],
