@@ -15,6 +15,9 @@ import { amounts, nodeOf, partsOf } from "../test/random-world.ts";
 
 const POOLS = 20;
 const NODES_PER_POOL = 50;
+const RACK = "rack";
+/** Of each pool, with as many nodes each. */
+const RACKS = 10;
 /** Sizes of parts. */
 const SHAPES = 10;
 const SHARED_SIZES = sized([1000, 10_000, 100_000], [1000, 2000]);
@@ -32,9 +35,30 @@ export function benchDecisions(): void {
     `One request queued, one reservation released, what fits granted; ${POOLS} pools of ${NODES_PER_POOL} nodes`,
   );
   console.table(rows.map((row) => ({ ...row, "times the first": round(row["median µs"] / base) })));
+  const close = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillRacks(waiting), inOneRack) }));
+  console.log(`The same for machines of one rack each; ${RACKS} racks in each pool`);
+  console.table(close.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
   const shared = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillShared(waiting), randomParts) }));
   console.log(`The same for parts of machines of ${SHAPES} sizes, eight to a machine`);
   console.table(shared.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
+}
+
+/** All machines held, and so many requests of 1 to 5 machines of one rack of a pool and 3 priorities waiting. */
+function fillRacks(waiting: number): World {
+  const random = makeRandom(4);
+  const nodes = buildNodes().map((facts, index) => {
+    return { ...facts, labels: { [RACK]: `rack-${Math.floor(index / POOLS) % RACKS}` } };
+  });
+  let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
+  for (const { name, pool = "" } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, inOneRack(`w${index}`, random), index);
+  return world;
+}
+
+function inOneRack(id: string, random: (below: number) => number): ReservationRequest {
+  const pool = `pool-${random(POOLS)}`;
+  const pools = Array.from({ length: random(NODES_PER_POOL / RACKS) + 1 }, () => pool);
+  return { ...request(id, pools, random(3)), topology: RACK };
 }
 
 /** All machines full of parts, and so many requests of 1 to 8 parts in one pool and 3 priorities waiting. */
