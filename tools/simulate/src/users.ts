@@ -70,7 +70,7 @@ async function sendUntilAnswered(
     name,
     draft: { scenarioJson: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
   };
-  const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits };
+  const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, poolLabel: CONFIG.kube.poolLabel };
   const work = (target: RequestDeps): Promise<unknown> =>
     verb === "submit" ? submit(target, policy, submission) : cancel(target, name);
   for (;;) {
@@ -154,6 +154,6 @@ function isReached(record: SessionRecord, phase: Phase): boolean {
 
 function draftOf(shape: Shape) {
   const { components, ...rest } = buildSession(shape);
-  const none = { args: [], env: [], workingDir: "", templateJson: "" };
+  const none = { args: [], env: [], workingDir: "", templateJson: "", shared: false };
   return { ...rest, components: components.map((component) => ({ ...none, ...component })) };
 }

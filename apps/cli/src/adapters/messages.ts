@@ -246,6 +246,7 @@ function specFromMessage(message = muster.session.v1.SessionSpec.create()): Sess
       workingDir: unlessDefault(component.workingDir),
       readyPort: unlessDefault(component.readyPort),
       templateJson: unlessDefault(component.templateJson),
+      shared: component.shared ? true : undefined,
     })),
     scenarioJson: unlessDefault(message.scenarioJson),
     timeoutMs: unlessDefault(message.timeoutMs),

@@ -72,6 +72,7 @@ const REFUSED: Readonly<Record<Refusal["code"], EndReason>> = {
   pool_capacity: "POOL_CAPACITY",
   reservation_differs: "RESERVATION_DIFFERS",
   invalid_request: "INVALID_REQUEST",
+  limit_exceeded: "INVALID_REQUEST",
 };
 
 function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict | undefined {

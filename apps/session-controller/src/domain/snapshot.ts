@@ -1,5 +1,6 @@
 import type { Fault } from "@muster/faults";
 import type { ForcePolicy, LostReason, NodeSeen } from "@muster/health";
+import type { Crowded } from "@muster/resources";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -24,7 +25,7 @@ export type WaitReason = {
 /** Answers of the ledger that a retry cannot change. */
 export type Refusal = Extract<
   Fault,
-  { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" }
+  { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" | "limit_exceeded" }
 >;
 
 /** What the ledger last answered. `unknown`: it was not asked, or there is a hint that its answer has changed. */
@@ -89,6 +90,10 @@ export type Snapshot = {
   readonly obstacles: readonly Obstacle[];
   /** Nodes of the session that are lost, and why; empty while that is not known. */
   readonly nodesLost: ReadonlyMap<string, LostReason>;
+  /** Nodes that components share, and on which no pod can be started: they are lost to components without a pod there. */
+  readonly nodesUnschedulable?: ReadonlyMap<string, LostReason>;
+  /** Shared components whose machine has no room for their pod, because foreign pods run there. */
+  readonly crowded?: readonly Crowded[];
   /** Granted nodes that components have lost, and that are usable again. */
   readonly nodesBack: ReadonlySet<string>;
   /** What the ledger last answered about another machine for a component that lost its own, by component; absent: `unknown`. */

@@ -29,18 +29,18 @@ const TEMPLATES = [
 ] as const;
 
 function fieldOf(name: string, wanted: SessionDraft): string {
-  const validated = validateSession(name, wanted, DEFAULTS);
+  const validated = validateSession(name, wanted, DEFAULTS, "pool");
   if (validated.ok) return "accepted";
   return validated.fault.code === "invalid_request" ? validated.fault.field : validated.fault.code;
 }
 
 describe("validateSession", () => {
   it("fills in every default, so that the record says what holds", () => {
-    expect(validateSession("bench", draft(), DEFAULTS)).toEqual({ ok: true, spec: spec() });
+    expect(validateSession("bench", draft(), DEFAULTS, "pool")).toEqual({ ok: true, spec: spec() });
   });
 
   it("leaves a session without a time limit where that is the default", () => {
-    const validated = validateSession("bench", draft(), { ...DEFAULTS, timeoutMs: 0 });
+    const validated = validateSession("bench", draft(), { ...DEFAULTS, timeoutMs: 0 }, "pool");
     expect(validated).toMatchObject({ ok: true, spec: { timeoutMs: 0 } });
   });
 
@@ -207,7 +207,7 @@ it.each([
   ["none", [component("a", "server")]],
   ["driver, other", [driver, component("other", "driver")]],
 ])("states which drivers it found where there is not exactly one: %s", (found, components) => {
-  expect(validateSession("bench", draft({ components }), DEFAULTS)).toMatchObject({
+  expect(validateSession("bench", draft({ components }), DEFAULTS, "pool")).toMatchObject({
     ok: false,
     fault: { reason: `a session needs exactly one driver, found ${found}` },
   });
