@@ -3,6 +3,7 @@ import { deadline } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import {
   askMachines,
+  describeRefusal,
   ledgerCalls,
   type AskedMachines,
   type ExplainCalls,
@@ -192,7 +193,8 @@ async function reserveOrAdopt(
       const found = await ledger.ask(ownerId);
       if (found !== undefined && isPlainOf(found.needs, needs)) return reservationSeenOf(found);
     }
-    if (fault !== undefined && isRefusal(fault)) return { state: "refused", fault };
+    if (fault !== undefined && isRefusal(fault))
+      return { state: "refused", fault, text: describeRefusal(fault, needs) };
     throw error;
   }
 }

@@ -19,6 +19,10 @@ export type WaitReason = {
   readonly pool: string;
   readonly requested: number;
   readonly available: number;
+  /** How many of `requested` are parts of machines; absent: none. */
+  readonly parts?: number;
+  /** The nodes of the pool that count, for people; absent: each node without taints. */
+  readonly nodes?: string | undefined;
   readonly ahead: number;
 };
 
@@ -37,7 +41,11 @@ export type ReservationSeen =
       readonly because: WaitReason | undefined;
     }
   | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
-  | { readonly state: "refused"; readonly fault: Refusal };
+  | {
+      readonly state: "refused";
+      readonly fault: Refusal;
+      /** For people; absent: the fault says it all. */ readonly text?: string;
+    };
 
 /** The same for the replacement of a component's machine. `released`: it was released. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
