@@ -34,7 +34,7 @@ describe("the schema for editors", () => {
     );
   });
 
-  it.each(["http-benchmark", "failing-session", "prepared-benchmark"])(
+  it.each(["http-benchmark", "failing-session", "prepared-benchmark", "shared-benchmark"])(
     "accepts the example %s, which names it",
     (name) => {
       const text = readFileSync(join(ROOT, `examples/${name}.yaml`), "utf8");
