@@ -2,7 +2,10 @@ import { describeFault, type Fault } from "@muster/faults";
 import { describeNodeSelection } from "@muster/resources";
 import type { Need } from "./reservation.ts";
 
-/** Why the ledger refuses the needs, for people. Of a request for parts of machines the capacity is no number of machines. With node selections, machines that match none of them do not count. */
+/**
+ * Why the ledger refuses the needs, for people. Of a request for parts of machines the capacity is no number of machines. With node selections, machines that
+ * match none of them do not count.
+ */
 export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
   if (fault.code !== "pool_capacity") return describeFault(fault);
   const { pool, requested, capacity } = fault;

@@ -1,6 +1,6 @@
 import { describeValue, type Path, type ValueReader } from "@muster/documents";
 import { COUNTABLE, isCountable, specRequests, type Requests } from "@muster/resources";
-import type { ComponentTemplate } from "./check-component-template.ts";
+import type { ComponentTemplate, TemplateContainer } from "./check-component-template.ts";
 
 /** What the pod of a component with this template requests of its node. */
 export function templateRequests({ spec }: ComponentTemplate): Requests {
@@ -19,14 +19,10 @@ export function checkShared(
   template: ComponentTemplate | undefined,
 ): void {
   const { containers = [], initContainers = [] } = template?.spec ?? {};
+  const path = [...paths.template, "spec"];
   const before = reader.findings.length;
-  for (const [field, list] of Object.entries({ containers, initContainers }))
-    for (const [index, { resources = {} }] of list.entries())
-      for (const kind of ["requests", "limits"] as const)
-        for (const [name, quantity] of Object.entries(resources[kind] ?? {})) {
-          const here = [...paths.template, "spec", field, index, "resources", kind, name];
-          if (!isCountable(name, quantity)) reader.report(here, `must be ${COUNTABLE}, not ${describeValue(quantity)}`);
-        }
+  for (const [index, each] of containers.entries()) checkAmounts(reader, [...path, "containers", index], each);
+  for (const [index, each] of initContainers.entries()) checkAmounts(reader, [...path, "initContainers", index], each);
   if (reader.findings.length > before) return;
   const isEmpty = template === undefined || Object.keys(templateRequests(template)).length === 0;
   if (!isEmpty) return;
@@ -36,4 +32,12 @@ export function checkShared(
     paths.shared,
     `cannot be true: the component gets the part of a machine that it requests, and ${lacks}; ${instead}`,
   );
+}
+
+function checkAmounts(reader: ValueReader, path: Path, { resources = {} }: TemplateContainer): void {
+  for (const kind of ["requests", "limits"] as const)
+    for (const [name, quantity] of Object.entries(resources[kind] ?? {})) {
+      const here = [...path, "resources", kind, name];
+      if (!isCountable(name, quantity)) reader.report(here, `must be ${COUNTABLE}, not ${describeValue(quantity)}`);
+    }
 }

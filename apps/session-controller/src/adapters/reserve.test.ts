@@ -22,7 +22,7 @@ const SERVER: Need = { component: "server-0", pool: "workers", shared: { cpu: 50
 const PLAIN = [DRIVER, SERVER].map(({ component: name, pool }) => ({ component: name, pool }));
 
 /** Reserves in a ledger that answers with a fault, or grants; `existing` are the needs of the reservation that it has. */
-async function reserving(fault: Fault | undefined, existing: readonly Need[] = PLAIN) {
+function reserving(fault: Fault | undefined, existing: readonly Need[] = PLAIN) {
   const asked: (readonly Need[])[] = [];
   const reservation = (needs: readonly Need[]): Reservation => {
     const machines = needs.map((need) => ({ component: need.component, pool: need.pool, node: "n-1" }));
@@ -51,13 +51,13 @@ const RESERVE = { kind: "reserve", because: "not-asked" } as const;
 const DIFFERS: Fault = { code: "reservation_differs", ownerKind: "session", ownerId: "bench" };
 
 it("requests a part of a machine for each shared component, and the nodes that the template of each accepts", async () => {
-  const { asked, step } = await reserving(undefined);
+  const { asked, step } = reserving(undefined);
   expect(await step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
   expect(asked).toEqual([[DRIVER, SERVER]]);
 });
 
 it("requests the same for the machine in place of a lost one", async () => {
-  const { asked, step } = await reserving(undefined);
+  const { asked, step } = reserving(undefined);
   await step({ kind: "reserve-replacement", component: "server-0", pool: "workers", because: "machine-lost" });
   expect(asked).toEqual([[SERVER]]);
 });
@@ -73,15 +73,18 @@ it.each<[string, readonly Need[], string]>([
   ["refuses one of other pools", [{ ...DRIVER, pool: "x", selection: undefined }, PLAIN[1]!], "refused"],
   ["refuses one for fewer components", PLAIN.slice(1), "refused"],
 ])("%s", async (_title, existing, state) => {
-  const { step } = await reserving(DIFFERS, existing);
+  const { step } = reserving(DIFFERS, existing);
   expect(await step(RESERVE)).toMatchObject({ state });
 });
 
 it("is refused for good where the ledger has a limit, with a text that names the nodes that were not enough", async () => {
-  const limit = await reserving({ code: "limit_exceeded", what: "node selections", limit: 16, retryAfterMs: 0 });
-  expect(await limit.step(RESERVE)).toMatchObject({ state: "refused", text: expect.stringContaining("limit of 16") });
-  const full = await reserving({ code: "limit_exceeded", what: "requests", limit: 16, retryAfterMs: 1000 });
+  const limit = reserving({ code: "limit_exceeded", what: "node selections", limit: 16, retryAfterMs: 0 });
+  expect(await limit.step(RESERVE)).toMatchObject({
+    state: "refused",
+    text: expect.stringContaining("limit of 16") as string,
+  });
+  const full = reserving({ code: "limit_exceeded", what: "requests", limit: 16, retryAfterMs: 1000 });
   await expect(full.step(RESERVE)).rejects.toThrow();
-  const small = await reserving({ code: "pool_capacity", pool: "drivers", requested: 1, capacity: 0 });
-  expect(await small.step(RESERVE)).toMatchObject({ text: expect.stringContaining("(tolerates gpu)") });
+  const small = reserving({ code: "pool_capacity", pool: "drivers", requested: 1, capacity: 0 });
+  expect(await small.step(RESERVE)).toMatchObject({ text: expect.stringContaining("(tolerates gpu)") as string });
 });
