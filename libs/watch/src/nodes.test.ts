@@ -29,7 +29,7 @@ it.each<[string, muster.watch.v1.NodeState.$Properties, Toleration[], boolean]>(
   ["a node without taints", {}, [], true],
   ["a tainted node", tainted, [], false],
   ["a tainted node whose taint is tolerated", tainted, [EXISTS], true],
-  ["a tainted node of which another taint is tolerated", tainted, [{ ...EXISTS, key: "spot" }], false],
+  ["a tainted node, with a toleration of another taint", tainted, [{ ...EXISTS, key: "spot" }], false],
   ["a cordoned node, whatever is tolerated", { ...tainted, cordoned: true }, [{ operator: "Exists" }], false],
   ["a node that is not ready, whatever is tolerated", { ...tainted, ready: false }, [EXISTS], false],
 ])("pods can be started on %s, or it is lost: %j %j", (_title, node, tolerations, isUsable) => {
