@@ -27,9 +27,12 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
     ),
     readyPort: port,
     templateJson: fc.option(templates(), { nil: undefined }),
+    shared: fc.constantFrom(undefined, true as const),
   });
+  const requesting = { spec: { containers: [{ name: "main", resources: { requests: { cpu: "500m" } } }] } };
+  const fitting = component.map((each) => (each.shared ? { ...each, templateJson: JSON.stringify(requesting) } : each));
   const components = fc
-    .uniqueArray(component, { selector: ({ name }) => name, minLength: 1, maxLength: 4 })
+    .uniqueArray(fitting, { selector: ({ name }) => name, minLength: 1, maxLength: 4 })
     .map(([driver, ...workers]) => [{ ...driver!, kind: "driver" as const }, ...workers]);
   return fc.record({
     name: fc.oneof(

@@ -1,7 +1,8 @@
+import type { Requests } from "@muster/resources";
 import { expect } from "vitest";
 import { componentOf, ownerIdOf } from "../src/domain/build-units.ts";
 import { restartsOf } from "../src/domain/decide-outcome.ts";
-import type { JobSpec, Requests } from "../src/domain/job.ts";
+import type { JobSpec } from "../src/domain/job.ts";
 import { mayRun } from "../src/domain/job-pods.ts";
 import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";

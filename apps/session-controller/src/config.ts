@@ -70,7 +70,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       },
       /** Maximum sessions with machines, over all replicas. 0: no limit. */
       executorsMax: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
-      /** How long a machine is not ready, cordoned or tainted before a component that has not started gets another one. */
+      /** How long a machine is not ready, cordoned, tainted or taken by foreign pods before a component that has not started gets another one. */
       machineLostMs: read.integer("SESSION_MACHINE_LOST_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
       lockTtlMs,
       /** Maximum concurrent passes. */

@@ -8,7 +8,7 @@ import {
   type PodNews,
 } from "./domain/decide-listing.ts";
 import { planEnd, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
-import { grantedNode } from "./domain/replace-machines.ts";
+import { machinesOf, placesOf } from "./domain/component-machines.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type {
   LivePod,
@@ -67,8 +67,8 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
   const podsFresh = deps.podsFresh();
   const seen = deps.pods(record);
-  const { nodesLost, nodesBack } = observeNodes(deps, run, seen);
-  const news = { nowMs, record, podsFresh, nodesLost };
+  const nodes = observeNodes(deps, run, seen, nowMs);
+  const news = { nowMs, record, podsFresh, ...nodes };
   const listed = youngList(deps, policy, run, { ...news, pods: seen });
   const livePods = await observeLivePods(deps, run, { ...news, pods: seen, isListDue, listed, isReading });
   // After a list: a pod that disappears has ended first, if a watcher saw it.
@@ -79,7 +79,7 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const pods = podsFresh ? published : withoutUnlisted(published, livePods);
   const trouble = run.trouble?.text;
   const heldMs = deps.monotonicMs() - run.takenAtMs;
-  const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, nodesLost, nodesBack };
+  const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, ...nodes };
   return { ...known, isProgressReported: isReported, replacements, trouble };
 }
 
@@ -96,18 +96,29 @@ function youngList(
   return monotonicMs() - atMs < keptMs ? pods : undefined;
 }
 
-/** The lost ones of the machines that components have, or were granted in place of lost ones, and the usable ones of those that were lost. */
+type NodesSeen = Pick<Snapshot, "nodesLost" | "nodesBack" | "nodesUnschedulable" | "crowded">;
+
+/** What is lost, or usable again, of the machines that components have, were granted in place of lost ones, or have lost. */
 function observeNodes(
   deps: SessionDeps,
   { record, replacements }: Run,
   pods: readonly PodSeen[],
-): Pick<Snapshot, "nodesLost" | "nodesBack"> {
-  const granted = [...replacements.values()].flatMap((replacement) => grantedNode(replacement) ?? []);
+  nowMs: number,
+): NodesSeen {
+  const { nodes, lostNodes, sharedNodes, tolerations } = machinesOf({ record, replacements });
   const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
-  const once = record.components.flatMap(({ lostNode }) => (lostNode === "" ? [] : [lostNode]));
   // A cordon takes no machine from a session that is over.
   const occupied = new Set(record.verdict === undefined ? pods.map(({ node }) => node) : held);
-  return { nodesLost: deps.nodesLost(new Set([...held, ...granted]), occupied), nodesBack: deps.nodesUsable(once) };
+  const seen = {
+    nodesLost: deps.nodesLost(nodes, occupied, tolerations),
+    nodesBack: deps.nodesUsable(lostNodes, tolerations),
+  };
+  if (sharedNodes.size === 0 || record.verdict !== undefined) return seen;
+  return {
+    ...seen,
+    nodesUnschedulable: deps.nodesLost(sharedNodes, new Set(), tolerations),
+    crowded: deps.crowding(record.uid, placesOf({ record, replacements, pods }), nowMs),
+  };
 }
 
 async function observeLivePods(deps: SessionDeps, run: Run, news: PodNews): Promise<readonly LivePod[] | undefined> {

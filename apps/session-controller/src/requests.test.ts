@@ -9,7 +9,7 @@ import { cancel, explain, explained, list, readLog, remove, submit, watch, type 
 import type { Stored } from "./session-deps.ts";
 
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
-const POLICY = { defaults: DEFAULTS, limits: { maxUnfinished: 2, maxStoredBytes: 1000 } };
+const POLICY = { defaults: DEFAULTS, poolLabel: "pool", limits: { maxUnfinished: 2, maxStoredBytes: 1000 } };
 const never = new AbortController().signal;
 
 let stored: Map<string, Stored>;

@@ -70,7 +70,12 @@ export type SubmitLimits = {
   readonly maxStoredBytes: number;
 };
 
-type SubmitPolicy = { readonly defaults: SessionDefaults; readonly limits: SubmitLimits };
+type SubmitPolicy = {
+  readonly defaults: SessionDefaults;
+  readonly limits: SubmitLimits;
+  /** Node label with the name of the pool. */
+  readonly poolLabel: string;
+};
 
 /** Retry time after a refusal because of too many sessions. */
 const FULL_RETRY_MS = 10_000;
@@ -78,9 +83,9 @@ const FULL_RETRY_MS = 10_000;
 /** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. */
 export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
   const { requestId, name, draft } = request;
-  const { defaults, limits } = policy;
+  const { defaults, limits, poolLabel } = policy;
   refuse(checkRequestId(requestId));
-  const validated = validateSession(name, draft, defaults);
+  const validated = validateSession(name, draft, defaults, poolLabel);
   if (!validated.ok) return throwFault(validated.fault);
   const record = buildRecord({
     name,

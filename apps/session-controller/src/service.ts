@@ -42,9 +42,10 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
   const { requests } = deps;
   const { defaults, limits } = config;
+  const { poolLabel } = config.kube;
   return {
     submitSession: async ({ requestId, name, spec }) =>
-      reply(await submit(requests, { defaults, limits }, { requestId, name, draft: draftOf(spec) })),
+      reply(await submit(requests, { defaults, limits, poolLabel }, { requestId, name, draft: draftOf(spec) })),
     getSession: async ({ name }) => reply(await explained(requests, await get(requests, name))),
     explainSession: async ({ name }) => ({ explanation: await explain(requests, name) }),
     watchSession: async (request, { signal }) =>

@@ -1,11 +1,16 @@
 import type { PassSpan } from "@muster/controller";
 import type { LostReason } from "@muster/health";
+import type { Toleration } from "@muster/resources";
 import type { Logger } from "@muster/service";
+import type { Crowding } from "@muster/watch";
 import type { ActStep } from "./domain/plan-session.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type { LivePod, Obstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
 import type { LogsRead, Outcome } from "./domain/transition-record.ts";
+
+/** By node, the tolerations of the pods of components that have it. */
+type NodeTolerations = ReadonlyMap<string, readonly Toleration[]>;
 
 export type Stored = { readonly record: SessionRecord; readonly revision: number };
 
@@ -47,9 +52,15 @@ export type SessionDeps = {
   /** Whether a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: () => boolean;
   /** The lost ones of these nodes, to a session whose pods are on the `occupied` ones. */
-  readonly nodesLost: (names: ReadonlySet<string>, occupied: ReadonlySet<string>) => ReadonlyMap<string, LostReason>;
+  readonly nodesLost: (
+    names: ReadonlySet<string>,
+    occupied: ReadonlySet<string>,
+    tolerations: NodeTolerations,
+  ) => ReadonlyMap<string, LostReason>;
   /** The nodes of these on which pods can start now. */
-  readonly nodesUsable: (names: readonly string[]) => ReadonlySet<string>;
+  readonly nodesUsable: (names: readonly string[], tolerations: NodeTolerations) => ReadonlySet<string>;
+  /** Those of the places of the session with this uid that foreign pods keep from being used. */
+  readonly crowding: Crowding;
   readonly listPods: (record: SessionRecord) => Promise<readonly LivePod[]>;
   /** Executes one step at the ledger or the API server, and returns its outcome. */
   readonly act: (record: SessionRecord, step: QuickStep) => Promise<Acted>;

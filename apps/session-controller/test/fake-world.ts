@@ -132,6 +132,7 @@ export function fakeWorld(
     podsFresh: () => state.podsFresh,
     nodesLost: () => new Map(),
     nodesUsable: () => new Set(),
+    crowding: () => [],
     listPods: () =>
       at("list", () => {
         // Pods take one look to go away.

@@ -19,8 +19,16 @@ export const POLICY: SessionPolicy = {
 };
 
 export function component(name: string, kind: ComponentKind, more: Partial<Component> = {}): Component {
-  const base = { image: "bench:1", command: [], args: [], env: [], workingDir: "", readyPort: 0, templateJson: "" };
-  return { name, kind, pool: kind === "driver" ? "drivers" : "workers", ...base, ...more };
+  const base = { image: "bench:1", command: [], args: [], env: [], workingDir: "", readyPort: 0 };
+  return {
+    name,
+    kind,
+    pool: kind === "driver" ? "drivers" : "workers",
+    ...base,
+    templateJson: "",
+    shared: false,
+    ...more,
+  };
 }
 
 export function spec(more: Partial<SessionSpec> = {}): SessionSpec {

@@ -3,5 +3,5 @@ export type { CheckedSchema } from "./check-schema.ts";
 export { findUnknownKeys } from "./find-unknown-keys.ts";
 export type { UnknownKey } from "./find-unknown-keys.ts";
 export { nearestName } from "./nearest-name.ts";
-export { describeUnknownField, valueReader } from "./read-value.ts";
+export { describeUnknownField, describeValue, valueReader } from "./read-value.ts";
 export type { Finding, Path, ValueReader } from "./read-value.ts";

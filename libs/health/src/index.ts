@@ -6,4 +6,4 @@ export { isMarkFresh, MARK_FRESH_MS } from "./is-mark-fresh.ts";
 export { decideForce } from "./decide-force.ts";
 export type { ForcePolicy, ForceReason, NodeSeen } from "./decide-force.ts";
 export { decideLost, describeLost, isUsable } from "./decide-lost.ts";
-export type { LostReason } from "./decide-lost.ts";
+export type { LostReason, NodeFact } from "./decide-lost.ts";

@@ -1,5 +1,6 @@
 export { askMachines, explainCalls, explanationMessage, NOTHING_ASKED } from "./ask-machines.ts";
 export type { AskedMachines, ExplainCalls } from "./ask-machines.ts";
+export { describeRefusal } from "./describe-refusal.ts";
 export { openLedgerClient } from "./ledger-client.ts";
 export type { LedgerClient } from "./ledger-client.ts";
 export { ledgerCalls, listenReservations } from "./ledger-calls.ts";

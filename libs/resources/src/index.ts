@@ -1,5 +1,15 @@
 export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
 export {
+  describeCrowding,
+  findCrowded,
+  FOREIGN_PODS,
+  isCrowdedOut,
+  type Crowded,
+  type CrowdingMemory,
+  type Place,
+  type PlaceLoad,
+} from "./crowding.ts";
+export {
   compactNodeSelection,
   describeNodeSelection,
   indexSelections,
@@ -20,3 +30,14 @@ export { amountsKey, compareLargestFirst } from "./order.ts";
 export { podRequests, type RequestingPod } from "./pod-requests.ts";
 export { NANO, parseQuantity, printAmount, printQuantity, roundAmount } from "./quantity.ts";
 export { allocatedFraction, fitsInto, freeOf, subtract, useOf, type NodeLoad } from "./room.ts";
+export {
+  commonTolerations,
+  EXCLUSIVE,
+  grantedAffinity,
+  grantedNodeOf,
+  nodeSelectionOf,
+  SHARED,
+  tolerationsOf,
+  type WrittenPlacement,
+} from "./spec-placement.ts";
+export { COUNTABLE, isCountable, specRequests, type Requests, type WrittenPodSpec } from "./spec-requests.ts";

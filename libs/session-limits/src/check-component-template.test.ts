@@ -17,6 +17,12 @@ function findings(template: unknown): string[] {
 
 const main = (fields: object): unknown => ({ spec: { containers: [{ name: "main", ...fields }] } });
 
+const affinity = (term: object): unknown => ({
+  nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [term] } },
+});
+
+const TERM = "spec\\.affinity\\.nodeAffinity\\.requiredDuringSchedulingIgnoredDuringExecution\\.nodeSelectorTerms\\.0";
+
 describe("a template that a benchmark needs", () => {
   it.each<[string, unknown]>([
     ["nothing", { spec: {} }],
@@ -62,6 +68,22 @@ describe("a template that a benchmark needs", () => {
           runtimeClassName: "nvidia",
           securityContext: { fsGroup: 1000, sysctls: [{ name: "net.ipv4.tcp_syncookies", value: "0" }] },
           tolerations: [{ key: "gpu", operator: "Exists", effect: "NoSchedule", tolerationSeconds: 60 }],
+        },
+      },
+    ],
+    [
+      "the nodes that it accepts",
+      {
+        spec: {
+          nodeSelector: { disk: "ssd" },
+          affinity: affinity({
+            matchExpressions: [
+              { key: "zone", operator: "In", values: ["a", "b"] },
+              { key: "gpu", operator: "Exists" },
+              { key: "cores", operator: "Gt", values: ["8"] },
+            ],
+            matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["worker-3"] }],
+          }),
         },
       },
     ],
@@ -228,6 +250,44 @@ describe("a template is refused", () => {
       "with a label that is none",
       { metadata: { labels: { a: "b c" } }, spec: {} },
       [/^metadata\.labels\.a: "b c" is not a label value/],
+    ],
+    [
+      "with affinity to pods, or preferences that the ledger does not know",
+      {
+        spec: { affinity: { podAffinity: {}, nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } } },
+      },
+      [/^spec\.affinity\.podAffinity: cannot be/, /\.preferred\w+: cannot be a list: .* only required node affinity/],
+    ],
+    [
+      "with a label that no node has",
+      { spec: { nodeSelector: { disk: "a b" } } },
+      [/^spec\.nodeSelector\.disk: "a b" is/],
+    ],
+    [
+      "with a term that accepts no node",
+      { spec: { affinity: affinity({}) } },
+      [new RegExp(`^${TERM}: accepts no node`)],
+    ],
+    [
+      "with requirements that the API server refuses",
+      {
+        spec: {
+          affinity: affinity({
+            matchExpressions: [
+              { key: "a", operator: "In" },
+              { key: "b", operator: "Exists", values: ["x"] },
+              { key: "c", operator: "Lt", values: ["many"] },
+            ],
+            matchFields: [{ key: "spec.podCIDR", operator: "In", values: ["x"] }],
+          }),
+        },
+      },
+      [
+        new RegExp(`^${TERM}\\.matchExpressions\\.0: In needs values`),
+        new RegExp(`^${TERM}\\.matchExpressions\\.1\\.values: must be left out with Exists`),
+        new RegExp(`^${TERM}\\.matchExpressions\\.2: Lt needs one value, a whole number`),
+        new RegExp(`^${TERM}\\.matchFields\\.0\\.key: is "spec.podCIDR"; the only field is metadata.name`),
+      ],
     ],
     ["with an empty list", { spec: { volumes: null } }, ["spec.volumes: must be a list, not empty"]],
   ])("%s", (_title, template, expected) => {

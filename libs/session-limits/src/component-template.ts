@@ -145,6 +145,25 @@ const INIT = closed(["name", "image"], {
 });
 
 const GRANTED = "the pod runs on the machine that the component's pool grants";
+const REQUIRED_ONLY = "the ledger grants the machine, and knows only required node affinity";
+
+/** Requirements of a node selector term. */
+const REQUIREMENTS = list(
+  closed(["key", "operator"], {
+    key: TEXT,
+    operator: { enum: ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] },
+    values: list(ANY_TEXT),
+  }),
+);
+const NODE_AFFINITY = closed([], {
+  requiredDuringSchedulingIgnoredDuringExecution: closed(["nodeSelectorTerms"], {
+    nodeSelectorTerms: {
+      ...list(closed([], { matchExpressions: REQUIREMENTS, matchFields: REQUIREMENTS })),
+      minItems: 1,
+    },
+  }),
+  preferredDuringSchedulingIgnoredDuringExecution: refused(REQUIRED_ONLY),
+});
 
 /**
  * The fields of a pod template that a component may be given, as JSON Schema: the command and the session controller check the same, and editors complete it.
@@ -185,8 +204,12 @@ export const COMPONENT_TEMPLATE_SCHEMA: CheckedSchema = {
       priorityClassName: TEXT,
       runtimeClassName: TEXT,
       nodeName: refused(GRANTED),
-      nodeSelector: refused(GRANTED),
-      affinity: refused(`${GRANTED}, alone`),
+      nodeSelector: { description: "Labels of the nodes of the pool that the pod accepts.", ...map(ANY_TEXT) },
+      affinity: closed([], {
+        nodeAffinity: NODE_AFFINITY,
+        podAffinity: refused(`${GRANTED}, whatever runs there`),
+        podAntiAffinity: refused(`${GRANTED}; without shared, no other pod of Muster runs there`),
+      }),
       topologySpreadConstraints: refused(`${GRANTED}, alone`),
       schedulingGates: refused("the session controller sets its own gate"),
       restartPolicy: refused("a component runs once: its pod has Never"),

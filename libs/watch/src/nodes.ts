@@ -1,4 +1,4 @@
-import { decideLost, isUsable, MARK_FRESH_MS, type LostReason } from "@muster/health";
+import { decideLost, isUsable, MARK_FRESH_MS, type LostReason, type NodeFact } from "@muster/health";
 import { untolerated, type Toleration } from "@muster/resources";
 import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec, type View } from "@muster/store";
@@ -16,8 +16,14 @@ export type Nodes = {
       readonly tolerations?: ReadonlyMap<string, readonly Toleration[]>;
     },
   ): ReadonlyMap<string, LostReason>;
-  /** The ones of `names` on which pods can be started now. None while the watcher or its bucket is not current. */
-  usableAmong(names: Iterable<string>, nowMs: number): ReadonlySet<string>;
+  /**
+   * The ones of `names` on which pods can be started now, by pods with the tolerations of the node. None while the watcher or its bucket is not current.
+   */
+  usableAmong(
+    names: Iterable<string>,
+    nowMs: number,
+    tolerations?: ReadonlyMap<string, readonly Toleration[]>,
+  ): ReadonlySet<string>;
   /** What the watcher publishes about the node; undefined: it is unknown, or the watcher or its bucket is not current. */
   stateOf(name: string, nowMs: number): muster.watch.v1.NodeState | undefined;
   /** Milliseconds since the view was last known to be current. */
@@ -62,20 +68,27 @@ export function viewNodes({
       const lost = new Map<string, LostReason>();
       for (const name of names) {
         const about = { nowMs, lostAfterMs, occupied: occupied.has(name) };
-        const state = states.get(name)?.value;
-        const isTolerated = state !== undefined && areTaintsTolerated(state, tolerations?.get(name) ?? []);
-        const because = decideLost(isTolerated ? { ...state, schedulable: true } : state, about);
+        const because = decideLost(asTolerated(states.get(name)?.value, tolerations?.get(name)), about);
         if (because !== undefined) lost.set(name, because);
       }
       return lost;
     },
-    usableAmong: (names, nowMs) => {
+    usableAmong: (names, nowMs, tolerations) => {
       if (!isCurrent(nowMs)) return new Set();
-      return new Set([...names].filter((name) => isUsable(states.get(name)?.value)));
+      const isNow = (name: string): boolean => isUsable(asTolerated(states.get(name)?.value, tolerations?.get(name)));
+      return new Set([...names].filter(isNow));
     },
     stateOf: (name, nowMs) => (isCurrent(nowMs) ? states.get(name)?.value : undefined),
     ageMs: () => Math.max(states.ageMs(), marks.ageMs()),
   };
+}
+
+/** The node as pods with these tolerations find it. */
+function asTolerated(
+  state: muster.watch.v1.NodeState | undefined,
+  tolerations: readonly Toleration[] = [],
+): NodeFact | undefined {
+  return state !== undefined && areTaintsTolerated(state, tolerations) ? { ...state, schedulable: true } : state;
 }
 
 /** Whether pods with these tolerations can be started on a node that is not schedulable for others. */

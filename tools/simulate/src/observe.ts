@@ -1,5 +1,6 @@
 import { workOf, type LedgerFact, type Observed, type Outage, type PodSeen } from "@muster/chaos/observed";
 import { enums, labels, muster, subjects } from "@muster/proto";
+import { SHARED } from "@muster/resources";
 import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
 import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
@@ -64,6 +65,7 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
       boundPlace: seen?.boundPlace ?? (node === "" ? undefined : place),
       endPlace: seen?.endPlace ?? (over ? place : undefined),
       goneMs: after === undefined ? world.time.nowMs : undefined,
+      isShared: object.metadata.labels[labels.exclusive] === SHARED,
       states: [...new Set([...(seen?.states ?? []), phaseOf(object)])],
     });
   });
@@ -85,9 +87,12 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
       }
       if (event.kind === "granted") {
         const { sequence, machines, atMs } = event;
-        const nodes = machines.flatMap(({ node, shared }) => (shared === undefined ? [node] : []));
+        const nodes = machines.map(({ node }) => node);
+        const parts = machines.flatMap(({ node, shared }) =>
+          shared === undefined ? [] : [{ node, requests: shared }],
+        );
         const work = workOf(owners.get(sequence)?.owner.id ?? "");
-        ledger.push({ kind: "granted", atMs, reservation: idOf(sequence), work, nodes });
+        ledger.push({ kind: "granted", atMs, reservation: idOf(sequence), work, nodes, parts });
       }
       if (event.kind === "released") {
         held.delete(event.sequence);

@@ -1,5 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { exceededBy } from "@muster/chaos/judge-room";
+import { mayOccupy } from "@muster/names";
 import { evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import type { Reservation } from "@muster/reservation-manager/reservation";
@@ -43,7 +44,7 @@ function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string |
     (sequence) => ledger.reservations.get(sequence)?.owner,
   );
   const isHolder = (owner: { kind: string; id: string }): boolean =>
-    holders.some((each) => each?.kind === owner.kind && each.id === owner.id);
+    holders.some((each) => each !== undefined && mayOccupy(owner, each));
   const others = ownerUses.filter(({ owner }) => !isHolder(owner));
   if (!ready || !schedulable) return "it is not ready and schedulable";
   const occupant = occupants.find((owner) => !isHolder(owner));

@@ -14,7 +14,7 @@ import { isAllDone, judgeSharing, startSharing } from "./sharing.ts";
 import { sizeOf } from "./foreign-pods.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import type { Trace } from "./trace.ts";
-import { decodeRecord, recordOf, startUsers, type UserAnswers } from "./users.ts";
+import { decodeRecord, recordOf, startUsers, type UserAnswers, type UserSession } from "./users.ts";
 import type { FaultKind } from "./weather.ts";
 import { makeWorld, STREAMS, type World } from "./world.ts";
 
@@ -68,6 +68,8 @@ const REPLICAS: readonly Role[] = [
 ];
 const POOLS = { [DRIVERS]: 4, [WORKERS]: 12 };
 const MS_PER_SESSION = 600;
+/** On nodes with sizes, one of this many sessions has shared components. */
+const SHARED_EVERY = 3;
 /** All sessions must end within this time after the last submission and the last fault. A session may run for a quarter of an hour. */
 const END_WITHIN_MS = 3 * 3_600_000;
 /** Ended sessions are cleaned up within this additional time. */
@@ -110,7 +112,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const observer = observeWorld(world, answers, nemesis.outages);
   for (const role of REPLICAS) replicas.push(start(role));
   if (options.plant?.fastWatchersMs !== undefined) plantFastWatchers(world, replicas, options.plant.fastWatchersMs);
-  startUsers(world, targets, shapes, answers);
+  startUsers(world, targets, parts === 0 ? shapes : shapes.map(shareSome), answers);
   time.after(untilMs - time.nowMs + 5000, undefined, () => {
     nemesis.heal();
     sharing?.foreign.end();
@@ -141,6 +143,11 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     faults: world.weather.faultCounts,
     lifeMs: records.reduce((sum, { createdAtMs, finishedAtMs }) => sum + Math.max(0, finishedAtMs - createdAtMs), 0),
   };
+}
+
+/** Parts of a session that is too large for its pool could fit. */
+function shareSome(shape: Shape, index: number): UserSession {
+  return { ...shape, isShared: index % SHARED_EVERY === 0 && shape.intent !== "pool-too-small" };
 }
 
 function plantFastWatchers(world: World, replicas: Replica[], aheadMs: number): void {

@@ -21,11 +21,14 @@ const POLL_MS = 20;
 /** All users are one process without faults. */
 const USERS: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
 
+/** A session to submit. With `isShared`, its components get parts of machines. */
+export type UserSession = Shape & { readonly isShared?: boolean };
+
 /** Submits every session at its time, and cancels those with a planned cancellation. */
 export function startUsers(
   world: World,
   targets: RequestTargets,
-  shapes: readonly Shape[],
+  shapes: readonly UserSession[],
   answers: UserAnswers,
 ): void {
   world.time.as(USERS, () => {
@@ -43,7 +46,7 @@ async function cancelWhen(
   world: World,
   targets: RequestTargets,
   answers: UserAnswers,
-  shape: Shape,
+  shape: UserSession,
   { phase, afterMs }: NonNullable<Shape["cancel"]>,
 ): Promise<void> {
   for (;;) {
@@ -61,7 +64,7 @@ async function sendUntilAnswered(
   world: World,
   targets: RequestTargets,
   answers: UserAnswers,
-  shape: Shape,
+  shape: UserSession,
   verb: "submit" | "cancel",
 ): Promise<void> {
   const { name } = shape;
@@ -70,7 +73,7 @@ async function sendUntilAnswered(
     name,
     draft: { scenarioJson: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
   };
-  const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits };
+  const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, poolLabel: CONFIG.kube.poolLabel };
   const work = (target: RequestDeps): Promise<unknown> =>
     verb === "submit" ? submit(target, policy, submission) : cancel(target, name);
   for (;;) {
@@ -152,8 +155,13 @@ function isReached(record: SessionRecord, phase: Phase): boolean {
   }
 }
 
-function draftOf(shape: Shape) {
+/** What the pod of a shared component requests. */
+const PART = { cpu: "500m", memory: "512Mi" };
+const PART_TEMPLATE = JSON.stringify({ spec: { containers: [{ name: "main", resources: { requests: PART } }] } });
+
+function draftOf(shape: UserSession) {
   const { components, ...rest } = buildSession(shape);
-  const none = { args: [], env: [], workingDir: "", templateJson: "" };
+  const { isShared: shared = false } = shape;
+  const none = { args: [], env: [], workingDir: "", templateJson: shared ? PART_TEMPLATE : "", shared };
   return { ...rest, components: components.map((component) => ({ ...none, ...component })) };
 }

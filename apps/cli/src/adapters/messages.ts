@@ -1,10 +1,11 @@
 import { formatElapsed } from "@muster/faults";
 import { printAmount } from "@muster/resources";
 import { annotations, enums, lowercaseNames, muster } from "@muster/proto";
+import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
 import type { Holder, PartDemand, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
-import { buildSpec, type SessionSpec } from "../domain/session-document.ts";
+import { buildSpec, type ComponentSpec, type SessionSpec } from "../domain/session-document.ts";
 import { conditionsOf, outcomeOf } from "../domain/session-phases.ts";
 import { buildShare, type Share } from "../domain/share.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
@@ -40,6 +41,7 @@ export type LogChunk = {
 
 export function sessionFromMessage(message = muster.session.v1.Session.create()): Work {
   const spec = specFromMessage(message.spec);
+  const specs = new Map(spec.components.map((component) => [component.name, component]));
   const events = message.events.map(({ kind, atMs, description, reason }) => {
     return { phase: enums.SessionEventKind.nameOf(kind) ?? ("UNKNOWN" as const), atMs, description, reason };
   });
@@ -57,6 +59,7 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
       name: component.name,
       kind: KINDS.nameOf(component.kind) ?? "unknown",
       ...pick(component, "pool", "node", "pod", "podIp", "state", "message", "exitCode"),
+      ...shareOfComponent(specs.get(component.name)),
     })),
     resultJson: unlessDefault(message.resultJson),
     warnings: message.warnings.map((warning) => pick(warning, "code", "message")),
@@ -64,6 +67,13 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
     finishedAtMs: unlessDefault(message.finishedAtMs),
     ...pick(message, "cancelRequested", "traceparent", "waitingBecause"),
   };
+}
+
+/** The part of a machine that a shared component gets. Services store only templates that were checked. */
+function shareOfComponent(component: ComponentSpec | undefined): { readonly shared?: Share } {
+  if (component?.shared === undefined || component.templateJson === undefined) return {};
+  const template = JSON.parse(component.templateJson) as ComponentTemplate;
+  return { shared: buildShare(templateRequests(template)) };
 }
 
 function factsOf(spec: SessionSpec): [string, string][] {
@@ -246,6 +256,7 @@ function specFromMessage(message = muster.session.v1.SessionSpec.create()): Sess
       workingDir: unlessDefault(component.workingDir),
       readyPort: unlessDefault(component.readyPort),
       templateJson: unlessDefault(component.templateJson),
+      shared: component.shared ? true : undefined,
     })),
     scenarioJson: unlessDefault(message.scenarioJson),
     timeoutMs: unlessDefault(message.timeoutMs),

@@ -88,6 +88,7 @@ describe("a correct file", () => {
               workingDir: undefined,
               readyPort: 10_000,
               templateJson: undefined,
+              shared: undefined,
             },
             {
               name: "driver",
@@ -100,6 +101,7 @@ describe("a correct file", () => {
               workingDir: undefined,
               readyPort: undefined,
               templateJson: undefined,
+              shared: undefined,
             },
           ],
           scenarioJson: '{"seconds":5}',
@@ -130,6 +132,20 @@ describe("a correct file", () => {
     expect(JSON.parse(server?.templateJson ?? "")).toEqual(template);
     expect(other?.templateJson).toBe(server?.templateJson);
     expect(driver?.templateJson).toBeUndefined();
+  });
+
+  it("may give a component a part of a machine", () => {
+    const requesting = "{ spec: { containers: [{ name: main, resources: { requests: { cpu: 2 } } }] } }";
+    const { documents, problems } = parse(
+      "f",
+      withComponents(
+        `- { name: server, kind: server, pool: w, image: i, shared: true, template: ${requesting} }`,
+        `- { name: driver, kind: driver, pool: d, image: i, shared: false }`,
+      ),
+    );
+    expect(problems).toEqual([]);
+    const components = documents.map(sessionOf)[0]?.spec.components ?? [];
+    expect(components.map(({ shared }) => shared)).toEqual([true, undefined]);
   });
 
   it("may hold several documents, and empty ones between them", () => {
@@ -279,6 +295,20 @@ describe("every problem is reported with its place", () => {
       [
         'f.yaml:8:60: spec.components[0].template.spec.containers[0].env[0].name: "LEVEL" is also in the component\'s env; leave one out',
       ],
+    ],
+    [
+      "a shared component without requests",
+      withComponents("- { name: driver, kind: driver, pool: d, image: i, shared: true }"),
+      [
+        "f.yaml:6:64: spec.components[0].shared: cannot be true: the component gets the part of a machine that it requests, and it has no template; " +
+          "write what its pod needs as spec.containers[0].resources.requests of its template, such as cpu: 500m and memory: 1Gi, " +
+          "or leave shared out for a whole machine",
+      ],
+    ],
+    [
+      "a component that is shared in words",
+      withComponents("- { name: driver, kind: driver, pool: d, image: i, shared: yes please }"),
+      ['f.yaml:6:64: spec.components[0].shared: must be true or false, not the string "yes please"'],
     ],
     [
       "a scenario that is not JSON",

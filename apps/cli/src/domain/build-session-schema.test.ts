@@ -34,7 +34,7 @@ describe("the schema for editors", () => {
     );
   });
 
-  it.each(["http-benchmark", "failing-session", "prepared-benchmark"])(
+  it.each(["http-benchmark", "failing-session", "prepared-benchmark", "shared-benchmark"])(
     "accepts the example %s, which names it",
     (name) => {
       const text = readFileSync(join(ROOT, `examples/${name}.yaml`), "utf8");
@@ -58,6 +58,8 @@ describe("the schema for editors", () => {
     ["a relative working directory", [...first, "workingDir"], "here"],
     ["an unknown field of a template", [...first, "template"], { spec: { volume: [] } }],
     ["a field of a template that Muster sets", [...first, "template"], { spec: { nodeName: "n" } }],
+    ["a node selector that is no mapping", [...first, "template"], { spec: { nodeSelector: "disk=ssd" } }],
+    ["shared in words", [...first, "shared"], "yes"],
     ["an amount that is none", [...first, "template"], main({ resources: { limits: { cpu: "two" } } })],
     ["no components", ["spec", "components"], []],
   ])("refuses what the command refuses: %s", (_what, path, value) => {

@@ -22,7 +22,7 @@ export function buildSessionSchema(): Schema {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Muster session",
-    description: "A finite test of several roles, each component on a machine of its own.",
+    description: "A finite test of several roles, each component on a machine of its own, or on a part of one.",
     ...closed(["apiVersion", "kind", "metadata", "spec"], {
       apiVersion: { const: API_VERSION },
       kind: { const: "Session" },
@@ -135,6 +135,11 @@ function component(): Schema {
         SESSION_LIMITS.components,
       ),
       template: COMPONENT_TEMPLATE_SCHEMA,
+      shared: {
+        type: "boolean",
+        default: false,
+        description: "True: the pod gets a part of a machine, what its template requests; otherwise a whole machine.",
+      },
     }),
   };
 }

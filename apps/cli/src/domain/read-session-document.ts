@@ -1,8 +1,15 @@
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
-import { checkComponentTemplate, MAX_POD_NAME_LENGTH, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import {
+  checkComponentTemplate,
+  checkShared,
+  MAX_POD_NAME_LENGTH,
+  SESSION_LIMITS,
+  sessionTextBytes,
+  type ComponentTemplate,
+} from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
 import { findNonJson, readJson } from "./find-non-json.ts";
-import { valueReader, type Path, type ValueReader } from "@muster/documents";
+import { describeValue, valueReader, type Path, type ValueReader } from "@muster/documents";
 import type { ReadDocument } from "./read-document.ts";
 import { GENERATED_LENGTH, readName, type DocumentName } from "./read-name.ts";
 import {
@@ -30,6 +37,7 @@ const COMPONENT_FIELDS = [
   "readyPort",
   "replicas",
   "template",
+  "shared",
 ];
 
 /**
@@ -170,7 +178,7 @@ function readComponent(
   if (command[0] === "") reader.report([...path, "command", 0], "is empty; the name of a program is needed");
   const image = readImage(reader, path, fields["image"], command);
   if (pool !== undefined) reportFault(reader, [...path, "pool"], checkLabelValue("pool", pool));
-  const { workingDir, readyPort, template } = fields;
+  const { workingDir, readyPort } = fields;
   const env = readEnvironment(reader, [...path, "env"], fields["env"]);
   const rest = {
     command,
@@ -178,7 +186,7 @@ function readComponent(
     env,
     workingDir: workingDir === undefined ? undefined : readDirectory(reader, [...path, "workingDir"], workingDir),
     readyPort: readyPort === undefined ? undefined : reader.integer([...path, "readyPort"], readyPort, PORT),
-    templateJson: template === undefined ? undefined : readTemplate(reader, [...path, "template"], template, env),
+    ...readTemplate(reader, path, fields, env),
   };
   const names = replicaNames(reader, path, name, fields["replicas"]);
   for (const each of names.slice(-1)) reportFault(reader, [...path, "name"], checkDnsLabel("name", each));
@@ -186,12 +194,29 @@ function readComponent(
   return { kind, replicas: names.map((each) => ({ name: each, kind, pool, image, ...rest })) };
 }
 
-/** The pod template as JSON text, once nothing in it is wrong. */
-function readTemplate(reader: ValueReader, path: Path, value: unknown, env: ComponentSpec["env"]): string | undefined {
-  const odd = findNonJson(value, path);
-  if (odd !== undefined) reader.report(odd, "cannot be written as JSON");
-  else if (checkComponentTemplate(reader, path, value, env) !== undefined) return JSON.stringify(value);
-  return undefined;
+/** The pod template as JSON text, and whether its pod gets a part of a machine, once nothing in them is wrong. */
+function readTemplate(
+  reader: ValueReader,
+  path: Path,
+  { template: value, shared }: Readonly<Record<string, unknown>>,
+  env: ComponentSpec["env"],
+): Pick<ComponentSpec, "templateJson" | "shared"> {
+  const paths = { shared: [...path, "shared"], template: [...path, "template"] };
+  const before = reader.findings.length;
+  let template: ComponentTemplate | undefined;
+  if (value !== undefined) {
+    const odd = findNonJson(value, paths.template);
+    if (odd === undefined) template = checkComponentTemplate(reader, paths.template, value, env);
+    else reader.report(odd, "cannot be written as JSON");
+  }
+  if (shared !== undefined && typeof shared !== "boolean")
+    reader.report(paths.shared, `must be true or false, not ${describeValue(shared)}`);
+  // Requests of a template that is wrong are not summed up.
+  if (shared === true && reader.findings.length === before) checkShared(reader, paths, template);
+  return {
+    templateJson: template === undefined ? undefined : JSON.stringify(template),
+    shared: shared === true ? true : undefined,
+  };
 }
 
 /** Without an image a component needs a command, which then runs in the service's default image. */

@@ -22,6 +22,8 @@ export type ComponentSpec = {
   readonly readyPort: number | undefined;
   /** JSON text of its pod template; undefined: none. */
   readonly templateJson: string | undefined;
+  /** Its pod gets a part of a machine. Undefined: a whole machine. */
+  readonly shared: true | undefined;
 };
 
 /** What is undefined is left to the service's default. */
@@ -65,6 +67,7 @@ export function buildSpec(spec: SessionSpec): Record<string, unknown> {
         env: unlessEmpty(component.env),
         workingDir: component.workingDir,
         readyPort: component.readyPort,
+        shared: component.shared,
         template: component.templateJson === undefined ? undefined : parseOrText(component.templateJson),
       }),
     ),

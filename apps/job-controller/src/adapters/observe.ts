@@ -1,7 +1,7 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
-import type { Nodes } from "@muster/watch";
+import type { Crowding, Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
@@ -9,12 +9,12 @@ import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapsh
 import { podsOf } from "../domain/job-pods.ts";
 import { jobLabels } from "../domain/member-labels.ts";
 import { sharedNodes, tolerationsByNode } from "../domain/member-machines.ts";
+import { placesOf } from "../domain/member-places.ts";
 import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { memberName } from "../domain/member-names.ts";
 import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
 import { podsKey, servicesKey } from "../members/expectations.ts";
-import type { Crowding } from "./crowding.ts";
 import { findMissingCompanions, NOTHING_MISSING } from "./companions.ts";
 import type { ObservedJob } from "../reconcile.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -115,7 +115,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
     nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
-  const crowded = deps.crowding(metadata.uid, { spec, units, status, pods: podsOf(snapshot) }, nowMs);
+  const crowded = deps.crowding(metadata.uid, placesOf({ spec, units, status, pods: podsOf(snapshot) }), nowMs);
   return {
     job,
     snapshot: crowded.length === 0 ? snapshot : { ...snapshot, crowded },

@@ -1,5 +1,6 @@
 import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
+import { grantedNodeOf } from "@muster/resources";
 import type { PodFact, PodTrouble } from "../domain/snapshot.ts";
 import { downOf, endOf, keepContainer, lastEndOf, truncate, troubleOf } from "./read-containers.ts";
 
@@ -55,7 +56,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     // Only an observer of the end knows.
     endedFirst: false,
     node: spec?.nodeName,
-    pinned: spec?.nodeName === undefined ? machineOf(spec) : undefined,
+    pinned: spec?.nodeName === undefined ? grantedNodeOf(spec?.affinity) : undefined,
     trouble: over ? undefined : troubleOfPod(status),
     createdMs: timeMs(metadata.creationTimestamp) ?? 0,
     startedMs: lastStartMs(status?.containerStatuses ?? []),
@@ -92,17 +93,10 @@ function keepCondition({ type, status, reason, message }: V1PodCondition): V1Pod
 
 /** The machine that a pod without a node was created for, in the form of pod specs. */
 function keepMachine(spec: V1PodSpec | undefined): V1Affinity | undefined {
-  const machine = spec?.nodeName === undefined ? machineOf(spec) : undefined;
+  const machine = spec?.nodeName === undefined ? grantedNodeOf(spec?.affinity) : undefined;
   if (machine === undefined) return undefined;
   const matchFields = [{ key: NAME_FIELD, operator: "In", values: [machine] }];
   return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields }] } } };
-}
-
-/** Every term names the same machine, so the first one is enough. */
-function machineOf(spec: V1PodSpec | undefined): string | undefined {
-  const [term] = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
-  const fields = term?.matchFields?.filter(({ key, operator }) => key === NAME_FIELD && operator === "In");
-  return fields?.at(-1)?.values?.[0];
 }
 
 type Defined<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };

@@ -1,3 +1,4 @@
+import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
 import type { Container, Member, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { ClusterDescription, EnvVariable } from "./kind.ts";
 import { memberName } from "./member-names.ts";
@@ -38,11 +39,6 @@ export type PodManifest = {
   };
   readonly spec: Readonly<Record<string, unknown>> & { readonly containers: readonly Container[] };
 };
-
-const HOSTNAME = "kubernetes.io/hostname";
-/** Values of the label `exclusive`. */
-const EXCLUSIVE = "true";
-const SHARED = "false";
 
 /**
  * The pod of one member: its template, on exactly the granted machine, with a description of itself and of its gang. It excludes other pods of Muster
@@ -97,7 +93,7 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
     restartPolicy: replica.restartPolicy === "ExitCode" ? "Never" : replica.restartPolicy,
     ...(kind.services === "one-a-job" && { hostname: memberName(job, member), subdomain: job.name }),
     nodeSelector: { ...written.nodeSelector, [policy.defaults.poolLabel]: replica.pool },
-    affinity: buildAffinity(written["affinity"], node, excludedPods(policy.keys.labels.exclusive, isShared)),
+    affinity: grantedAffinity(written["affinity"], { node, exclusiveKey: policy.keys.labels.exclusive, isShared }),
     ...(gates.length > 0 && { schedulingGates: gates }),
     ...(volumes.length > 0 && { volumes }),
     ...(initContainers.length > 0 && { initContainers }),
@@ -151,41 +147,6 @@ function withPort(ports: NonNullable<Container["ports"]>, port: ReplicaSpec["por
 /** The init containers of a pod: those that its kind adds, then those of the template. */
 export function initContainersOf(added: readonly Container[], { spec }: PodTemplate): readonly Container[] {
   return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
-}
-
-type LabelExpression = { readonly key: string; readonly operator: string; readonly values?: readonly string[] };
-
-/**
- * The pods that must not run on the same node. An exclusive pod excludes every pod with the label, whatever its value. A shared pod excludes only exclusive
- * ones. Kubernetes applies the terms of running pods to a new pod, too. This protects against a stale grant.
- */
-function excludedPods(key: string, isShared: boolean): LabelExpression {
-  return isShared ? { key, operator: "In", values: [EXCLUSIVE] } : { key, operator: "Exists" };
-}
-
-/** Requires the granted machine by the node's own name, because its hostname label may differ, and excludes other pods of Muster from it. */
-function buildAffinity(written: unknown, node: string, excluded: LabelExpression): unknown {
-  const affinity = isObject(written) ? written : {};
-  const nodes = isObject(affinity["nodeAffinity"]) ? affinity["nodeAffinity"] : {};
-  const podAffinity = isObject(affinity["podAntiAffinity"]) ? affinity["podAntiAffinity"] : {};
-  const required = "requiredDuringSchedulingIgnoredDuringExecution";
-  const demanded = isObject(nodes[required]) ? listOf(nodes[required]["nodeSelectorTerms"]) : [];
-  // The scheduler needs only one matching term, so each of them names the machine.
-  const terms = (demanded.length > 0 ? demanded : [{}]).map((term) => ({
-    ...term,
-    matchFields: [...listOf(term["matchFields"]), { key: "metadata.name", operator: "In", values: [node] }],
-  }));
-  const apart = {
-    topologyKey: HOSTNAME,
-    labelSelector: { matchExpressions: [excluded] },
-    // Empty selects every namespace; without it the rule covers only pods of this one.
-    namespaceSelector: {},
-  };
-  return {
-    ...affinity,
-    nodeAffinity: { ...nodes, [required]: { nodeSelectorTerms: terms } },
-    podAntiAffinity: { ...podAffinity, [required]: [...listOf(podAffinity[required]), apart] },
-  };
 }
 
 type Item = Readonly<Record<string, unknown>>;

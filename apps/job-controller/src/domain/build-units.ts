@@ -1,6 +1,6 @@
 import { PART_SEPARATOR } from "@muster/names";
-import { restrictSelection, type NodeSelection } from "@muster/resources";
-import type { JobSpec, Member, ReplicaSpec, Requests } from "./job.ts";
+import { restrictSelection, type NodeSelection, type Requests } from "@muster/resources";
+import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { UnitSeen } from "./snapshot.ts";
 

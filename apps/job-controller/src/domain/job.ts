@@ -1,4 +1,4 @@
-import type { NodeSelection } from "@muster/resources";
+import type { NodeSelection, Requests } from "@muster/resources";
 import type { GroupRequest } from "./pod-group.ts";
 
 /** A pod template as it was written. The API server has validated it; only the fields that the rules read are typed. */
@@ -29,9 +29,6 @@ export type Container = {
   };
   readonly [field: string]: unknown;
 };
-
-/** What a pod requests of its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
-export type Requests = Readonly<Record<string, number>>;
 
 /** ExitCode: the kubelet never restarts it; the controller recreates the pod when its exit code is retryable. */
 export type RestartPolicy = "Always" | "OnFailure" | "Never" | "ExitCode";

@@ -1,7 +1,5 @@
-import { nodeSelectionKey, type Toleration } from "@muster/resources";
+import { commonTolerations, isCrowdedOut, type Toleration, type Requests } from "@muster/resources";
 import { componentOf, ownerIdOf } from "./build-units.ts";
-import { isCrowdedOut } from "./find-crowding.ts";
-import type { Requests } from "./job.ts";
 import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import { holds } from "./requests.ts";
@@ -87,7 +85,7 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
   if (place === undefined || !mayRun(pod)) return false;
   if (snapshot.nodesLost.includes(place)) return true;
   if (pod.node === undefined && snapshot.nodesUnschedulable?.includes(place) === true) return true;
-  if (pod.node === undefined && isCrowdedOut(snapshot, pod.component, place)) return true;
+  if (pod.node === undefined && isCrowdedOut(snapshot.crowded ?? [], pod.component, place)) return true;
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   if (gang?.state !== "granted") return false;
   const own = machines.get(pod.component);
@@ -96,8 +94,8 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
 
 /** Whether the member cannot use its machine. Kubernetes places no pod on an unschedulable node; a pod that runs there stays. */
 export function isLostTo(snapshot: Snapshot, component: string, node: string): boolean {
-  const { nodesLost, nodesUnschedulable = [] } = snapshot;
-  if (nodesLost.includes(node) || isCrowdedOut(snapshot, component, node)) return true;
+  const { nodesLost, nodesUnschedulable = [], crowded = [] } = snapshot;
+  if (nodesLost.includes(node) || isCrowdedOut(crowded, component, node)) return true;
   if (!nodesUnschedulable.includes(node)) return false;
   return !podsOf(snapshot).some((pod) => pod.component === component && pod.node === node && mayRun(pod));
 }
@@ -149,18 +147,8 @@ export function tolerationsByNode(
       Array.from({ length: replicas }, (_, index) => [componentOf({ type, index }), selection?.tolerations] as const),
     ),
   );
-  const byNode = new Map<string, readonly Toleration[]>();
-  for (const [component, node] of units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []))) {
-    const own = byComponent.get(component) ?? [];
-    const keys = new Set(own.map(tolerationKey));
-    byNode.set(
-      node,
-      (byNode.get(node) ?? own).filter((each) => keys.has(tolerationKey(each))),
-    );
-  }
-  return byNode;
-}
-
-function tolerationKey(toleration: Toleration): string {
-  return nodeSelectionKey({ terms: [], tolerations: [toleration] });
+  const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
+  return commonTolerations(
+    machines.map(([component, node]) => ({ node, tolerations: byComponent.get(component) ?? [] })),
+  );
 }

@@ -1,6 +1,6 @@
-import { describeCrowding, FOREIGN_PODS } from "./find-crowding.ts";
+import { describeCrowding, FOREIGN_PODS, type Crowded } from "@muster/resources";
 import { conditionOf, withoutCondition, type JobStatus } from "./job-status.ts";
-import type { CrowdedMember, JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
+import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
 /**
@@ -27,7 +27,7 @@ export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobP
   return transitionConditions(status, { type: "PodsWaiting", status: "True", reason, message }, nowMs);
 }
 
-function crowdingOf({ crowded = [] }: Snapshot, { component, pinned }: PodFact): CrowdedMember | undefined {
+function crowdingOf({ crowded = [] }: Snapshot, { component, pinned }: PodFact): Crowded | undefined {
   return crowded.find((each) => each.component === component && each.node === pinned);
 }
 

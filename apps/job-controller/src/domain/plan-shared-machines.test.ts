@@ -1,7 +1,7 @@
+import type { Requests } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { conditions, GANG, NONE, plan, status, succeeded, waiting, workers } from "../../test/planned-job.ts";
 import { JOB, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import type { Requests } from "./job.ts";
 import { conditionOf } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";

@@ -1,8 +1,8 @@
 import { API_GROUP } from "@muster/names";
-import { amountOf, podRequests, type RequestingPod } from "@muster/resources";
+import { COUNTABLE, isCountable, specRequests, type Requests } from "@muster/resources";
 import { initContainersOf } from "./build-pod.ts";
-import type { Container, JobSpec, PodTemplate, Requests } from "./job.ts";
-import { type Fields, isObject } from "./read-fields.ts";
+import type { Container, JobSpec, PodTemplate } from "./job.ts";
+import type { Fields } from "./read-fields.ts";
 
 /** Annotation of a job or of the pod template of a replica type, which wins: whether members get parts of machines or whole machines. */
 export const SHARING_ANNOTATION = `${API_GROUP}/sharing`;
@@ -24,19 +24,13 @@ export function readIsShared(replica: Fields, ofJob: Sharing | undefined): boole
   return isShared;
 }
 
-/** 8 PiB. Sums of such amounts are exact numbers. */
-const MAX_AMOUNT = 2 ** 43 * 1024;
-
 function checkAmounts(spec: Fields): void {
   const requesting = [...spec.objects("initContainers"), ...spec.objects("containers"), spec];
   const resources = requesting.map((each) => each.object("resources"));
   const amounts = resources.flatMap((each) => [each?.object("requests"), each?.object("limits")]);
   for (const each of [...amounts, spec.object("overhead")])
-    for (const name of each?.names ?? []) {
-      const amount = amountOf(name, textOf(each?.raw(name)));
-      if (amount === undefined || amount < 0 || amount > MAX_AMOUNT)
-        each?.refuse(name, `must be a quantity from 0 to 8Pi, such as 500m or 2Gi`);
-    }
+    for (const name of each?.names ?? [])
+      if (!isCountable(name, each?.raw(name))) each?.refuse(name, `must be ${COUNTABLE}`);
 }
 
 /** Sets the requests of each type in `shared`. `addedTo`: the init containers that the kind adds to pods of a type. */
@@ -52,33 +46,7 @@ export function withRequests(
   return { ...spec, replicas };
 }
 
-/** The requests of the pod that is built from the template, without amounts of 0. LimitRange and RuntimeClass are not applied: admission adds theirs later. */
+/** The requests of the pod that is built from the template, without amounts of 0. */
 export function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
-  const { spec } = template;
-  const pod: RequestingPod = {
-    ...resourcesOf(spec),
-    containers: spec.containers.map(resourcesOf),
-    initContainers: initContainersOf(added, template).map((container) => ({
-      ...resourcesOf(container),
-      ...(typeof container["restartPolicy"] === "string" && { restartPolicy: container["restartPolicy"] }),
-    })),
-    overhead: textsOf(spec["overhead"]),
-  };
-  const requests = [...podRequests(pod)].filter(([, amount]) => amount > 0);
-  return Object.fromEntries(requests.sort(([one], [other]) => (one < other ? -1 : 1)));
-}
-
-function resourcesOf({ resources }: { readonly [field: string]: unknown }) {
-  if (!isObject(resources)) return {};
-  return { resources: { requests: textsOf(resources["requests"]), limits: textsOf(resources["limits"]) } };
-}
-
-/** Quantities as texts; a manifest may have numbers. */
-function textsOf(quantities: unknown): Readonly<Record<string, string>> {
-  if (!isObject(quantities)) return {};
-  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, textOf(value)]));
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+  return specRequests({ ...template.spec, initContainers: initContainersOf(added, template) });
 }

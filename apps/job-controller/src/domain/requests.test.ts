@@ -1,5 +1,5 @@
+import type { Requests } from "@muster/resources";
 import { expect, it } from "vitest";
-import type { Requests } from "./job.ts";
 import { holds, sameRequests } from "./requests.ts";
 
 const HALF = { cpu: 500 };

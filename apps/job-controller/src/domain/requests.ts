@@ -1,4 +1,4 @@
-import type { Requests } from "./job.ts";
+import type { Requests } from "@muster/resources";
 
 /** Whether both have the same amounts, or both are a whole machine (undefined). */
 export function sameRequests(one: Requests | undefined, other: Requests | undefined): boolean {

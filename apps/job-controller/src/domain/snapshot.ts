@@ -1,5 +1,5 @@
-import type { NodeSelection } from "@muster/resources";
-import type { JobSpec, Requests } from "./job.ts";
+import type { Crowded, NodeSelection, Requests } from "@muster/resources";
+import type { JobSpec } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupsSeen } from "./pod-group.ts";
@@ -96,18 +96,6 @@ export type UnitSeen =
 /** The minimum of a budget; `edited`: it protects other pods, or in another way. */
 export type BudgetSeen = number | "edited";
 
-/** A member whose machine has no room for its next pod, because foreign pods run there. */
-export type CrowdedMember = {
-  readonly component: string;
-  readonly node: string;
-  readonly resources: readonly { readonly resource: string; readonly requested: number; readonly free: number }[];
-  readonly foreign: { readonly pods: number; readonly examples: readonly string[] };
-  /** When this process first saw it. */
-  readonly sinceMs: number;
-  /** It has lasted so long that the member gets another machine. */
-  readonly isLost: boolean;
-};
-
 /** A foreign pod with the name of a member, and its owner in words: `TFJob train`. */
 export type TakenName = { readonly pod: string; readonly owner: string };
 
@@ -162,7 +150,7 @@ export type Snapshot = {
   /** Nodes that members share and that have been unschedulable for too long: they are lost to members without a pod there. */
   readonly nodesUnschedulable?: readonly string[];
   /** Members whose machine has no room for their next pod. */
-  readonly crowded?: readonly CrowdedMember[];
+  readonly crowded?: readonly Crowded[];
 };
 
 export type JobPolicy = {

@@ -1,6 +1,7 @@
+import type { Requests } from "@muster/resources";
 import { componentOf } from "./build-units.ts";
 import { describeExit } from "./describe-end.ts";
-import type { JobSpec, Requests } from "./job.ts";
+import type { JobSpec } from "./job.ts";
 import { mayRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { PodFact, PodTrouble, UnitSeen } from "./snapshot.ts";

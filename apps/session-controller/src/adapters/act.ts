@@ -3,6 +3,7 @@ import { deadline } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import {
   askMachines,
+  describeRefusal,
   ledgerCalls,
   type AskedMachines,
   type ExplainCalls,
@@ -13,6 +14,7 @@ import {
 import { mayOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
+import { needOf, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/plan-session.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
 import { REPLACEMENT_KIND, replacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
@@ -109,10 +111,12 @@ const EXPLAIN_TIMEOUT_MS = 1000;
 export async function explainWaiting(
   { sessions }: SessionLedger,
   record: SessionRecord,
+  poolLabel: string,
 ): Promise<WaitReason | undefined> {
   const options = { timeoutMs: EXPLAIN_TIMEOUT_MS };
   try {
-    if (record.reservationId === "") return waitReasonOf(await sessions.check(record.name, needsOf(record), options));
+    if (record.reservationId === "")
+      return waitReasonOf(await sessions.check(record.name, needsOf(record, poolLabel), options));
     const reservation = await sessions.ask(record.name, options);
     if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
     return waitReasonOf(reservation.because);
@@ -150,33 +154,55 @@ async function releaseReplacement(
   if (id !== undefined) await replacements.release(ownerId, id);
 }
 
-function reserve({ ledger, executorsMax }: ActDeps, record: SessionRecord): Promise<ReservationSeen> {
+function reserve({ ledger, executorsMax, podPolicy }: ActDeps, record: SessionRecord): Promise<ReservationSeen> {
   const { priority } = record.spec;
   const options = { priority, concurrencyLimit: executorsMax };
-  return seeOrRefused(ledger.sessions.reserve(record.name, needsOf(record), options));
+  return reserveOrAdopt(ledger.sessions, record.name, needsOf(record, podPolicy.poolLabel), options);
 }
 
-function needsOf({ spec }: SessionRecord): { component: string; pool: string }[] {
-  return spec.components.map(({ name, pool }) => ({ component: name, pool }));
+function needsOf({ spec }: SessionRecord, poolLabel: string): ComponentNeed[] {
+  return spec.components.map((component) => needOf(component, poolLabel));
 }
 
 /** One machine in addition to the session's grant. */
 function reserveReplacement(
-  { ledger }: ActDeps,
+  { ledger, podPolicy }: ActDeps,
   record: SessionRecord,
-  { component, pool }: Extract<ActStep, { kind: "reserve-replacement" }>,
+  { component }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const { priority } = record.spec;
-  const ownerId = replacementId(record, component);
-  return seeOrRefused(ledger.replacements.reserve(ownerId, [{ component, pool }], { priority }));
+  const needs = needsOf(record, podPolicy.poolLabel).filter((need) => need.component === component);
+  return reserveOrAdopt(ledger.replacements, replacementId(record, component), needs, { priority });
 }
 
-async function seeOrRefused(reserving: Promise<Reservation>): Promise<ReservationSeen> {
+/**
+ * Reserves the needs. A session of an earlier version requested whole machines without node selections, and a ledger of an earlier version keeps no others:
+ * such a reservation is taken as it is.
+ */
+async function reserveOrAdopt(
+  ledger: LedgerCalls,
+  ownerId: string,
+  needs: readonly ComponentNeed[],
+  options: Parameters<LedgerCalls["reserve"]>[2],
+): Promise<ReservationSeen> {
   try {
-    return reservationSeenOf(await reserving);
+    return reservationSeenOf(await ledger.reserve(ownerId, needs, options));
   } catch (error) {
     const fault = faultOf(error);
-    if (fault !== undefined && isRefusal(fault)) return { state: "refused", fault };
+    if (fault?.code === "reservation_differs") {
+      const found = await ledger.ask(ownerId);
+      if (found !== undefined && isPlainOf(found.needs, needs)) return reservationSeenOf(found);
+    }
+    if (fault !== undefined && isRefusal(fault))
+      return { state: "refused", fault, text: describeRefusal(fault, needs) };
     throw error;
   }
+}
+
+/** Whether these are the same needs without parts of machines and without node selections. */
+function isPlainOf(found: Reservation["needs"], needs: readonly ComponentNeed[]): boolean {
+  const pools = new Map(needs.map(({ component, pool }) => [component, pool]));
+  const isPlain = ({ component, pool, shared, selection }: Reservation["needs"][number]): boolean =>
+    pools.get(component) === pool && shared === undefined && selection === undefined;
+  return found.length === needs.length && found.every(isPlain);
 }

@@ -25,7 +25,7 @@ import {
   type ViewOptions,
 } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
-import { viewNodes, type Nodes } from "@muster/watch";
+import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { faultOf, throwFault } from "@muster/faults";
 import { explainCalls } from "@muster/ledger-client";
 import { SESSIONS_BYTES, type Config } from "../config.ts";
@@ -259,8 +259,9 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
         return entry === undefined ? [] : [podSeenOf(entry.value)];
       }),
     podsFresh: podsFreshOf(pods, mark, Date.now),
-    nodesLost: (names, occupied) => nodes.lostAmong(names, { nowMs: Date.now(), occupied }),
-    nodesUsable: (names) => nodes.usableAmong(names, Date.now()),
+    nodesLost: (names, occupied, tolerations) => nodes.lostAmong(names, { nowMs: Date.now(), occupied, tolerations }),
+    nodesUsable: (names, tolerations) => nodes.usableAmong(names, Date.now(), tolerations),
+    crowding: openCrowding(nodes, context.config.machineLostMs),
     listPods: (record) => acting.pods.ofSession(record),
     act: (record, step) => act(acting, record, step),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
@@ -286,7 +287,7 @@ function requestDeps(world: World): RequestDeps {
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
-    explain: (record) => explainWaiting(acting.ledger, record),
+    explain: (record) => explainWaiting(acting.ledger, record, acting.podPolicy.poolLabel),
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => announce(bus, record, from),
     forget: forgetter(world),

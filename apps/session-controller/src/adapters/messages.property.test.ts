@@ -96,7 +96,7 @@ it("a record of every session that is accepted fits, whatever is written into it
       fc.constantFrom("x", "\u00e9", "\u20ac", "\u{1f600}"),
       (components, pieces, letter) => {
         const name = "s".repeat(14);
-        const validated = validateSession(name, fullDraft(components, pieces, letter), DEFAULTS);
+        const validated = validateSession(name, fullDraft(components, pieces, letter), DEFAULTS, "pool");
         if (!validated.ok) throw new Error(JSON.stringify(validated.fault));
         const made = buildRecord({
           name,

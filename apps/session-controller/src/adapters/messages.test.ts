@@ -1,6 +1,6 @@
 import { muster } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { record, running, START_MS } from "../../test/samples.ts";
+import { component, record, running, spec, START_MS } from "../../test/samples.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { recordCodec, recordMessage, reservationSeenOf } from "./messages.ts";
 
@@ -19,6 +19,15 @@ describe("words of a stored record", () => {
     const written = running({ verdict, warnings: [{ code: "RESULT_LOST", message: "m" }] });
     expect(recordCodec.decode(recordCodec.encode(written))).toEqual(written);
     expect(recordCodec.decode(recordCodec.encode(record()))).toEqual(record());
+  });
+
+  it("have the components of an earlier version get whole machines", () => {
+    const shared = record({}, spec({ components: [component("driver", "driver", { shared: true })] }));
+    expect(recordCodec.decode(recordCodec.encode(shared))).toEqual(shared);
+    const read = newer(({ session }) => {
+      for (const each of session?.spec?.components ?? []) delete each.shared;
+    });
+    expect(read.spec.components.map((each) => each.shared)).toEqual([false, false, false]);
   });
 
   it("that this version does not know leave the session readable", () => {

@@ -1,4 +1,4 @@
-import type { Fault } from "@muster/faults";
+import { isRetryable, type Fault } from "@muster/faults";
 import type { Reservation, WaitReason as LedgerReason } from "@muster/ledger-client";
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import { digestOf, type OwnedReplacement, type OwnedReservation } from "../domain/plan-sweep.ts";
@@ -159,6 +159,7 @@ export function ownedReplacementOf({ id, ownerId, createdAtMs }: Reservation): O
 
 /** Faults of Reserve that a retry cannot fix. */
 export function isRefusal(fault: Fault): fault is Refusal {
+  if (fault.code === "limit_exceeded") return !isRetryable(fault);
   return ["pool_unknown", "pool_capacity", "reservation_differs", "invalid_request"].includes(fault.code);
 }
 
@@ -173,9 +174,9 @@ function limitsOf(spec: muster.session.v1.SessionSpec): Omit<SessionSpec, "compo
 }
 
 function programOf(component: muster.session.v1.Component) {
-  const { name, pool, image, command, args, workingDir, readyPort, templateJson } = component;
+  const { name, pool, image, command, args, workingDir, readyPort, templateJson, shared } = component;
   const env = component.env.map(({ name: variable, value }) => ({ name: variable, value }));
-  return { name, pool, image, command, args, env, workingDir, readyPort, templateJson };
+  return { name, pool, image, command, args, env, workingDir, readyPort, templateJson, shared };
 }
 
 function specMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {

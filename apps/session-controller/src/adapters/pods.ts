@@ -14,6 +14,7 @@ import {
 } from "@muster/kube";
 import { otherInstallation } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
+import { grantedNodeOf } from "@muster/resources";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { buildPod } from "../domain/build-pod.ts";
 import { isForeign, type OwnedPod } from "../domain/plan-sweep.ts";
@@ -123,8 +124,7 @@ async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, tak
 
 /** The only node that the pod may be scheduled on. */
 export function pinnedNode({ spec }: Pick<V1Pod, "spec">): string {
-  const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
-  return required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
+  return grantedNodeOf(spec?.affinity) ?? "";
 }
 
 /** Classifies the pod of that name: created by an earlier executor, left from an earlier session, or foreign. */

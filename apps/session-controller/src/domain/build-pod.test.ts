@@ -95,6 +95,23 @@ describe("buildPod", () => {
     expect(affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]?.namespaceSelector).toEqual({});
   });
 
+  it("lets a shared pod run beside other shared ones, on the nodes that its template accepts", () => {
+    const required = "requiredDuringSchedulingIgnoredDuringExecution";
+    const zone = { key: "zone", operator: "In", values: ["a"] };
+    const affinity = { nodeAffinity: { [required]: { nodeSelectorTerms: [{ matchExpressions: [zone] }] } } };
+    const templateJson = JSON.stringify({ spec: { nodeSelector: { disk: "ssd" }, affinity } });
+    const shared = component("driver", "driver", { shared: true, templateJson });
+    const pod = buildPod(request({ component: shared }), POLICY);
+    expect(pod.metadata.labels).toMatchObject({ "muster.dev/exclusive": "false" });
+    expect(pod.spec.nodeSelector).toEqual({ disk: "ssd", pool: "drivers" });
+    expect(pod.spec.affinity.nodeAffinity[required].nodeSelectorTerms).toEqual([
+      { matchExpressions: [zone], matchFields: [{ key: "metadata.name", operator: "In", values: ["node-7"] }] },
+    ]);
+    expect(pod.spec.affinity.podAntiAffinity[required]).toMatchObject([
+      { labelSelector: { matchExpressions: [{ key: "muster.dev/exclusive", operator: "In", values: ["true"] }] } },
+    ]);
+  });
+
   it("gives the pods of a session without a time limit none", () => {
     const unlimited = request({ session: { ...SESSION, timeoutMs: 0 } });
     expect(buildPod(unlimited, POLICY).spec).not.toHaveProperty("activeDeadlineSeconds");

@@ -1,4 +1,6 @@
-import { MAIN_CONTAINER, type ComponentTemplate, type TemplateContainer } from "@muster/session-limits";
+import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
+import { MAIN_CONTAINER, type TemplateContainer } from "@muster/session-limits";
+import { templateOf } from "./component-need.ts";
 import { podName, type Component, type ComponentKind } from "./session.ts";
 
 /** Names by which services recognise each other's pods, from the contracts. */
@@ -45,7 +47,6 @@ export type PodRequest = {
   readonly traceparent: string;
 };
 
-const HOSTNAME = "kubernetes.io/hostname";
 /** A pod that is never deleted ends by itself this long after the session's own time limit. */
 const SELF_DESTRUCT_MARGIN_MS = 120_000;
 
@@ -54,8 +55,9 @@ type EnvEntry =
   | { readonly name: string; readonly valueFrom: { readonly fieldRef: { readonly fieldPath: string } } };
 
 /**
- * Builds the pod of one component: alone on exactly the granted machine, never restarted, and ending by itself if it is forgotten. Its name is derived from the
- * session and the component, so that two creations cannot give two pods. Fields that Muster sets take precedence over the component's template.
+ * Builds the pod of one component: on exactly the granted machine, without other pods of Muster unless the component is shared, never restarted, and ending by
+ * itself if it is forgotten. Its name is derived from the session and the component, so that two creations cannot give two pods. Fields that Muster sets take
+ * precedence over the component's template.
  */
 export function buildPod(request: PodRequest, policy: PodPolicy) {
   const { session, component, node, traceparent } = request;
@@ -77,7 +79,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
         [labels.ownerUid]: session.uid,
         [labels.component]: component.name,
         [labels.componentKind]: component.kind,
-        [labels.exclusive]: "true",
+        [labels.exclusive]: component.shared ? SHARED : EXCLUSIVE,
       },
       annotations: {
         ...template.metadata?.annotations,
@@ -93,34 +95,12 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       terminationGracePeriodSeconds: seconds(session.killAfterMs),
       ...buildDeadline(session),
       automountServiceAccountToken: false,
-      nodeSelector: { [policy.poolLabel]: component.pool },
-      affinity: {
-        nodeAffinity: {
-          requiredDuringSchedulingIgnoredDuringExecution: {
-            // By the node's own name: its hostname label may say something else.
-            nodeSelectorTerms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: [node] }] }],
-          },
-        },
-        podAntiAffinity: {
-          requiredDuringSchedulingIgnoredDuringExecution: [
-            {
-              topologyKey: HOSTNAME,
-              labelSelector: { matchExpressions: [{ key: labels.exclusive, operator: "Exists" }] },
-              // Empty selects every namespace; without it only pods of this one would be kept apart.
-              namespaceSelector: {},
-            },
-          ],
-        },
-      },
+      nodeSelector: { ...given.nodeSelector, [policy.poolLabel]: component.pool },
+      affinity: grantedAffinity(given.affinity, { node, exclusiveKey: labels.exclusive, isShared: component.shared }),
       ...(initContainers.length > 0 && { initContainers: initContainers.map(withoutEscalation) }),
       containers: [buildContainer(request, policy, main)],
     },
   };
-}
-
-/** Was checked when the session was submitted. */
-function templateOf({ templateJson }: Component): ComponentTemplate {
-  return templateJson === "" ? { spec: {} } : (JSON.parse(templateJson) as ComponentTemplate);
 }
 
 function withoutEscalation<Container extends Pick<TemplateContainer, "securityContext">>(container: Container) {

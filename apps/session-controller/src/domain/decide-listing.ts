@@ -1,19 +1,18 @@
 import { isTimeOver } from "./decide-verdict.ts";
+import type { MachineFacts } from "./describe-loss.ts";
 import { needsPodsOfLost } from "./replace-machines.ts";
 import { isFinished, type SessionRecord } from "./session.ts";
 import type { LivePod, Snapshot } from "./snapshot.ts";
 import { hasEnded, hasPodEnded, type PodSeen } from "./summarise-components.ts";
 
 /** The known pods of a session at the beginning of a pass. */
-export type PodNews = {
+export type PodNews = MachineFacts & {
   readonly nowMs: number;
   readonly record: SessionRecord;
   /** As published by the watchers. */
   readonly pods: readonly PodSeen[];
   /** A watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: boolean;
-  /** As in the snapshot of the pass. */
-  readonly nodesLost: Snapshot["nodesLost"];
   /** The last list is old enough for a new one. */
   readonly isListDue: boolean;
   /** The last list, without what was deleted since; undefined: none is recent enough. */

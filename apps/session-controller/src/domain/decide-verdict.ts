@@ -57,8 +57,10 @@ function decideReplacement(
 ): Verdict | undefined {
   for (const { name, message, lostAtMs, pool } of components.filter(isReplacing)) {
     const replacement = replacements.get(name);
-    if (replacement?.state === "refused")
-      return outcome("ERROR", nowMs, "MACHINE_LOST", `${name} ${message}; ${describeFault(replacement.fault)}`);
+    if (replacement?.state === "refused") {
+      const { fault, text = describeFault(fault) } = replacement;
+      return outcome("ERROR", nowMs, "MACHINE_LOST", `${name} ${message}; ${text}`);
+    }
     if (nowMs - lostAtMs < replacementWaitMs) continue;
     const text = `${name} ${message}; no machine of pool ${pool} was granted within ${formatDuration(replacementWaitMs)}`;
     if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
@@ -72,12 +74,13 @@ const REFUSED: Readonly<Record<Refusal["code"], EndReason>> = {
   pool_capacity: "POOL_CAPACITY",
   reservation_differs: "RESERVATION_DIFFERS",
   invalid_request: "INVALID_REQUEST",
+  limit_exceeded: "INVALID_REQUEST",
 };
 
 function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict | undefined {
   if (reservation.state === "refused") {
-    const { fault } = reservation;
-    return outcome("ERROR", nowMs, REFUSED[fault.code], describeFault(fault));
+    const { fault, text = describeFault(fault) } = reservation;
+    return outcome("ERROR", nowMs, REFUSED[fault.code], text);
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < queuedUntilMs(record)) return undefined;

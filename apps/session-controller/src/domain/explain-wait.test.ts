@@ -9,6 +9,14 @@ it.each<[WaitReason | undefined, string]>([
   [undefined, "the ledger has given no reason yet"],
   [{ ...numbers, code: "POOL_AVAILABILITY" }, "pool workers has 1 machine free, 3 are needed"],
   [
+    { ...numbers, code: "POOL_AVAILABILITY", nodes: "disk=ssd" },
+    "pool workers has 1 machine free that its pods accept (disk=ssd), 3 are needed",
+  ],
+  [
+    { ...numbers, code: "POOL_AVAILABILITY", parts: 2 },
+    "pool workers has room for 1 of the 3 needed parts and machines",
+  ],
+  [
     { ...numbers, code: "HELD_FOR_OLDER" },
     "machines of pool workers are kept for a request that has waited for too long",
   ],

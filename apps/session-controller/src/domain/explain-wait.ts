@@ -31,11 +31,14 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
 /** The ledger's reason for people. */
 export function explainReason(because: WaitReason | undefined): string {
   if (because === undefined) return "the ledger has given no reason yet";
-  const { code, pool, requested, available, ahead } = because;
+  const { code, pool, requested, available, parts = 0, nodes, ahead } = because;
+  const among = nodes === undefined ? "" : ` that its pods accept (${nodes})`;
   const queue = ahead === 0 ? "" : `; ${countOf(ahead, "request")} ahead`;
   switch (code) {
     case "POOL_AVAILABILITY":
-      return `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free, ${requested} are needed${queue}`;
+      return parts > 0
+        ? `pool ${pool} has room for ${available} of the ${requested} needed parts and machines${among}${queue}`
+        : `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free${among}, ${requested} are needed${queue}`;
     case "CONCURRENCY_LIMIT":
       return `as many sessions as SESSION_EXECUTORS allows are running${queue}`;
     case "HELD_FOR_OLDER":

@@ -1,3 +1,4 @@
+import type { Crowded } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { livePod, podSeen, POLICY, provisioning, snapshot, START_MS } from "../../test/samples.ts";
 import { planSession, wakeAtMs } from "./plan-session.ts";
@@ -227,4 +228,44 @@ it("keeps the replacement where the pod of an executor before this one runs, tho
   });
   expect(server.node).toBe("node-9");
   expect(steps).not.toContain("release-replacement");
+});
+
+describe("a shared component", () => {
+  const crowding = (node: string, isLost: boolean): Crowded => ({
+    ...{ component: "server-0", node, sinceMs: START_MS, isLost },
+    resources: [{ resource: "cpu", requested: 500, free: 100 }],
+    foreign: { pods: 1, examples: ["shop/web"] },
+  });
+  const created = provisioning(["server-0"]);
+  const unplaced = livePod(podSeen("server-0", UNSTARTED), { containers: [] });
+  const seenOn = (node: string) => [podSeen("server-0", { ...UNSTARTED, node })];
+  const unschedulable = new Map([[NODE, "unschedulable"]] as const);
+  const usable = { nodesLost: new Map(), record: created, livePods: [unplaced] };
+
+  it.each<[string, Partial<Snapshot>, Partial<ComponentStatus>]>([
+    ["waits at first while foreign pods take its room", { crowded: [crowding(NODE, false)] }, KEPT],
+    ["loses its part when they have taken it for too long", { crowded: [crowding(NODE, true)] }, LOST],
+    ["keeps its part when another component is crowded out", { crowded: [crowding("node-9", true)] }, KEPT],
+    ["loses a part where no pod can start", { nodesUnschedulable: unschedulable }, LOST],
+    ["keeps it where its pod is placed", { nodesUnschedulable: unschedulable, pods: seenOn(NODE) }, KEPT],
+  ])("%s", (_title, more, server) => {
+    expect(pass({ ...usable, ...more }).server).toEqual(server);
+  });
+
+  it("names the foreign pods while it waits for another part", () => {
+    const steps = planSession(snapshot({ ...usable, crowded: [crowding(NODE, true)] }), POLICY);
+    const [noted] = steps.flatMap((step) => (step.kind === "note-components" ? [step.components] : []));
+    expect(noted?.find(({ name }) => name === "server-0")?.message).toMatch(/^waits for another machine: .*shop\/web$/);
+  });
+
+  it("returns to its own part only once that has room, and releases a new one that is crowded, too", () => {
+    const lost = { record: losing(), nodesLost: new Map(), nodesBack: new Set([NODE]) };
+    const waiting = { ...lost, replacements: replacements(WAITING) };
+    expect(pass({ ...waiting, crowded: [crowding(NODE, false)] }).server).toMatchObject({ node: "" });
+    expect(pass(waiting).server).toMatchObject({ node: NODE });
+    const crowded = [crowding(NODE, true), crowding("node-9", true)];
+    const { server, steps } = pass({ ...lost, replacements: replacements(granted("node-9")), crowded });
+    expect(server).toMatchObject({ node: "" });
+    expect(steps).toEqual(["release-replacement"]);
+  });
 });

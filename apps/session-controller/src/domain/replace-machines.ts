@@ -1,4 +1,5 @@
-import { decideForce, describeLost, type ForceReason } from "@muster/health";
+import { decideForce, type ForceReason } from "@muster/health";
+import { describeLoss, type MachineFacts } from "./describe-loss.ts";
 import { fitMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
 import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
@@ -41,11 +42,11 @@ export function replaceMachines(snapshot: Snapshot, components: readonly Compone
 }
 
 /** Whether a lost machine requires a list of the pods: only the API server knows of unrecorded pods, and of those being deleted. */
-export function needsPodsOfLost({ record, nodesLost }: Pick<Snapshot, "record" | "nodesLost">): boolean {
-  return record.components.some((component) =>
+export function needsPodsOfLost(facts: Pick<Snapshot, "record"> & MachineFacts): boolean {
+  return facts.record.components.some((component) =>
     isReplacing(component)
       ? component.podUid !== ""
-      : nodesLost.has(component.node) && component.podIp === "" && !hasEnded(component),
+      : component.podIp === "" && !hasEnded(component) && isLost(facts, component, component.node),
   );
 }
 
@@ -69,9 +70,14 @@ export function replacementWakeAtMs(record: SessionRecord, nowMs: number, policy
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
+function isLost(facts: MachineFacts, component: ComponentStatus, node: string): boolean {
+  return describeLoss(facts, component, node) !== undefined;
+}
+
 /** A component may have started unless its pod is known and has never had an address, a started container or an end of its own. */
-function isLostUnstarted({ pods, livePods, nodesLost }: Snapshot, component: ComponentStatus): boolean {
-  if (!nodesLost.has(component.node) || hasEnded(component) || livePods === undefined) return false;
+function isLostUnstarted(snapshot: Snapshot, component: ComponentStatus): boolean {
+  const { pods, livePods } = snapshot;
+  if (hasEnded(component) || livePods === undefined || !isLost(snapshot, component, component.node)) return false;
   // Listed after the record was written: a pod of that name comes from an earlier executor.
   if (component.podUid === "") return !livePods.some(({ pod }) => pod === component.pod);
   const live = livePods.find(({ uid }) => uid === component.podUid);
@@ -84,16 +90,17 @@ function hasStarted({ podIp, health, exitCode }: PodSeen): boolean {
   return podIp !== "" || exitCode !== undefined || health === "READY" || health === "SUCCEEDED";
 }
 
-function loseMachine({ nowMs, record, nodesLost }: Snapshot, component: ComponentStatus): ComponentStatus {
-  const because = nodesLost.get(component.node) ?? "gone";
-  const message = fitMessage(`waits for another machine: ${describeLost(component.node, because)}`, record);
+function loseMachine(snapshot: Snapshot, component: ComponentStatus): ComponentStatus {
+  const { nowMs, record } = snapshot;
+  const because = describeLoss(snapshot, component, component.node) ?? "";
+  const message = fitMessage(`waits for another machine: ${because}`, record);
   // Only the originally granted machine is still its own: a replacement is released.
   const lostNode = component.lostNode === "" ? component.node : component.lostNode;
   return { ...component, node: "", lostAtMs: nowMs, lostNode, state: "PENDING", message };
 }
 
 function replaceMachine(snapshot: Snapshot, component: ComponentStatus): ComponentStatus {
-  const { livePods, nodesLost, nodesBack, replacements } = snapshot;
+  const { livePods, replacements } = snapshot;
   if (component.podUid !== "") {
     if (livePods === undefined) return component;
     const pod = livePodOf(snapshot, component);
@@ -102,9 +109,14 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
     return keeps ? { ...component, node: pod.seen.node, state: "UNKNOWN", message: "" } : component;
   }
   const node = grantedNode(replacements.get(component.name));
-  if (node !== undefined && !nodesLost.has(node)) return { ...component, node, message: "" };
+  if (node !== undefined && !isLost(snapshot, component, node)) return { ...component, node, message: "" };
   // The session holds it all the time, and in a small pool no other machine may ever be free.
-  return nodesBack.has(component.lostNode) ? { ...component, node: component.lostNode, message: "" } : component;
+  return isBack(snapshot, component) ? { ...component, node: component.lostNode, message: "" } : component;
+}
+
+/** Whether the component can use the machine that it lost: pods can be started there, and its own fits beside the foreign ones. */
+function isBack({ nodesBack, crowded = [] }: Snapshot, { name, lostNode }: ComponentStatus): boolean {
+  return nodesBack.has(lostNode) && !crowded.some(({ component, node }) => component === name && node === lostNode);
 }
 
 function livePodOf({ livePods }: Pick<Snapshot, "livePods">, { podUid }: ComponentStatus): LivePod | undefined {
@@ -137,15 +149,15 @@ function planReturn({ replacements }: Snapshot, { name, node, lostNode }: Compon
   return [{ kind: "release-replacement", component: name, reservationId, because: "machine-back" }];
 }
 
-function planReservation(
-  { replacements, nodesLost }: Snapshot,
-  { name, pool, podUid }: ComponentStatus,
-): ReplacementStep[] {
+function planReservation(snapshot: Snapshot, component: ComponentStatus): ReplacementStep[] {
+  const { name, pool, podUid } = component;
+  const { replacements } = snapshot;
   const replacement = replacements.get(name) ?? { state: "unknown" };
   if (replacement.state === "unknown" || replacement.state === "released")
     return [{ kind: "reserve-replacement", component: name, pool, because: "machine-lost" }];
   const node = grantedNode(replacement);
   // A pod that is not gone yet may be on this machine.
-  if (replacement.state !== "granted" || podUid !== "" || node === undefined || !nodesLost.has(node)) return [];
+  if (replacement.state !== "granted" || podUid !== "" || node === undefined) return [];
+  if (!isLost(snapshot, component, node)) return [];
   return [{ kind: "release-replacement", component: name, reservationId: replacement.id, because: "machine-lost" }];
 }

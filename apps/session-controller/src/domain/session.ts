@@ -2,7 +2,7 @@ export type ComponentKind = "driver" | "server" | "client";
 
 type EnvVar = { readonly name: string; readonly value: string };
 
-/** One role of a session: one pod on one machine of its pool. */
+/** One role of a session: one pod on one machine of its pool, or on a part of one. */
 export type Component = {
   readonly name: string;
   readonly kind: ComponentKind;
@@ -17,6 +17,8 @@ export type Component = {
   readonly readyPort: number;
   /** JSON text of a pod template that was checked; empty: none. */
   readonly templateJson: string;
+  /** Its pod gets a part of a machine: what its template requests. Otherwise it gets a whole machine. */
+  readonly shared: boolean;
 };
 
 /** What is to be run, with all defaults filled in, so that a later change of defaults does not affect existing sessions. */

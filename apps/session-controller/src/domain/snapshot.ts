@@ -1,5 +1,6 @@
 import type { Fault } from "@muster/faults";
 import type { ForcePolicy, LostReason, NodeSeen } from "@muster/health";
+import type { Crowded } from "@muster/resources";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -18,13 +19,17 @@ export type WaitReason = {
   readonly pool: string;
   readonly requested: number;
   readonly available: number;
+  /** How many of `requested` are parts of machines; absent: none. */
+  readonly parts?: number;
+  /** The nodes of the pool that count, for people; absent: each node without taints. */
+  readonly nodes?: string | undefined;
   readonly ahead: number;
 };
 
 /** Answers of the ledger that a retry cannot change. */
 export type Refusal = Extract<
   Fault,
-  { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" }
+  { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" | "limit_exceeded" }
 >;
 
 /** What the ledger last answered. `unknown`: it was not asked, or there is a hint that its answer has changed. */
@@ -36,7 +41,11 @@ export type ReservationSeen =
       readonly because: WaitReason | undefined;
     }
   | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
-  | { readonly state: "refused"; readonly fault: Refusal };
+  | {
+      readonly state: "refused";
+      readonly fault: Refusal;
+      /** For people; absent: the fault says it all. */ readonly text?: string;
+    };
 
 /** The same for the replacement of a component's machine. `released`: it was released. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
@@ -89,6 +98,10 @@ export type Snapshot = {
   readonly obstacles: readonly Obstacle[];
   /** Nodes of the session that are lost, and why; empty while that is not known. */
   readonly nodesLost: ReadonlyMap<string, LostReason>;
+  /** Nodes that components share, and on which no pod can be started: they are lost to components without a pod there. */
+  readonly nodesUnschedulable?: ReadonlyMap<string, LostReason>;
+  /** Shared components whose machine has no room for their pod, because foreign pods run there. */
+  readonly crowded?: readonly Crowded[];
   /** Granted nodes that components have lost, and that are usable again. */
   readonly nodesBack: ReadonlySet<string>;
   /** What the ledger last answered about another machine for a component that lost its own, by component; absent: `unknown`. */

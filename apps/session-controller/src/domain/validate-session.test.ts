@@ -29,18 +29,18 @@ const TEMPLATES = [
 ] as const;
 
 function fieldOf(name: string, wanted: SessionDraft): string {
-  const validated = validateSession(name, wanted, DEFAULTS);
+  const validated = validateSession(name, wanted, DEFAULTS, "pool");
   if (validated.ok) return "accepted";
   return validated.fault.code === "invalid_request" ? validated.fault.field : validated.fault.code;
 }
 
 describe("validateSession", () => {
   it("fills in every default, so that the record says what holds", () => {
-    expect(validateSession("bench", draft(), DEFAULTS)).toEqual({ ok: true, spec: spec() });
+    expect(validateSession("bench", draft(), DEFAULTS, "pool")).toEqual({ ok: true, spec: spec() });
   });
 
   it("leaves a session without a time limit where that is the default", () => {
-    const validated = validateSession("bench", draft(), { ...DEFAULTS, timeoutMs: 0 });
+    const validated = validateSession("bench", draft(), { ...DEFAULTS, timeoutMs: 0 }, "pool");
     expect(validated).toMatchObject({ ok: true, spec: { timeoutMs: 0 } });
   });
 
@@ -193,6 +193,29 @@ describe("validateSession", () => {
     expect(fieldOf(name, wanted)).toBe(field);
   });
 
+  const requesting = { containers: [{ name: "main", resources: { requests: { cpu: "500m" } } }] };
+  it.each([
+    ["a shared component that requests a part", { shared: true }, requesting, "accepted"],
+    ["a shared component that requests nothing", { shared: true }, {}, "components[0].shared"],
+    [
+      "a shared component that requests too much",
+      { shared: true },
+      { containers: [{ name: "main", resources: { limits: { memory: "1Ei" } } }] },
+      `${TEMPLATE}.spec.containers[0].resources.limits.memory`,
+    ],
+    ["a node selector with the pool", {}, { nodeSelector: { pool: "drivers", disk: "ssd" } }, "accepted"],
+    ["a node selector with another pool", {}, { nodeSelector: { pool: "x" } }, `${TEMPLATE}.spec.nodeSelector["pool"]`],
+  ])("judges %s", (_title, more, templateSpec, field) => {
+    const templateJson = JSON.stringify({ spec: templateSpec });
+    const components = [component("driver", "driver", { templateJson, ...more })];
+    expect(fieldOf("bench", draft({ components }))).toBe(field);
+  });
+
+  it("refuses a shared component without a template", () => {
+    const components = [component("driver", "driver", { shared: true })];
+    expect(fieldOf("bench", draft({ components }))).toBe("components[0].shared");
+  });
+
   it("refuses every label that Muster sets on a pod", () => {
     const { managedBy, installation, ownerKind, owner, ownerUid, component: of, componentKind, exclusive } = labels;
     for (const label of [managedBy, installation, ownerKind, owner, ownerUid, of, componentKind, exclusive]) {
@@ -207,7 +230,7 @@ it.each([
   ["none", [component("a", "server")]],
   ["driver, other", [driver, component("other", "driver")]],
 ])("states which drivers it found where there is not exactly one: %s", (found, components) => {
-  expect(validateSession("bench", draft({ components }), DEFAULTS)).toMatchObject({
+  expect(validateSession("bench", draft({ components }), DEFAULTS, "pool")).toMatchObject({
     ok: false,
     fault: { reason: `a session needs exactly one driver, found ${found}` },
   });

@@ -2,7 +2,13 @@ import { valueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
-import { checkComponentTemplate, MAX_POD_NAME_LENGTH, SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import {
+  checkComponentTemplate,
+  checkShared,
+  MAX_POD_NAME_LENGTH,
+  SESSION_LIMITS,
+  sessionTextBytes,
+} from "@muster/session-limits";
 
 /** A user's request: zeros mean the default, and a component may lack its kind. */
 export type SessionDraft = Omit<SessionSpec, "components"> & {
@@ -19,8 +25,16 @@ export type SessionDefaults = {
 
 type Validated = { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
 
-/** Refuses everything that is wrong without regard to the cluster, naming the field and the value; otherwise returns the spec with its defaults. */
-export function validateSession(name: string, draft: SessionDraft, defaults: SessionDefaults): Validated {
+/**
+ * Refuses everything that is wrong without regard to the cluster, naming the field and the value; otherwise returns the spec with its defaults. `poolLabel`:
+ * node label with the name of the pool.
+ */
+export function validateSession(
+  name: string,
+  draft: SessionDraft,
+  defaults: SessionDefaults,
+  poolLabel: string,
+): Validated {
   const components: Component[] = [];
   for (const component of draft.components) {
     if (component.kind !== undefined) components.push({ ...component, kind: component.kind });
@@ -34,7 +48,7 @@ export function validateSession(name: string, draft: SessionDraft, defaults: Ses
     killAfterMs: draft.killAfterMs || defaults.killAfterMs,
     workerPort: draft.workerPort || defaults.workerPort,
   };
-  const fault = checkSession(name, draft) ?? checkNumbers(draft, spec);
+  const fault = checkSession(name, draft, poolLabel) ?? checkNumbers(draft, spec);
   return fault === undefined ? { ok: true, spec } : { ok: false, fault };
 }
 
@@ -45,11 +59,13 @@ export function checkRequestId(requestId: string): Fault | undefined {
   return requestId.length > max ? wrong("request_id", `has ${requestId.length} characters; ${max} at most`) : undefined;
 }
 
-function checkSession(name: string, draft: SessionDraft): Fault | undefined {
+function checkSession(name: string, draft: SessionDraft, poolLabel: string): Fault | undefined {
   return (
     checkDnsLabel("name", name) ??
     checkCount(draft.components.length) ??
-    first(draft.components, (component, index) => checkComponent(name, component, `components[${index}]`)) ??
+    first(draft.components, (component, index) =>
+      checkComponent(name, component, { field: `components[${index}]`, poolLabel }),
+    ) ??
     checkUnique(draft) ??
     checkDriver(draft) ??
     checkTextBytes(draft) ??
@@ -66,7 +82,7 @@ function checkCount(count: number): Fault | undefined {
 function checkComponent(
   session: string,
   component: SessionDraft["components"][number],
-  field: string,
+  { field, poolLabel }: { readonly field: string; readonly poolLabel: string },
 ): Fault | undefined {
   return (
     checkDnsLabel(`${field}.name`, component.name) ??
@@ -78,7 +94,7 @@ function checkComponent(
     checkPort(`${field}.ready_port`, component.readyPort, 0) ??
     first(component.env, (variable, index) => checkEnv(variable.name, `${field}.env[${index}].name`)) ??
     duplicate(component.env, `${field}.env`) ??
-    checkTemplate(component, `${field}.template_json`)
+    checkTemplate(component, field, poolLabel)
   );
 }
 
@@ -110,19 +126,29 @@ function checkEnv(name: string, field: string): Fault | undefined {
     : undefined;
 }
 
-/** The first problem of a template, at its place. */
-function checkTemplate({ templateJson, env }: Pick<Component, "templateJson" | "env">, field: string) {
-  if (templateJson === "") return undefined;
+/** The first problem of a template, or of the requests of a shared component, at its place. */
+function checkTemplate(
+  { templateJson, env, shared, pool }: Pick<Component, "templateJson" | "env" | "shared" | "pool">,
+  component: string,
+  poolLabel: string,
+): Fault | undefined {
+  const field = `${component}.template_json`;
   const bytes = byteLength(templateJson);
   const { textBytes: max } = SESSION_LIMITS;
   // Not parsed when it is too large.
   if (bytes > max) return wrong(field, `has ${bytes} bytes; ${max} at most`);
-  const parsed = parseJson(templateJson);
-  if ("problem" in parsed) return wrong(field, `is not JSON: ${parsed.problem}`);
+  const parsed = templateJson === "" ? undefined : parseJson(templateJson);
+  if (parsed !== undefined && "problem" in parsed) return wrong(field, `is not JSON: ${parsed.problem}`);
   const reader = valueReader();
-  checkComponentTemplate(reader, [], parsed.value, env);
+  const template = parsed && checkComponentTemplate(reader, ["template_json"], parsed.value, env);
+  if (shared && reader.findings.length === 0)
+    checkShared(reader, { shared: ["shared"], template: ["template_json"] }, template);
   const [finding] = reader.findings;
-  return finding === undefined ? undefined : wrong(field + pathText(finding.path), finding.message);
+  if (finding !== undefined) return wrong(`${component}${pathText(finding.path)}`, finding.message);
+  const selected = template?.spec.nodeSelector?.[poolLabel] ?? pool;
+  if (selected === pool) return undefined;
+  const selector = `${field}.spec.nodeSelector["${poolLabel}"]`;
+  return wrong(selector, `is "${selected}", and ${component}.pool is "${pool}": no machine is in both`);
 }
 
 function pathText(path: Path): string {

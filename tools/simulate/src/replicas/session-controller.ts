@@ -19,7 +19,7 @@ import type { SessionRecord } from "@muster/session-controller/session";
 import type { Stored } from "@muster/session-controller/session-deps";
 import type { Led } from "@muster/session-controller/sessions";
 import { protoCodec, type Bucket, type View } from "@muster/store";
-import { viewNodes, type Nodes } from "@muster/watch";
+import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { simBucket } from "../sim-bucket.ts";
 import { simLead } from "../sim-lead.ts";
@@ -164,8 +164,10 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
         return entry === undefined ? [] : [podSeenOf(entry.value)];
       }),
     podsFresh: podsFreshOf(pods, parts.mark, Date.now),
-    nodesLost: (names, occupied) => parts.nodes.lostAmong(names, { nowMs: Date.now(), occupied }),
-    nodesUsable: (names) => parts.nodes.usableAmong(names, Date.now()),
+    nodesLost: (names, occupied, tolerations) =>
+      parts.nodes.lostAmong(names, { nowMs: Date.now(), occupied, tolerations }),
+    nodesUsable: (names, tolerations) => parts.nodes.usableAmong(names, Date.now(), tolerations),
+    crowding: openCrowding(parts.nodes, CONFIG.machineLostMs),
     listPods: (record) => livePods.ofSession(record),
     act: (record, step) => act(acting, record, step),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
@@ -200,7 +202,7 @@ function requestDeps(parts: Parts): RequestDeps {
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
     occupancy: occupancyOf(index),
-    explain: (record) => explainWaiting(ledger, record),
+    explain: (record) => explainWaiting(ledger, record, CONFIG.kube.poolLabel),
     askMachines: noMachines,
     announce: (record, from) => announceEvents(replica.bus, record, from),
     finished: () => undefined,

@@ -1,17 +1,18 @@
+import { findCrowded, type Crowded, type PlaceLoad } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { GANG, line, plan, status, workersDone } from "../../test/planned-job.ts";
 import { granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { findCrowding, type NodeLoad } from "./find-crowding.ts";
+import { placesOf } from "./member-places.ts";
 import { conditionOf } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
-import type { CrowdedMember, Snapshot } from "./snapshot.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 const CONTAINER = { name: "main", image: "i", resources: { requests: { cpu: "2", memory: "1Gi" } } };
 const WHOLE = spec({ replicas: [replica("worker", 2, { template: { spec: { containers: [CONTAINER] } } })] });
 const TIMES = { nowMs: NOW_MS, waitMs: POLICY.replacementWaitMs };
 const NODE = "node-worker-1";
 
-const load = (cpu: number, more: Partial<NodeLoad> = {}): NodeLoad => ({
+const load = (cpu: number, more: Partial<PlaceLoad> = {}): PlaceLoad => ({
   allocatable: { cpu: 4000, memory: 2 ** 33, pods: 10 },
   foreign: { pods: 3, requests: { cpu }, examples: ["shop/web", "shop/api"] },
   shared: [],
@@ -27,8 +28,8 @@ const job = {
   status: status(),
   pods: [pod("worker-0"), unbound],
 };
-const crowdedOf = (more: Partial<typeof job>, one: NodeLoad | undefined) =>
-  findCrowding({ ...job, ...more }, (node) => (node === NODE ? one : load(4000)), new Map(), TIMES).crowded;
+const crowdedOf = (more: Partial<typeof job>, one: PlaceLoad | undefined) =>
+  findCrowded(placesOf({ ...job, ...more }), (node) => (node === NODE ? one : load(4000)), new Map(), TIMES).crowded;
 
 describe("a member whose machine has foreign pods", () => {
   it("is crowded out, by name of the short resource and of the pods", () => {
@@ -43,7 +44,7 @@ describe("a member whose machine has foreign pods", () => {
     ]);
   });
 
-  it.each<[string, Partial<typeof job>, NodeLoad | undefined]>([
+  it.each<[string, Partial<typeof job>, PlaceLoad | undefined]>([
     ["its pod fits beside them", {}, load(2000)],
     ["its pod runs there", { pods: [pod("worker-0"), pod("worker-1")] }, load(4000)],
     ["it has completed", { status: workersDone(1) }, load(4000)],
@@ -65,18 +66,18 @@ describe("a member whose machine has foreign pods", () => {
   });
 
   it("loses the machine once it has waited, counted from the first time that it was seen", () => {
-    const first = findCrowding(job, () => load(4000), new Map(), TIMES);
+    const first = findCrowded(placesOf(job), () => load(4000), new Map(), TIMES);
     const later = { ...TIMES, nowMs: NOW_MS + TIMES.waitMs };
-    expect(findCrowding(job, () => load(4000), first.memory, later).crowded).toMatchObject([
+    expect(findCrowded(placesOf(job), () => load(4000), first.memory, later).crowded).toMatchObject([
       { sinceMs: NOW_MS, isLost: true },
     ]);
-    const free = findCrowding(job, () => load(0), first.memory, later);
-    expect(findCrowding(job, () => load(4000), free.memory, later).crowded).toMatchObject([{ isLost: false }]);
+    const free = findCrowded(placesOf(job), () => load(0), first.memory, later);
+    expect(findCrowded(placesOf(job), () => load(4000), free.memory, later).crowded).toMatchObject([{ isLost: false }]);
   });
 });
 
 describe("a job with a member that is crowded out", () => {
-  const crowded = (isLost: boolean): CrowdedMember => ({
+  const crowded = (isLost: boolean): Crowded => ({
     ...{ component: "worker-1", node: NODE, sinceMs: NOW_MS - 1000, isLost },
     resources: [{ resource: "cpu", requested: 2000, free: 1500 }],
     foreign: { pods: 3, examples: ["shop/web", "shop/api"] },

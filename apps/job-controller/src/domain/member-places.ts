@@ -1,0 +1,39 @@
+import type { Place, Requests } from "@muster/resources";
+import { componentOf } from "./build-units.ts";
+import { mayRun } from "./job-pods.ts";
+import type { JobStatus } from "./job-status.ts";
+import { requestsOf } from "./read-sharing.ts";
+import type { PodFact, Snapshot } from "./snapshot.ts";
+
+type Job = Pick<Snapshot, "spec" | "units"> & {
+  readonly status: Pick<JobStatus, "replicas">;
+  readonly pods: readonly PodFact[];
+};
+
+/** The machines of members. A member whose pod runs on its machine, or that has completed, has no place. */
+export function placesOf(job: Job): readonly Place[] {
+  const needs = needsOf(job);
+  const machines = job.units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
+  return machines.flatMap(([component, node]): Place[] => {
+    const requests = needs.get(component);
+    return requests === undefined || hasPodOn(job.pods, component, node) ? [] : [{ component, node, requests }];
+  });
+}
+
+/** Of each member that has not completed, what its next pod requests. */
+function needsOf({ spec, status }: Pick<Job, "spec" | "status">): ReadonlyMap<string, () => Requests> {
+  if ("problems" in spec) return new Map();
+  return new Map(
+    spec.replicas.flatMap(({ type, replicas, shared, template }) => {
+      const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
+      const requests = (): Requests => shared ?? requestsOf(template, []);
+      return Array.from({ length: replicas }, (_, index) => index)
+        .filter((index) => !completed.includes(index))
+        .map((index) => [componentOf({ type, index }), requests] as const);
+    }),
+  );
+}
+
+function hasPodOn(pods: readonly PodFact[], component: string, node: string): boolean {
+  return pods.some((pod) => pod.component === component && pod.node === node && mayRun(pod));
+}

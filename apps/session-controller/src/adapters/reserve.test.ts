@@ -1,0 +1,90 @@
+import { FaultError, type Fault } from "@muster/faults";
+import type { LedgerCalls, Need, Reservation } from "@muster/ledger-client";
+import { expect, it } from "vitest";
+import { component, record, spec } from "../../test/samples.ts";
+import { act, type ActDeps } from "./act.ts";
+
+const GPU = { key: "gpu", operator: "Exists" };
+const template = (fields: object) => JSON.stringify({ spec: fields });
+const containers = [{ name: "main", resources: { requests: { cpu: "500m", memory: "1Ki" } } }];
+const SESSION = record(
+  {},
+  spec({
+    components: [
+      component("driver", "driver", { templateJson: template({ tolerations: [GPU] }) }),
+      component("server-0", "server", { shared: true, templateJson: template({ containers }) }),
+    ],
+  }),
+);
+const SELECTION = { terms: [], tolerations: [GPU] };
+const DRIVER: Need = { component: "driver", pool: "drivers", selection: SELECTION };
+const SERVER: Need = { component: "server-0", pool: "workers", shared: { cpu: 500, memory: 1024 } };
+const PLAIN = [DRIVER, SERVER].map(({ component: name, pool }) => ({ component: name, pool }));
+
+/** Reserves in a ledger that answers with a fault, or grants; `existing` are the needs of the reservation that it has. */
+function reserving(fault: Fault | undefined, existing: readonly Need[] = PLAIN) {
+  const asked: (readonly Need[])[] = [];
+  const reservation = (needs: readonly Need[]): Reservation => {
+    const machines = needs.map((need) => ({ component: need.component, pool: need.pool, node: "n-1" }));
+    return { id: "r-1", ownerId: "bench", sequence: 1, createdAtMs: 1, needs, state: "granted", machines };
+  };
+  const ledger: Pick<LedgerCalls, "reserve" | "ask"> = {
+    reserve: (_owner, needs) => {
+      asked.push(needs);
+      return fault === undefined ? Promise.resolve(reservation(needs)) : Promise.reject(new FaultError(fault));
+    },
+    ask: () => Promise.resolve(reservation(existing)),
+  };
+  const deps = {
+    ledger: { sessions: ledger, replacements: ledger },
+    podPolicy: { poolLabel: "pool" },
+    executorsMax: 1,
+  };
+  const step = async (of: Parameters<typeof act>[2]) => {
+    const acted = await act(deps as unknown as ActDeps, SESSION, of);
+    return "reservation" in acted ? acted.reservation : undefined;
+  };
+  return { asked, step };
+}
+
+const RESERVE = { kind: "reserve", because: "not-asked" } as const;
+const DIFFERS: Fault = { code: "reservation_differs", ownerKind: "session", ownerId: "bench" };
+
+it("requests a part of a machine for each shared component, and the nodes that the template of each accepts", async () => {
+  const { asked, step } = reserving(undefined);
+  expect(await step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
+  expect(asked).toEqual([[DRIVER, SERVER]]);
+});
+
+it("requests the same for the machine in place of a lost one", async () => {
+  const { asked, step } = reserving(undefined);
+  await step({ kind: "reserve-replacement", component: "server-0", pool: "workers", because: "machine-lost" });
+  expect(asked).toEqual([[SERVER]]);
+});
+
+it.each<[string, readonly Need[], string]>([
+  ["takes the reservation of an earlier version, which has neither parts nor node selections", PLAIN, "granted"],
+  ["refuses one with other parts", [DRIVER, { ...SERVER, shared: { cpu: 1 } }], "refused"],
+  [
+    "refuses one with other node selections",
+    [{ ...DRIVER, selection: { terms: [], tolerations: [] } }, SERVER],
+    "refused",
+  ],
+  ["refuses one of other pools", [{ ...DRIVER, pool: "x", selection: undefined }, PLAIN[1]!], "refused"],
+  ["refuses one for fewer components", PLAIN.slice(1), "refused"],
+])("%s", async (_title, existing, state) => {
+  const { step } = reserving(DIFFERS, existing);
+  expect(await step(RESERVE)).toMatchObject({ state });
+});
+
+it("is refused for good where the ledger has a limit, with a text that names the nodes that were not enough", async () => {
+  const limit = reserving({ code: "limit_exceeded", what: "node selections", limit: 16, retryAfterMs: 0 });
+  expect(await limit.step(RESERVE)).toMatchObject({
+    state: "refused",
+    text: expect.stringContaining("limit of 16") as string,
+  });
+  const full = reserving({ code: "limit_exceeded", what: "requests", limit: 16, retryAfterMs: 1000 });
+  await expect(full.step(RESERVE)).rejects.toThrow();
+  const small = reserving({ code: "pool_capacity", pool: "drivers", requested: 1, capacity: 0 });
+  expect(await small.step(RESERVE)).toMatchObject({ text: expect.stringContaining("(tolerates gpu)") as string });
+});

@@ -1,0 +1,69 @@
+import { expect, it } from "vitest";
+import { component, podSeen, provisioning, record, spec } from "../../test/samples.ts";
+import { machinesOf, placesOf } from "./component-machines.ts";
+import type { ComponentStatus, SessionRecord } from "./session.ts";
+import type { ReplacementSeen } from "./snapshot.ts";
+
+const GPU = { key: "gpu", operator: "Exists" };
+const template = (fields: object) => JSON.stringify({ spec: fields });
+const REQUESTING = { containers: [{ name: "main", resources: { requests: { cpu: "500m" } } }] };
+
+const SPEC = spec({
+  components: [
+    component("driver", "driver"),
+    component("client-0", "client", { shared: true, templateJson: template(REQUESTING) }),
+    component("server-0", "server", { shared: true, templateJson: template({ ...REQUESTING, tolerations: [GPU] }) }),
+  ],
+});
+
+/** The session after its grant, with its server as given. */
+function session(server: Partial<ComponentStatus> = {}): SessionRecord {
+  const { components } = provisioning(["server-0"]);
+  const base = record({ reservationId: "r-1" }, SPEC);
+  const found = SPEC.components.flatMap(({ name }) => components.find((each) => each.name === name) ?? []);
+  return { ...base, components: found.map((each) => (each.name === "server-0" ? { ...each, ...server } : each)) };
+}
+
+const NONE = new Map<string, ReplacementSeen>();
+const MOVED = new Map([
+  ["server-0", { state: "granted", id: "r-2", machines: [{ component: "server-0", node: "node-9" }] }],
+] as const);
+const REPLACING = { node: "", lostAtMs: 1, lostNode: "node-server-0", podUid: "" };
+
+it("finds the machines of all components, those that are shared, and what is tolerated on each", () => {
+  expect(machinesOf({ record: session(REPLACING), replacements: MOVED })).toEqual({
+    nodes: new Set(["node-driver", "node-client-0", "node-9"]),
+    lostNodes: ["node-server-0"],
+    sharedNodes: new Set(["node-client-0", "node-9"]),
+    tolerations: new Map([
+      ["node-driver", []],
+      ["node-client-0", []],
+      ["node-9", [GPU]],
+      ["node-server-0", [GPU]],
+    ]),
+  });
+});
+
+it("tolerates on a machine only what all of its components tolerate", () => {
+  const { tolerations } = machinesOf({ record: session({ node: "node-client-0" }), replacements: NONE });
+  expect(tolerations.get("node-client-0")).toEqual([]);
+});
+
+const onNode = podSeen("server-0", { podIp: "", node: "node-server-0" });
+it.each<[string, Partial<ComponentStatus>, typeof NONE, readonly (typeof onNode)[], readonly string[]]>([
+  ["before its pod is placed", {}, NONE, [], ["client-0 node-client-0", "server-0 node-server-0"]],
+  ["not where its pod is placed", {}, NONE, [onNode], ["client-0 node-client-0"]],
+  ["not once it has an address", { podIp: "10.0.0.1" }, NONE, [], ["client-0 node-client-0"]],
+  ["not once it has ended", { state: "FAILED" }, NONE, [], ["client-0 node-client-0"]],
+  [
+    "where it lost its part, and where it is granted another",
+    REPLACING,
+    MOVED,
+    [],
+    ["client-0 node-client-0", "server-0 node-server-0", "server-0 node-9"],
+  ],
+])("a shared component has a place %s", (_title, server, replacements, pods, places) => {
+  const found = placesOf({ record: session(server), replacements, pods });
+  expect(found.map((place) => `${place.component} ${place.node}`)).toEqual(places);
+  for (const { requests } of found) expect(requests()).toEqual({ cpu: 500 });
+});

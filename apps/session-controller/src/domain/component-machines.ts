@@ -1,0 +1,62 @@
+import { commonTolerations, type Place, type Toleration } from "@muster/resources";
+import { templateRequests } from "@muster/session-limits";
+import { componentTolerations, templateOf } from "./component-need.ts";
+import { grantedNode } from "./replace-machines.ts";
+import type { Component, ComponentStatus } from "./session.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { hasEnded } from "./summarise-components.ts";
+
+type Session = Pick<Snapshot, "record" | "replacements">;
+
+/** The machines of the components of a session, as far as they decide which of them are lost. */
+export type ComponentMachines = {
+  /** The machine of each component, and the one that is granted in place of a lost one. */
+  readonly nodes: ReadonlySet<string>;
+  /** The machines that components have lost. */
+  readonly lostNodes: readonly string[];
+  /** Of `nodes`, those of shared components. */
+  readonly sharedNodes: ReadonlySet<string>;
+  readonly tolerations: ReadonlyMap<string, readonly Toleration[]>;
+};
+
+export function machinesOf({ record, replacements }: Session): ComponentMachines {
+  const specs = new Map(record.spec.components.map((component) => [component.name, component]));
+  const machines = record.components.map((status) => {
+    const nodes = [status.node, grantedNode(replacements.get(status.name)) ?? ""].filter((node) => node !== "");
+    return { spec: specs.get(status.name), nodes, lostNode: status.lostNode };
+  });
+  const lostNodes = machines.flatMap(({ lostNode }) => (lostNode === "" ? [] : [lostNode]));
+  const placed = machines.flatMap(({ spec, nodes, lostNode }) => {
+    const tolerations = spec === undefined ? [] : componentTolerations(spec);
+    return [...nodes, ...(lostNode === "" ? [] : [lostNode])].map((node) => ({ node, tolerations }));
+  });
+  return {
+    nodes: new Set(machines.flatMap(({ nodes }) => nodes)),
+    lostNodes,
+    sharedNodes: new Set(machines.flatMap(({ spec, nodes }) => (spec?.shared === true ? nodes : []))),
+    tolerations: commonTolerations(placed),
+  };
+}
+
+/**
+ * The machines where the pods of shared components still have to be placed. Of a component that waits for another machine these are the one that it lost, and
+ * the one that it is granted.
+ */
+export function placesOf({ record, replacements, pods }: Session & Pick<Snapshot, "pods">): readonly Place[] {
+  const statuses = new Map(record.components.map((status) => [status.name, status]));
+  return record.spec.components.flatMap((component): Place[] => {
+    const status = statuses.get(component.name);
+    if (!component.shared || status === undefined || hasEnded(status) || status.podIp !== "") return [];
+    const nodes = [status.node, status.lostNode, grantedNode(replacements.get(component.name)) ?? ""];
+    const open = new Set(nodes.filter((node) => node !== "" && !hasPodOn(pods, status, node)));
+    return [...open].map((node) => ({ component: component.name, node, requests: () => requestsOf(component) }));
+  });
+}
+
+function requestsOf(component: Component) {
+  return templateRequests(templateOf(component));
+}
+
+function hasPodOn(pods: Snapshot["pods"], { podUid }: ComponentStatus, node: string): boolean {
+  return pods.some((pod) => pod.uid === podUid && pod.node === node && !pod.deleted);
+}

@@ -1,0 +1,41 @@
+import { nodeSelectionOf, tolerationsOf, type NodeSelection, type Requests, type Toleration } from "@muster/resources";
+import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
+import type { Component } from "./session.ts";
+
+/** The need of one component in the ledger. */
+export type ComponentNeed = {
+  readonly component: string;
+  readonly pool: string;
+  /** The requests of its part of a machine; absent: a whole machine. */
+  readonly shared?: Requests;
+  /** The nodes of the pool that its pod accepts; absent: each node without taints. */
+  readonly selection?: NodeSelection;
+};
+
+export function needOf(component: Component, poolLabel: string): ComponentNeed {
+  const template = templateOf(component);
+  const selection = nodeSelectionOf(template.spec, poolLabel);
+  return {
+    component: component.name,
+    pool: component.pool,
+    ...(component.shared && { shared: templateRequests(template) }),
+    ...(selection !== undefined && { selection }),
+  };
+}
+
+/** The taints that the pod of the component tolerates. */
+export function componentTolerations(component: Component): readonly Toleration[] {
+  return tolerationsOf(templateOf(component).spec);
+}
+
+const templates = new WeakMap<Component, ComponentTemplate>();
+
+/** The template of a component, which was checked when the session was submitted. */
+export function templateOf(component: Component): ComponentTemplate {
+  const known = templates.get(component);
+  if (known !== undefined) return known;
+  const { templateJson } = component;
+  const template = templateJson === "" ? { spec: {} } : (JSON.parse(templateJson) as ComponentTemplate);
+  templates.set(component, template);
+  return template;
+}

@@ -1,0 +1,22 @@
+import { describeLost } from "@muster/health";
+import { describeCrowding } from "@muster/resources";
+import type { ComponentStatus } from "./session.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** The facts that decide which machines components can use. */
+export type MachineFacts = Pick<Snapshot, "nodesLost" | "nodesUnschedulable" | "crowded" | "pods">;
+
+/** Why the component cannot use the machine, for people; undefined: it can. A pod that is placed on a machine that stays keeps its place. */
+export function describeLoss(
+  { nodesLost, nodesUnschedulable, crowded = [], pods }: MachineFacts,
+  { name, podUid }: Pick<ComponentStatus, "name" | "podUid">,
+  node: string,
+): string | undefined {
+  const lost = nodesLost.get(node);
+  if (lost !== undefined) return describeLost(node, lost);
+  const crowding = crowded.find((each) => each.isLost && each.component === name && each.node === node);
+  if (crowding !== undefined) return describeCrowding(crowding);
+  const unschedulable = nodesUnschedulable?.get(node);
+  if (unschedulable === undefined || pods.some((pod) => pod.uid === podUid && pod.node === node)) return undefined;
+  return describeLost(node, unschedulable);
+}

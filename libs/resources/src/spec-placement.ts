@@ -1,0 +1,155 @@
+import {
+  nodeSelectionKey,
+  type NodeSelection,
+  type NodeSelectorRequirement,
+  type NodeSelectorTerm,
+  type Toleration,
+} from "./node-selection.ts";
+
+type Item = Readonly<Record<string, unknown>>;
+
+/** The fields of the spec of a pod that decide where it is placed, as they are written. */
+export type WrittenPlacement = {
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly affinity?: unknown;
+  readonly tolerations?: unknown;
+};
+
+const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/**
+ * The nodes that a pod with this spec accepts: its node selector without the label of pools, its required node affinity, and its tolerations. Undefined: each
+ * node of the pool without taints.
+ */
+export function nodeSelectionOf(spec: WrittenPlacement, poolLabel: string): NodeSelection | undefined {
+  const selector = Object.entries(spec.nodeSelector ?? {})
+    .filter(([key]) => key !== poolLabel)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([key, value]): NodeSelectorRequirement => ({ key, operator: "In", values: [value] }));
+  const demanded = listOf(at(spec.affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
+  const own: readonly NodeSelectorTerm[] = selector.length === 0 ? [] : [{ matchExpressions: selector }];
+  const both = demanded.map((term) => withRequirements(term, selector));
+  const terms = demanded.length === 0 ? own : both;
+  const tolerations = tolerationsOf(spec);
+  return terms.length + tolerations.length === 0 ? undefined : { terms, tolerations };
+}
+
+/** Without the time for which a pod stays on a node that becomes tainted: it is not about where a pod is placed. */
+export function tolerationsOf({ tolerations }: Pick<WrittenPlacement, "tolerations">): readonly Toleration[] {
+  return listOf(tolerations).map((item): Toleration => {
+    const fields = ["key", "operator", "value", "effect"].map((name) => [name, textOf(item[name])] as const);
+    return Object.fromEntries(fields.filter(([, text]) => text !== ""));
+  });
+}
+
+/** By node, the tolerations that all pods of the node have. */
+export function commonTolerations(
+  placed: Iterable<{ readonly node: string; readonly tolerations: readonly Toleration[] }>,
+): ReadonlyMap<string, readonly Toleration[]> {
+  const byNode = new Map<string, readonly Toleration[]>();
+  for (const { node, tolerations } of placed) {
+    const keys = new Set(tolerations.map(tolerationKey));
+    byNode.set(
+      node,
+      (byNode.get(node) ?? tolerations).filter((each) => keys.has(tolerationKey(each))),
+    );
+  }
+  return byNode;
+}
+
+function tolerationKey(toleration: Toleration): string {
+  return nodeSelectionKey({ terms: [], tolerations: [toleration] });
+}
+
+/** Values of the label that marks pods of Muster: whether the pod has its machine for itself, or a part of it. */
+export const EXCLUSIVE = "true";
+export const SHARED = "false";
+
+const HOSTNAME = "kubernetes.io/hostname";
+
+/**
+ * The affinity of a pod with a granted machine: what is written, on this node only. The node is required by its own name, because its hostname label may
+ * differ. An exclusive pod excludes every pod with the label `exclusiveKey`, a shared one only exclusive pods. Kubernetes applies the terms of running pods to
+ * a new pod, too. This protects against a stale grant.
+ */
+export function grantedAffinity(
+  written: unknown,
+  {
+    node,
+    exclusiveKey,
+    isShared,
+  }: { readonly node: string; readonly exclusiveKey: string; readonly isShared: boolean },
+) {
+  const affinity = isObject(written) ? written : {};
+  const nodes = isObject(affinity["nodeAffinity"]) ? affinity["nodeAffinity"] : {};
+  const podAffinity = isObject(affinity["podAntiAffinity"]) ? affinity["podAntiAffinity"] : {};
+  const demanded = listOf(at(nodes, REQUIRED, "nodeSelectorTerms"));
+  // The scheduler needs only one matching term, so each of them names the machine.
+  const terms = (demanded.length > 0 ? demanded : [{}]).map((term) => ({
+    ...term,
+    matchFields: [...listOf(term["matchFields"]), { key: NODE_NAME, operator: "In", values: [node] }],
+  }));
+  const excluded = isShared
+    ? { key: exclusiveKey, operator: "In", values: [EXCLUSIVE] }
+    : { key: exclusiveKey, operator: "Exists" };
+  const apart = {
+    topologyKey: HOSTNAME,
+    labelSelector: { matchExpressions: [excluded] },
+    // Empty selects every namespace; without it the rule covers only pods of this one.
+    namespaceSelector: {},
+  };
+  return {
+    ...affinity,
+    nodeAffinity: { ...nodes, [REQUIRED]: { nodeSelectorTerms: terms } },
+    podAntiAffinity: { ...podAffinity, [REQUIRED]: [...listOf(podAffinity[REQUIRED]), apart] },
+  };
+}
+
+const NODE_NAME = "metadata.name";
+
+/** The machine that `grantedAffinity` requires; undefined: the affinity requires none. */
+export function grantedNodeOf(affinity: unknown): string | undefined {
+  const [term] = listOf(at(affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms"));
+  const field = listOf(term?.["matchFields"]).findLast(({ key, operator }) => key === NODE_NAME && operator === "In");
+  const values = field?.["values"];
+  const node: unknown = Array.isArray(values) ? values[0] : undefined;
+  return typeof node === "string" ? node : undefined;
+}
+
+/** A term without a requirement accepts no node, whatever the node selector is. */
+function withRequirements(term: NodeSelectorTerm, selector: readonly NodeSelectorRequirement[]): NodeSelectorTerm {
+  const { matchExpressions = [], matchFields = [] } = term;
+  if (selector.length === 0 || matchExpressions.length + matchFields.length === 0) return term;
+  return { ...term, matchExpressions: [...selector, ...matchExpressions] };
+}
+
+function termOf(term: Item): NodeSelectorTerm {
+  const [expressions, fields] = [term["matchExpressions"], term["matchFields"]].map((each) =>
+    listOf(each).map(requirementOf),
+  );
+  return {
+    ...(expressions !== undefined && expressions.length > 0 && { matchExpressions: expressions }),
+    ...(fields !== undefined && fields.length > 0 && { matchFields: fields }),
+  };
+}
+
+function requirementOf({ key, operator, values }: Item): NodeSelectorRequirement {
+  const texts = Array.isArray(values) ? values.filter((value) => typeof value === "string") : [];
+  return { key: textOf(key), operator: textOf(operator), ...(texts.length > 0 && { values: texts }) };
+}
+
+function listOf(value: unknown): readonly Item[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+function at(value: unknown, ...path: readonly string[]): unknown {
+  return path.reduce((found, name) => (isObject(found) ? found[name] : undefined), value);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function isObject(value: unknown): value is Item {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,44 @@
+import type { muster } from "@muster/proto";
+import {
+  findCrowded,
+  freeOf,
+  useOf,
+  type Amounts,
+  type Crowded,
+  type CrowdingMemory,
+  type Place,
+  type PlaceLoad,
+} from "@muster/resources";
+import type { Nodes } from "./nodes.ts";
+
+/** Owners with crowded components that are remembered. The oldest ones are forgotten first; their wait starts again. */
+const MAX_OWNERS = 10_000;
+
+/** Finds the crowded places of the owner with this uid, and remembers since when they are. */
+export type Crowding = (uid: string, places: readonly Place[], nowMs: number) => readonly Crowded[];
+
+/** `waitMs`: after this, a crowded machine counts as lost. */
+export function openCrowding({ stateOf }: Pick<Nodes, "stateOf">, waitMs: number): Crowding {
+  const memories = new Map<string, CrowdingMemory>();
+  return (uid, places, nowMs) => {
+    const loadOf = (node: string): PlaceLoad | undefined => toLoad(stateOf(node, nowMs));
+    const { crowded, memory } = findCrowded(places, loadOf, memories.get(uid) ?? new Map(), { nowMs, waitMs });
+    if (memory.size === 0) memories.delete(uid);
+    else memories.set(uid, memory);
+    const [oldest] = memories.keys();
+    if (memories.size > MAX_OWNERS && oldest !== undefined) memories.delete(oldest);
+    return crowded;
+  };
+}
+
+function toLoad(state: muster.watch.v1.NodeState | undefined): PlaceLoad | undefined {
+  const { allocatable = {}, overhead, foreign, shared = [] } = state ?? {};
+  if (Object.keys(allocatable).length === 0 || foreign === undefined) return undefined;
+  const used = useOf(toAmounts(overhead?.requests), overhead?.pods ?? 0);
+  const left = freeOf({ allocatable: toAmounts(allocatable), overhead: used, uses: [] });
+  return { allocatable: Object.fromEntries(left), foreign, shared: shared.flatMap(({ use }) => use ?? []) };
+}
+
+function toAmounts(requests: Readonly<Record<string, number>> = {}): Amounts {
+  return new Map(Object.entries(requests));
+}
