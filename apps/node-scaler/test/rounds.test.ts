@@ -63,6 +63,42 @@ describe("a node that is of no use for a while", () => {
   });
 });
 
+describe("a job with a node selector", () => {
+  const ssd = { terms: [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }], tolerations: [] };
+
+  it("gets a new node beside a free one that it does not accept, although its label is configured nowhere", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: 60 * MINUTE }));
+    world.lateLabels = { disk: "hdd" };
+    const first = world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(2 * MINUTE);
+    world.release(first);
+    await world.run(MINUTE);
+    world.lateLabels = { disk: "ssd" };
+    const second = world.ledger.reserve("a", 1, world.nowMs, ssd);
+    await world.run(2 * MINUTE);
+    expect(world.ledger.reservations.get(second)?.machines).toHaveLength(1);
+    expect(world.cloud.starts.size).toBe(2);
+    expect(world.problems).toEqual([]);
+  });
+
+  it("gets one node and no further ones for a while when the node turns out not to match", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
+    world.ledger.reserve("a", 1, world.nowMs, ssd);
+    await world.run(9 * MINUTE);
+    expect(world.cloud.starts.size).toBe(1);
+    expect(world.scaler.memory.plan?.waits).toMatchObject([{ code: "NODE_SELECTION" }]);
+    await world.run(5 * MINUTE);
+    expect(world.cloud.starts.size).toBe(2);
+  });
+
+  it("gets no node in a pool whose configured labels it does not accept", async () => {
+    const world = new ScalerWorld(buildPolicy({ labels: { disk: "hdd" } }));
+    world.ledger.reserve("a", 1, world.nowMs, ssd);
+    await world.run(MINUTE);
+    expect(world.cloud.starts.size).toBe(0);
+  });
+});
+
 it("labels its nodes with the record, the pool and its own name", async () => {
   const world = new ScalerWorld(buildPolicy({ labels: { team: "x" } }));
   world.ledger.reserve("a", 1, world.nowMs);

@@ -60,6 +60,8 @@ export class ScalerWorld {
   /** Names of nodes that the holder's pods have come to. */
   readonly pods = new Map<string, readonly PodOnNode[]>();
   policies: ReadonlyMap<string, PoolPolicy>;
+  /** Labels that nodes get although nothing configures them. */
+  lateLabels: Readonly<Record<string, string>> = {};
   /** Since when the view of the records may lack some. */
   viewAgeMs = 0;
   /** Whether the ledger does not answer. */
@@ -131,7 +133,12 @@ export class ScalerWorld {
       const name = `k-${boot.nodeName}`;
       if (!joins || this.nowMs - startedAtMs < this.bootMs || this.nodes.has(name)) continue;
       const scaledNode = boot.labels[labels.scaledNode];
-      const closed = { cordoned: false, hasStartupTaint: boot.taints.length > 0, overhead: new Map() };
+      const closed = {
+        cordoned: false,
+        labels: { ...boot.labels, ...this.lateLabels },
+        hasStartupTaint: boot.taints.length > 0,
+        overhead: new Map(),
+      };
       this.nodes.set(name, { name, uid: name, scaledNode, ready: true, ...closed, pool: boot.pool });
     }
     const alive = new Set([...this.cloud.instances.values()].map(({ boot }) => boot.nodeName));

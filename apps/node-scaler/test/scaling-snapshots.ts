@@ -132,6 +132,7 @@ export function aSnapshot({
     parts: [],
     sizes: new Map(),
     demands: [],
+    mismatches: [],
     pools: new Map(pools.map((pool) => [pool.name, pool])),
     unavailable: [],
     bootImages: new Map(pools.map(({ name }) => [name, "image-1"])),

@@ -1,5 +1,6 @@
 export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
 export {
+  acceptsNode,
   compactNodeSelection,
   describeNodeSelection,
   indexSelections,

@@ -101,6 +101,15 @@ export function untolerated(taints: readonly Taint[], tolerations: readonly Tole
     .find((taint) => !tolerations.some((toleration) => tolerates(toleration, taint)));
 }
 
+/** Whether labels, name and taints of the node suit a pod of the selection. Without one: a pod that selects no labels and tolerates no taint. */
+export function acceptsNode(
+  selection: NodeSelection | undefined,
+  node: { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] },
+): boolean {
+  const isMatch = selection === undefined || matchesNode(selection, node);
+  return isMatch && untolerated(node.taints, selection?.tolerations ?? []) === undefined;
+}
+
 const keys = new WeakMap<NodeSelection, string>();
 
 /** Equal for selections with the same terms and tolerations in the same order. The selection must not change afterwards. */

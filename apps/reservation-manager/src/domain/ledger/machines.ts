@@ -1,11 +1,11 @@
 import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
 import { mayOccupy, type Owner } from "@muster/names";
 import {
+  acceptsNode,
   amountsKey,
   freeOf,
   matchesNode,
   subtract,
-  untolerated,
   useOf,
   type Amounts,
   type NodeSelection,
@@ -310,9 +310,13 @@ export function viewOf(machines: Machines, need: Pick<PoolNeed, "pool" | "select
 /** What is known about the node for a pod of the selection; undefined: it does not accept the node. */
 function seenBy(facts: NodeFacts, selection: NodeSelection): NodeFacts | undefined {
   if (!matchesNode(selection, facts)) return undefined;
+  return acceptsNode(selection, facts) ? withTaintsTolerated(facts) : facts;
+}
+
+/** What is known about the node for pods that tolerate its taints. */
+export function withTaintsTolerated(facts: NodeFacts): NodeFacts {
   const { schedulable, cordoned, taints } = facts;
-  if (schedulable || cordoned || taints.length === 0) return facts;
-  return untolerated(taints, selection.tolerations) === undefined ? { ...facts, schedulable: true } : facts;
+  return schedulable || cordoned || taints.length === 0 ? facts : { ...facts, schedulable: true };
 }
 
 function countSeen(

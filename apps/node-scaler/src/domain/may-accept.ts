@@ -1,0 +1,15 @@
+import { matchesAll, type NodeSelection } from "@muster/resources";
+import type { PoolPolicy } from "./pool.ts";
+
+/**
+ * Whether a pod of the selection may accept a new node of the pool. Of its labels only those of its pool are known; the others may have any value. Its name is
+ * new.
+ */
+export function mayAccept(selection: NodeSelection | undefined, { labels }: Pick<PoolPolicy, "labels">): boolean {
+  if (selection === undefined || selection.terms.length === 0) return true;
+  return selection.terms.some(({ matchExpressions = [], matchFields = [] }) => {
+    const known = matchExpressions.filter(({ key }) => Object.hasOwn(labels, key));
+    const isEmpty = matchExpressions.length + matchFields.length === 0;
+    return !isEmpty && matchFields.every(({ operator }) => operator === "NotIn") && matchesAll(known, labels);
+  });
+}
