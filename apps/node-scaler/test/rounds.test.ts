@@ -99,6 +99,40 @@ describe("a job with a node selector", () => {
   });
 });
 
+describe("nodes that the cloud taints", () => {
+  const taints = [{ key: "gpu", effect: "NoSchedule" }];
+  const selection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
+
+  it("serve a job that tolerates the taint, if the pool declares it", async () => {
+    const world = new ScalerWorld(buildPolicy({ taints, idleMs: MINUTE }));
+    world.cloudTaints = taints;
+    const job = world.ledger.reserve("a", 2, world.nowMs, selection);
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(10 * MINUTE);
+    expect(phases(world)).toEqual(["Claimed", "Claimed"]);
+    world.reach(job);
+    await world.run(MINUTE);
+    world.release(job);
+    const next = world.ledger.reserve("a", 1, world.nowMs, selection);
+    await world.run(4 * MINUTE);
+    expect(world.ledger.reservations.get(next)?.machines).toHaveLength(1);
+    expect(phases(world)).toEqual(["Claimed"]);
+    expect(world.cloud.starts.size).toBe(2);
+    expect(world.problems).toEqual([]);
+  });
+
+  it("are unhealthy if the pool does not declare it, and the message names the taint", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    world.cloudTaints = taints;
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(50_000);
+    const message = "is ready and CORDONED for the ledger: its pool does not declare the taint gpu:NoSchedule";
+    expect(world.records()[0]?.status.trouble).toEqual({ code: "NOT_OFFERED", message });
+    await world.run(2 * MINUTE);
+    expect(world.cloud.starts.size).toBeGreaterThan(1);
+  });
+});
+
 it("labels its nodes with the record, the pool and its own name", async () => {
   const world = new ScalerWorld(buildPolicy({ labels: { team: "x" } }));
   world.ledger.reserve("a", 1, world.nowMs);

@@ -28,6 +28,7 @@ export function aPool(differences: Partial<PoolPolicy> = {}): PoolPolicy {
     privateIpOnly: false,
     bootImage: {},
     labels: {},
+    taints: [],
     ...differences,
   };
 }

@@ -58,6 +58,7 @@ function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): Pend
     zone: spec.nodeSelector?.[ZONE],
     cpuMilli: requests.get("cpu") ?? 0,
     memoryBytes: requests.get("memory") ?? 0,
+    ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
     gpus: [...requests].reduce((sum, [resource, amount]) => sum + (resource.endsWith("/gpu") ? amount : 0), 0),
   };
 }

@@ -57,4 +57,4 @@ export function buildDemands(
   );
 }
 
-const NOTHING_KNOWN = { labels: {} };
+const NOTHING_KNOWN = { labels: {}, taints: [] };

@@ -92,10 +92,23 @@ describe("labels and taints", () => {
   const joined = { name: "k-n", labels: { disk: "ssd" }, taints };
 
   it("of a node are known once it has been ready", () => {
+    const declared = new Map([["a", buildPolicy({ taints })]]);
     const use = seen(buildMachine("n", "FREE", undefined, { taints }));
-    expect(buildComputedNodes([node], use, policies)).toMatchObject([{ joined }]);
+    expect(buildComputedNodes([node], use, declared)).toMatchObject([{ joined }]);
     const young = buildNode("n", { status: { phase: "Created" } });
-    expect(buildComputedNodes([young], use, policies)[0]).not.toHaveProperty("joined");
+    expect(buildComputedNodes([young], use, declared)[0]).not.toHaveProperty("joined");
+  });
+
+  it("of a node are those that its pool declares, before it loses its startup taint", () => {
+    const declared = new Map([["a", buildPolicy({ taints })]]);
+    const kubeNodes = inCluster(buildKubeNode("n", { hasStartupTaint: true }));
+    const use = { ...seen(buildMachine("n", "CORDONED", undefined, { cordoned: false })), kubeNodes };
+    expect(buildComputedNodes([node], use, declared)[0]?.joined?.taints).toEqual(taints);
+  });
+
+  it("of a node leave out a taint that its pool does not declare, so that its demand waits until the node is healthy or ends", () => {
+    const use = seen(buildMachine("n", "CORDONED", undefined, { taints, cordoned: false }));
+    expect(buildComputedNodes([node], use, policies)[0]?.joined?.taints).toEqual([]);
   });
 
   it("of machines that the scaler did not make are known while the watcher reports them", () => {

@@ -16,6 +16,7 @@ import {
   type Machines,
   type PodsByNode,
 } from "./sightings.ts";
+import { undeclaredTaints } from "./tolerate-taints.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
 const SERVING: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
@@ -50,7 +51,7 @@ export function buildComputedNodes(
     const { phase, kubernetesNode } = node.status;
     const machine = use.machines.byNode.get(kubernetesNode ?? "");
     const pods = use.pods.get(kubernetesNode ?? "") ?? [];
-    const joined = SERVING.has(phase) ? joinedOf(kubernetesNode, use) : undefined;
+    const joined = SERVING.has(phase) ? ownJoinedOf(node, use, policies.get(node.spec.pool)) : undefined;
     if (isInUse(node, use)) {
       const isForeign = machine?.standing === "FOREIGN_USE" && pods.length > 0;
       const status = { ...node.status, phase: "Claimed" as const };
@@ -75,6 +76,20 @@ function roomOf(machine: Machine | undefined): Room | undefined {
   if (machine === undefined || machine.allocatable.size === 0) return undefined;
   const { allocatable, free } = machine;
   return { allocatable, free: isFree(machine) || isInParts(machine) ? free : allocatable };
+}
+
+/** Taints that its pool does not declare make a node unhealthy, and decide nothing here. Before it loses its startup taint, the others are not known. */
+function ownJoinedOf(
+  { status }: ScaledNode,
+  use: Use,
+  policy: Pick<PoolPolicy, "taints"> = { taints: [] },
+): JoinedNode | undefined {
+  const joined = joinedOf(status.kubernetesNode, use);
+  if (joined === undefined) return undefined;
+  const isOpen =
+    use.machines.byNode.has(joined.name) && use.kubeNodes.byName.get(joined.name)?.hasStartupTaint !== true;
+  const undeclared = undeclaredTaints(joined.taints, policy);
+  return { ...joined, taints: isOpen ? joined.taints.filter((taint) => !undeclared.includes(taint)) : policy.taints };
 }
 
 /** Undefined: the watcher has not reported it. */

@@ -36,7 +36,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   const [demands, bootImages] = await Promise.all([scaler.demands(), findImages(scaler)]);
   const nodes = records.list();
   const kubeNodes = scaler.cluster.nodes();
-  const machines = tolerateTaints(listed, nodes);
+  const machines = tolerateTaints(listed, nodes, policies);
   const use: Use = { machines, pods: scaler.cluster.pods(), kubeNodes };
   const nowMs = scaler.now();
   memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes });
