@@ -1,6 +1,7 @@
 import { useOf, type Amounts } from "@muster/resources";
 import {
   partialNodeOf,
+  seenBy,
   standingOf,
   uncountedUseOf,
   type MachineRecord,
@@ -8,6 +9,7 @@ import {
   type NodeFacts,
   type NodeUse,
 } from "../ledger/machines.ts";
+import type { PoolNeed } from "../ledger/reservation.ts";
 
 /** Amounts of a pool, by resource. */
 export type PoolAmounts = {
@@ -43,6 +45,21 @@ export function summarisePools({ nodes }: Pick<Machines, "nodes">): ReadonlyMap<
   }
   known.set(nodes, pools);
   return pools;
+}
+
+/** Of the nodes that a need accepts. Visits every node. */
+export function summariseAccepted(
+  { nodes }: Pick<Machines, "nodes">,
+  need: Pick<PoolNeed, "pool" | "selection">,
+): PoolAmounts {
+  const { pool, selection } = need;
+  const sum = emptySum();
+  for (const record of nodes.values()) {
+    if (record.facts?.pool !== pool) continue;
+    const facts = selection === undefined ? record.facts : seenBy(record.facts, selection);
+    if (facts !== undefined) addNode(sum, { ...record, facts });
+  }
+  return sum;
 }
 
 function emptySum() {
