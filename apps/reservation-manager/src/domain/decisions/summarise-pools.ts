@@ -4,6 +4,7 @@ import {
   seenBy,
   standingOf,
   uncountedUseOf,
+  withTaintsTolerated,
   type MachineRecord,
   type Machines,
   type NodeFacts,
@@ -21,12 +22,15 @@ export type PoolAmounts = {
   readonly foreign: { readonly pods: number; readonly requests: Amounts };
   /** Its over-committed nodes, by name. */
   readonly overcommitted: readonly string[];
+  /** Nodes that are granted as a whole and usable, tainted ones included. */
+  readonly held: number;
 };
 
 const NONE: Amounts = new Map();
 export const NO_AMOUNTS: PoolAmounts = {
   ...{ allocatable: NONE, free: NONE, overcommitted: [] },
   foreign: { pods: 0, requests: NONE },
+  held: 0,
 };
 
 const known = new WeakMap<Machines["nodes"], ReadonlyMap<string, PoolAmounts>>();
@@ -65,7 +69,7 @@ export function summariseAccepted(
 function emptySum() {
   const sum = () => new Map<string, number>();
   const overcommitted: string[] = [];
-  return { allocatable: sum(), free: sum(), foreign: { pods: 0, requests: sum() }, overcommitted };
+  return { allocatable: sum(), free: sum(), foreign: { pods: 0, requests: sum() }, overcommitted, held: 0 };
 }
 
 function addNode(sum: ReturnType<typeof emptySum>, record: MachineRecord): void {
@@ -75,6 +79,7 @@ function addNode(sum: ReturnType<typeof emptySum>, record: MachineRecord): void 
   sum.foreign.pods += use?.pods ?? 0;
   add(sum.foreign.requests, use?.requests);
   if (excessOf(facts, record, use).size > 0) sum.overcommitted.push(facts.name);
+  if (standingOf(withTaintsTolerated(facts), record) === "held") sum.held += 1;
   if (!facts.ready || !facts.schedulable || facts.allocatable === undefined) return;
   const standing = standingOf(facts, record);
   add(sum.allocatable, facts.allocatable);
