@@ -42,6 +42,12 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_capacity: "POOL_CAPACITY",
 };
 
+/** Undefined: the same request may be granted later. A limit with a pause is a busy ledger. */
+function refusalCodeOf(fault: Fault): string | undefined {
+  if (fault.code !== "limit_exceeded") return REFUSALS[fault.code];
+  return fault.limit > 0 && fault.retryAfterMs === 0 ? "LIMIT_EXCEEDED" : undefined;
+}
+
 /** Of a request for parts of machines the capacity is no number of machines. With node selections, machines that match none of them do not count. */
 function describeRefusal(fault: Fault, needs: readonly Need[]): string {
   if (fault.code !== "pool_capacity") return describeFault(fault);
@@ -108,7 +114,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
         if (answer !== undefined && needs.some(isSpecific)) ignoresShares = !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
-        const code = fault === undefined ? undefined : REFUSALS[fault.code];
+        const code = fault === undefined ? undefined : refusalCodeOf(fault);
         if (fault === undefined || code === undefined) throw error;
         const because = { code, text: describeRefusal(fault, needs) };
         const components = needs.map(({ component }) => component);

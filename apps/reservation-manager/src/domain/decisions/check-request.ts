@@ -91,10 +91,15 @@ function checkSelections(needs: readonly Need[]): Fault | undefined {
   for (const { selection } of needs)
     if (selection !== undefined) selections.set(nodeSelectionKey(selection), selection);
   if (selections.size > MAX_SELECTIONS)
-    return { code: "limit_exceeded", what: "node selections of one request", limit: MAX_SELECTIONS, retryAfterMs: 0 };
+    return {
+      code: "limit_exceeded",
+      what: "number of node selections of one request",
+      limit: MAX_SELECTIONS,
+      retryAfterMs: 0,
+    };
   const length = [...selections.keys()].reduce((sum, key) => sum + key.length, 0);
   if (length > MAX_SELECTION_LENGTH) {
-    const what = "characters of the node selections of one request";
+    const what = "number of characters in the node selections of one request";
     return { code: "limit_exceeded", what, limit: MAX_SELECTION_LENGTH, retryAfterMs: 0 };
   }
   for (const { terms } of selections.values())
