@@ -7,6 +7,7 @@ export {
   matchesAll,
   matchesNode,
   matchesNodeTerm,
+  NODE_SELECTOR_OPERATORS,
   nodeSelectionKey,
   tolerates,
   untolerated,

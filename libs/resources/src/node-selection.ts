@@ -1,7 +1,10 @@
+/** Operators of the requirements of a node affinity. */
+export const NODE_SELECTOR_OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] as const;
+
 /** As in Kubernetes, a requirement of the node selector terms of an affinity. */
 export type NodeSelectorRequirement = {
   readonly key: string;
-  /** In, NotIn, Exists, DoesNotExist, Gt or Lt; nothing matches another one. */
+  /** One of `NODE_SELECTOR_OPERATORS`; nothing matches another one. */
   readonly operator: string;
   readonly values?: readonly string[];
 };

@@ -1,8 +1,13 @@
-import type { NodeSelection, NodeSelectorRequirement, NodeSelectorTerm, Toleration } from "@muster/resources";
+import {
+  compactNodeSelection,
+  NODE_SELECTOR_OPERATORS,
+  type NodeSelection,
+  type NodeSelectorRequirement,
+  type NodeSelectorTerm,
+  type Toleration,
+} from "@muster/resources";
 import type { JobSpec, PodTemplate } from "./job.ts";
-import { type Fields, isObject } from "./read-fields.ts";
-
-const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] as const;
+import { type Fields, isObject, objectsOf, type PlainObject } from "./read-fields.ts";
 
 /** Notes a problem for each part of the node affinity and the tolerations that cannot be read. */
 export function checkNodeSelection(spec: Fields): void {
@@ -11,7 +16,7 @@ export function checkNodeSelection(spec: Fields): void {
   for (const term of required?.objects("nodeSelectorTerms") ?? [])
     for (const each of [...term.objects("matchExpressions"), ...term.objects("matchFields")]) {
       each.text("key");
-      each.oneOf("operator", OPERATORS);
+      each.oneOf("operator", NODE_SELECTOR_OPERATORS);
       each.texts("values");
     }
   for (const toleration of spec.objects("tolerations"))
@@ -36,12 +41,12 @@ function nodeSelectionOf({ spec }: PodTemplate, poolLabel: string): NodeSelectio
     .filter(([key]) => key !== poolLabel)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([key, value]): NodeSelectorRequirement => ({ key, operator: "In", values: [value] }));
-  const demanded = listOf(at(spec["affinity"], "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
+  const demanded = objectsOf(at(spec["affinity"], "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
   const own: readonly NodeSelectorTerm[] = selector.length === 0 ? [] : [{ matchExpressions: selector }];
   const both = demanded.map((term) => withRequirements(term, selector));
   const terms = demanded.length === 0 ? own : both;
-  const tolerations = listOf(spec["tolerations"]).map(tolerationOf);
-  return terms.length + tolerations.length === 0 ? undefined : { terms, tolerations };
+  const tolerations = objectsOf(spec["tolerations"]).map(tolerationOf);
+  return terms.length + tolerations.length === 0 ? undefined : compactNodeSelection({ terms, tolerations });
 }
 
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -53,31 +58,21 @@ function withRequirements(term: NodeSelectorTerm, selector: readonly NodeSelecto
   return { ...term, matchExpressions: [...selector, ...matchExpressions] };
 }
 
-function termOf(term: Item): NodeSelectorTerm {
-  const [expressions, fields] = [term["matchExpressions"], term["matchFields"]].map((each) =>
-    listOf(each).map(requirementOf),
-  );
+function termOf({ matchExpressions, matchFields }: PlainObject): NodeSelectorTerm {
   return {
-    ...(expressions !== undefined && expressions.length > 0 && { matchExpressions: expressions }),
-    ...(fields !== undefined && fields.length > 0 && { matchFields: fields }),
+    matchExpressions: objectsOf(matchExpressions).map(requirementOf),
+    matchFields: objectsOf(matchFields).map(requirementOf),
   };
 }
 
-function requirementOf({ key, operator, values }: Item): NodeSelectorRequirement {
+function requirementOf({ key, operator, values }: PlainObject): NodeSelectorRequirement {
   const texts = Array.isArray(values) ? values.filter((value) => typeof value === "string") : [];
-  return { key: textOf(key), operator: textOf(operator), ...(texts.length > 0 && { values: texts }) };
+  return { key: textOf(key), operator: textOf(operator), values: texts };
 }
 
 /** Without the time for which a pod stays on a node that becomes tainted: it is not about where a pod is placed. */
-function tolerationOf(item: Item): Toleration {
-  const fields = ["key", "operator", "value", "effect"].map((name) => [name, textOf(item[name])] as const);
-  return Object.fromEntries(fields.filter(([, text]) => text !== ""));
-}
-
-type Item = Readonly<Record<string, unknown>>;
-
-function listOf(value: unknown): readonly Item[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
+function tolerationOf({ key, operator, value, effect }: PlainObject): Toleration {
+  return { key: textOf(key), operator: textOf(operator), value: textOf(value), effect: textOf(effect) };
 }
 
 function at(value: unknown, ...path: readonly string[]): unknown {

@@ -1,6 +1,6 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
-import { nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
+import { NODE_SELECTOR_OPERATORS, nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
@@ -84,7 +84,7 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
   return undefined;
 }
 
-const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+const OPERATORS: readonly string[] = NODE_SELECTOR_OPERATORS;
 
 function checkSelections(needs: readonly Need[]): Fault | undefined {
   const selections = new Map<string, NodeSelection>();
