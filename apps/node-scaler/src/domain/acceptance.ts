@@ -58,10 +58,11 @@ export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<st
   };
 }
 
-/** Of a node that has not joined, and of a new one, only the labels and taints of its pool are known. A machine of which nothing is known does for all. */
+/** Of a node that has not joined, and of a new one, only its zone, and the labels and taints of its pool are known. A machine of which nothing is known does for all. */
 function mayUse(selection: NodeSelection | undefined, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
   if ("joined" in node && node.joined !== undefined) return acceptsNode(selection, node.joined);
   if (!("spec" in node)) return true;
-  const policy = pools.get(node.spec.pool)?.policy;
-  return policy === undefined || mayAccept(selection, policy);
+  const { pool, zone } = node.spec;
+  const policy = pools.get(pool)?.policy;
+  return policy === undefined || mayAccept(selection, { ...policy, zones: zone === undefined ? policy.zones : [zone] });
 }

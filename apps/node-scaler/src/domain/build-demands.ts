@@ -57,4 +57,4 @@ export function buildDemands(
   );
 }
 
-const NOTHING_KNOWN = { labels: {}, taints: [] };
+const NOTHING_KNOWN = { labels: {}, taints: [], zones: undefined };

@@ -1,7 +1,7 @@
 import type { NodeSelection } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
-import { aDemand, aMachine, aNode, aPool, aSnapshot, applyPlan, NOW } from "../../test/scaling-snapshots.ts";
+import { aDemand, aMachine, aNode, aPool, aSnapshot, applyPlan, aShortage, NOW } from "../../test/scaling-snapshots.ts";
 import { classOf } from "./acceptance.ts";
 import { compute } from "./compute.ts";
 import type { JoinedNode } from "./fit.ts";
@@ -104,6 +104,51 @@ describe("a demand with a selection", () => {
         demands: [aDemand("a", { selection: ssd })],
       },
       { stop: ["n1 IDLE"] },
+    ],
+  ]);
+});
+
+describe("a demand that selects zones", () => {
+  const inZones = (operator: string, ...values: string[]): NodeSelection => ({
+    terms: [{ matchExpressions: [{ key: "topology.kubernetes.io/zone", operator, values }] }],
+    tolerations: [],
+  });
+  const pools = [aPool({ zones: ["a", "b", "c"] })];
+  const full = [aShortage({ zone: "b" })];
+  checkPlans([
+    [
+      "gets a node in the only zone that it accepts",
+      { pools, demands: [aDemand("d", { selection: inZones("In", "b") })] },
+      { start: ["large in b for d"] },
+    ],
+    [
+      "gets a node in the first of its zones that is not short",
+      { pools, unavailable: full, demands: [aDemand("d", { selection: inZones("NotIn", "a") })] },
+      { start: ["large in c for d"] },
+    ],
+    [
+      "gets a node in the zone that it names, where the pool names none",
+      { demands: [aDemand("d", { selection: inZones("In", "z") })] },
+      { start: ["large in z for d"] },
+    ],
+    [
+      "gets a node in any zone of a pool without zones, if it only excludes some",
+      { demands: [aDemand("d", { selection: inZones("NotIn", "a") })] },
+      { start: ["large for d"] },
+    ],
+    [
+      "gets none in a pool without its zone",
+      { pools, demands: [aDemand("d", { selection: inZones("In", "z") })] },
+      { start: [], waits: ["d NODE_SELECTION d"] },
+    ],
+    [
+      "does not wait for a node that boots in another zone",
+      {
+        pools,
+        nodes: [aNode("n1", { phase: "Created", zone: "a" }), aNode("n2", { phase: "Created", zone: "b" })],
+        demands: [aDemand("d", { selection: inZones("In", "b") }), aDemand("e", { selection: inZones("In", "c") })],
+      },
+      { start: ["large in c for e"], bound: { d: "n2", e: "gpu-r1-0" } },
     ],
   ]);
 });

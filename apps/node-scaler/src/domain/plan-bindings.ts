@@ -6,7 +6,7 @@ import { describeLeft } from "./describe-duration.ts";
 import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
-import { mayAccept } from "./may-accept.ts";
+import { acceptedZones, mayAccept } from "./may-accept.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Mismatch } from "./observe-mismatches.ts";
 import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
@@ -422,8 +422,14 @@ function decideAcceptedBoot(
   const known = mismatches.filter((one) => one.pool === demand.pool && one.demandClass === classOf(demand));
   const possible = instanceTypes.filter((type) => !known.some(({ instanceType }) => instanceType === type));
   const [first] = known;
-  if (first === undefined || possible.length > 0 || instanceTypes.length === 0)
-    return decideBoot({ ...demand, instanceTypes: possible }, pool, conditions);
+  if (first === undefined || possible.length > 0 || instanceTypes.length === 0) {
+    const zones = acceptedZones(selection, pool.policy) ?? pool.policy.zones;
+    return decideBoot(
+      { ...demand, instanceTypes: possible },
+      { ...pool, policy: { ...pool.policy, zones } },
+      conditions,
+    );
+  }
   const left = describeLeft(Math.min(...known.map(({ untilMs }) => untilMs)) - conditions.nowMs);
   const because = `${first.node}, created for the same selection, does not match ${wanted}; asked for again in ${left}`;
   return { kind: "wait", code: "NODE_SELECTION", because };
