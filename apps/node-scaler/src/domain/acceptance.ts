@@ -13,9 +13,7 @@ export type Acceptance = {
   kindOf(node: AnyNode): string;
   /** Classes of demands that do not accept the node. */
   refusedBy(node: AnyNode): readonly string[];
-  /**
-   * Kinds of nodes that the demand accepts, among those of all nodes that were asked for. Kinds in a later list are accepted by demands of `later` classes, too.
-   */
+  /** Kinds of the nodes that the demand accepts. First those that no demand of the `later` classes accepts. */
   kindsFor(demand: Demand, later: ReadonlySet<string>): readonly ReadonlySet<string>[];
 };
 
@@ -58,9 +56,12 @@ export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<st
   };
 }
 
-/** Of a node that has not joined, and of a new one, only its zone, and the labels and taints of its pool are known. A machine of which nothing is known does for all. */
+/**
+ * Of a node that has not joined, and of a new one, only its zone and the labels and taints of its pool are known. Every demand may accept a machine of which
+ * nothing is known.
+ */
 function mayUse(selection: NodeSelection | undefined, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
-  if ("joined" in node && node.joined !== undefined) return acceptsNode(selection, node.joined);
+  if ("joined" in node) return acceptsNode(selection, node.joined);
   if (!("spec" in node)) return true;
   const { pool, zone } = node.spec;
   const policy = pools.get(pool)?.policy;

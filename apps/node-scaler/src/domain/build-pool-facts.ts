@@ -61,8 +61,8 @@ export function buildPoolFacts(
 }
 
 /**
- * What holds a pool up: the first group that does not get its nodes; when all do, what its standby lacks. A group that does not suit the pool comes last: it may
- * wait for ever, and must not hide a shortage.
+ * What holds a pool up: the first group that does not get its nodes; when all do, what its standby lacks. A group that does not suit the pool comes last: it
+ * may wait for ever, and must not hide a shortage.
  */
 export function blockedOf(waits: readonly Wait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
   let unsuitable: PoolFacts["blocked"];

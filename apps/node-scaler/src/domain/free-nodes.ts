@@ -5,8 +5,8 @@ import { compareNodes, phaseRank, spotsFor, volumeFor, type ComputedNode, type P
 /** Nodes that nothing is bound to, found by what must match. Taking one and putting it back cost the same however many there are. */
 export type FreeNodes = {
   /**
-   * The best suitable node of the first kind (spot or not) that has one; among several types the sooner ready one, then the preferred type. `accepted`: the kinds
-   * of `Acceptance` to take from.
+   * The best suitable node of the first kind (spot or not) that has one; among several types the sooner ready one, then the preferred type. `accepted`: the
+   * kinds of `Acceptance` to take from.
    */
   take(demand: Demand, accepted: ReadonlySet<string>): ComputedNode | undefined;
   /** Takes this one, unless it is taken. */
@@ -114,12 +114,11 @@ export function indexDemands(
   for (const demand of demands) {
     const pool = pools.get(demand.pool);
     if (pool === undefined) continue;
-    for (const instanceType of demand.instanceTypes)
-      for (const spot of spotsFor(demand)) {
-        const key = demandKey(demand, pool, instanceType, { spot, isShared: false });
-        for (const kinds of acceptance.kindsFor(demand, NO_CLASSES))
-          for (const kind of kinds) wanted.add(ofKind(key, kind));
-      }
+    const kinds = acceptance.kindsFor(demand, NO_CLASSES).flatMap((accepted) => [...accepted]);
+    const keys = demand.instanceTypes.flatMap((instanceType) =>
+      spotsFor(demand).map((spot) => demandKey(demand, pool, instanceType, { spot, isShared: false })),
+    );
+    for (const key of keys) for (const kind of kinds) wanted.add(ofKind(key, kind));
   }
   return (node) => {
     const pool = pools.get(node.spec.pool);
