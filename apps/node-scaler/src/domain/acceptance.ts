@@ -57,8 +57,8 @@ export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<st
 }
 
 /**
- * Of a node that has not joined, and of a new one, only its zone and the labels and taints of its pool are known. Every demand may accept a machine of which
- * nothing is known.
+ * Of a node that has not joined, and of a new one, only its zone and the labels and taints of its pool are known. Every demand may accept a machine without
+ * known labels and taints.
  */
 function mayUse(selection: NodeSelection | undefined, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
   if ("joined" in node) return acceptsNode(selection, node.joined);

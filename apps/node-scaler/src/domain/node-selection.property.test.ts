@@ -16,7 +16,7 @@ const SELECTIONS: readonly (NodeSelection | undefined)[] = [
   { terms: [], tolerations },
 ];
 
-/** The most needs that get a node each of those that they accept, by augmenting paths. */
+/** How many needs get a node each that they accept, in the best assignment: by augmenting paths. */
 function matchNeeds(needs: readonly (NodeSelection | undefined)[], nodes: readonly JoinedNode[]): number {
   const owners = new Map<JoinedNode, number>();
   const place = (need: number, seen: Set<JoinedNode>): boolean =>
