@@ -7,6 +7,8 @@ import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const GPU: V1Taint = { key: "example.com/gpu", value: "present", effect: "NoSchedule" };
 
+const CONTAINER = { name: "main", image: "node", command: ["sleep", "600"] };
+
 /** A job with workers that runs until it is cancelled, on nodes that these fields of its template accept. */
 function job(
   name: string,
@@ -14,8 +16,7 @@ function job(
   more: { replicas?: number; annotations?: Record<string, string> } = {},
 ): TestJob {
   const { replicas = 1, annotations = {} } = more;
-  const container = { name: "main", image: "node", command: ["sleep", "600"] };
-  const template = { spec: { containers: [container], ...fields } };
+  const template = { spec: { containers: [CONTAINER], ...fields } };
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
@@ -125,6 +126,22 @@ for (const server of API_SERVERS) {
         expect(await nodeOf("nowhere")).toBe(node);
         await cancel("nowhere");
         await world.untilNothingLeft("nowhere");
+      });
+
+      it("are refused with the limit when their selections are too long", async () => {
+        const values = Array.from({ length: 300 }, (_, index) => `${index}`.padStart(63, "v"));
+        const nodeSelectorTerms = [{ matchExpressions: [{ key: "zone", operator: "In", values }] }];
+        const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
+        await world.create(job("many", { affinity: { nodeAffinity: required } }));
+        const refusal = async (): Promise<string | false> => {
+          const conditions = (await world.get("many"))?.status?.conditions ?? [];
+          const reserved = conditions.find(({ type }) => type === "MachinesReserved");
+          return reserved?.reason === "LIMIT_EXCEEDED" && (reserved.message ?? "");
+        };
+        const text = await until("the job is refused", refusal, { timeoutMs: 60_000 });
+        expect(text).toContain("characters in the node selections of one request is over its limit of 16000");
+        await cancel("many");
+        await world.untilNothingLeft("many");
       });
     },
   );

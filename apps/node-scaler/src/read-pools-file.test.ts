@@ -47,6 +47,7 @@ describe("the file of pools", () => {
           privateIpOnly: false,
           bootImage: {},
           labels: {},
+          taints: [],
         },
       ],
     });
@@ -76,6 +77,7 @@ pools:
     privateIpOnly: true
     bootImage: { name: "muster-*" }
     labels: { "example.com/team": research }
+    taints: [{ key: nvidia.com/gpu, effect: NoSchedule }, { key: team, value: a, effect: NoExecute }]
 `;
     const { providers: read, pools } = readPoolsFile(text, sources);
     expect(read.map(({ name, settings }) => [name, settings])).toContainEqual([
@@ -94,6 +96,10 @@ pools:
       healthyTimeoutMs: 90_000,
       volumeGib: 20,
       zones: ["a", "b"],
+      taints: [
+        { key: "nvidia.com/gpu", value: "", effect: "NoSchedule" },
+        { key: "team", value: "a", effect: "NoExecute" },
+      ],
     });
   });
 
@@ -182,6 +188,36 @@ pools:
     ],
     ["settings that are missing", "providers: { x: { kind: local } }", "providers.x.url: is missing"],
     ["a label that Kubernetes refuses", pool(`${TYPES}, labels: { "a b": c }`), 'pools[0].labels.a b is "c"'],
+    [
+      "a taint without an effect",
+      pool(`${TYPES}, taints: [{ key: gpu }]`),
+      "pools[0].taints[0].effect: one of NoSchedule, NoExecute is needed",
+    ],
+    [
+      "a taint that keeps no pod away",
+      pool(`${TYPES}, taints: [{ key: gpu, effect: PreferNoSchedule }]`),
+      'pools[0].taints[0].effect is "PreferNoSchedule": one of NoSchedule, NoExecute is needed',
+    ],
+    [
+      "a taint that Kubernetes refuses",
+      pool(`${TYPES}, taints: [{ key: "a b", effect: NoSchedule }]`),
+      'pools[0].taints[0].key is "a b"',
+    ],
+    [
+      "the taint of a node that is not ready",
+      pool(`${TYPES}, taints: [{ key: node.kubernetes.io/not-ready, effect: NoExecute }]`),
+      'pools[0].taints[0].key is "node.kubernetes.io/not-ready": Kubernetes sets this taint while the node is not usable',
+    ],
+    [
+      "the startup taint",
+      pool(`${TYPES}, taints: [{ key: muster.dev/unopened, effect: NoSchedule }]`),
+      'pools[0].taints[0].key is "muster.dev/unopened": the scaler itself sets and removes this taint',
+    ],
+    [
+      "a taint twice",
+      pool(`${TYPES}, taints: [{ key: a, effect: NoSchedule }, { key: a, value: b, effect: NoSchedule }]`),
+      'pools[0].taints[1].key is "a": stands here twice with the effect NoSchedule',
+    ],
     ["text that is no YAML", "pools: [", "at line 1"],
     ["a key twice", "pools: []\npools: []", "Map keys must be unique"],
     ["a list instead of a map", "[]", "the file is []: a map of fields is needed"],

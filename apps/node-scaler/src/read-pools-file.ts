@@ -33,7 +33,10 @@ const MAX_NODES = 10_000;
 const MAX_TYPES = 50;
 /** Names of nodes begin with it, and are names of Kubernetes nodes and values of labels. */
 const MAX_POOL_NAME_CHARS = 50;
+const MAX_TAINTS = 20;
 const OWN_LABELS = "muster.dev/";
+/** Of taints that say that a node is not ready, cordoned or under pressure. */
+const CONDITION_TAINTS = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
 /** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be right. */
 export function readPoolsFile(
@@ -119,6 +122,12 @@ const standby = z.strictObject({
   spot: z.boolean().default(false).describe("Whether they are spot nodes."),
 });
 
+const taint = z.strictObject({
+  key: checked(checkLabelKey).describe("Key of the taint."),
+  value: checked(checkLabelValue).default("").describe("Value of the taint."),
+  effect: z.enum(["NoSchedule", "NoExecute"]).describe("Effect of the taint."),
+});
+
 const pool = z
   .strictObject({
     name: checked((field, value) => checkDnsLabel(field, value, MAX_POOL_NAME_CHARS)).describe(
@@ -149,6 +158,13 @@ const pool = z
       .record(checked(checkLabelKey), checked(checkLabelValue))
       .default({})
       .describe("Further labels of the Kubernetes node."),
+    taints: z
+      .array(taint)
+      .max(MAX_TAINTS)
+      .default([])
+      .describe(
+        "Taints that the cloud or the node template sets. A node with other taints is unhealthy. Muster sets none of them.",
+      ),
   })
   .transform((written): PoolPolicy => {
     const { idle, bootTimeout, healthyTimeout, drainTimeout, volume, zones, ...rest } = written;
@@ -243,7 +259,7 @@ function checkTogether(pools: readonly PlacedPool[], around: Surroundings): read
 }
 
 function checkPool(
-  { provider, instanceTypes, standby, max, labels: ofNodes }: PoolPolicy,
+  { provider, instanceTypes, standby, max, labels: ofNodes, taints }: PoolPolicy,
   { providers, poolLabel }: Surroundings,
 ): readonly Problem[] {
   const problems: Problem[] = [];
@@ -264,6 +280,13 @@ function checkPool(
   for (const key of Object.keys(ofNodes))
     if (key === poolLabel || key.startsWith(OWN_LABELS))
       add(["labels", key], "the scaler itself gives nodes this label");
+  for (const [index, { key, effect }] of taints.entries()) {
+    if (key.startsWith(OWN_LABELS)) add(["taints", index, "key"], "the scaler itself sets and removes this taint");
+    if (CONDITION_TAINTS.some((prefix) => key.startsWith(prefix)))
+      add(["taints", index, "key"], "Kubernetes sets this taint while the node is not usable");
+    if (taints.findIndex((other) => other.key === key && other.effect === effect) < index)
+      add(["taints", index, "key"], `stands here twice with the effect ${effect}`);
+  }
   return problems;
 }
 

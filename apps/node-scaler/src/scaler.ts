@@ -4,6 +4,7 @@ import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
 import type { Silence } from "./domain/build-pool-troubles.ts";
 import type { BootBackoff } from "./domain/decide-boot-outcome.ts";
 import type { Demand, Unavailability } from "./domain/demand.ts";
+import type { Mismatch } from "./domain/observe-mismatches.ts";
 import type { SeenSizes } from "./domain/node-sizes.ts";
 import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
 import type { ClaimStep } from "./domain/plan-node-claims.ts";
@@ -101,6 +102,8 @@ type Memory = {
   unavailable: readonly Unavailability[];
   /** What ready nodes have shown of the sizes of further ones, by pool. */
   sizes: ReadonlyMap<string, SeenSizes>;
+  /** Nodes that were created for demands that do not accept them. */
+  mismatches: readonly Mismatch[];
   /** By what was asked for. */
   readonly backoffs: Map<string, BootBackoff>;
   bootFailures: readonly BootFailure[];
@@ -137,6 +140,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
     leadingSinceMs: deps.now(),
     unavailable: [],
     sizes: new Map(),
+    mismatches: [],
     backoffs: new Map(),
     bootFailures: [],
     silences: new Map(),

@@ -59,6 +59,7 @@ export function buildPolicy(parts: Partial<PoolPolicy> = {}): PoolPolicy {
     privateIpOnly: false,
     bootImage: {},
     labels: {},
+    taints: [],
     ...parts,
   };
 }

@@ -33,7 +33,7 @@ export const silence: Instances = { all: [], silent: new Set(["cloud"]), askedAt
 
 /** The ready Kubernetes node of the node of this name, as `buildNode` has it. */
 export function buildKubeNode(nodeName: string, parts: Partial<KubeNode> = {}): KubeNode {
-  const open = { ready: true, cordoned: false, hasStartupTaint: false, overhead: new Map() };
+  const open = { ready: true, cordoned: false, labels: {}, hasStartupTaint: false, overhead: new Map() };
   return { name: `k-${nodeName}`, scaledNode: nodeName, uid: `u-${nodeName}`, ...open, ...parts };
 }
 
@@ -54,6 +54,8 @@ export function buildMachine(
     node: `k-${nodeName}`,
     pool: "a",
     standing,
+    toleratedStanding: standing,
+    taints: [],
     cordoned: standing === "CORDONED",
     holder: held,
     sharedHolders: [],

@@ -63,6 +63,76 @@ describe("a node that is of no use for a while", () => {
   });
 });
 
+describe("a job with a node selector", () => {
+  const ssd = { terms: [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }], tolerations: [] };
+
+  it("gets a new node beside a free one that it does not accept, although its label is configured nowhere", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: 60 * MINUTE }));
+    world.lateLabels = { disk: "hdd" };
+    const first = world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(2 * MINUTE);
+    world.release(first);
+    await world.run(MINUTE);
+    world.lateLabels = { disk: "ssd" };
+    const second = world.ledger.reserve("a", 1, world.nowMs, ssd);
+    await world.run(2 * MINUTE);
+    expect(world.ledger.reservations.get(second)?.machines).toHaveLength(1);
+    expect(world.cloud.starts.size).toBe(2);
+    expect(world.problems).toEqual([]);
+  });
+
+  it("gets one node and no further ones for a while when the node turns out not to match", async () => {
+    const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
+    world.ledger.reserve("a", 1, world.nowMs, ssd);
+    await world.run(9 * MINUTE);
+    expect(world.cloud.starts.size).toBe(1);
+    expect(world.scaler.memory.plan?.waits).toMatchObject([{ code: "NODE_SELECTION" }]);
+    await world.run(5 * MINUTE);
+    expect(world.cloud.starts.size).toBe(2);
+  });
+
+  it("gets no node in a pool whose configured labels it does not accept", async () => {
+    const world = new ScalerWorld(buildPolicy({ labels: { disk: "hdd" } }));
+    world.ledger.reserve("a", 1, world.nowMs, ssd);
+    await world.run(MINUTE);
+    expect(world.cloud.starts.size).toBe(0);
+  });
+});
+
+describe("nodes that the cloud taints", () => {
+  const taints = [{ key: "gpu", effect: "NoSchedule" }];
+  const selection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
+
+  it("serve a job that tolerates the taint, if the pool declares it", async () => {
+    const world = new ScalerWorld(buildPolicy({ taints, idleMs: MINUTE }));
+    world.cloudTaints = taints;
+    const job = world.ledger.reserve("a", 2, world.nowMs, selection);
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(10 * MINUTE);
+    expect(phases(world)).toEqual(["Claimed", "Claimed"]);
+    world.reach(job);
+    await world.run(MINUTE);
+    world.release(job);
+    const next = world.ledger.reserve("a", 1, world.nowMs, selection);
+    await world.run(4 * MINUTE);
+    expect(world.ledger.reservations.get(next)?.machines).toHaveLength(1);
+    expect(phases(world)).toEqual(["Claimed"]);
+    expect(world.cloud.starts.size).toBe(2);
+    expect(world.problems).toEqual([]);
+  });
+
+  it("are unhealthy if the pool does not declare it, and the message names the taint", async () => {
+    const world = new ScalerWorld(buildPolicy());
+    world.cloudTaints = taints;
+    world.ledger.reserve("a", 1, world.nowMs);
+    await world.run(50_000);
+    const message = "is ready and CORDONED for the ledger: its pool does not declare the taint gpu:NoSchedule";
+    expect(world.records()[0]?.status.trouble).toEqual({ code: "NOT_OFFERED", message });
+    await world.run(2 * MINUTE);
+    expect(world.cloud.starts.size).toBeGreaterThan(1);
+  });
+});
+
 it("labels its nodes with the record, the pool and its own name", async () => {
   const world = new ScalerWorld(buildPolicy({ labels: { team: "x" } }));
   world.ledger.reserve("a", 1, world.nowMs);

@@ -1,5 +1,6 @@
 import { throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
+import type { Taint } from "@muster/resources";
 import { modifyBy } from "@muster/store";
 import { makeRecords, type Records } from "../src/adapters/records.ts";
 import type { Phase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
@@ -27,7 +28,11 @@ const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 
 const ON_ITS_WAY: ReadonlySet<Phase> = new Set(["Creating", "Created", "Available"]);
 
-type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & { readonly pool: string; tainted?: boolean };
+type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & {
+  readonly pool: string;
+  readonly taints?: readonly Taint[];
+  tainted?: boolean;
+};
 
 /** One life of a process. After its last effect everything that it touches fails, as if it had been killed there. */
 type Life = { readonly skewMs: number; effectsLeft: number; readonly term: number };
@@ -60,6 +65,10 @@ export class ScalerWorld {
   /** Names of nodes that the holder's pods have come to. */
   readonly pods = new Map<string, readonly PodOnNode[]>();
   policies: ReadonlyMap<string, PoolPolicy>;
+  /** Labels that nodes get although nothing configures them. */
+  lateLabels: Readonly<Record<string, string>> = {};
+  /** Taints that nodes get beside the startup taint. */
+  cloudTaints: readonly Taint[] = [];
   /** Since when the view of the records may lack some. */
   viewAgeMs = 0;
   /** Whether the ledger does not answer. */
@@ -131,8 +140,21 @@ export class ScalerWorld {
       const name = `k-${boot.nodeName}`;
       if (!joins || this.nowMs - startedAtMs < this.bootMs || this.nodes.has(name)) continue;
       const scaledNode = boot.labels[labels.scaledNode];
-      const closed = { cordoned: false, hasStartupTaint: boot.taints.length > 0, overhead: new Map() };
-      this.nodes.set(name, { name, uid: name, scaledNode, ready: true, ...closed, pool: boot.pool });
+      const closed = {
+        cordoned: false,
+        labels: { ...boot.labels, ...this.lateLabels },
+        hasStartupTaint: boot.taints.length > 0,
+        overhead: new Map(),
+      };
+      this.nodes.set(name, {
+        name,
+        uid: name,
+        scaledNode,
+        ready: true,
+        ...closed,
+        pool: boot.pool,
+        taints: this.cloudTaints,
+      });
     }
     const alive = new Set([...this.cloud.instances.values()].map(({ boot }) => boot.nodeName));
     for (const node of this.nodes.values())

@@ -28,6 +28,7 @@ export function aPool(differences: Partial<PoolPolicy> = {}): PoolPolicy {
     privateIpOnly: false,
     bootImage: {},
     labels: {},
+    taints: [],
     ...differences,
   };
 }
@@ -132,6 +133,7 @@ export function aSnapshot({
     parts: [],
     sizes: new Map(),
     demands: [],
+    mismatches: [],
     pools: new Map(pools.map((pool) => [pool.name, pool])),
     unavailable: [],
     bootImages: new Map(pools.map(({ name }) => [name, "image-1"])),

@@ -1,3 +1,4 @@
+import { acceptsNode, type NodeSelection, type Taint } from "@muster/resources";
 import type { Demand } from "../src/domain/demand.ts";
 import type { Owner } from "@muster/names";
 import type { PoolPolicy } from "../src/domain/pool.ts";
@@ -9,12 +10,13 @@ type Reservation = {
   readonly pool: string;
   readonly size: number;
   readonly atMs: number;
+  readonly selection: NodeSelection | undefined;
   /** Names of Kubernetes nodes; undefined while it waits. */
   machines: readonly string[] | undefined;
 };
 
-/** Tainted: another client has put a taint on it. */
-type LedgerNode = KubeNode & { readonly tainted?: boolean };
+/** Tainted: another client has put a taint on it that no work tolerates. */
+type LedgerNode = KubeNode & { readonly tainted?: boolean; readonly taints?: readonly Taint[] };
 
 function isOpen({ cordoned, hasStartupTaint, tainted }: LedgerNode): boolean {
   return !cordoned && !hasStartupTaint && tainted !== true;
@@ -29,10 +31,11 @@ export class SmallLedger {
   #view: readonly { readonly node: LedgerNode; readonly pool: string }[] = [];
   #ids = 0;
 
-  reserve(pool: string, size: number, atMs: number): string {
+  reserve(pool: string, size: number, atMs: number, selection?: NodeSelection): string {
     this.#ids += 1;
     const id = `${this.#ids}`;
-    this.reservations.set(id, { id, owner: { kind: "job", id: `j-${id}` }, pool, size, atMs, machines: undefined });
+    const owner = { kind: "job", id: `j-${id}` };
+    this.reservations.set(id, { id, owner, pool, size, atMs, selection, machines: undefined });
     return id;
   }
 
@@ -48,9 +51,14 @@ export class SmallLedger {
   grant(): void {
     for (const reservation of this.reservations.values()) {
       if (reservation.machines !== undefined) continue;
+      const { selection } = reservation;
       const free = this.#view.filter(
         ({ node, pool }) =>
-          pool === reservation.pool && node.ready && isOpen(node) && this.holderOf(node.name) === undefined,
+          pool === reservation.pool &&
+          node.ready &&
+          isOpen(node) &&
+          acceptsNode(selection, { ...node, taints: node.taints ?? [] }) &&
+          this.holderOf(node.name) === undefined,
       );
       if (free.length >= reservation.size)
         reservation.machines = free.slice(0, reservation.size).map(({ node }) => node.name);
@@ -64,11 +72,15 @@ export class SmallLedger {
   machines(): Machines {
     const known = this.#view.map(({ node, pool }): Machine => {
       const holder = this.holderOf(node.name);
-      const standing = holder === undefined ? "FREE" : "HELD";
+      const taints = node.hasStartupTaint ? [] : (node.taints ?? []);
+      const granted = holder === undefined ? "FREE" : "HELD";
+      const toleratedStanding = node.ready ? (isOpen(node) ? granted : "CORDONED") : "NOT_READY";
       return {
         node: node.name,
         pool,
-        standing: node.ready ? (isOpen(node) ? standing : "CORDONED") : "NOT_READY",
+        standing: taints.length > 0 && node.ready ? "CORDONED" : toleratedStanding,
+        toleratedStanding,
+        taints,
         cordoned: node.cordoned,
         holder: holder && { owner: holder.owner, reservationId: holder.id },
         ...NO_PARTS,
@@ -82,6 +94,8 @@ export class SmallLedger {
           node,
           pool,
           standing: "LOST",
+          toleratedStanding: "LOST",
+          taints: [],
           cordoned: false,
           holder: { owner, reservationId: id },
           ...NO_PARTS,
@@ -91,7 +105,7 @@ export class SmallLedger {
   }
 
   demands(policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
-    return [...this.reservations.values()].flatMap(({ owner, pool, size, atMs, machines }) => {
+    return [...this.reservations.values()].flatMap(({ owner, pool, size, atMs, machines, selection }) => {
       const policy = policies.get(pool);
       if (machines !== undefined || policy === undefined) return [];
       return Array.from({ length: size }, (_, index) => ({
@@ -105,6 +119,7 @@ export class SmallLedger {
         gpus: 0,
         volumeGib: undefined,
         privateIpOnly: false,
+        ...(selection !== undefined && { selection }),
       }));
     });
   }

@@ -178,3 +178,20 @@ it("decides a request whose limit lets more fit than one plan grants, once they 
   expect(report).toBe("a5");
   expect([...log.state.holders.values()]).toEqual([1, 2, 3, 4, 5, 6]);
 });
+
+it("counts granted machines that are tainted, and none that are cordoned or not ready", async () => {
+  const { log, nodes, keeper } = start(["a1", "a2", "a3", "a4"].map((name) => nodeOf(name, "a")));
+  await written(log, keeper.reserve(requestOf("x", ["a", "a", "a", "a"])));
+  expect(keeper.count().heldByPool).toEqual(new Map([["a", 4]]));
+  const taints = [{ key: "gpu", effect: "NoSchedule" }];
+  const changes = {
+    a1: { schedulable: false, taints },
+    a2: { schedulable: false, cordoned: true, taints },
+    a3: { ready: false },
+  };
+  for (const [name, change] of Object.entries(changes)) {
+    nodes.set(name, nodeOf(name, "a", change));
+    keeper.observe(name, nodes.get(name));
+  }
+  expect(keeper.count().heldByPool).toEqual(new Map([["a", 2]]));
+});

@@ -261,7 +261,7 @@ export class LedgerKeeper {
     const summaries = machines === undefined ? undefined : summarisePools(machines);
     return {
       waiting: this.#deps.log.state.queue.places.size,
-      heldByPool: new Map(pools.map(({ name, held }) => [name, held])),
+      heldByPool: new Map(pools.map(({ name }) => [name, summaries?.get(name)?.held ?? 0])),
       overcommittedByPool: new Map(pools.map(({ name }) => [name, summaries?.get(name)?.overcommitted.length ?? 0])),
     };
   }

@@ -54,6 +54,7 @@ export function adviseWait({
     return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
   if (code === "POOL_UNKNOWN") return "name a pool that exists: `muster pools` lists them";
   if (code === "POOL_CAPACITY") return "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity";
+  if (code === "LIMIT_EXCEEDED") return "request less of what the message names, or split the work";
   const broken = pools.map((each) => ({ pool: each.pool, nodes: countBroken(each) })).find(({ nodes }) => nodes > 0);
   if (broken === undefined) return "";
   return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;

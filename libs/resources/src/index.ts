@@ -10,12 +10,14 @@ export {
   type PlaceLoad,
 } from "./crowding.ts";
 export {
+  acceptsNode,
   compactNodeSelection,
   describeNodeSelection,
   indexSelections,
   matchesAll,
   matchesNode,
   matchesNodeTerm,
+  NODE_SELECTOR_OPERATORS,
   nodeSelectionKey,
   restrictSelection,
   tolerates,

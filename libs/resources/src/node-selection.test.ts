@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  acceptsNode,
   compactNodeSelection,
   describeNodeSelection,
   indexSelections,
@@ -22,6 +23,15 @@ function all(...matchExpressions: readonly NodeSelectorRequirement[]): NodeSelec
 
 const ssd = { key: "disk", operator: "In", values: ["ssd", "nvme"] };
 const zone = { key: "zone", operator: "Exists" };
+
+it("accepts a node by its labels and its taints, and without a selection each node without taints", () => {
+  const taints = [{ key: "gpu", effect: "NoSchedule" }];
+  const tolerations = [{ key: "gpu", operator: "Exists" }];
+  const selections = [undefined, all(ssd), { ...all(ssd), tolerations }, { ...all(zone), tolerations }];
+  const accepted = (seen: readonly Taint[]) => selections.map((each) => acceptsNode(each, { ...node, taints: seen }));
+  expect(accepted([])).toEqual([true, true, true, false]);
+  expect(accepted(taints)).toEqual([false, false, true, false]);
+});
 
 describe("a node matches", () => {
   it.each<[string, NodeSelection, boolean]>([

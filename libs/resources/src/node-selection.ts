@@ -1,7 +1,10 @@
+/** Operators of the requirements of a node affinity. */
+export const NODE_SELECTOR_OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] as const;
+
 /** As in Kubernetes, a requirement of the node selector terms of an affinity. */
 export type NodeSelectorRequirement = {
   readonly key: string;
-  /** In, NotIn, Exists, DoesNotExist, Gt or Lt; nothing matches another one. */
+  /** One of `NODE_SELECTOR_OPERATORS`; nothing matches another one. */
   readonly operator: string;
   readonly values?: readonly string[];
 };
@@ -115,6 +118,15 @@ export function restrictSelection(
     return { ...term, matchExpressions: [...matchExpressions, requirement] };
   });
   return { terms: restricted, tolerations };
+}
+
+/** Whether labels, name and taints of the node suit a pod of the selection. Without one: a pod that selects no labels and tolerates no taint. */
+export function acceptsNode(
+  selection: NodeSelection | undefined,
+  node: { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] },
+): boolean {
+  const isMatch = selection === undefined || matchesNode(selection, node);
+  return isMatch && untolerated(node.taints, selection?.tolerations ?? []) === undefined;
 }
 
 const keys = new WeakMap<NodeSelection, string>();

@@ -1,4 +1,5 @@
 import {
+  compactNodeSelection,
   nodeSelectionKey,
   type NodeSelection,
   type NodeSelectorRequirement,
@@ -31,15 +32,15 @@ export function nodeSelectionOf(spec: WrittenPlacement, poolLabel: string): Node
   const both = demanded.map((term) => withRequirements(term, selector));
   const terms = demanded.length === 0 ? own : both;
   const tolerations = tolerationsOf(spec);
-  return terms.length + tolerations.length === 0 ? undefined : { terms, tolerations };
+  return terms.length + tolerations.length === 0 ? undefined : compactNodeSelection({ terms, tolerations });
 }
 
 /** Without the time for which a pod stays on a node that becomes tainted: it is not about where a pod is placed. */
 export function tolerationsOf({ tolerations }: Pick<WrittenPlacement, "tolerations">): readonly Toleration[] {
-  return listOf(tolerations).map((item): Toleration => {
-    const fields = ["key", "operator", "value", "effect"].map((name) => [name, textOf(item[name])] as const);
-    return Object.fromEntries(fields.filter(([, text]) => text !== ""));
+  const written = listOf(tolerations).map(({ key, operator, value, effect }): Toleration => {
+    return { key: textOf(key), operator: textOf(operator), value: textOf(value), effect: textOf(effect) };
   });
+  return compactNodeSelection({ terms: [], tolerations: written }).tolerations;
 }
 
 /** By node, the tolerations that all pods of the node have. */
@@ -123,19 +124,16 @@ function withRequirements(term: NodeSelectorTerm, selector: readonly NodeSelecto
   return { ...term, matchExpressions: [...selector, ...matchExpressions] };
 }
 
-function termOf(term: Item): NodeSelectorTerm {
-  const [expressions, fields] = [term["matchExpressions"], term["matchFields"]].map((each) =>
-    listOf(each).map(requirementOf),
-  );
+function termOf({ matchExpressions, matchFields }: Item): NodeSelectorTerm {
   return {
-    ...(expressions !== undefined && expressions.length > 0 && { matchExpressions: expressions }),
-    ...(fields !== undefined && fields.length > 0 && { matchFields: fields }),
+    matchExpressions: listOf(matchExpressions).map(requirementOf),
+    matchFields: listOf(matchFields).map(requirementOf),
   };
 }
 
 function requirementOf({ key, operator, values }: Item): NodeSelectorRequirement {
   const texts = Array.isArray(values) ? values.filter((value) => typeof value === "string") : [];
-  return { key: textOf(key), operator: textOf(operator), ...(texts.length > 0 && { values: texts }) };
+  return { key: textOf(key), operator: textOf(operator), values: texts };
 }
 
 function listOf(value: unknown): readonly Item[] {

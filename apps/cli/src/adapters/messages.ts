@@ -193,6 +193,7 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     ...pick(message, "code", "message"),
     pools: message.pools.map((pool) => ({
       ...pick(pool, "pool", "requested", "partsMore", "available", "kept", "capacity", "held", "elasticMax"),
+      nodes: unlessDefault(pool.nodes),
       parts: pool.parts.map(partDemandFrom),
       amounts:
         pool.parts.length === 0

@@ -249,10 +249,15 @@ it("warns of jobs that wait for what their pools can never have, and of no other
     waitingBecause: `${name} waits`,
   });
   const jobs = {
-    value: [job("large", "POOL_CAPACITY"), job("patient", "POOL_AVAILABILITY"), job("lost", "POOL_UNKNOWN")],
+    value: [
+      job("large", "POOL_CAPACITY"),
+      job("patient", "POOL_AVAILABILITY"),
+      job("lost", "POOL_UNKNOWN"),
+      job("wide", "LIMIT_EXCEEDED"),
+    ],
   };
   const check = buildChecks({ ...healthy, jobs }, NOW).find(({ status }) => status === "warning");
-  expect(check?.detail).toBe("job/large: large waits; job/lost: lost waits");
+  expect(check?.detail).toBe("job/large: large waits; job/lost: lost waits; job/wide: wide waits");
 });
 
 it("names the leases whose records cannot be read", () => {

@@ -108,7 +108,7 @@ const MAX_POOLS = 3;
 /** Jobs that can never start, and are named with their reason. */
 const MAX_JOBS = 3;
 /** Codes of the ledger for waits that time alone does not end. */
-const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN"]);
+const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN", "LIMIT_EXCEEDED"]);
 const LOGS = "see its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
 
 /** One line for each check; a check that an earlier failure makes impossible is left out. */

@@ -116,6 +116,14 @@ it("shows the parts that do not fit, the short resource, and what is free of the
     "",
     "queue: 0 requests ahead",
   ]);
+  const [pool] = explanation.pools;
+  const selecting = { ...explanation, pools: pool === undefined ? [] : [{ ...pool, nodes: "disk=ssd" }] };
+  expect(buildOwnerExplanation(selecting, undefined, 1000, STYLE).slice(8, 12)).toEqual([
+    "",
+    "POOL          RESOURCE  FREE  TOTAL",
+    "p (disk=ssd)  cpu       250m  2",
+    "p (disk=ssd)  memory    1Gi   8Gi",
+  ]);
   expect(buildReservationTable([waiting], 1000, { ...STYLE, columns: 120 }).at(-1)).toContain(
     "POOL_AVAILABILITY p: 1 + 2 parts needed, 1 fit",
   );

@@ -119,7 +119,7 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
   const elastic = pools.some(({ elasticMax }) => elasticMax > 0);
   const header = ["POOL", "NEEDED", "FREE", "KEPT", "CAPACITY", "HELD", "UNUSABLE", ...(elastic ? ["MAX"] : [])];
   const rows = pools.map((pool) => [
-    pool.pool,
+    poolText(pool),
     countCell(pool.requested, pool.requested - countWhole(pool)),
     ...[pool.available, pool.kept, pool.capacity, pool.held, pool.unusable].map(String),
     ...(elastic ? [pool.elasticMax === 0 ? "-" : String(pool.elasticMax)] : []),
@@ -150,24 +150,34 @@ function countWhole({ requested, parts, partsMore }: PoolExplanation): number {
   return partsMore > 0 ? 0 : requested - parts.reduce((sum, each) => sum + each.requested, 0);
 }
 
-/** The parts that are requested and what they lack, then what is free of the pool. */
+/** The parts that are requested and what they lack, then what is free of the nodes that count. */
 function buildPartSections(pools: readonly PoolExplanation[], style: TableStyle): readonly string[] {
-  const parts = pools.flatMap(({ pool, parts: all, partsMore }) => [
+  const parts = pools.flatMap(({ parts: all, partsMore, ...pool }) => [
     ...all.map(({ part, requested, fitting, shortage }): Cell[] => {
       const { node = "", resources = [] } = shortage ?? {};
       const short = resources.map((each) => `${each.resource}: ${each.free} of ${each.requested}`).join(", ");
-      const cells = [pool, describeShare(part), String(requested), String(fitting)];
+      const cells = [poolText(pool), describeShare(part), String(requested), String(fitting)];
       return [...cells, { text: short === "" ? "-" : short, colour: "yellow" }, node === "" ? "-" : node];
     }),
-    ...(partsMore > 0 ? [[pool, `and ${partsMore} more sizes`]] : []),
+    ...(partsMore > 0 ? [[poolText(pool), `and ${partsMore} more sizes`]] : []),
   ]);
-  const amounts = pools.flatMap(({ pool, amounts: { free, allocatable } = { free: {}, allocatable: {} } }) =>
-    resourcesOf(allocatable).map((name) => [pool, name, roundedText(name, free), roundedText(name, allocatable)]),
+  const amounts = pools.flatMap(({ amounts: { free, allocatable } = { free: {}, allocatable: {} }, ...pool }) =>
+    resourcesOf(allocatable).map((name) => [
+      poolText(pool),
+      name,
+      roundedText(name, free),
+      roundedText(name, allocatable),
+    ]),
   );
   return [
     ...buildSection(["POOL", "PART", "NEEDED", "FIT", "SHORT", "BEST NODE"], parts, style),
     ...buildSection(["POOL", "RESOURCE", "FREE", "TOTAL"], amounts, style),
   ];
+}
+
+/** With the nodes of the pool that count, if not all do. */
+function poolText({ pool, nodes }: Pick<PoolExplanation, "pool" | "nodes">): string {
+  return nodes === undefined ? pool : `${pool} (${nodes})`;
 }
 
 function roundedText(resource: string, share: Share): string {

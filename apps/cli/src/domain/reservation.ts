@@ -87,11 +87,13 @@ type PoolCounts = Pick<Pool, "available" | "capacity" | "held" | "unusable" | "e
 
 export type PoolExplanation = PoolCounts & {
   readonly pool: string;
+  /** The nodes of the pool that count, such as `disk=ssd`. Absent: all without taints. */
+  readonly nodes?: string | undefined;
   readonly requested: number;
   /** The parts among `requested`. */
   readonly parts: readonly PartDemand[];
   readonly partsMore: number;
-  /** Amounts of the nodes of the pool that can be granted, by resource; undefined without parts. */
+  /** Amounts of the nodes that count and can be granted, by resource; undefined without parts. */
   readonly amounts: { readonly free: Share; readonly allocatable: Share } | undefined;
   /** Free, and kept for an older request. */
   readonly kept: number;

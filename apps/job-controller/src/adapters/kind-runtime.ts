@@ -83,8 +83,8 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     enqueue: wake,
   });
   jobs.onChange(({ key, before, after }) => {
-    stale.forget(key);
     if (after === undefined && before !== undefined) {
+      stale.forget(key);
       written.forget(key);
       writtenMs.delete(key);
       deps.expectations.deleteJob(before.metadata.uid);

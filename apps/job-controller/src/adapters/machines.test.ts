@@ -210,6 +210,21 @@ describe("machines of jobs", () => {
     });
   });
 
+  it("are refused for a limit of the ledger, with the limit, and not for a busy ledger", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    const exceeded = { code: "limit_exceeded", what: "number of node selections of one request", limit: 16 } as const;
+    world.answer.reserve = { ...exceeded, retryAfterMs: 500 };
+    await expect(world.machines.reserve(UNIT, 0)).rejects.toThrow("over its limit");
+    expect(stateOf(world)).not.toBe("refused");
+    world.answer.reserve = { ...exceeded, retryAfterMs: 0 };
+    await world.machines.reserve(UNIT, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({
+      state: "refused",
+      because: { code: "LIMIT_EXCEEDED", text: "number of node selections of one request is over its limit of 16" },
+    });
+  });
+
   it("are what the ledger has when that differs from what was asked for", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);

@@ -41,6 +41,12 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_capacity: "POOL_CAPACITY",
 };
 
+/** Undefined: the same request may be granted later. A limit with a pause is a busy ledger. */
+function refusalCodeOf(fault: Fault): string | undefined {
+  if (fault.code !== "limit_exceeded") return REFUSALS[fault.code];
+  return fault.limit > 0 && fault.retryAfterMs === 0 ? "LIMIT_EXCEEDED" : undefined;
+}
+
 type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
 
 /** Groups the units of `ledger` by job: the groups of `ledger` are owner ids. */
@@ -92,7 +98,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
           ignoresShares = answer.topology !== topology || !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
-        const code = fault === undefined ? undefined : REFUSALS[fault.code];
+        const code = fault === undefined ? undefined : refusalCodeOf(fault);
         if (fault === undefined || code === undefined) throw error;
         const because = { code, text: describeRefusal(fault, needs) };
         const components = needs.map(({ component }) => component);

@@ -18,7 +18,26 @@ it("waits for another version than the stale one, and asks again after a while",
   expect(stale.waitMs("a", "5")).toBeUndefined();
 });
 
-it("waits no more once the cache has changed", () => {
+it("waits for a version after the newest stale one, whatever the order in which they are found", () => {
+  const { clock, stale } = tested();
+  stale.record("a", "10");
+  stale.record("a", "9");
+  for (const version of ["8", "9", "10"]) expect(stale.waitMs("a", version)).toBe(5000);
+  clock.nowMs = 1000;
+  stale.record("a", "8");
+  expect(stale.waitMs("a", "10")).toBe(5000);
+  expect(stale.waitMs("a", "11")).toBeUndefined();
+  expect(stale.waitMs("a", "10")).toBeUndefined();
+});
+
+it("compares nothing without a version", () => {
+  const { stale } = tested();
+  stale.record("a", undefined);
+  expect(stale.waitMs("a", undefined)).toBe(5000);
+  expect(stale.waitMs("a", "1")).toBeUndefined();
+});
+
+it("waits no more once the job is gone", () => {
   const { stale } = tested();
   stale.record("a", "5");
   stale.forget("a");

@@ -4,7 +4,7 @@ import type { ClusterDescription, EnvVariable } from "./kind.ts";
 import { memberName } from "./member-names.ts";
 import { componentLabel, type JobToBuild, type MemberPolicy, ownerLabels } from "./member-metadata.ts";
 import { ownerReference } from "./ownership.ts";
-import { isObject } from "./read-fields.ts";
+import { objectsOf, type PlainObject } from "./read-fields.ts";
 
 type PodToBuild = JobToBuild & {
   readonly member: Member;
@@ -84,8 +84,8 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
   const description = kind.describeCluster(job, member, spec, policy.defaults);
   const written = replica.template.spec;
   const initContainers = initContainersOf(description.initContainers, replica.template);
-  const volumes = withoutDuplicates([...listOf(written["volumes"]), ...description.volumes]);
-  const gates = [...listOf(written["schedulingGates"]), ...policy.schedulingGates.map((name) => ({ name }))];
+  const volumes = withoutDuplicates([...objectsOf(written["volumes"]), ...description.volumes]);
+  const gates = [...objectsOf(written["schedulingGates"]), ...policy.schedulingGates.map((name) => ({ name }))];
   return {
     ...description.podDefaults,
     ...written,
@@ -113,7 +113,7 @@ function buildContainer(
     ...(traceparent === "" ? [] : [{ name: "TRACEPARENT", value: traceparent }]),
     ...(isDescribed ? description.env : []),
   ];
-  const mounts = [...listOf(container["volumeMounts"]), ...(isDescribed ? description.volumeMounts : [])];
+  const mounts = [...objectsOf(container["volumeMounts"]), ...(isDescribed ? description.volumeMounts : [])];
   const hasNoCommand = container["command"] === undefined && container["args"] === undefined;
   const [program, ...args] = (isMain && hasNoCommand && description.commandDefault) || [];
   const ports = isMain ? withPort(container.ports ?? [], replica.port) : (container.ports ?? []);
@@ -149,13 +149,7 @@ export function initContainersOf(added: readonly Container[], { spec }: PodTempl
   return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
 }
 
-type Item = Readonly<Record<string, unknown>>;
-
-function listOf(value: unknown): readonly Item[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
-}
-
 /** Of two items with one name, the later one is kept. */
-function withoutDuplicates<Named extends Item>(items: readonly Named[]): readonly Named[] {
+function withoutDuplicates<Named extends PlainObject>(items: readonly Named[]): readonly Named[] {
   return items.filter(({ name }, index) => !items.slice(index + 1).some((later) => later["name"] === name));
 }

@@ -99,8 +99,15 @@ function integerIn({ min, max }: Range): Form<number> {
   return { matches, wanted: `a whole number from ${min} to ${max}` };
 }
 
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export type PlainObject = Readonly<Record<string, unknown>>;
+
+export function isObject(value: unknown): value is PlainObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The objects of a list; none if it is no list. */
+export function objectsOf(value: unknown): readonly PlainObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 const SHOWN = 40;

@@ -1,8 +1,6 @@
-import { nodeSelectionOf } from "@muster/resources";
+import { NODE_SELECTOR_OPERATORS, nodeSelectionOf } from "@muster/resources";
 import type { JobSpec } from "./job.ts";
 import type { Fields } from "./read-fields.ts";
-
-const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] as const;
 
 /** Notes a problem for each part of the node affinity and the tolerations that cannot be read. */
 export function checkNodeSelection(spec: Fields): void {
@@ -11,7 +9,7 @@ export function checkNodeSelection(spec: Fields): void {
   for (const term of required?.objects("nodeSelectorTerms") ?? [])
     for (const each of [...term.objects("matchExpressions"), ...term.objects("matchFields")]) {
       each.text("key");
-      each.oneOf("operator", OPERATORS);
+      each.oneOf("operator", NODE_SELECTOR_OPERATORS);
       each.texts("values");
     }
   for (const toleration of spec.objects("tolerations"))

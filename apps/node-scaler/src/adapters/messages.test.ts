@@ -98,3 +98,17 @@ it("reads who holds parts of a machine, and what of it is free", () => {
     free: new Map([["cpu", 1500]]),
   });
 });
+
+it("reads what a tainted machine is for work that tolerates its taints, and of an earlier ledger what it is for all", () => {
+  const { MachineState } = muster.reservation.v1;
+  const taints = [{ key: "gpu", value: "", effect: "NoSchedule" }];
+  const read = (message: muster.reservation.v1.MachineState.$Properties) =>
+    toMachine(MachineState.decode(MachineState.encode({ node: "k-n", pool: "a", ...message }).finish()));
+  expect(read({ standing: "CORDONED", toleratedStanding: "FREE", taints })).toMatchObject({
+    standing: "CORDONED",
+    toleratedStanding: "FREE",
+    taints,
+  });
+  expect(read({ standing: "CORDONED" })).toMatchObject({ toleratedStanding: "CORDONED", taints: [] });
+  expect(read({ standing: "FREE", toleratedStanding: "LATER" }).toleratedStanding).toBe("UNKNOWN");
+});

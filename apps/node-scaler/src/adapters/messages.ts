@@ -2,7 +2,7 @@ import { capitalizeNames, enums, muster, type EnumTable } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
-import { STANDINGS, type Holder, type Machine } from "../domain/sightings.ts";
+import { STANDINGS, type Holder, type Machine, type Standing } from "../domain/sightings.ts";
 import {
   TROUBLE_CODES,
   type NodeSpec,
@@ -136,17 +136,24 @@ export function toWaiting(message: muster.reservation.v1.Reservation): WaitingRe
 }
 
 export function toMachine(message: muster.reservation.v1.MachineState): Machine {
-  const { node, pool, standing, cordoned, holder, sharedHolders, allocatable, free } = message;
+  const { node, pool, standing, toleratedStanding, taints, cordoned, holder } = message;
+  const { sharedHolders, allocatable, free } = message;
   return {
     node,
     pool,
-    standing: STANDINGS.find((known) => known === standing) ?? "UNKNOWN",
+    standing: toStanding(standing),
+    toleratedStanding: toStanding(toleratedStanding === "" ? standing : toleratedStanding),
+    taints: taints.map(({ key, value, effect }) => ({ key, value, effect })),
     cordoned,
     holder: holder && toHolder(holder),
     sharedHolders: sharedHolders.flatMap((each) => toHolder(each) ?? []),
     allocatable: new Map(Object.entries(allocatable)),
     free: new Map(Object.entries(free)),
   };
+}
+
+function toStanding(text: string): Standing {
+  return STANDINGS.find((known) => known === text) ?? "UNKNOWN";
 }
 
 function toHolder({ owner, reservationId }: muster.reservation.v1.Holder): Holder | undefined {

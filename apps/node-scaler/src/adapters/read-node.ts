@@ -17,6 +17,7 @@ export function readNode(state: muster.watch.v1.NodeState, scaler: string): Kube
     uid,
     ready,
     cordoned,
+    labels: state.labels,
     hasStartupTaint: unopened,
     overhead: useOf(new Map(Object.entries(overhead?.requests ?? {})), overhead?.pods ?? 0),
   };

@@ -35,6 +35,14 @@ describe("a pod that waits", () => {
     });
   });
 
+  it("is read with its tolerations", () => {
+    const tolerations = [{ key: "gpu", operator: "Exists" }];
+    expect(pendingOf(pod({ spec: { containers: [], nodeSelector: { pool: "a" }, tolerations } }))).toMatchObject({
+      tolerations,
+    });
+    expect(pendingOf(pod())).not.toHaveProperty("tolerations");
+  });
+
   it("asks for what its containers ask for together, or for what one before them needs", () => {
     const containers = [
       { name: "c", resources: { requests: { cpu: "500m", memory: "1Gi" } } },

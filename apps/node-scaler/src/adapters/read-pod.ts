@@ -1,6 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import { podRequests } from "@muster/resources";
+import { ZONE } from "../domain/may-accept.ts";
 import type { PendingPod } from "../domain/pack-pods.ts";
 import type { PodOnNode } from "../domain/sightings.ts";
 
@@ -10,7 +11,6 @@ export type KeptPod = {
   readonly pending: PendingPod | undefined;
 };
 
-const ZONE = "topology.kubernetes.io/zone";
 const MIRROR = "kubernetes.io/config.mirror";
 
 export function keepPod(pod: V1Pod, poolLabel: string): KeptPod {
@@ -58,6 +58,7 @@ function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): Pend
     zone: spec.nodeSelector?.[ZONE],
     cpuMilli: requests.get("cpu") ?? 0,
     memoryBytes: requests.get("memory") ?? 0,
+    ...(spec.tolerations !== undefined && { tolerations: spec.tolerations }),
     gpus: [...requests].reduce((sum, [resource, amount]) => sum + (resource.endsWith("/gpu") ? amount : 0), 0),
   };
 }

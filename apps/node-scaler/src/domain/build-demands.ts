@@ -1,5 +1,6 @@
-import { matchesAll, type Amounts, type NodeSelection } from "@muster/resources";
+import type { Amounts, NodeSelection } from "@muster/resources";
 import type { Demand } from "./demand.ts";
+import { mayAccept } from "./may-accept.ts";
 import type { Owner } from "@muster/names";
 import type { PoolPolicy } from "./pool.ts";
 
@@ -32,11 +33,9 @@ export function buildDemands(
   policies: ReadonlyMap<string, PoolPolicy>,
 ): Demand[] {
   const isPossible = ({ needs }: WaitingReservation): boolean =>
-    needs.every(
-      ({ pool, selection }) => selection === undefined || mayAccept(selection, policies.get(pool)?.labels ?? {}),
-    );
+    needs.every(({ pool, selection }) => mayAccept(selection, policies.get(pool) ?? NOTHING_KNOWN));
   return reservations.filter(isPossible).flatMap(({ owner, createdAtMs, needs }) =>
-    needs.map(({ component, pool, shared }) => {
+    needs.map(({ component, pool, shared, selection }) => {
       const policy = policies.get(pool);
       const types = policy?.instanceTypes ?? [];
       const gpus = types[0]?.gpus ?? 0;
@@ -52,17 +51,10 @@ export function buildDemands(
         volumeGib: undefined,
         privateIpOnly: policy?.privateIpOnly ?? false,
         ...(shared !== undefined && { shared }),
+        ...(selection !== undefined && { selection }),
       };
     }),
   );
 }
 
-/** Of the labels of a new node only those of its pool are known; the others may have any value. Its name is new. */
-function mayAccept({ terms }: NodeSelection, labels: PoolPolicy["labels"]): boolean {
-  if (terms.length === 0) return true;
-  return terms.some(({ matchExpressions = [], matchFields = [] }) => {
-    const known = matchExpressions.filter(({ key }) => Object.hasOwn(labels, key));
-    const isEmpty = matchExpressions.length + matchFields.length === 0;
-    return !isEmpty && matchFields.every(({ operator }) => operator === "NotIn") && matchesAll(known, labels);
-  });
-}
+const NOTHING_KNOWN = { labels: {}, taints: [], zones: undefined };

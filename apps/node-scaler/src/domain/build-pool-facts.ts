@@ -61,17 +61,17 @@ export function buildPoolFacts(
 }
 
 /**
- * What holds a pool up: the first group that does not get its nodes; when all do, what its standby lacks. A group that is too large for the pool comes last: it
+ * What holds a pool up: the first group that does not get its nodes; when all do, what its standby lacks. A group that does not suit the pool comes last: it
  * may wait for ever, and must not hide a shortage.
  */
 export function blockedOf(waits: readonly Wait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
-  let tooLarge: PoolFacts["blocked"];
+  let unsuitable: PoolFacts["blocked"];
   for (const { code, message, group } of waits) {
     if (code === "BOOTING") continue;
     const blocked = { code, message: `${group}: ${message}` };
-    if (code !== "TOO_LARGE") return blocked;
-    tooLarge ??= blocked;
+    if (code !== "TOO_LARGE" && code !== "NODE_SELECTION") return blocked;
+    unsuitable ??= blocked;
   }
   const [lack] = standby;
-  return lack === undefined ? tooLarge : { code: lack.code, message: lack.because };
+  return lack === undefined ? unsuitable : { code: lack.code, message: lack.because };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
-import { buildMachine, buildPod, holder, inLedger } from "../../test/build-sightings.ts";
+import { buildKubeNode, buildMachine, buildPod, holder, inCluster, inLedger } from "../../test/build-sightings.ts";
 import { buildComputedNodes, buildFreeMachines, buildParts, isInUse, type Use } from "./build-scaling-snapshot.ts";
 import type { ScaledNode } from "./node.ts";
 import type { Machine } from "./sightings.ts";
@@ -8,7 +8,11 @@ import type { Machine } from "./sightings.ts";
 const policies = new Map([["a", buildPolicy()]]);
 const node = buildNode("n");
 
-const seen = (machine: Machine, pods: Use["pods"] = new Map()): Use => ({ machines: inLedger(machine), pods });
+const seen = (machine: Machine, pods: Use["pods"] = new Map()): Use => ({
+  machines: inLedger(machine),
+  pods,
+  kubeNodes: inCluster(buildKubeNode("n", { labels: { disk: "ssd" } })),
+});
 
 describe("a node", () => {
   it.each<[string, Machine, boolean]>([
@@ -80,5 +84,40 @@ describe("what is granted in parts", () => {
     expect(free?.room?.free).toEqual(amounts.free);
     const [unknown] = buildComputedNodes([node], seen(buildMachine("n", "FREE")), policies);
     expect(unknown?.room).toBeUndefined();
+  });
+});
+
+describe("labels and taints", () => {
+  const taints = [{ key: "gpu", effect: "NoSchedule" }];
+  const joined = { name: "k-n", labels: { disk: "ssd" }, taints };
+
+  it("of a node are known once it has been ready", () => {
+    const declared = new Map([["a", buildPolicy({ taints })]]);
+    const use = seen(buildMachine("n", "FREE", undefined, { taints }));
+    expect(buildComputedNodes([node], use, declared)).toMatchObject([{ joined }]);
+    const young = buildNode("n", { status: { phase: "Created" } });
+    expect(buildComputedNodes([young], use, declared)[0]).not.toHaveProperty("joined");
+  });
+
+  it("of a node are those that its pool declares, before it loses its startup taint", () => {
+    const declared = new Map([["a", buildPolicy({ taints })]]);
+    const kubeNodes = inCluster(buildKubeNode("n", { hasStartupTaint: true }));
+    const use = { ...seen(buildMachine("n", "CORDONED", undefined, { cordoned: false })), kubeNodes };
+    expect(buildComputedNodes([node], use, declared)[0]?.joined?.taints).toEqual(taints);
+  });
+
+  it("of a node leave out a taint that its pool does not declare, so that its demand waits until the node is healthy or ends", () => {
+    const use = seen(buildMachine("n", "CORDONED", undefined, { taints, cordoned: false }));
+    expect(buildComputedNodes([node], use, policies)[0]?.joined?.taints).toEqual([]);
+  });
+
+  it("of machines that the scaler did not make are known while the watcher reports them", () => {
+    const allocatable = new Map([["cpu", 1]]);
+    const use = seen(buildMachine("n", "FREE", undefined, { taints, allocatable }));
+    expect(buildFreeMachines([], use, policies)).toMatchObject([{ joined }]);
+    const parts = seen(buildMachine("n", "FOREIGN_USE", undefined, { taints, allocatable }));
+    expect(buildParts([], parts, policies)).toMatchObject([{ joined }]);
+    const [unknown] = buildFreeMachines([], { ...use, kubeNodes: inCluster() }, policies);
+    expect(unknown).not.toHaveProperty("joined");
   });
 });

@@ -1,7 +1,7 @@
 import type { ScalingSnapshot } from "./compute.ts";
 import type { BootBackoff } from "./decide-boot-outcome.ts";
 import type { Unavailability } from "./demand.ts";
-import type { FreeMachine } from "./fit.ts";
+import type { FreeMachine, JoinedNode } from "./fit.ts";
 import type { Room } from "./index-rooms.ts";
 import type { Phase, ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -11,16 +11,18 @@ import {
   isFree,
   isHeld,
   isInParts,
+  type KubeNodes,
   type Machine,
   type Machines,
   type PodsByNode,
 } from "./sightings.ts";
+import { undeclaredTaints } from "./tolerate-taints.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
 const SERVING: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
 
-/** What nodes are used for although their records do not say so yet. */
-export type Use = { readonly machines: Machines; readonly pods: PodsByNode };
+/** What is known of nodes although their records do not say so. */
+export type Use = { readonly machines: Machines; readonly pods: PodsByNode; readonly kubeNodes: KubeNodes };
 
 /**
  * A node that the ledger cannot grant as a whole, because it or a part of it is held, it is occupied, was cordoned by others, or has pods: it takes no demand
@@ -49,6 +51,7 @@ export function buildComputedNodes(
     const { phase, kubernetesNode } = node.status;
     const machine = use.machines.byNode.get(kubernetesNode ?? "");
     const pods = use.pods.get(kubernetesNode ?? "") ?? [];
+    const joined = SERVING.has(phase) ? ownJoinedOf(node, use, policies.get(node.spec.pool)) : undefined;
     if (isInUse(node, use)) {
       const isForeign = machine?.standing === "FOREIGN_USE" && pods.length > 0;
       const status = { ...node.status, phase: "Claimed" as const };
@@ -56,15 +59,15 @@ export function buildComputedNodes(
     }
     const isGrantable = isFree(machine);
     const room = roomOf(machine);
-    const inParts = room && { room };
+    const known = { ...(room && { room }), ...(joined && { joined }) };
     if (phase === "Available" && isGrantable && pods.length > 0)
-      return { ...node, ...inParts, sharedWith: describePods(pods) };
+      return { ...node, ...known, sharedWith: describePods(pods) };
     const isReused = policies.get(node.spec.pool)?.reuse === true;
     const isOnItsWay =
       phase === "Available" ? !isGrantable : (phase === "Claimed" || phase === "Cleaning") && isGrantable && isReused;
-    if (!isOnItsWay) return { ...node, ...inParts };
+    if (!isOnItsWay) return { ...node, ...known };
     const unhealthySinceMs = node.status.unhealthySinceMs ?? node.status.phaseSinceMs;
-    return { ...node, ...inParts, status: { ...node.status, phase: "Created" as const, unhealthySinceMs } };
+    return { ...node, ...known, status: { ...node.status, phase: "Created" as const, unhealthySinceMs } };
   });
 }
 
@@ -75,17 +78,38 @@ function roomOf(machine: Machine | undefined): Room | undefined {
   return { allocatable, free: isFree(machine) || isInParts(machine) ? free : allocatable };
 }
 
+/** Taints that its pool does not declare make a node unhealthy, and decide nothing here. Before it loses its startup taint, the others are not known. */
+function ownJoinedOf(
+  { status }: ScaledNode,
+  use: Use,
+  policy: Pick<PoolPolicy, "taints"> = { taints: [] },
+): JoinedNode | undefined {
+  const joined = joinedOf(status.kubernetesNode, use);
+  if (joined === undefined) return undefined;
+  const isOpen =
+    use.machines.byNode.has(joined.name) && use.kubeNodes.byName.get(joined.name)?.hasStartupTaint !== true;
+  const undeclared = undeclaredTaints(joined.taints, policy);
+  return { ...joined, taints: isOpen ? joined.taints.filter((taint) => !undeclared.includes(taint)) : policy.taints };
+}
+
+/** Undefined: the watcher has not reported it. */
+function joinedOf(node: string | undefined, { machines, kubeNodes }: Use): JoinedNode | undefined {
+  const known = kubeNodes.byName.get(node ?? "");
+  return known && { name: known.name, labels: known.labels, taints: machines.byNode.get(known.name)?.taints ?? [] };
+}
+
 /** Machines of scaled pools that the scaler did not make, and that the ledger could grant now. */
 export function buildFreeMachines(
   nodes: readonly ScaledNode[],
-  { machines, pods }: Use,
+  use: Use,
   policies: ReadonlyMap<string, PoolPolicy>,
 ): FreeMachine[] {
+  const { machines, pods } = use;
   const own = new Set(nodes.map(({ status }) => status.kubernetesNode));
   return [...machines.byNode.values()]
     .filter((machine) => isFree(machine) && !own.has(machine.node) && policies.has(machine.pool))
     .map((machine) => ({
-      ...buildFreeMachine(machine),
+      ...buildFreeMachine(machine, use),
       ...(pods.has(machine.node) && { sharedWith: describePods(pods.get(machine.node) ?? []) }),
     }));
 }
@@ -96,21 +120,24 @@ export function buildFreeMachines(
  */
 export function buildParts(
   nodes: readonly ScaledNode[],
-  { machines }: Use,
+  use: Use,
   policies: ReadonlyMap<string, PoolPolicy>,
 ): FreeMachine[] {
   const own = new Map(nodes.map((node) => [node.status.kubernetesNode, node]));
-  return [...machines.byNode.values()].flatMap((machine) => {
+  return [...use.machines.byNode.values()].flatMap((machine) => {
     const node = own.get(machine.node);
     if (!isInParts(machine) || machine.cordoned || !policies.has(machine.pool)) return [];
     if (node !== undefined && (node.spec.terminate !== undefined || !SERVING.has(node.status.phase))) return [];
     const name = node?.name ?? machine.node;
-    return [{ ...buildFreeMachine(machine), name, ...(name !== machine.node && { kubernetesNode: machine.node }) }];
+    return [
+      { ...buildFreeMachine(machine, use), name, ...(name !== machine.node && { kubernetesNode: machine.node }) },
+    ];
   });
 }
 
-function buildFreeMachine(machine: Machine): FreeMachine {
+function buildFreeMachine(machine: Machine, use: Use): FreeMachine {
   const room = roomOf(machine);
+  const joined = joinedOf(machine.node, use);
   return {
     name: machine.node,
     pool: machine.pool,
@@ -119,6 +146,7 @@ function buildFreeMachine(machine: Machine): FreeMachine {
     spot: undefined,
     gpus: undefined,
     ...(room && { room }),
+    ...(joined && { joined }),
   };
 }
 

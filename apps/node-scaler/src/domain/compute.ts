@@ -1,3 +1,4 @@
+import { classOf, indexAcceptance, type Acceptance } from "./acceptance.ts";
 import { blockedOf, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts";
 import { nodeNames } from "./build-node-names.ts";
 import type { Demand, Unavailability } from "./demand.ts";
@@ -14,6 +15,7 @@ import {
 } from "./fit.ts";
 import { sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
 import type { NewNode, NodeSpec, ScaledNode } from "./node.ts";
+import type { Mismatch } from "./observe-mismatches.ts";
 import { planBindings, type Group, type GroupPlan } from "./plan-bindings.ts";
 import { planRoom } from "./plan-room.ts";
 import { planStandby, type StandbyPlan } from "./plan-standby.ts";
@@ -40,6 +42,8 @@ export type ScalingSnapshot = {
   /** By pool. */
   readonly sizes: ReadonlyMap<string, SeenSizes>;
   readonly demands: readonly Demand[];
+  /** Nodes that were created for demands that do not accept them. */
+  readonly mismatches: readonly Mismatch[];
   /** By name. */
   readonly pools: ReadonlyMap<string, PoolPolicy>;
   readonly unavailable: readonly Unavailability[];
@@ -93,8 +97,10 @@ export type ScalingPlan = {
 export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   const { limits, nowMs } = snapshot;
   const pools = buildPools(snapshot);
-  const { groups, ignored } = buildGroups(snapshot.demands, pools);
   const nodes = snapshot.nodes.filter(isUsable).sort(compareNodes);
+  const acceptance = indexAcceptance(snapshot.demands, pools);
+  const accepted = countAccepted([...nodes, ...snapshot.machines, ...snapshot.parts], acceptance);
+  const { groups, ignored } = buildGroups(snapshot.demands, pools, accepted);
   const conditions = {
     shortages: buildShortages(snapshot.unavailable, nowMs),
     spotRequestPauseMs: limits.spotRequestPauseMs,
@@ -106,6 +112,8 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
     machines: snapshot.machines,
     parts: snapshot.parts,
     pools,
+    acceptance,
+    mismatches: snapshot.mismatches,
     conditions,
   });
 
@@ -176,10 +184,11 @@ function isBooting(node: ScaledNode): boolean {
   return isUsable(node) && phaseRank(node) > 0 && node.status.boundTo !== undefined;
 }
 
-/** Groups in the order of their first demands. */
+/** Groups in the order of their first demands. `accepted`: how many nodes a demand accepts. */
 function buildGroups(
   demands: readonly Demand[],
   pools: ReadonlyMap<string, Pool>,
+  accepted: (demand: Demand) => number,
 ): { readonly groups: readonly Group[]; readonly ignored: ScalingPlan["ignored"] } {
   const groups = new Map<string, [Demand, ...Demand[]]>();
   const ignored: ScalingPlan["ignored"][number][] = [];
@@ -194,8 +203,28 @@ function buildGroups(
     if (group === undefined) groups.set(name, [chooseTypes(demand, pool)]);
     else group.push(chooseTypes(demand, pool));
   }
-  const inOrder = [...groups].map(([name, members]) => ({ name, demands: members.sort(comparePartsFirst) }));
+  const inOrder = [...groups].map(([name, members]) => ({ name, demands: sortMembers(members, accepted) }));
   return { groups: inOrder, ignored };
+}
+
+/** The order within a group, as the ledger grants: one selection after the other, the one with the fewest nodes first; of each, parts before whole nodes. */
+function sortMembers(members: [Demand, ...Demand[]], accepted: (demand: Demand) => number): Group["demands"] {
+  const firsts = new Map(members.toReversed().map((demand) => [classOf(demand), demand]));
+  if (firsts.size === 1) return members.sort(comparePartsFirst);
+  const known = [...firsts].map(([name, demand]) => ({ name, at: members.indexOf(demand), nodes: accepted(demand) }));
+  const inOrder = known.sort((one, other) => one.nodes - other.nodes || one.at - other.at);
+  const ranks = new Map(inOrder.map(({ name }, rank) => [name, rank]));
+  const rankOf = (demand: Demand): number => ranks.get(classOf(demand)) ?? 0;
+  return members.sort((one, other) => rankOf(one) - rankOf(other) || comparePartsFirst(one, other));
+}
+
+/** Counts the nodes of its pool that a demand accepts. */
+function countAccepted(
+  nodes: readonly (ComputedNode | FreeMachine)[],
+  acceptance: Acceptance,
+): (demand: Demand) => number {
+  const byPool = Map.groupBy(nodes, (node) => ("spec" in node ? node.spec.pool : node.pool));
+  return (demand) => (byPool.get(demand.pool) ?? []).filter((node) => acceptance.accepts(demand, node)).length;
 }
 
 /** A demand for a part of a node may get a new one of any type that is large enough. */
@@ -205,7 +234,7 @@ function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
 }
 
-/** The order within a group, as the ledger grants: parts, the largest first, then whole nodes in the given order. */
+/** Of demands with one selection: parts, the largest first, then whole nodes in the given order. */
 function comparePartsFirst(one: Demand, other: Demand): number {
   if (one.shared === undefined || other.shared === undefined)
     return Number(one.shared === undefined) - Number(other.shared === undefined);

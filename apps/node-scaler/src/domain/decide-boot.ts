@@ -8,7 +8,7 @@ type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
 
 export type BootVerdict =
   | { readonly kind: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
-  | { readonly kind: "wait"; readonly code: "UNAVAILABLE" | "TOO_LARGE"; readonly because: string };
+  | { readonly kind: "wait"; readonly code: "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION"; readonly because: string };
 
 export type BootConditions = {
   readonly shortages: Shortages;

@@ -1,4 +1,4 @@
-import type { Amounts } from "@muster/resources";
+import type { Amounts, NodeSelection } from "@muster/resources";
 
 /** Always: spot or nothing. Preferred: on-demand once spot has been short for the spot request pause. Never: on-demand. */
 export type SpotPolicy = "Always" | "Never" | "Preferred";
@@ -23,6 +23,8 @@ export type Demand = {
   readonly needsEmptyNode?: boolean;
   /** What it requests of a node that it shares with others, in addition to room for one pod. Absent: it needs a whole node. */
   readonly shared?: Amounts;
+  /** The nodes that it accepts. Absent: each node without taints. */
+  readonly selection?: NodeSelection;
 };
 
 /** A kind of instance that the provider was short of. Marking again changes nothing until it has lapsed. */

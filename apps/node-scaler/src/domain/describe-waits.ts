@@ -7,7 +7,8 @@ import { describeShared, type Group, type GroupPlan } from "./plan-bindings.ts";
 const MAX_NAMED = 3;
 
 /** BOOTING: enough nodes are on their way. Otherwise why they are not. */
-export type WaitCode = "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE" | "RATE_LIMITED" | "GANG_INCOMPLETE" | "BOOTING";
+export type WaitCode =
+  "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION" | "RATE_LIMITED" | "GANG_INCOMPLETE" | "BOOTING";
 
 /** Why a group does not have all of its nodes ready. */
 export type Wait = {
@@ -32,6 +33,9 @@ export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, fac
     : describeRation(plan, made, started, facts);
 }
 
+/** What no shortage explains: the demand itself does not suit the pool. */
+const IMPOSSIBLE = ["TOO_LARGE", "NODE_SELECTION"] as const;
+
 /** Demands and the new nodes that are for them. */
 type Made = readonly (readonly [string, NewNode])[];
 
@@ -42,13 +46,13 @@ function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   const reasons = [...new Set(lacks.map(({ because }) => because))].join("; ");
   const got = demands.length - lacks.length;
   const names = demands.map(({ name }) => name);
-  const isTooLarge = lacks.some(({ code }) => code === "TOO_LARGE");
-  const code = isTooLarge ? "TOO_LARGE" : first.code;
+  const impossible = IMPOSSIBLE.find((code) => lacks.some((lack) => lack.code === code));
+  const code = impossible ?? first.code;
   if (got === 0) return waitOf(group, code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
   const message = `${got} of ${demands.length} nodes that are needed together can be had: ${reasons}`;
   // The holder of the gang's machines has to know that time alone does not complete it.
   const isShort = lacks.every((lack) => lack.code === "UNAVAILABLE");
-  return waitOf(group, isTooLarge || isShort ? code : "GANG_INCOMPLETE", message, names);
+  return waitOf(group, impossible !== undefined || isShort ? code : "GANG_INCOMPLETE", message, names);
 }
 
 function describeRation(

@@ -1,3 +1,4 @@
+import type { Taint } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { Room } from "./index-rooms.ts";
 import type { Phase, ScaledNode } from "./node.ts";
@@ -21,6 +22,15 @@ type Shared = {
   readonly sharedWith?: string;
   /** What the ledger grants of it in parts; absent: not known. */
   readonly room?: Room;
+  /** What decides which demands accept it, once it has been ready. Absent: only what is configured for its pool is known. */
+  readonly joined?: JoinedNode;
+};
+
+export type JoinedNode = {
+  /** In Kubernetes. */
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly taints: readonly Taint[];
 };
 
 /** A node in the snapshot of one round. A node with foreign pods is never surplus. */

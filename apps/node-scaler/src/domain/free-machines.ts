@@ -1,10 +1,11 @@
+import type { Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { compareNames, machineSuits, type FreeMachine } from "./fit.ts";
 
 /** Free machines that the scaler did not make. */
 export type FreeMachines = {
-  /** Of those that suit, the first by name. */
-  take(demand: Demand): FreeMachine | undefined;
+  /** Of those that suit, the first by name. `kinds`: those of `Acceptance` to take from. */
+  take(demand: Demand, kinds: ReadonlySet<string>): FreeMachine | undefined;
   /** Takes this one, unless it is taken. */
   withhold(machine: FreeMachine): void;
   /** How many have been taken. */
@@ -14,10 +15,10 @@ export type FreeMachines = {
 };
 
 /** Interchangeable machines in the order of their names; those before `next` are taken or withheld. */
-type Alike = { readonly machines: FreeMachine[]; next: number };
+type Alike = { readonly machines: FreeMachine[]; readonly kind: string; next: number };
 
-export function indexFreeMachines(machines: readonly FreeMachine[]): FreeMachines {
-  const kinds = new Map<string, Alike>();
+export function indexFreeMachines(machines: readonly FreeMachine[], acceptance: Acceptance): FreeMachines {
+  const alikes = new Map<string, Alike>();
   const byPool = new Map<string, Alike[]>();
   const places = new Map<FreeMachine, { readonly alike: Alike; readonly index: number }>();
   const withheld = new Set<FreeMachine>();
@@ -32,25 +33,26 @@ export function indexFreeMachines(machines: readonly FreeMachine[]): FreeMachine
   for (const machine of machines.toSorted((one, other) => compareNames(one.name, other.name))) {
     const { pool, instanceType, zone, spot, gpus, sharedWith } = machine;
     const isShared = sharedWith !== undefined;
-    const kind = JSON.stringify([pool, instanceType, zone, spot, gpus, isShared].map((known) => known ?? null));
-    const alike = kinds.get(kind);
+    const kind = acceptance.kindOf(machine);
+    const key = JSON.stringify([pool, instanceType, zone, spot, gpus, isShared, kind].map((known) => known ?? null));
+    const alike = alikes.get(key);
     if (alike !== undefined) {
       places.set(machine, { alike, index: alike.machines.length });
       alike.machines.push(machine);
       continue;
     }
-    const first: Alike = { machines: [machine], next: 0 };
+    const first: Alike = { machines: [machine], kind, next: 0 };
     places.set(machine, { alike: first, index: 0 });
-    kinds.set(kind, first);
+    alikes.set(key, first);
     const others = byPool.get(pool);
     if (others === undefined) byPool.set(pool, [first]);
     else others.push(first);
   }
   return {
-    take: (demand) => {
+    take: (demand, kinds) => {
       let found: { readonly machine: FreeMachine; readonly index: number; readonly alike: Alike } | undefined;
       for (const alike of byPool.get(demand.pool) ?? []) {
-        const first = firstOf(alike);
+        const first = kinds.has(alike.kind) ? firstOf(alike) : undefined;
         if (first === undefined || !machineSuits(first.machine, demand)) continue;
         if (found === undefined || compareNames(first.machine.name, found.machine.name) < 0)
           found = { ...first, alike };

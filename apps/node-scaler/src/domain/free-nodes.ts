@@ -1,10 +1,14 @@
+import type { Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
-import { phaseRank, spotsFor, volumeFor, type ComputedNode, type Pool } from "./fit.ts";
+import { compareNodes, phaseRank, spotsFor, volumeFor, type ComputedNode, type Pool } from "./fit.ts";
 
 /** Nodes that nothing is bound to, found by what must match. Taking one and putting it back cost the same however many there are. */
 export type FreeNodes = {
-  /** The best suitable node of the first kind (spot or not) that has one; among several types the sooner ready one, then the preferred type. */
-  take(demand: Demand): ComputedNode | undefined;
+  /**
+   * The best suitable node of the first kind (spot or not) that has one; among several types the sooner ready one, then the preferred type. `accepted`: the
+   * kinds of `Acceptance` to take from.
+   */
+  take(demand: Demand, accepted: ReadonlySet<string>): ComputedNode | undefined;
   /** Takes this one, unless it is taken. */
   withhold(node: ComputedNode): void;
   /** How many have been taken. */
@@ -28,7 +32,11 @@ class Link {
 }
 
 /** Nodes come in the order of `compareNodes`; those of pools that are not given are left out. */
-export function indexFreeNodes(nodes: readonly ComputedNode[], pools: ReadonlyMap<string, Pool>): FreeNodes {
+export function indexFreeNodes(
+  nodes: readonly ComputedNode[],
+  pools: ReadonlyMap<string, Pool>,
+  acceptance: Acceptance,
+): FreeNodes {
   const rings = new Map<string, Link>();
   const links = new Map<ComputedNode, readonly Link[]>();
   const stack: ComputedNode[] = [];
@@ -44,16 +52,16 @@ export function indexFreeNodes(nodes: readonly ComputedNode[], pools: ReadonlyMa
     if (pool === undefined) continue;
     links.set(
       node,
-      keysOf(node, pool).map((key) => append(ringOf(rings, key), node)),
+      keysOf(node, pool, acceptance).map((key) => append(ringOf(rings, key), node)),
     );
   }
   return {
-    take: (demand) => {
+    take: (demand, accepted) => {
       const pool = pools.get(demand.pool);
       if (pool === undefined) return undefined;
       const kinds = sharings(demand).flatMap((isShared) => spotsFor(demand).map((spot) => ({ spot, isShared })));
       for (const kind of kinds) {
-        const node = best(demand, pool, kind, rings);
+        const node = best(demand, pool, { ...kind, accepted }, rings);
         if (node === undefined) continue;
         withhold(node);
         return node;
@@ -80,12 +88,18 @@ function sharings({ needsEmptyNode }: Demand): readonly boolean[] {
 
 type Kind = { readonly spot: boolean; readonly isShared: boolean };
 
-function best(demand: Demand, pool: Pool, kind: Kind, rings: ReadonlyMap<string, Link>): ComputedNode | undefined {
+function best(
+  demand: Demand,
+  pool: Pool,
+  { accepted, ...kind }: Kind & { readonly accepted: ReadonlySet<string> },
+  rings: ReadonlyMap<string, Link>,
+): ComputedNode | undefined {
   let found: ComputedNode | undefined;
   for (const instanceType of demand.instanceTypes) {
-    const node = rings.get(demandKey(demand, pool, instanceType, kind))?.after.node;
+    const key = demandKey(demand, pool, instanceType, kind);
+    const first = [...accepted].flatMap((of) => rings.get(ofKind(key, of))?.after.node ?? []).sort(compareNodes)[0];
     // Among equally ready ones the earlier type stays.
-    if (node !== undefined && (found === undefined || phaseRank(node) < phaseRank(found))) found = node;
+    if (first !== undefined && (found === undefined || phaseRank(first) < phaseRank(found))) found = first;
   }
   return found;
 }
@@ -94,25 +108,31 @@ function best(demand: Demand, pool: Pool, kind: Kind, rings: ReadonlyMap<string,
 export function indexDemands(
   demands: Iterable<Demand>,
   pools: ReadonlyMap<string, Pool>,
+  acceptance: Acceptance,
 ): (node: ComputedNode) => boolean {
   const wanted = new Set<string>();
   for (const demand of demands) {
     const pool = pools.get(demand.pool);
     if (pool === undefined) continue;
-    for (const instanceType of demand.instanceTypes)
-      for (const spot of spotsFor(demand)) wanted.add(demandKey(demand, pool, instanceType, { spot, isShared: false }));
+    const kinds = acceptance.kindsFor(demand, NO_CLASSES).flatMap((accepted) => [...accepted]);
+    const keys = demand.instanceTypes.flatMap((instanceType) =>
+      spotsFor(demand).map((spot) => demandKey(demand, pool, instanceType, { spot, isShared: false })),
+    );
+    for (const key of keys) for (const kind of kinds) wanted.add(ofKind(key, kind));
   }
   return (node) => {
     const pool = pools.get(node.spec.pool);
-    return pool !== undefined && keysOf(node, pool).some((key) => wanted.has(key));
+    return pool !== undefined && keysOf(node, pool, acceptance).some((key) => wanted.has(key));
   };
 }
 
 /** All that a demand may ask for that the node is. */
-function keysOf({ spec, sharedWith }: ComputedNode, pool: Pool): readonly string[] {
+function keysOf(node: ComputedNode, pool: Pool, acceptance: Acceptance): readonly string[] {
+  const { spec, sharedWith } = node;
   const { instanceType, spot, zone } = spec;
   const kind = ringKey(pool, instanceType, { spot, isShared: sharedWith !== undefined }, spec);
-  return zone === undefined ? [kind] : [kind, inZone(kind, zone)];
+  const keys = zone === undefined ? [kind] : [kind, inZone(kind, zone)];
+  return keys.map((key) => ofKind(key, acceptance.kindOf(node)));
 }
 
 function demandKey(demand: Demand, pool: Pool, instanceType: string, wanted: Kind): string {
@@ -135,6 +155,12 @@ function ringKey({ policy, fixedSizeVolumes }: Pool, instanceType: string, kind:
 function inZone(key: string, zone: string): string {
   return `${key}\n${zone}`;
 }
+
+function ofKind(key: string, kind: string): string {
+  return `${key}\n${kind}`;
+}
+
+const NO_CLASSES: ReadonlySet<string> = new Set();
 
 function ringOf(rings: Map<string, Link>, key: string): Link {
   const known = rings.get(key);

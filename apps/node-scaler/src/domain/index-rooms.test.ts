@@ -59,3 +59,16 @@ it("finds nothing among no rooms", () => {
   expect(indexRooms().find(new Map())).toBeUndefined();
   expect(indexRooms().at(0)).toBeUndefined();
 });
+
+it("leaves out rooms that refuse the class, however many places there are", () => {
+  const index = indexRooms();
+  const free = new Map([
+    ["cpu", 1],
+    ["pods", 1],
+  ]);
+  for (let place = 0; place < 100; place += 1) {
+    index.set(place, { allocatable: free, free });
+    if (place !== 70) index.refuse(place, ["picky"]);
+  }
+  expect([index.find(new Map()), index.find(new Map(), "picky"), index.find(new Map(), "other")]).toEqual([0, 70, 0]);
+});

@@ -19,13 +19,15 @@ export type Rooms = {
   /**
    * Place of the room where the ledger places the requests, of those that fit them, as `fitsInto` says: the most allocated of the rooms in partial use, else
    * an unused one; of these, and of equally allocated ones, the smallest by cpu, then memory; of equal ones the first place. Nodes with extended resources that
-   * are not requested come after all others.
+   * are not requested come after all others. Rooms that refuse the demands of this class are left out.
    */
-  find(requests: Amounts): number | undefined;
+  find(requests: Amounts, demandClass?: string): number | undefined;
   /** Of a place that is set. */
   at(place: number): Room | undefined;
   /** The place after the last one is a new one. */
   set(place: number, room: Room): void;
+  /** The room is not for demands of these classes. */
+  refuse(place: number, demandClasses: readonly string[]): void;
 };
 
 /** What decides the order of rooms, ascending, by place. */
@@ -46,13 +48,15 @@ export function indexRooms(): Rooms {
   const columns = new Map<string, Float64Array>();
   /** By extended resource: 1 where the node has some of it. */
   const extended = new Map<string, Float64Array>();
+  /** By class of demands: 1 where the room is not for them. */
+  const refused = new Map<string, Float64Array>();
   const grow = (): void => {
     order = { rank: doubled(order.rank), cpu: doubled(order.cpu), memory: doubled(order.memory) };
-    for (const table of [columns, extended])
+    for (const table of [columns, extended, refused])
       for (const [resource, column] of table) table.set(resource, doubled(column));
   };
   return {
-    find: (requests) => {
+    find: (requests, demandClass = "") => {
       const needed = [...useOf(requests)].filter(([, amount]) => amount > 0);
       const limits = needed.flatMap(([resource, amount]) => {
         const column = columns.get(resource);
@@ -60,8 +64,10 @@ export function indexRooms(): Rooms {
       });
       if (limits.length < needed.length) return undefined;
       const others = [...extended].flatMap(([resource, column]) => (requestsOf(requests, resource) ? [] : [column]));
-      const plain = findWithin(rooms.length, order, limits, others);
-      return plain ?? (others.length === 0 ? undefined : findWithin(rooms.length, order, limits, []));
+      const refusal = refused.get(demandClass);
+      const closed = refusal === undefined ? [] : [refusal];
+      const plain = findWithin(rooms.length, order, limits, [...others, ...closed]);
+      return plain ?? (others.length === 0 ? undefined : findWithin(rooms.length, order, limits, closed));
     },
     at: (place) => rooms[place],
     set: (place, room) => {
@@ -70,6 +76,13 @@ export function indexRooms(): Rooms {
       setOrder(order, place, room);
       setColumns(columns, place, room.free, order.rank.length);
       setColumns(extended, place, extendedOf(room), order.rank.length);
+    },
+    refuse: (place, demandClasses) => {
+      for (const name of demandClasses) {
+        const column = refused.get(name) ?? newColumn(order.rank.length);
+        refused.set(name, column);
+        column[place] = 1;
+      }
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { NodeSelection } from "@muster/resources";
+import { acceptsNode, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { packByLoops } from "../../bench/pack-by-loops.ts";
@@ -126,6 +126,29 @@ describe("pending pods", () => {
     };
     expect(countReads(4000)).toBeLessThan(countReads(500) * 8 * 2);
   });
+});
+
+it("makes demands of pending pods that tolerate the taints of the pool, and these demands accept its nodes", () => {
+  const taints = [{ key: "gpu", value: "a", effect: "NoSchedule" }];
+  const tainted = new Map([["a", buildPolicy({ taints })]]);
+  const tolerations = [{ key: "gpu", operator: "Exists" }];
+  const demands = packPods([pod("p1"), pod("p2", { tolerations })], tainted);
+  expect(demands).toMatchObject([{ name: "pods/default/p2", selection: { terms: [], tolerations: taints } }]);
+  expect(acceptsNode(demands[0]?.selection, { name: "n", labels: {}, taints })).toBe(true);
+});
+
+it.each([
+  ["tolerates", [{ key: "gpu", operator: "Exists" }], true],
+  ["does not tolerate", [], false],
+])("makes a demand of a reservation that %s the taints of the pool: %#", (_title, tolerations, isMade) => {
+  const taints = [{ key: "gpu", effect: "NoSchedule" }];
+  const tainted = new Map([["a", buildPolicy({ taints })]]);
+  const waiting = (need: object) => [
+    { owner: { kind: "job", id: "j" }, createdAtMs: 7, needs: [{ component: "c", pool: "a", ...need }] },
+  ];
+  const selection = { terms: [], tolerations };
+  expect(buildDemands(waiting({ selection }), tainted)).toHaveLength(isMade ? 1 : 0);
+  expect(buildDemands(waiting({}), tainted)).toHaveLength(0);
 });
 
 it.each<[string, NodeSelection["terms"], boolean]>([

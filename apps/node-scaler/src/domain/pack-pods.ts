@@ -1,3 +1,4 @@
+import { untolerated, type Toleration } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import { FULL, indexLoads, least, type Load, type Loads } from "./first-fit.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
@@ -13,6 +14,8 @@ export type PendingPod = {
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly gpus: number;
+  /** Absent: none. */
+  readonly tolerations?: readonly Toleration[];
 };
 
 /** What the system itself takes of a node: a pod as large as the whole of it fits on none. */
@@ -23,10 +26,14 @@ type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]
 
 /**
  * Packs pods onto as few nodes as fit by what they ask for: the largest first, each onto the first node with room. A demand is named after the pod that its
- * node was begun for, so that it keeps its name as long as that pod waits. Pods that fit on no type of their pool make no demand.
+ * node was begun for, so that it keeps its name as long as that pod waits. Pods that fit on no type of their pool, or do not tolerate the taints of its nodes,
+ * make no demand.
  */
 export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
-  const apart = Map.groupBy(pods.toSorted(largestFirst), ({ pool, zone }) => `${pool}\n${zone ?? ""}`);
+  const placeable = pods.filter(
+    ({ pool, tolerations = [] }) => untolerated(policies.get(pool)?.taints ?? [], tolerations) === undefined,
+  );
+  const apart = Map.groupBy(placeable.sort(largestFirst), ({ pool, zone }) => `${pool}\n${zone ?? ""}`);
   return [...apart.values()].flatMap((alike) => {
     const policy = policies.get(alike[0]?.pool ?? "");
     return policy === undefined ? [] : packAlike(alike, policy).map((bin) => buildDemand(bin, policy));
@@ -122,7 +129,7 @@ function keyOf({ namespace, name }: PendingPod): string {
   return `${namespace}/${name}`;
 }
 
-function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly }: PoolPolicy): Demand {
+function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly, taints }: PoolPolicy): Demand {
   return {
     name: `pods/${keyOf(first)}`,
     group: undefined,
@@ -135,5 +142,7 @@ function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly }: PoolP
     volumeGib: undefined,
     privateIpOnly,
     needsEmptyNode: true,
+    // What all of its pods tolerate.
+    ...(taints.length > 0 && { selection: { terms: [], tolerations: taints } }),
   };
 }

@@ -1,10 +1,14 @@
-import type { Amounts } from "@muster/resources";
+import { describeNodeSelection, type Amounts } from "@muster/resources";
+import { classOf, type Acceptance } from "./acceptance.ts";
 import { decideBoot, type BootConditions, type BootVerdict } from "./decide-boot.ts";
 import type { Demand } from "./demand.ts";
+import { describeLeft } from "./describe-duration.ts";
 import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
+import { acceptedZones, mayAccept } from "./may-accept.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
+import type { Mismatch } from "./observe-mismatches.ts";
 import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
@@ -12,7 +16,7 @@ export type Group = { readonly name: string; readonly demands: readonly [Demand,
 
 /** Why a demand can get no node now. */
 type Lack = {
-  readonly code: "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE";
+  readonly code: "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION";
   readonly demand: Demand;
   readonly because: string;
 };
@@ -37,6 +41,8 @@ type BindingWorld = {
   /** Nodes and machines that can be granted in parts only. */
   readonly parts: readonly FreeMachine[];
   readonly pools: ReadonlyMap<string, Pool>;
+  readonly acceptance: Acceptance;
+  readonly mismatches: readonly Mismatch[];
   readonly conditions: BootConditions;
 };
 
@@ -79,6 +85,7 @@ function losesNode({ group, bound }: GroupPlan, { kept }: Round): boolean {
 /** What there is to be given, and what is left of it while groups are served. */
 export type Round = {
   readonly pools: ReadonlyMap<string, Pool>;
+  readonly acceptance: Acceptance;
   readonly kept: ReadonlyMap<string, ComputedNode>;
   readonly nodes: FreeNodes;
   readonly machines: FreeMachines;
@@ -90,15 +97,16 @@ export type Round = {
 };
 
 function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictOn: Round["verdictOn"]): Round {
-  const { nodes, machines, pools } = world;
+  const { nodes, machines, pools, acceptance } = world;
   const kept = keepBindings(world, released);
   const held = new Set(kept.values());
   const left = nodes.filter((node) => !held.has(node));
   return {
     pools,
+    acceptance,
     kept,
-    nodes: indexFreeNodes(left, pools),
-    machines: indexFreeMachines(machines),
+    nodes: indexFreeNodes(left, pools, acceptance),
+    machines: indexFreeMachines(machines, acceptance),
     rooms: openRooms(world, left, reservedNodes(world, kept)),
     headroom: new Map([...pools].map(([name, { policy, records }]) => [name, Math.max(0, policy.max - records)])),
     verdictOn,
@@ -115,19 +123,21 @@ function hasParts({ demands }: Group): boolean {
 }
 
 function openRooms(
-  { groups, machines, parts, pools }: BindingWorld,
+  { groups, machines, parts, pools, acceptance }: BindingWorld,
   nodes: readonly ComputedNode[],
   reserved: readonly ComputedNode[],
 ): SharedRooms {
   const resources = new Set(
     groups.flatMap(({ demands }) => demands.flatMap(({ shared }) => [...(shared?.keys() ?? [])])),
   );
-  return groups.some(hasParts) ? openSharedRooms({ pools, nodes, reserved, machines, parts, resources }) : NO_ROOMS;
+  return groups.some(hasParts)
+    ? openSharedRooms({ pools, nodes, reserved, machines, parts, resources, acceptance })
+    : NO_ROOMS;
 }
 
 /** Of two nodes that are bound to one demand the first stays, which is the better one. Demands for parts are placed again in each round. */
 function keepBindings(
-  { groups, nodes, pools }: BindingWorld,
+  { groups, nodes, pools, acceptance }: BindingWorld,
   released: ReadonlySet<string>,
 ): ReadonlyMap<string, ComputedNode> {
   const demands = new Map(
@@ -142,7 +152,7 @@ function keepBindings(
     const demand = node.status.boundTo === undefined ? undefined : demands.get(node.status.boundTo);
     const pool = demand && pools.get(demand.pool);
     if (demand === undefined || pool === undefined || kept.has(demand.name)) continue;
-    if (suits(node, demand, pool)) kept.set(demand.name, node);
+    if (suits(node, demand, pool) && acceptance.accepts(demand, node)) kept.set(demand.name, node);
   }
   return kept;
 }
@@ -191,8 +201,9 @@ function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attemp
     for (const node of [...group.demands.flatMap(({ name }) => round.kept.get(name) ?? []), ...made])
       round.rooms.offer(node);
   const own: Own = { ...attempt, made, withParts: new Set(), whole: new Set() };
-  for (const demand of group.demands) {
-    const got = planDemand(demand, round, own);
+  const later = laterClasses(group);
+  for (const [index, demand] of group.demands.entries()) {
+    const got = planDemand(demand, round, own, later[index] ?? NO_CLASSES);
     if ("lack" in got) {
       attempt.lacks.push(got.lack);
       continue;
@@ -204,6 +215,23 @@ function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attemp
     else own.withParts.add(node);
   }
   return attempt;
+}
+
+const NO_CLASSES: ReadonlySet<string> = new Set();
+
+/** For each demand of the group the other classes of the demands after it in its pool. */
+function laterClasses({ demands }: Group): readonly ReadonlySet<string>[] {
+  const [first] = demands;
+  if (demands.every((demand) => classOf(demand) === classOf(first))) return [];
+  const seen = new Map<string, ReadonlySet<string>>();
+  return demands
+    .toReversed()
+    .map((demand) => {
+      const after = seen.get(demand.pool) ?? NO_CLASSES;
+      seen.set(demand.pool, new Set([...after, classOf(demand)]));
+      return new Set([...after].filter((name) => name !== classOf(demand)));
+    })
+    .reverse();
 }
 
 /** Names each new node after the first demand on it, and drops those that no demand is on: without them the ledger places nothing differently. */
@@ -265,11 +293,11 @@ type Own = Attempt & {
 
 type Got = { readonly node: RoomNode } | { readonly lack: Lack };
 
-function planDemand(demand: Demand, round: Round, own: Own): Got {
+function planDemand(demand: Demand, round: Round, own: Own, later: ReadonlySet<string>): Got {
   const pool = round.pools.get(demand.pool);
   if (pool === undefined) throw new Error(`demand ${demand.name} is for pool ${demand.pool}, which is not given`);
   const { shared } = demand;
-  const found = shared === undefined ? takeWhole(demand, pool, round, own) : takePart(demand.pool, shared, round);
+  const found = shared === undefined ? takeWhole(demand, pool, round, own, later) : takePart(demand, shared, round);
   if (found !== undefined) return { node: found };
   const boot = round.verdictOn(demand, pool);
   if (boot.kind === "wait") return { lack: { code: boot.code, demand, because: boot.because } };
@@ -287,22 +315,39 @@ function planDemand(demand: Demand, round: Round, own: Own): Got {
 }
 
 /** What the demand had before, unless the ledger would place parts of its group there. */
-function takeWhole(demand: Demand, pool: Pool, round: Round, { made, withParts, whole }: Own): RoomNode | undefined {
-  const { kept, machines, nodes, rooms } = round;
+function takeWhole(
+  demand: Demand,
+  pool: Pool,
+  round: Round,
+  { made, withParts, whole }: Own,
+  later: ReadonlySet<string>,
+): RoomNode | undefined {
+  const { kept, rooms, acceptance } = round;
   const before = kept.get(demand.name);
+  const isLeft = (one: MadeNode): boolean =>
+    !withParts.has(one) && !whole.has(one) && suits(one, demand, pool) && acceptance.accepts(demand, one);
   const node =
-    before !== undefined && !withParts.has(before)
-      ? before
-      : (machines.take(demand) ??
-        nodes.take(demand) ??
-        made.find((one) => !withParts.has(one) && !whole.has(one) && suits(one, demand, pool)));
+    before !== undefined && !withParts.has(before) ? before : (takeExisting(demand, round, later) ?? made.find(isLeft));
   if (node !== undefined) rooms.close(node);
   return node;
 }
 
+/** As the ledger (`placeNeeds`), first of what no later demand of the group accepts. */
+function takeExisting(
+  demand: Demand,
+  { machines, nodes, acceptance }: Round,
+  later: ReadonlySet<string>,
+): ComputedNode | FreeMachine | undefined {
+  for (const kinds of acceptance.kindsFor(demand, later)) {
+    const node = machines.take(demand, kinds) ?? nodes.take(demand, kinds);
+    if (node !== undefined) return node;
+  }
+  return undefined;
+}
+
 /** A node with a taken part cannot be taken as a whole. */
-function takePart(pool: string, requests: Amounts, { machines, nodes, rooms }: Round): RoomNode | undefined {
-  const node = rooms.take(pool, requests);
+function takePart(demand: Demand, requests: Amounts, { machines, nodes, rooms }: Round): RoomNode | undefined {
+  const node = rooms.take(demand, requests);
   if (node === undefined || isNew(node)) return node;
   if ("status" in node) nodes.withhold(node);
   else machines.withhold(node);
@@ -354,12 +399,38 @@ function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanc
 }
 
 /** Many demands ask for the same; what is short does not change within a round. */
-function rememberVerdicts({ conditions }: BindingWorld): Round["verdictOn"] {
+function rememberVerdicts({ conditions, mismatches }: BindingWorld): Round["verdictOn"] {
   const known = new Map<string, BootVerdict>();
   return (demand, pool) => {
-    const key = `${demand.pool}\n${demand.spot}\n${demand.zone ?? ""}\n${demand.instanceTypes.join("\n")}`;
-    const verdict = known.get(key) ?? decideBoot(demand, pool, conditions);
+    const key = `${demand.pool}\n${demand.spot}\n${demand.zone ?? ""}\n${classOf(demand)}\n${demand.instanceTypes.join("\n")}`;
+    const verdict = known.get(key) ?? decideAcceptedBoot(demand, pool, { conditions, mismatches });
     known.set(key, verdict);
     return verdict;
   };
+}
+
+/** Of the types whose nodes the demand may accept, as far as that is known. */
+function decideAcceptedBoot(
+  demand: Demand,
+  pool: Pool,
+  { conditions, mismatches }: Pick<BindingWorld, "conditions" | "mismatches">,
+): BootVerdict {
+  const { instanceTypes, selection } = demand;
+  const wanted = selection === undefined ? "a selection without tolerations" : describeNodeSelection(selection);
+  if (!mayAccept(selection, pool.policy))
+    return { kind: "wait", code: "NODE_SELECTION", because: `new nodes of pool ${demand.pool} do not match ${wanted}` };
+  const known = mismatches.filter((one) => one.pool === demand.pool && one.demandClass === classOf(demand));
+  const possible = instanceTypes.filter((type) => !known.some(({ instanceType }) => instanceType === type));
+  const [first] = known;
+  if (first === undefined || possible.length > 0 || instanceTypes.length === 0) {
+    const zones = acceptedZones(selection, pool.policy) ?? pool.policy.zones;
+    return decideBoot(
+      { ...demand, instanceTypes: possible },
+      { ...pool, policy: { ...pool.policy, zones } },
+      conditions,
+    );
+  }
+  const left = describeLeft(Math.min(...known.map(({ untilMs }) => untilMs)) - conditions.nowMs);
+  const because = `${first.node}, created for the same selection, does not match ${wanted}; asked for again in ${left}`;
+  return { kind: "wait", code: "NODE_SELECTION", because };
 }

@@ -2,6 +2,7 @@ import type { NodeChange } from "./change-node.ts";
 import { describeLeft, describePassed } from "./describe-duration.ts";
 import type { NodeTrouble, ScaledNode, Termination, TerminationCode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
+import { undeclaredTaints } from "./tolerate-taints.ts";
 import {
   instancesByNode,
   kubeNodesByRecord,
@@ -195,14 +196,17 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
  * ledger does not answer.
  */
 function describeNotOffered(
-  { status }: ScaledNode,
+  { spec, status }: ScaledNode,
   machine: Machine | undefined,
-  { machines }: Pick<HeartbeatSnapshot, "machines">,
+  { machines, policies }: Pick<HeartbeatSnapshot, "machines" | "policies">,
 ): string | undefined {
   if (status.phase !== "Available" || machines === undefined) return undefined;
   if (machine === undefined) return machines.complete ? "is ready and no machine of the ledger" : undefined;
   const isOfUse = isHeld(machine) || isFree(machine) || isInParts(machine) || machine.standing === "OCCUPIED";
-  return isOfUse ? undefined : `is ready and ${machine.standing} for the ledger`;
+  if (isOfUse) return undefined;
+  const [taint] = undeclaredTaints(machine.taints, policies.get(spec.pool));
+  const because = taint === undefined ? "" : `: its pool does not declare the taint ${taint.key}:${taint.effect}`;
+  return `is ready and ${machine.standing} for the ledger${because}`;
 }
 
 /** The clock that wrote the record was ahead: its time is discarded and starts now. */

@@ -1,4 +1,5 @@
 import type { Amounts } from "@muster/resources";
+import { classOf } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { indexFreeNodes, indexDemands } from "./free-nodes.ts";
 import type { ComputedNode } from "./fit.ts";
@@ -39,7 +40,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   const unbound = [...world.unbound.values()].flat();
   const left = unbound.filter(({ name }) => !world.stopped.has(name));
   for (const node of unbound) if (world.stopped.has(node.name)) round.rooms.close(node);
-  const nodes = indexFreeNodes([...left, ...world.shared], round.pools);
+  const nodes = indexFreeNodes([...left, ...world.shared], round.pools, round.acceptance);
   const boundless = { ...round, nodes, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
   const stop = waiting.flatMap(({ group }) => {
     const before = markOf(boundless);
@@ -78,11 +79,13 @@ type Room = {
 function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly GroupPlan[]): ReadonlyMap<string, Room> {
   const demands = waiting.flatMap(({ group }) => group.demands);
   const whole = demands.filter(({ shared }) => shared === undefined);
-  const isWantedWhole = indexDemands(whole, round.pools);
+  const isWantedWhole = indexDemands(whole, round.pools, round.acceptance);
   const parts = Map.groupBy(distinctNeeds(demands), ({ pool }) => pool);
   const isWanted = (node: ComputedNode): boolean =>
     isWantedWhole(node) ||
-    (parts.get(node.spec.pool) ?? []).some(({ requests }) => round.rooms.hasRoom(node, requests));
+    (parts.get(node.spec.pool) ?? []).some(
+      ({ demand, requests }) => round.acceptance.accepts(demand, node) && round.rooms.hasRoom(node, requests),
+    );
   return new Map(
     [...round.pools].map(([name, pool]) => {
       const nodes = unbound.get(name) ?? [];
@@ -97,12 +100,15 @@ function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly Gr
   );
 }
 
-type PartNeed = { readonly pool: string; readonly requests: Amounts };
+type PartNeed = { readonly pool: string; readonly requests: Amounts; readonly demand: Demand };
 
-/** The needs of parts, those that request the same once. */
+/** The needs of parts, those that request the same of the same nodes once. */
 function distinctNeeds(demands: readonly Demand[]): readonly PartNeed[] {
   const needs = new Map<string, PartNeed>();
-  for (const { pool, shared } of demands)
-    if (shared !== undefined) needs.set(JSON.stringify([pool, ...[...shared].sort()]), { pool, requests: shared });
+  for (const demand of demands) {
+    const { pool, shared } = demand;
+    if (shared === undefined) continue;
+    needs.set(JSON.stringify([pool, classOf(demand), ...[...shared].sort()]), { pool, requests: shared, demand });
+  }
   return [...needs.values()];
 }

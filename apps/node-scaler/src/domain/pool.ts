@@ -1,3 +1,4 @@
+import type { Taint } from "@muster/resources";
 import type { SpotPolicy } from "./demand.ts";
 
 export type StandbyNodeSpec = { readonly instanceType: string; readonly count: number; readonly spot: boolean };
@@ -29,6 +30,8 @@ export type PoolPolicy = {
   readonly bootImage: Readonly<Record<string, string>>;
   /** On the Kubernetes node, beside the pool's label and `muster.dev/node`. */
   readonly labels: Readonly<Record<string, string>>;
+  /** Taints that nodes of the pool get from its cloud or template. The scaler does not set them; they keep no node from being healthy. */
+  readonly taints: readonly Taint[];
 };
 
 export type InstanceType = {

@@ -1,4 +1,6 @@
 import { amountsKey, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
+import { classOf, type Acceptance } from "./acceptance.ts";
+import type { Demand } from "./demand.ts";
 import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { CLOSED, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
 import { amountsOf, type NodeSize } from "./node-sizes.ts";
@@ -8,8 +10,8 @@ export type RoomNode = ComputedNode | FreeMachine | NewNode;
 
 /** Where the shared needs of one round go, in the order in which the ledger grants: each to the node of its pool that the ledger places it on. */
 export type SharedRooms = {
-  /** Takes room of a node that exists, starts, or is planned in this round. */
-  take(pool: string, requests: Amounts): RoomNode | undefined;
+  /** Takes room of a node that exists, starts, or is planned in this round, for a demand that requests these amounts. */
+  take(demand: Demand, requests: Amounts): RoomNode | undefined;
   /** Adds a node that is made for these requests, which take their part of it. */
   open(node: NewNode, requests: Amounts): void;
   /** Adds a new node that nothing is on yet, or a node of `reserved`. */
@@ -35,6 +37,7 @@ type SharedWorld = {
   readonly parts: readonly FreeMachine[];
   /** That are requested in this round. */
   readonly resources: ReadonlySet<string>;
+  readonly acceptance: Acceptance;
 };
 
 type Place = { readonly rooms: Rooms; readonly place: number };
@@ -44,7 +47,7 @@ type Place = { readonly rooms: Rooms; readonly place: number };
  * allocated: the ledger sees no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
  */
 export function openSharedRooms(world: SharedWorld): SharedRooms {
-  const { pools, resources } = world;
+  const { pools, resources, acceptance } = world;
   const byPool = new Map<string, { readonly rooms: Rooms; readonly nodes: RoomNode[] }>();
   const places = new Map<RoomNode, Place>();
   const undo: (() => void)[] = [];
@@ -54,6 +57,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
     const place = { rooms: of.rooms, place: of.nodes.length };
     of.nodes.push(node);
     of.rooms.set(place.place, room);
+    of.rooms.refuse(place.place, acceptance.refusedBy(node));
     places.set(node, place);
     return place;
   };
@@ -71,9 +75,9 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
     add("spec" in node ? node.spec.pool : node.pool, node, isReserved.has(node) ? CLOSED : room);
   }
   return {
-    take: (pool, requests) => {
-      const of = byPool.get(pool);
-      const place = of?.rooms.find(requests);
+    take: (demand, requests) => {
+      const of = byPool.get(demand.pool);
+      const place = of?.rooms.find(requests, classOf(demand));
       const room = place === undefined ? undefined : of?.rooms.at(place);
       if (of === undefined || place === undefined || room === undefined) return undefined;
       change({ rooms: of.rooms, place }, takeFrom(room, requests));

@@ -1,5 +1,5 @@
 import type { Owner } from "@muster/names";
-import type { Amounts } from "@muster/resources";
+import type { Amounts, Taint } from "@muster/resources";
 import type { ScaledNode } from "./node.ts";
 
 /** An instance as its provider lists it. */
@@ -36,6 +36,7 @@ export type KubeNode = {
   readonly ready: boolean;
   /** Cordoned by this scaler or another client. */
   readonly cordoned: boolean;
+  readonly labels: Readonly<Record<string, string>>;
   /** It still has the taint that it was created with, so that no pod can use it. */
   readonly hasStartupTaint: boolean;
   /** What DaemonSet, mirror and system pods use on it. */
@@ -73,6 +74,10 @@ export type Machine = {
   readonly node: string;
   readonly pool: string;
   readonly standing: Standing;
+  /** As `standing`, for work that tolerates all of its taints. */
+  readonly toleratedStanding: Standing;
+  /** Those that keep pods without a toleration from it; none while it has its startup taint. */
+  readonly taints: readonly Taint[];
   /** The ledger has seen that it is cordoned: it is not granted any more, whatever becomes of it. */
   readonly cordoned: boolean;
   /** Of the whole machine. */
@@ -81,7 +86,7 @@ export type Machine = {
   readonly sharedHolders: readonly Holder[];
   /** What it can allocate, less its overhead. Empty: not known, so that no part of it is granted. */
   readonly allocatable: Amounts;
-  /** What of that can be granted in parts now. */
+  /** What of that can be granted in parts now, to work that tolerates its taints. */
   readonly free: Amounts;
 };
 

@@ -3,6 +3,7 @@ import { planNodeClaims, type ClaimStep } from "../domain/plan-node-claims.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import { planHeartbeat, type HeartbeatStep } from "../domain/plan-heartbeat.ts";
 import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
+import { tolerateTaints } from "../domain/tolerate-taints.ts";
 import { planStartupTaints } from "../domain/plan-startup-taints.ts";
 import { listInstances } from "../instance-lists.ts";
 import { inRoundSpan, traceBoot } from "../node-trace.ts";
@@ -13,9 +14,10 @@ const MAX_WRITES_IN_FLIGHT = 32;
 /** Observes the health of nodes and their holders, and records both. */
 export async function heartbeatRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies, cluster, term } = scaler;
-  const machines = await askMachines(scaler, "heartbeat");
+  const listed = await askMachines(scaler, "heartbeat");
   const instances = await listInstances(scaler, "heartbeat", providersToAsk(scaler));
   const [nowMs, watched] = [scaler.now(), records.list()];
+  const machines = listed && tolerateTaints(listed, watched, policies);
   const steps = planHeartbeat({
     nowMs,
     leadingSinceMs: memory.leadingSinceMs,

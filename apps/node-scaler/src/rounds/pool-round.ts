@@ -10,9 +10,11 @@ import {
   type Use,
 } from "../domain/build-scaling-snapshot.ts";
 import { compute, type ScalingPlan, type StartStep } from "../domain/compute.ts";
+import { observeMismatches } from "../domain/observe-mismatches.ts";
 import { observeSizes } from "../domain/node-sizes.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
+import { tolerateTaints } from "../domain/tolerate-taints.ts";
 import { dropExpired } from "../domain/unavailability.ts";
 import { inRoundSpan, inStepSpan } from "../node-trace.ts";
 import type { Scaler } from "../scaler.ts";
@@ -30,15 +32,21 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   if (!memory.hasObserved) return;
   await records.checkCurrent();
   // Machines first: what is granted in between is then missed as a demand, and boots nothing.
-  const machines = await scaler.machines();
+  const listed = await scaler.machines();
   const [demands, bootImages] = await Promise.all([scaler.demands(), findImages(scaler)]);
   const nodes = records.list();
-  const use: Use = { machines, pods: scaler.cluster.pods() };
+  const kubeNodes = scaler.cluster.nodes();
+  const machines = tolerateTaints(listed, nodes, policies);
+  const use: Use = { machines, pods: scaler.cluster.pods(), kubeNodes };
   const nowMs = scaler.now();
-  memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes: scaler.cluster.nodes() });
+  memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes });
   memory.unavailable = dropExpired(memory.unavailable, nowMs);
+  const computed = buildComputedNodes(nodes, use, policies);
+  const observed = { nodes: computed, demands, nowMs, forMs: scaler.unavailableMs };
+  memory.mismatches = observeMismatches(memory.mismatches, observed);
   const plan = compute({
-    nodes: buildComputedNodes(nodes, use, policies),
+    nodes: computed,
+    mismatches: memory.mismatches,
     machines: buildFreeMachines(nodes, use, policies),
     parts: buildParts(nodes, use, policies),
     sizes: memory.sizes,
@@ -47,11 +55,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     unavailable: [
       ...memory.unavailable,
       ...buildPauses(memory.backoffs.values(), memory.bootFailures, nowMs),
-      ...buildUnseen(
-        policies,
-        { listed: new Set(memory.lists.keys()), areNodesKnown: scaler.cluster.nodes().known },
-        nowMs,
-      ),
+      ...buildUnseen(policies, { listed: new Set(memory.lists.keys()), areNodesKnown: kubeNodes.known }, nowMs),
     ],
     bootImages,
     fixedSizeVolumes: new Set(

@@ -19,18 +19,23 @@ type WireHolder = muster.reservation.v1.Holder.$Properties;
 /** Translates the machines of one page. */
 export function machineWriter(): (machine: MachineState) => muster.reservation.v1.MachineState.$Properties {
   const holders = new Map<string, WireHolder>();
-  return ({ node, pool, standing, cordoned, holder, partHolders, allocatable, free, foreign, excess }) => ({
-    node,
-    pool,
-    standing: STANDINGS[standing],
-    cordoned,
-    holder: holder && toWireHolder(holder, pool, holders),
-    allocatable: allocatable && toWireAmounts(allocatable),
-    free: free && toWireAmounts(free),
-    sharedHolders: partHolders.map((each) => toWireHolder(each, pool, holders)),
-    foreign: foreign && toWireNodeUse(foreign),
-    excess: toWireAmounts(excess),
-  });
+  return (machine) => {
+    const { node, pool, standing, toleratedStanding, cordoned, holder, allocatable, free, foreign } = machine;
+    return {
+      node,
+      pool,
+      standing: STANDINGS[standing],
+      toleratedStanding: STANDINGS[toleratedStanding],
+      taints: [...machine.taints],
+      cordoned,
+      holder: holder && toWireHolder(holder, pool, holders),
+      allocatable: allocatable && toWireAmounts(allocatable),
+      free: free && toWireAmounts(free),
+      sharedHolders: machine.partHolders.map((each) => toWireHolder(each, pool, holders)),
+      foreign: foreign && toWireNodeUse(foreign),
+      excess: toWireAmounts(machine.excess),
+    };
+  };
 }
 
 /** `known` caches the holders of this page: a gang has one holder, whose machines are counted once. */

@@ -26,7 +26,7 @@ export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetr
   });
   const held = meter.createObservableGauge("muster.reservation.held", {
     unit: "{machine}",
-    description: "Usable machines held, by pool",
+    description: "Usable machines held, tainted ones included, by pool",
   });
   const overcommitted = meter.createObservableGauge("muster.reservation.overcommitted", {
     unit: "{machine}",

@@ -6,7 +6,7 @@ import { explainParts } from "./explain-parts.ts";
 import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
-import { NO_AMOUNTS, summarisePools } from "./summarise-pools.ts";
+import { summariseAccepted } from "./summarise-pools.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -68,13 +68,13 @@ function explainPool(
     ...(need.selection && { nodes: describeNodeSelection(need.selection) }),
     requested: sizeOf(need),
     parts: need.shared.length === 0 ? undefined : bounded(explainParts(need, roomBehind(need, machines, keptFor))),
-    amounts: need.shared.length === 0 ? undefined : (summarisePools(machines).get(pool) ?? NO_AMOUNTS),
+    amounts: need.shared.length === 0 ? undefined : summariseAccepted(machines, need),
     available,
     kept,
     capacity: state === undefined ? 0 : capacityOf(state),
     held: state === undefined ? 0 : state.held + state.shared,
     elasticMax: state?.scaling?.max,
-    unusable: bounded([...unusableNodes(machines, pool)]),
+    unusable: bounded([...unusableNodes(machines, pool, need.selection)]),
     holders: bounded(holders),
   };
 }

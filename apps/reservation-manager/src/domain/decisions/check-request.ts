@@ -1,6 +1,6 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
-import { nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
+import { NODE_SELECTOR_OPERATORS, nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
@@ -88,17 +88,22 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
   return undefined;
 }
 
-const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+const OPERATORS: readonly string[] = NODE_SELECTOR_OPERATORS;
 
 function checkSelections(needs: readonly Need[]): Fault | undefined {
   const selections = new Map<string, NodeSelection>();
   for (const { selection } of needs)
     if (selection !== undefined) selections.set(nodeSelectionKey(selection), selection);
   if (selections.size > MAX_SELECTIONS)
-    return { code: "limit_exceeded", what: "node selections of one request", limit: MAX_SELECTIONS, retryAfterMs: 0 };
+    return {
+      code: "limit_exceeded",
+      what: "number of node selections of one request",
+      limit: MAX_SELECTIONS,
+      retryAfterMs: 0,
+    };
   const length = [...selections.keys()].reduce((sum, key) => sum + key.length, 0);
   if (length > MAX_SELECTION_LENGTH) {
-    const what = "characters of the node selections of one request";
+    const what = "number of characters in the node selections of one request";
     return { code: "limit_exceeded", what, limit: MAX_SELECTION_LENGTH, retryAfterMs: 0 };
   }
   for (const { terms } of selections.values())

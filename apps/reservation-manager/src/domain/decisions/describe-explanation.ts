@@ -85,7 +85,9 @@ function describePartsOf(reason: WaitReason, explained: PoolExplanation | undefi
   const others = listed.length + more - kinds.length;
   const named = [...kinds, ...(others > 0 ? [`and ${others} more sizes`] : [])].join(", ");
   const short = listed.find(({ shortage }) => shortage !== undefined)?.shortage;
-  return `${room}${named === "" ? "" : `; needs ${named}`}${short ? describePartShortage(short, explained?.amounts) : ""}`;
+  const has = reason.nodes === undefined ? "the pool has" : "the nodes that it accepts have";
+  const shortage = short ? describePartShortage(short, has, explained?.amounts) : "";
+  return `${room}${named === "" ? "" : `; needs ${named}`}${shortage}`;
 }
 
 /** The resources that every node has come first. */
@@ -104,7 +106,11 @@ function describePartDemand({ requests, requested, fitting }: PartDemand): strin
   return `${requested} × (${amounts.length === 0 ? "no requests" : amounts.join(", ")}), ${fit}`;
 }
 
-function describePartShortage({ node, placed, resources }: PartShortage, amounts: PoolAmounts | undefined): string {
+function describePartShortage(
+  { node, placed, resources }: PartShortage,
+  has: string,
+  amounts: PoolAmounts | undefined,
+): string {
   if (node === undefined) return "; no machine of it can be granted in parts now";
   const names = resources.map(({ resource }) => resource).join(" and ");
   const free = resources.map(({ resource, free }) => roundAmount(resource, free)).join(" and ");
@@ -113,7 +119,7 @@ function describePartShortage({ node, placed, resources }: PartShortage, amounts
     return `${roundAmount(resource, left)} of ${roundAmount(resource, all)}`;
   });
   const state = placed === 0 ? "free" : "left";
-  return `; ${names} ${resources.length === 1 ? "is" : "are"} short: ${node} has ${free} ${state}, the pool has ${totals.join(" and ")} free`;
+  return `; ${names} ${resources.length === 1 ? "is" : "are"} short: ${node} has ${free} ${state}, ${has} ${totals.join(" and ")} free`;
 }
 
 function describeMixed(

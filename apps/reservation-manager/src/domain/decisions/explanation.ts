@@ -25,7 +25,7 @@ export type PoolExplanation = {
   readonly requested: number;
   /** The parts among `requested`; undefined: none. */
   readonly parts: Bounded<PartDemand> | undefined;
-  /** Undefined without parts. */
+  /** Of the nodes that count. Undefined without parts. */
   readonly amounts: PoolAmounts | undefined;
   /** Free machines, those that are kept for the hold included. */
   readonly available: number;

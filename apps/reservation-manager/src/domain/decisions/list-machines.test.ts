@@ -6,6 +6,7 @@ import {
   operations,
   ownerOf,
   requestOf,
+  SIZE,
   startRun,
   step,
   type Run,
@@ -64,6 +65,23 @@ it("distinguishes a cordon from a taint, also of a node that is not ready", () =
   expect(cordoned).toEqual(["a2", "a3"]);
   step(run, { kind: "node", facts: nodeOf("a1", "a", { schedulable: false, cordoned: true }) });
   expect(all(run, "a", 1)[0]?.cordoned).toBe(true);
+});
+
+it("says what a tainted node is for needs that tolerate its taints, and what of it they can be granted", () => {
+  const tainted = { schedulable: false, taints: [{ key: "gpu", effect: "NoSchedule" }] };
+  const run = startRun([
+    nodeOf("a1", "a", tainted),
+    nodeOf("a2", "a", { ...tainted, cordoned: true }),
+    nodeOf("a3", "a", { ...tainted, taints: [] }),
+    nodeOf("a4", "a"),
+  ]);
+  const seen = all(run, "a", 100).map((each) => [each.standing, each.toleratedStanding, each.free, each.taints.length]);
+  expect(seen).toEqual([
+    ["cordoned", "free", SIZE, 1],
+    ["cordoned", "cordoned", undefined, 1],
+    ["cordoned", "cordoned", undefined, 0],
+    ["free", "free", SIZE, 0],
+  ]);
 });
 
 it("keeps a held node that has lost its label in the pool that it was granted for", () => {

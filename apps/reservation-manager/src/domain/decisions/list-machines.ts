@@ -1,9 +1,10 @@
 import { knownReservation, type Ledger } from "../ledger/ledger.ts";
-import type { Amounts } from "@muster/resources";
+import type { Amounts, Taint } from "@muster/resources";
 import {
   partialNodeOf,
   standingOf,
   uncountedUseOf,
+  withTaintsTolerated,
   type MachineRecord,
   type NodeUse,
   type Standing,
@@ -26,6 +27,9 @@ export type MachineState = {
   readonly pool: string;
   /** `lost`: it is held, and the node is missing. */
   readonly standing: Standing | "lost";
+  /** As `standing`, for needs that tolerate all of its taints. */
+  readonly toleratedStanding: Standing | "lost";
+  readonly taints: readonly Taint[];
   readonly cordoned: boolean;
   /** Undefined: no owner holds it as a whole. */
   readonly holder: Reservation | undefined;
@@ -33,7 +37,7 @@ export type MachineState = {
   readonly partHolders: readonly Reservation[];
   /** Undefined: not known. */
   readonly allocatable: Amounts | undefined;
-  /** What can be granted in parts now; undefined: nothing. */
+  /** What can be granted in parts now, to needs that tolerate its taints; undefined: nothing. */
   readonly free: Amounts | undefined;
   readonly foreign: NodeUse | undefined;
   /** How much is used beyond what the node can allocate; empty: nothing. */
@@ -74,16 +78,28 @@ function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineSt
   );
   const held = { node, pool, holder, partHolders, excess: NO_EXCESS };
   const { facts } = record;
-  if (facts === undefined)
-    return { ...held, standing: "lost", cordoned: false, allocatable: undefined, free: undefined, foreign: undefined };
+  if (facts === undefined) return { ...held, ...LOST };
   const standing = standingOf(facts, record);
-  const { allocatable, cordoned } = facts;
-  const free = standing === "free" ? allocatable : partialNodeOf(facts, record, standing)?.free;
+  const tolerated = withTaintsTolerated(facts);
+  const toleratedStanding = standingOf(tolerated, record);
+  const { allocatable, cordoned, taints } = facts;
+  const free = toleratedStanding === "free" ? allocatable : partialNodeOf(tolerated, record, toleratedStanding)?.free;
   const foreign = uncountedUseOf(facts, record);
-  return { ...held, standing, cordoned, allocatable, free, foreign, excess: excessOf(facts, record, foreign) };
+  const excess = excessOf(facts, record, foreign);
+  return { ...held, standing, toleratedStanding, taints, cordoned, allocatable, free, foreign, excess };
 }
 
 const NO_EXCESS: Amounts = new Map();
+
+const LOST = {
+  standing: "lost",
+  toleratedStanding: "lost",
+  taints: [],
+  cordoned: false,
+  allocatable: undefined,
+  free: undefined,
+  foreign: undefined,
+} as const;
 
 function firstPartHolder({ parts }: MachineRecord, ledger: Ledger): Reservation | undefined {
   const first = parts?.[0];

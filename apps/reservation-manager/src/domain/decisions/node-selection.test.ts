@@ -1,6 +1,16 @@
 import type { NodeSelection } from "@muster/resources";
 import { expect, it } from "vitest";
-import { amounts, nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../../test/random-world.ts";
+import {
+  amounts,
+  nodeOf,
+  ownerOf,
+  policy,
+  requestOf,
+  SIZE,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 import { viewOf, withNode } from "../ledger/machines.ts";
 import type { Need } from "../ledger/reservation.ts";
@@ -172,4 +182,18 @@ it("says which nodes count", () => {
   expect(explained.message).toContain(
     "pool p has 0 machines free for it on the nodes that it accepts (disk=ssd), 1 is needed",
   );
+});
+
+it("explains what the nodes have that a need of parts accepts, and which of them cannot be granted", () => {
+  const run = runOf(["a", {}], ["b", { ...SSD, ...TAINTED }], ["c", { ...SSD, ready: false }], ["d", { ready: false }]);
+  const selection = { ...ssd, tolerations: tolerant.tolerations };
+  const part = { component: "c0", pool: "p", selection, shared: amounts({ cpu: 5 }) };
+  reserve(run, 1, [part]);
+  reserve(run, 2, [part]);
+  const waiting = [...run.world.ledger.reservations.values()].find(({ grant }) => grant === undefined);
+  if (waiting === undefined) throw new Error("nothing waits");
+  const { pools, message } = buildExplanation(waiting, run.world, policy, run.nowMs);
+  expect(pools[0]?.amounts).toMatchObject({ allocatable: SIZE, free: amounts({ cpu: 3, memory: 16, pods: 4 }) });
+  expect(pools[0]?.unusable.listed).toMatchObject([{ node: "c", reason: "NOT_READY" }]);
+  expect(message).toContain("b has 3m free, the nodes that it accepts have 3m of 8m free");
 });

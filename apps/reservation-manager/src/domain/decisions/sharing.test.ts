@@ -212,6 +212,7 @@ it("sums what is free of a pool, shared machines included, and all foreign use",
     free: amounts({ cpu: 12, memory: 32, pods: 8 }),
     foreign: { pods: 2, requests: amounts({ cpu: 3 }) },
     overcommitted: [],
+    held: 2,
   });
   expect(summarisePools(machines)).toBe(summarisePools({ ...machines }));
 });

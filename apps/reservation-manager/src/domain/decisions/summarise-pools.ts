@@ -1,13 +1,16 @@
 import { useOf, type Amounts } from "@muster/resources";
 import {
   partialNodeOf,
+  seenBy,
   standingOf,
   uncountedUseOf,
+  withTaintsTolerated,
   type MachineRecord,
   type Machines,
   type NodeFacts,
   type NodeUse,
 } from "../ledger/machines.ts";
+import type { PoolNeed } from "../ledger/reservation.ts";
 
 /** Amounts of a pool, by resource. */
 export type PoolAmounts = {
@@ -19,12 +22,15 @@ export type PoolAmounts = {
   readonly foreign: { readonly pods: number; readonly requests: Amounts };
   /** Its over-committed nodes, by name. */
   readonly overcommitted: readonly string[];
+  /** Nodes that are granted as a whole and usable, tainted ones included. */
+  readonly held: number;
 };
 
 const NONE: Amounts = new Map();
 export const NO_AMOUNTS: PoolAmounts = {
   ...{ allocatable: NONE, free: NONE, overcommitted: [] },
   foreign: { pods: 0, requests: NONE },
+  held: 0,
 };
 
 const known = new WeakMap<Machines["nodes"], ReadonlyMap<string, PoolAmounts>>();
@@ -45,10 +51,25 @@ export function summarisePools({ nodes }: Pick<Machines, "nodes">): ReadonlyMap<
   return pools;
 }
 
+/** Of the nodes that a need accepts. Visits every node. */
+export function summariseAccepted(
+  { nodes }: Pick<Machines, "nodes">,
+  need: Pick<PoolNeed, "pool" | "selection">,
+): PoolAmounts {
+  const { pool, selection } = need;
+  const sum = emptySum();
+  for (const record of nodes.values()) {
+    if (record.facts?.pool !== pool) continue;
+    const facts = selection === undefined ? record.facts : seenBy(record.facts, selection);
+    if (facts !== undefined) addNode(sum, { ...record, facts });
+  }
+  return sum;
+}
+
 function emptySum() {
   const sum = () => new Map<string, number>();
   const overcommitted: string[] = [];
-  return { allocatable: sum(), free: sum(), foreign: { pods: 0, requests: sum() }, overcommitted };
+  return { allocatable: sum(), free: sum(), foreign: { pods: 0, requests: sum() }, overcommitted, held: 0 };
 }
 
 function addNode(sum: ReturnType<typeof emptySum>, record: MachineRecord): void {
@@ -58,6 +79,7 @@ function addNode(sum: ReturnType<typeof emptySum>, record: MachineRecord): void 
   sum.foreign.pods += use?.pods ?? 0;
   add(sum.foreign.requests, use?.requests);
   if (excessOf(facts, record, use).size > 0) sum.overcommitted.push(facts.name);
+  if (standingOf(withTaintsTolerated(facts), record) === "held") sum.held += 1;
   if (!facts.ready || !facts.schedulable || facts.allocatable === undefined) return;
   const standing = standingOf(facts, record);
   add(sum.allocatable, facts.allocatable);

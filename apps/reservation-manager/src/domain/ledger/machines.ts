@@ -1,11 +1,11 @@
 import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
 import { mayOccupy, type Owner } from "@muster/names";
 import {
+  acceptsNode,
   amountsKey,
   freeOf,
   matchesNode,
   subtract,
-  untolerated,
   useOf,
   type Amounts,
   type NodeSelection,
@@ -177,11 +177,15 @@ export function brokenOf(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
-/** The nodes of one pool that have no holder and cannot be granted as a whole now, in the order of their names. Visits every node. */
-export function* unusableNodes(machines: Machines, pool: string): Generator<UnusableNode> {
+/**
+ * The nodes of one pool that have no holder and cannot be granted as a whole now, in the order of their names. With a selection: of the nodes that it accepts.
+ * Visits every node.
+ */
+export function* unusableNodes(machines: Machines, pool: string, selection?: NodeSelection): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
     if (record.facts?.pool !== pool) continue;
-    const { facts } = record;
+    const facts = selection === undefined ? record.facts : seenBy(record.facts, selection);
+    if (facts === undefined) continue;
     const node = { node: facts.name, occupant: undefined, foreign: undefined };
     const standing = standingOf(facts, record);
     if (standing === "notReady") yield { ...node, reason: "NOT_READY" };
@@ -334,12 +338,16 @@ function emptyView({ name, scaling }: PoolState): PoolState {
 }
 
 /** What is known about the node for a pod of the selection; undefined: it does not accept the node. */
-function seenBy(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
+export function seenBy(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
   if (selection === undefined) return facts;
   if (!matchesNode(selection, facts)) return undefined;
+  return acceptsNode(selection, facts) ? withTaintsTolerated(facts) : facts;
+}
+
+/** What is known about the node for pods that tolerate its taints. */
+export function withTaintsTolerated(facts: NodeFacts): NodeFacts {
   const { schedulable, cordoned, taints } = facts;
-  if (schedulable || cordoned || taints.length === 0) return facts;
-  return untolerated(taints, selection.tolerations) === undefined ? { ...facts, schedulable: true } : facts;
+  return schedulable || cordoned || taints.length === 0 ? facts : { ...facts, schedulable: true };
 }
 
 function countSeen(

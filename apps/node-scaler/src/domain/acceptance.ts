@@ -1,0 +1,69 @@
+import { acceptsNode, nodeSelectionKey, type NodeSelection } from "@muster/resources";
+import type { Demand } from "./demand.ts";
+import type { ComputedNode, FreeMachine, Pool } from "./fit.ts";
+import { mayAccept } from "./may-accept.ts";
+import type { NewNode } from "./node.ts";
+
+type AnyNode = ComputedNode | FreeMachine | NewNode;
+
+/** Which demands of a round accept which nodes. Nodes of one kind are accepted by the same demands. */
+export type Acceptance = {
+  /** False: the demand does not accept the node, as far as its labels and taints are known. */
+  accepts(demand: Demand, node: AnyNode): boolean;
+  kindOf(node: AnyNode): string;
+  /** Classes of demands that do not accept the node. */
+  refusedBy(node: AnyNode): readonly string[];
+  /** Kinds of the nodes that the demand accepts. First those that no demand of the `later` classes accepts. */
+  kindsFor(demand: Demand, later: ReadonlySet<string>): readonly ReadonlySet<string>[];
+};
+
+/** Equal for demands that accept the same nodes. */
+export function classOf({ selection }: Demand): string {
+  return selection === undefined ? "" : nodeSelectionKey(selection);
+}
+
+/** As the ledger's views of a pool (`viewOf`), with the same rule for each node. */
+export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<string, Pool>): Acceptance {
+  const selections = new Map<string, NodeSelection | undefined>([["", undefined]]);
+  for (const demand of demands) selections.set(classOf(demand), demand.selection);
+  const classes = [...selections.keys()];
+  const kinds = new Map<string, ReadonlySet<string>>();
+  const kindOfNode = new WeakMap<AnyNode, string>();
+  const kindOf = (node: AnyNode): string => {
+    const known = kindOfNode.get(node);
+    if (known !== undefined) return known;
+    const accepting = classes.flatMap((name, index) =>
+      mayUse(selections.get(name), node, pools) ? [{ name, index }] : [],
+    );
+    const kind = accepting.map(({ index }) => index).join();
+    kindOfNode.set(node, kind);
+    if (!kinds.has(kind)) kinds.set(kind, new Set(accepting.map(({ name }) => name)));
+    return kind;
+  };
+  const accepting = (node: AnyNode): ReadonlySet<string> => kinds.get(kindOf(node)) ?? new Set();
+  return {
+    accepts: (demand, node) => accepting(node).has(classOf(demand)),
+    kindOf,
+    refusedBy: (node) => classes.filter((name) => !accepting(node).has(name)),
+    kindsFor: (demand, later) => {
+      const own = classOf(demand);
+      const accepted = [...kinds].filter(([, names]) => names.has(own));
+      const isContended = ([, names]: (typeof accepted)[number]): boolean => [...later].some((name) => names.has(name));
+      const lists =
+        later.size === 0 ? [accepted] : [accepted.filter((kind) => !isContended(kind)), accepted.filter(isContended)];
+      return lists.flatMap((list) => (list.length === 0 ? [] : [new Set(list.map(([kind]) => kind))]));
+    },
+  };
+}
+
+/**
+ * Of a node that has not joined, and of a new one, only its zone and the labels and taints of its pool are known. Every demand may accept a machine without
+ * known labels and taints.
+ */
+function mayUse(selection: NodeSelection | undefined, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
+  if ("joined" in node) return acceptsNode(selection, node.joined);
+  if (!("spec" in node)) return true;
+  const { pool, zone } = node.spec;
+  const policy = pools.get(pool)?.policy;
+  return policy === undefined || mayAccept(selection, { ...policy, zones: zone === undefined ? policy.zones : [zone] });
+}

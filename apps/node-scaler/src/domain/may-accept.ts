@@ -1,0 +1,50 @@
+import { matchesAll, untolerated, type NodeSelection } from "@muster/resources";
+import type { PoolPolicy } from "./pool.ts";
+
+/** The label of a node's zone. */
+export const ZONE = "topology.kubernetes.io/zone";
+
+type KnownPool = Pick<PoolPolicy, "labels" | "taints" | "zones">;
+
+/**
+ * Whether a pod of the selection may accept a new node of the pool. Of its labels only those of its pool are known, and its zones; the others may have any
+ * value. Its taints are those that the pool declares, and its name is new.
+ */
+export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool): boolean {
+  const { labels, taints, zones } = pool;
+  if (untolerated(taints, selection?.tolerations ?? []) !== undefined) return false;
+  if (selection === undefined || zones === undefined || !needsZone(selection)) return mayMatch(selection, labels);
+  return acceptedZones(selection, pool)?.length !== 0;
+}
+
+/** The zones in which a new node of the pool may be accepted, in the order of preference. Undefined: the selection says nothing of them. */
+export function acceptedZones(
+  selection: NodeSelection | undefined,
+  { labels, zones }: KnownPool,
+): readonly string[] | undefined {
+  if (selection === undefined || !needsZone(selection)) return undefined;
+  const accepted = (zones ?? namedZones(selection)).filter((zone) => mayMatch(selection, { [ZONE]: zone, ...labels }));
+  return accepted.length === 0 && zones === undefined ? undefined : accepted;
+}
+
+function mayMatch(selection: NodeSelection | undefined, labels: KnownPool["labels"]): boolean {
+  if (selection === undefined || selection.terms.length === 0) return true;
+  return selection.terms.some(({ matchExpressions = [], matchFields = [] }) => {
+    const known = matchExpressions.filter(({ key }) => Object.hasOwn(labels, key));
+    const isEmpty = matchExpressions.length + matchFields.length === 0;
+    return !isEmpty && matchFields.every(({ operator }) => operator === "NotIn") && matchesAll(known, labels);
+  });
+}
+
+function needsZone({ terms }: NodeSelection): boolean {
+  return terms.some(({ matchExpressions = [] }) => matchExpressions.some(({ key }) => key === ZONE));
+}
+
+/** Every zone that could be accepted, if each term names its zones. Otherwise none: any other zone may do as well. */
+function namedZones({ terms }: NodeSelection): readonly string[] {
+  const named = terms.map(({ matchExpressions = [] }) =>
+    matchExpressions.find(({ key, operator }) => key === ZONE && operator === "In"),
+  );
+  if (named.includes(undefined)) return [];
+  return [...new Set(named.flatMap((requirement) => requirement?.values ?? []))];
+}

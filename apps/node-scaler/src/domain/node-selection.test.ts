@@ -1,0 +1,217 @@
+import type { NodeSelection } from "@muster/resources";
+import { describe, expect, it } from "vitest";
+import { checkPlans } from "../../test/plan-rows.ts";
+import { aDemand, aMachine, aNode, aPool, aSnapshot, applyPlan, aShortage, NOW } from "../../test/scaling-snapshots.ts";
+import { classOf } from "./acceptance.ts";
+import { compute } from "./compute.ts";
+import type { JoinedNode } from "./fit.ts";
+
+const ssd: NodeSelection = {
+  terms: [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }],
+  tolerations: [],
+};
+const tolerant: NodeSelection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
+const gpu = { key: "gpu", effect: "NoSchedule" };
+const joined = (name: string, labels: JoinedNode["labels"] = {}, taints: JoinedNode["taints"] = []) => ({
+  joined: { name, labels, taints },
+});
+const hdd = { ...aNode("n1"), ...joined("k1", { disk: "hdd" }) };
+const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.entries(record));
+const room = { allocatable: amounts({ cpu: 8, pods: 10 }), free: amounts({ cpu: 4, pods: 10 }) };
+const part = { shared: amounts({ cpu: 2 }), instanceTypes: ["large"] };
+const gang = { group: "gang" };
+const mismatch = { pool: "gpu", instanceType: "large", demandClass: classOf(aDemand("x", { selection: ssd })) };
+
+describe("a demand with a selection", () => {
+  checkPlans([
+    [
+      "does not count a free node that it does not accept",
+      { nodes: [hdd], demands: [aDemand("a", { selection: ssd })] },
+      { start: ["large for a"], bound: { a: "gpu-r1-0" } },
+    ],
+    [
+      "takes a free node that it accepts",
+      {
+        nodes: [hdd, { ...aNode("n2"), ...joined("k2", { disk: "ssd" }) }],
+        demands: [aDemand("a", { selection: ssd })],
+      },
+      { start: [], bound: { a: "n2" } },
+    ],
+    [
+      "takes a machine that the scaler did not make only if it accepts that",
+      {
+        machines: [aMachine("m1", joined("m1")), aMachine("m2", joined("m2", { disk: "ssd" }))],
+        demands: [aDemand("a", { selection: ssd }), aDemand("b", { selection: ssd })],
+      },
+      { start: ["large for b"], bound: { a: "m2", b: "gpu-r1-0" } },
+    ],
+    [
+      "does not stay bound to a node that it does not accept",
+      {
+        nodes: [{ ...aNode("n1", { boundTo: "a" }), ...joined("k1", { disk: "hdd" }) }],
+        demands: [aDemand("a", { selection: ssd })],
+      },
+      { start: ["large for a"], updates: ["n1 idle from now"] },
+    ],
+    [
+      "waits for a node that boots, whose labels are not known yet",
+      { nodes: [aNode("n1", { phase: "Created" })], demands: [aDemand("a", { selection: ssd })] },
+      { start: [], bound: { a: "n1" } },
+    ],
+    [
+      "does not wait for a node that boots with another label",
+      {
+        pools: [aPool({ labels: { disk: "hdd" } })],
+        nodes: [aNode("n1", { phase: "Created" })],
+        demands: [aDemand("a", { selection: ssd })],
+      },
+      { start: [], bound: {}, waits: ["a NODE_SELECTION a"] },
+    ],
+    [
+      "takes a tainted machine that it tolerates, which other demands do not",
+      {
+        machines: [aMachine("m1", joined("m1", {}, [gpu]))],
+        demands: [aDemand("a"), aDemand("b", { selection: tolerant })],
+      },
+      { start: ["large for a"], bound: { a: "gpu-r1-0", b: "m1" } },
+    ],
+    [
+      "gets no further node of a type that it was found not to accept",
+      {
+        demands: [aDemand("a", { selection: ssd })],
+        mismatches: [{ ...mismatch, node: "n1", untilMs: NOW + 60_000 }],
+      },
+      {
+        start: [],
+        messages: [
+          "1 node needed: n1, created for the same selection, does not match disk=ssd; asked for again in 1m00s",
+        ],
+      },
+    ],
+    [
+      "gets a node of another type",
+      {
+        demands: [aDemand("a", { selection: ssd, instanceTypes: ["large", "huge"] })],
+        mismatches: [{ ...mismatch, node: "n1", untilMs: NOW + 60_000 }],
+      },
+      { start: ["huge for a"] },
+    ],
+    [
+      "has an idle node that it does not accept ended when the pool is full",
+      {
+        pools: [aPool({ max: 1 })],
+        nodes: [{ ...aNode("n1", { idleSinceMs: NOW }), ...joined("k1", { disk: "hdd" }) }],
+        demands: [aDemand("a", { selection: ssd })],
+      },
+      { stop: ["n1 IDLE"] },
+    ],
+  ]);
+});
+
+describe("a demand that selects zones", () => {
+  const inZones = (operator: string, ...values: string[]): NodeSelection => ({
+    terms: [{ matchExpressions: [{ key: "topology.kubernetes.io/zone", operator, values }] }],
+    tolerations: [],
+  });
+  const pools = [aPool({ zones: ["a", "b", "c"] })];
+  const full = [aShortage({ zone: "b" })];
+  checkPlans([
+    [
+      "gets a node in the only zone that it accepts",
+      { pools, demands: [aDemand("d", { selection: inZones("In", "b") })] },
+      { start: ["large in b for d"] },
+    ],
+    [
+      "gets a node in the first of its zones that is not short",
+      { pools, unavailable: full, demands: [aDemand("d", { selection: inZones("NotIn", "a") })] },
+      { start: ["large in c for d"] },
+    ],
+    [
+      "gets a node in the zone that it names, where the pool names none",
+      { demands: [aDemand("d", { selection: inZones("In", "z") })] },
+      { start: ["large in z for d"] },
+    ],
+    [
+      "gets a node in any zone of a pool without zones, if it only excludes some",
+      { demands: [aDemand("d", { selection: inZones("NotIn", "a") })] },
+      { start: ["large for d"] },
+    ],
+    [
+      "gets none in a pool without its zone",
+      { pools, demands: [aDemand("d", { selection: inZones("In", "z") })] },
+      { start: [], waits: ["d NODE_SELECTION d"] },
+    ],
+    [
+      "does not wait for a node that boots in another zone",
+      {
+        pools,
+        nodes: [aNode("n1", { phase: "Created", zone: "a" }), aNode("n2", { phase: "Created", zone: "b" })],
+        demands: [aDemand("d", { selection: inZones("In", "b") }), aDemand("e", { selection: inZones("In", "c") })],
+      },
+      { start: ["large in c for e"], bound: { d: "n2", e: "gpu-r1-0" } },
+    ],
+  ]);
+});
+
+describe("needs of parts with a selection", () => {
+  checkPlans([
+    [
+      "use only nodes that they accept",
+      {
+        parts: [
+          aMachine("m1", { room: { ...room, free: amounts({ cpu: 2, pods: 10 }) }, ...joined("m1") }),
+          aMachine("m2", { room, ...joined("m2", { disk: "ssd" }) }),
+        ],
+        demands: [aDemand("a", { ...part, selection: ssd, createdAtMs: 1 }), aDemand("b", { ...part, createdAtMs: 2 })],
+      },
+      { start: [], bound: { a: "m2", b: "m1" } },
+    ],
+    [
+      "get a new node while others have room on one that they do not accept",
+      {
+        parts: [aMachine("m1", { room, ...joined("m1") })],
+        demands: [aDemand("a", { ...part, selection: ssd }), aDemand("b", part)],
+      },
+      { start: ["large for a"], bound: { a: "gpu-r1-0", b: "m1" } },
+    ],
+  ]);
+});
+
+describe("a gang with several selections", () => {
+  const machines = [aMachine("m1", joined("m1", { disk: "ssd" })), aMachine("m2", joined("m2"))];
+  checkPlans([
+    [
+      "gets both machines when only one order of them fits",
+      { machines, demands: [aDemand("a", gang), aDemand("b", { ...gang, selection: ssd })] },
+      { start: [], bound: { a: "m2", b: "m1" } },
+    ],
+    [
+      "leaves to its later demands what only they accept",
+      {
+        machines: [...machines, aMachine("m3", joined("m3", { disk: "ssd" }, [gpu]))],
+        demands: [
+          aDemand("a", { ...gang, selection: { ...ssd, tolerations: tolerant.tolerations } }),
+          aDemand("b", { ...gang, selection: ssd }),
+        ],
+      },
+      { start: [], bound: { a: "m3", b: "m1" } },
+    ],
+    [
+      "shares a new node that all of its parts may accept",
+      {
+        pools: [aPool({ instanceTypes: [{ name: "large", cpuMilli: 8, memoryBytes: undefined, gpus: 0 }] })],
+        demands: [aDemand("a", { ...gang, ...part }), aDemand("b", { ...gang, ...part, selection: ssd })],
+      },
+      { start: ["large for a"], bound: { a: "gpu-r1-0", b: "gpu-r1-0" } },
+    ],
+  ]);
+
+  it("is planned once", () => {
+    const demands = [aDemand("a", gang), aDemand("b", { ...gang, selection: ssd })];
+    const snapshot = aSnapshot({ nodes: [hdd], demands });
+    const plan = compute(snapshot);
+    expect(plan.start).toHaveLength(1);
+    const again = compute(applyPlan(snapshot, plan, "r2"));
+    expect([again.start, again.stop, again.updates]).toEqual([[], [], []]);
+  });
+});

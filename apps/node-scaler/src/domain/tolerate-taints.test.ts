@@ -1,0 +1,29 @@
+import { expect, it } from "vitest";
+import { buildNode, buildPolicy } from "../../test/build-node.ts";
+import { buildMachine, inLedger } from "../../test/build-sightings.ts";
+import type { PoolPolicy } from "./pool.ts";
+import { tolerateTaints } from "./tolerate-taints.ts";
+
+const gpu = { key: "gpu", value: "", effect: "NoSchedule" };
+const tainted = { toleratedStanding: "FREE", taints: [gpu], cordoned: false } as const;
+const machines = inLedger(buildMachine("n", "CORDONED", undefined, tainted));
+const standing = (own: boolean, ...pools: readonly PoolPolicy[]) => {
+  const policies = new Map(pools.map((pool) => [pool.name, pool]));
+  return tolerateTaints(machines, own ? [buildNode("n")] : [], policies).byNode.get("k-n")?.standing;
+};
+
+it("counts a tainted machine that the scaler did not make as what it is for work that tolerates the taint", () => {
+  expect(standing(false, buildPolicy())).toBe("FREE");
+});
+
+it("counts a tainted node of the scaler so if its pool declares the taint", () => {
+  expect(standing(true, buildPolicy({ taints: [gpu] }))).toBe("FREE");
+  expect(standing(true, buildPolicy({ taints: [{ key: "gpu", effect: "NoSchedule" }] }))).toBe("FREE");
+});
+
+it("leaves it what it is for other work if the pool declares no taint, another one, or is not scaled any more", () => {
+  expect(standing(true, buildPolicy())).toBe("CORDONED");
+  for (const other of [{ key: "tpu" }, { value: "a" }, { effect: "NoExecute" }])
+    expect(standing(true, buildPolicy({ taints: [{ ...gpu, ...other }] }))).toBe("CORDONED");
+  expect(standing(true)).toBe("CORDONED");
+});

@@ -1,0 +1,35 @@
+import type { Taint } from "@muster/resources";
+import type { ScaledNode } from "./node.ts";
+import type { PoolPolicy } from "./pool.ts";
+import type { Machine, Machines } from "./sightings.ts";
+
+/**
+ * Machines with their standings for work that tolerates their taints: which work that is, `Acceptance` decides. A node of the scaler with a taint that its pool
+ * does not declare keeps its standing, as it is not healthy.
+ */
+export function tolerateTaints(
+  machines: Machines,
+  nodes: readonly ScaledNode[],
+  policies: ReadonlyMap<string, PoolPolicy>,
+): Machines {
+  const own = new Map(nodes.map(({ spec, status }) => [status.kubernetesNode, policies.get(spec.pool)]));
+  const isHealthy = ({ node, taints }: Machine): boolean =>
+    !own.has(node) || undeclaredTaints(taints, own.get(node)).length === 0;
+  const byNode = new Map(
+    [...machines.byNode].map(([name, machine]) => {
+      const { taints, toleratedStanding: standing } = machine;
+      return [name, taints.length > 0 && isHealthy(machine) ? { ...machine, standing } : machine];
+    }),
+  );
+  return { ...machines, byNode };
+}
+
+/** Those that the pool does not declare; all where the pool is not scaled any more. */
+export function undeclaredTaints(
+  taints: readonly Taint[],
+  policy: Pick<PoolPolicy, "taints"> | undefined,
+): readonly Taint[] {
+  const isDeclared = ({ key, value = "", effect }: Taint): boolean =>
+    policy?.taints.some((one) => one.key === key && (one.value ?? "") === value && one.effect === effect) === true;
+  return taints.filter((taint) => !isDeclared(taint));
+}
