@@ -1,4 +1,5 @@
 import { pause, takeTurns } from "@muster/backoff";
+import { runPeriodically } from "@muster/controller";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import {
@@ -47,16 +48,17 @@ export async function sweepForever(
   policy: SweepPolicy & { readonly everyMs: number },
   signal: AbortSignal,
 ): Promise<void> {
-  while (!signal.aborted) {
-    await sweep(deps, policy, signal);
-    await restUntilNext(deps, policy.everyMs, signal);
-  }
-}
-
-async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSignal): Promise<void> {
-  const leastMs = Math.min(MIN_PAUSE_MS, everyMs);
-  await pause(leastMs, signal);
-  if (!signal.aborted) await deps.rest(everyMs - leastMs, signal);
+  const leastMs = Math.min(MIN_PAUSE_MS, policy.everyMs);
+  await runPeriodically({
+    name: "session-sweep",
+    work: () => sweep(deps, policy, signal),
+    everyMs: policy.everyMs,
+    rest: async (ms) => {
+      await pause(leastMs, signal);
+      if (!signal.aborted) await deps.rest(ms - leastMs, signal);
+    },
+    stop: signal,
+  });
 }
 
 /** One sweep: lists everything, finishes sessions without an executor, and removes leftovers. */
