@@ -3,7 +3,7 @@ import { countByPool, sizeOf, viewKey, type Machine, type Need, type PoolNeed } 
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
 import { canHold, canHoldTogether } from "../ledger/can-hold.ts";
 import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
-import { placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
+import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
@@ -110,7 +110,7 @@ function placeInPool(needs: readonly PoolNeed[], machines: Machines, hold: Hold 
 }
 
 function fitOf({ count, shared }: PoolNeed, { parts, whole }: PlacedNeed = { parts: [], whole: [] }): Fit {
-  const placed = parts.filter((node) => node !== undefined).length;
+  const placed = countPlaced(parts);
   return { available: placed + whole.length, fits: placed === shared.length && whole.length === count };
 }
 
@@ -127,7 +127,7 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
   const same = known.get(key);
   if (same !== undefined) return same;
   const { nodes, room: left } = placeShared(room, shared);
-  const parts = nodes.filter((node) => node !== undefined).length;
+  const parts = countPlaced(nodes);
   const free = left.free.size;
   const available = shared.length === 0 ? free : parts + Math.min(count, free);
   const fit = { available, fits: parts === shared.length && count <= free };
