@@ -275,7 +275,7 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
       record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
     const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
     if (late && logs.length === 0 && !snapshot.isReading) return [...deletes, planGivingUp(snapshot)];
-    const explanation = planExplanation(snapshot, record.components);
+    const explanation = isBriefWait(snapshot, verdict) ? [] : planExplanation(snapshot, record.components);
     return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
   const end = planEnd(record, nowMs);
@@ -283,6 +283,13 @@ function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy
   return late && trouble !== undefined
     ? [planGivingUp(snapshot)]
     : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
+}
+
+/** Most clean-ups are over before this: a write that names the remaining pods would be out of date immediately. */
+const BRIEF_CLEANUP_MS = 2000;
+
+function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: Verdict): boolean {
+  return nowMs - atMs < BRIEF_CLEANUP_MS && trouble === undefined && record.waitingBecause === "";
 }
 
 /** From this moment on the clean-up takes too long. */
