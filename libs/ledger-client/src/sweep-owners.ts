@@ -4,6 +4,7 @@ import {
   describeBrake,
   listForeign,
   planSweep,
+  withhold,
   type Brake,
   type OwnedObject,
   type Standing,
@@ -73,7 +74,8 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   remember(leftSince, steps, nowMs());
   const take = async (step: SweepStep<Item>): Promise<SweepStep<Item>> => {
     const isHarmless = options.isHarmless?.(step) === true;
-    const allowed = brake === undefined || step.kind !== "remove" || isHarmless ? step : hold(step, brake);
+    const isBraked = brake !== undefined && step.kind === "remove" && !isHarmless;
+    const allowed = isBraked ? withhold(step, `nothing is removed: ${describeBrake(brake)}`) : step;
     const isOnlyReported = isDryRun && !isHarmless;
     const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
     if (taken.kind !== "keep") report?.step?.(taken, isOnlyReported);
@@ -99,10 +101,6 @@ function remember<Item extends OwnedObject>(
   const left = new Set(steps.flatMap((step) => (step.kind === "keep" ? [] : step.object.uid)));
   for (const uid of leftSince.keys()) if (!left.has(uid)) leftSince.delete(uid);
   for (const uid of left) if (!leftSince.has(uid)) leftSince.set(uid, nowMs);
-}
-
-function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepStep<Item> {
-  return { kind: "suspect", object, because: `${because}, but nothing is removed: ${describeBrake(brake)}` };
 }
 
 async function takeAll<Item>(

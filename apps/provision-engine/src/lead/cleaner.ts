@@ -3,7 +3,7 @@ import { forEachSome, pause } from "@muster/backoff";
 import { runPeriodically } from "@muster/controller";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
-import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
+import { withhold, type Brake, type BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { Records } from "../holdings/records.ts";
 import {
   decideCleanupBrake,
@@ -230,7 +230,7 @@ function startSweeps({
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
     const [again] = planCleanup({ ...dependents, truth, leftSince, nowMs: nowMs() }, policy);
     if (again?.kind !== "remove") return again ?? step;
-    if (signal.aborted) return { kind: "suspect", object, because: `${step.because}, but the sweep was aborted` };
+    if (signal.aborted) return withhold(step, "the sweep was aborted");
     await leftovers.remove(object, signal);
     return step;
   };
