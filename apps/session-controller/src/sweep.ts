@@ -1,7 +1,8 @@
 import { pause, takeTurns } from "@muster/backoff";
-import { runPeriodically } from "@muster/controller";
+import { inPass, runPeriodically, type PassSpan } from "@muster/controller";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
+import { ROOT_CONTEXT } from "@opentelemetry/api";
 import {
   attribute,
   planRecords,
@@ -41,6 +42,8 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
 /** Minimum pause between two sweeps. */
 const MIN_PAUSE_MS = 500;
 const MAX_CONCURRENT_SESSIONS = 32;
+/** A sweep is in no trace of a session: it is about all of them. */
+const SPAN: PassSpan = { name: "sweep sessions", parent: ROOT_CONTEXT, attributes: {} };
 
 /** Sweeps until the signal. The next sweep makes up for a failed one. */
 export async function sweepForever(
@@ -70,10 +73,14 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
     // Listed last: each object belongs to a session that is listed, or to none.
     const sessions = deps.digests();
     const snapshot = { nowMs: deps.now(), sessions, objects: attribute(listed, sessions) };
-    await executeAll(deps, planRecords(snapshot), signal);
-    await reporting(deps, "the sweep has not removed all leftovers; the next one retries", () =>
-      sweepObjects(deps, snapshot, policy, signal),
-    );
+    const steps = planRecords(snapshot);
+    const sweepAll = async (): Promise<void> => {
+      await executeAll(deps, steps, signal);
+      await reporting(deps, "the sweep has not removed all leftovers; the next one retries", () =>
+        sweepObjects(deps, snapshot, policy, signal),
+      );
+    };
+    await (steps.length === 0 ? sweepAll() : inPass("session-controller", SPAN, steps, sweepAll));
   });
 }
 

@@ -1,5 +1,6 @@
 import { forEachSome } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
+import { inSpan } from "@muster/tracing";
 import {
   describeBrake,
   listForeign,
@@ -77,7 +78,7 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
     const isBraked = brake !== undefined && step.kind === "remove" && !isHarmless;
     const allowed = isBraked ? withhold(step, `nothing is removed: ${describeBrake(brake)}`) : step;
     const isOnlyReported = isDryRun && !isHarmless;
-    const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
+    const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await removeInSpan(options, allowed);
     if (taken.kind !== "keep") report?.step?.(taken, isOnlyReported);
     return taken;
   };
@@ -91,6 +92,14 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
     throw worst?.error;
   }
   return { steps: done, brake };
+}
+
+function removeInSpan<Item extends OwnedObject>(
+  { remove }: Pick<SweepOptions<Item>, "remove">,
+  step: SweepStep<Item>,
+): Promise<SweepStep<Item>> {
+  const attributes = { "muster.uid": step.object.uid, "muster.because": step.because };
+  return inSpan("ledger-client", "remove leftover", { attributes }, () => remove(step));
 }
 
 function remember<Item extends OwnedObject>(
