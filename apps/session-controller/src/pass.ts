@@ -7,8 +7,10 @@ import {
   withoutUnlisted,
   type PodNews,
 } from "./domain/decide-listing.ts";
-import { planEnd, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
+import { planEnd } from "./domain/plan-cleanup.ts";
+import { wakeAtMs } from "./domain/plan-session.ts";
 import { grantedNode } from "./domain/replace-machines.ts";
+import type { ActStep, SessionStep } from "./domain/session-steps.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type {
   LivePod,

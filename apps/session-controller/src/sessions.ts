@@ -1,7 +1,8 @@
 import { forEachSome, pause, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
-import { phaseOf, planBroken, planSession, type SessionStep } from "./domain/plan-session.ts";
+import { phaseOf, planBroken, planSession } from "./domain/plan-session.ts";
+import type { SessionStep } from "./domain/session-steps.ts";
 import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
