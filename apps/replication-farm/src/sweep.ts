@@ -55,10 +55,7 @@ export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
 
 type OwnSweep<Item extends OwnedObject> = Pick<SweepOptions<Item>, "observe" | "remove" | "report">;
 
-function podSweep(
-  { pods, pass, logger, reportForeign: tellLeftAlone }: FarmDeps,
-  session: Session,
-): OwnSweep<OwnedPod> {
+function podSweep({ pods, pass, logger, reportForeign }: FarmDeps, session: Session): OwnSweep<OwnedPod> {
   return {
     observe: async () => {
       const objects = await pods.list();
@@ -78,7 +75,7 @@ function podSweep(
       await pods.delete(pod, uid, force);
       return step;
     },
-    report: { leftAlone: tellLeftAlone },
+    report: { leftAlone: reportForeign },
   };
 }
 

@@ -34,7 +34,7 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   /** Sets the ledger's limit of sessions with machines, unless it is set already. */
   readonly limitSessions: () => Promise<void>;
   /** Takes the installation of each pod of others that the sweep has met. */
-  readonly tellLeftAlone: (installations: readonly string[]) => void;
+  readonly reportForeign: (installations: readonly string[]) => void;
   /** Deletes the kept logs and then the record. */
   readonly forget: (stored: Stored) => Promise<void>;
 };
@@ -51,14 +51,14 @@ export async function sweepForever(
   policy: SweepPolicy & { readonly everyMs: number },
   signal: AbortSignal,
 ): Promise<void> {
-  const leastMs = Math.min(MIN_PAUSE_MS, policy.everyMs);
+  const minPauseMs = Math.min(MIN_PAUSE_MS, policy.everyMs);
   await runPeriodically({
     name: "session-sweep",
     work: () => sweep(deps, policy, signal),
     everyMs: policy.everyMs,
     rest: async (ms) => {
-      await pause(leastMs, signal);
-      if (!signal.aborted) await deps.rest(ms - leastMs, signal);
+      await pause(minPauseMs, signal);
+      if (!signal.aborted) await deps.rest(ms - minPauseMs, signal);
     },
     stop: signal,
   });
@@ -137,7 +137,7 @@ async function sweepObjects(
       await remove(deps, step.object);
       return step;
     },
-    report: { leftAlone: deps.tellLeftAlone, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
+    report: { leftAlone: deps.reportForeign, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
   });
 }
 

@@ -1,7 +1,7 @@
 import { metrics, type Attributes, type BatchObservableCallback } from "@opentelemetry/api";
 import type { WorkQueue } from "./work-queue.ts";
 
-/** How a pass ended: `error` comes again by itself, `requeue` asked to come again, `stopped` was cut short. */
+/** How a pass ended: `error` is retried with a back-off, `requeue` asked for the time of the next pass, `stopped` was cut short. */
 export type Outcome = "success" | "requeue" | "error" | "stopped";
 
 export type ControllerMetrics = {

@@ -48,7 +48,7 @@ export type SweepFailure<Item> = { readonly object: Item; readonly error: unknow
 type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
 
 /** Each may be checked once more before it goes. */
-const REMOVALS_AT_ONCE = 8;
+const MAX_CONCURRENT_REMOVALS = 8;
 const MAX_FAILURES_REPORTED = 10;
 
 /** Reports the first ten failures, and how many `more` there are: one cause often fails all. */
@@ -119,7 +119,7 @@ async function takeAll<Item>(
 ): Promise<SweepStep<Item>[]> {
   const taken = new Map<SweepStep<Item>, SweepStep<Item>>();
   const one = async (step: SweepStep<Item>): Promise<unknown> => taken.set(step, await take(step));
-  await forEachSome(steps, REMOVALS_AT_ONCE, one, ({ object }, error) => failures.push({ object, error }));
+  await forEachSome(steps, MAX_CONCURRENT_REMOVALS, one, ({ object }, error) => failures.push({ object, error }));
   return steps.map((step) => taken.get(step) ?? step);
 }
 
