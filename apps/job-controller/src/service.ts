@@ -96,7 +96,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   const cut = new AbortController();
   const lost = AbortSignal.any([leadership.lost, cut.signal]);
   const { isHeld } = leadership;
-  const begin = (): void => {
+  const begin = (): Promise<void> => {
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
       const ended = runKind(context, deps, runtime, { lost, isHeld }).catch((error: unknown) => {
@@ -106,10 +106,11 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
       ended.catch(failed.reject);
       running.set(runtime, ended);
     }
+    return Promise.resolve();
   };
   const stop = AbortSignal.any([signal, lost]);
   const working = Promise.all([
-    repeat(context, { name: "job-begin-kinds", everyMs: BEGIN_EVERY_MS, work: () => Promise.resolve(begin()), stop }),
+    repeat(context, { name: "job-begin-kinds", everyMs: BEGIN_EVERY_MS, work: begin, stop }),
     // The loop that every replica runs retries what fails here.
     deps.machines.refresh(stop).catch((error: unknown) => {
       if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer; the next refresh asks it again");

@@ -72,7 +72,10 @@ async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Pro
     runPeriodically({
       // For changes that no event reports.
       name: "replica-set-scan",
-      work: () => Promise.resolve(scan()),
+      work: () => {
+        scan();
+        return Promise.resolve();
+      },
       everyMs: deps.resyncMs,
       firstAfterMs: deps.resyncMs,
       stop: session.signal,
