@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { connectService, serve } from "@muster/bus";
-import { runController, type Lead } from "@muster/controller";
+import { runController, runPeriodically, type Lead, type PeriodicWork } from "@muster/controller";
 import { JobService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
@@ -14,6 +13,8 @@ import { JOB_KIND } from "./domain/kind-job.ts";
 const MAX_CONCURRENT_REQUESTS = 2048;
 /** A pass over a stale cache is retried after this. */
 const STALE_RETRY_MS = 1000;
+/** A kind that was installed is run after this at the latest. */
+const BEGIN_EVERY_MS = 1000;
 /** Without its own kind the service is not ready. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
 const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";
@@ -41,9 +42,19 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   let leading: Leadership | undefined;
   const scanElsewhere = (): Promise<void> => deps.scanElsewhere(leading?.isHeld() === true);
   await Promise.all([
-    repeat(config.refreshMs, signal, "looking for jobs in other namespaces", context, scanElsewhere),
-    repeat(config.discoverMs, signal, "looking for kinds", context, () => discover(context, deps, reportedMissing)),
-    repeat(config.refreshMs, signal, "asking the ledger", context, () => deps.machines.refresh(signal)),
+    repeat(context, { name: "job-namespaces", everyMs: config.refreshMs, work: scanElsewhere, stop: signal }),
+    repeat(context, {
+      name: "job-kinds",
+      everyMs: config.discoverMs,
+      work: () => discover(context, deps, reportedMissing),
+      stop: signal,
+    }),
+    repeat(context, {
+      name: "job-ledger",
+      everyMs: config.refreshMs,
+      work: () => deps.machines.refresh(signal),
+      stop: signal,
+    }),
     lead(
       bus.connection,
       {
@@ -85,7 +96,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   const cut = new AbortController();
   const lost = AbortSignal.any([leadership.lost, cut.signal]);
   const { isHeld } = leadership;
-  const begin = (): void => {
+  const begin = (): Promise<void> => {
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
       const ended = runKind(context, deps, runtime, { lost, isHeld }).catch((error: unknown) => {
@@ -95,19 +106,22 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
       ended.catch(failed.reject);
       running.set(runtime, ended);
     }
+    return Promise.resolve();
   };
   const stop = AbortSignal.any([signal, lost]);
   const working = Promise.all([
-    repeat(1000, stop, "beginning kinds", context, () => {
-      begin();
-      return Promise.resolve();
-    }),
+    repeat(context, { name: "job-begin-kinds", everyMs: BEGIN_EVERY_MS, work: begin, stop }),
     // The loop that every replica runs retries what fails here.
     deps.machines.refresh(stop).catch((error: unknown) => {
       if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer; the next refresh asks it again");
     }),
-    repeat(config.refreshMs, stop, "sweeping", context, async () => {
-      if (deps.world.isComplete() && isHeld()) await deps.sweep();
+    repeat(context, {
+      name: "job-sweep",
+      everyMs: config.refreshMs,
+      work: async () => {
+        if (deps.world.isComplete() && isHeld()) await deps.sweep();
+      },
+      stop,
     }),
   ]);
   try {
@@ -160,21 +174,8 @@ async function discover({ logger }: ServiceContext<Config>, deps: Deps, reported
   }
 }
 
-/** Works now and then once in every period, even after failures, until the signal. */
-async function repeat(
-  everyMs: number,
-  signal: AbortSignal,
-  doing: string,
-  { logger }: ServiceContext<Config>,
-  work: () => Promise<void>,
-): Promise<void> {
-  const isStopped = (): boolean => signal.aborted;
-  while (!isStopped()) {
-    try {
-      await work();
-    } catch (error) {
-      if (!isStopped()) logger.warn({ err: error, doing }, "failed, and is retried");
-    }
-    await sleep(everyMs, undefined, { signal }).catch(() => undefined);
-  }
+/** Works immediately and then once in every period, even after failures. */
+function repeat({ logger }: ServiceContext<Config>, work: Omit<PeriodicWork, "onError">): Promise<void> {
+  const onError = (error: unknown): void => logger.warn({ err: error, doing: work.name }, "failed, and is retried");
+  return runPeriodically({ ...work, onError });
 }

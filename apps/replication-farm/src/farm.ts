@@ -1,4 +1,4 @@
-import { pause } from "@muster/backoff";
+import { runPeriodically } from "@muster/controller";
 import type { Session } from "@muster/store";
 import type { WorldChange } from "./adapters/views.ts";
 import { makeScan } from "./ownership.ts";
@@ -68,12 +68,18 @@ async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Pro
     }),
   );
   scan();
-  const alive = async (): Promise<void> => {
-    // For changes that no event reports.
-    while (!session.signal.aborted) {
-      await pause(deps.resyncMs, session.signal);
-      scan();
-    }
-  };
-  await Promise.all([alive(), sweep(deps, session)]);
+  await Promise.all([
+    runPeriodically({
+      // For changes that no event reports.
+      name: "replica-set-scan",
+      work: () => {
+        scan();
+        return Promise.resolve();
+      },
+      everyMs: deps.resyncMs,
+      firstAfterMs: deps.resyncMs,
+      stop: session.signal,
+    }),
+    sweep(deps, session),
+  ]);
 }

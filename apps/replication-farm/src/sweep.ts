@@ -1,4 +1,4 @@
-import { pause } from "@muster/backoff";
+import { runPeriodically } from "@muster/controller";
 import { describeFault, faultOf } from "@muster/faults";
 import { logNotRemoved, sweepOwners, type SweepOptions } from "@muster/ledger-client";
 import { decideSweepBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
@@ -33,27 +33,29 @@ export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
       logger.warn({ reason: describeFault(fault) }, `the sweep of ${what} without a set failed`);
     }
   };
-  for (;;) {
-    await pause(sweepMs, session.signal);
-    if (session.signal.aborted) return;
+  const sweepAll = async (): Promise<void> => {
     const failsafe = pass.failsafe();
     if (failsafe) pass.report.planned(SWEEP_LOCK, "wait", "failsafe");
     if (failsafe || (await session.lock(SWEEP_LOCK)) === undefined) {
       left.pods.clear();
       left.machines.clear();
-      continue;
+      return;
     }
     await sweepOne("pods", podSweep(deps, session));
     await sweepOne("machines", machineSweep(deps, session, left.machines));
-  }
+  };
+  await runPeriodically({
+    name: "replica-set-sweep",
+    work: sweepAll,
+    everyMs: sweepMs,
+    firstAfterMs: sweepMs,
+    stop: session.signal,
+  });
 }
 
 type OwnSweep<Item extends OwnedObject> = Pick<SweepOptions<Item>, "observe" | "remove" | "report">;
 
-function podSweep(
-  { pods, pass, logger, reportForeign: tellLeftAlone }: FarmDeps,
-  session: Session,
-): OwnSweep<OwnedPod> {
+function podSweep({ pods, pass, logger, reportForeign }: FarmDeps, session: Session): OwnSweep<OwnedPod> {
   return {
     observe: async () => {
       const objects = await pods.list();
@@ -73,7 +75,7 @@ function podSweep(
       await pods.delete(pod, uid, force);
       return step;
     },
-    report: { leftAlone: tellLeftAlone },
+    report: { leftAlone: reportForeign },
   };
 }
 

@@ -298,6 +298,7 @@ export class LedgerKeeper {
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.resolve(undefined);
     signal.addEventListener("abort", stop, { once: true });
+    // Not `runPeriodically`: there is no period, only changes, and retries after failures.
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers<undefined>();
       const done = await this.#pass().catch((error: unknown) => {

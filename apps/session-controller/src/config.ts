@@ -22,7 +22,7 @@ export type Config = {
   readonly machineLostMs: number;
   readonly lockTtlMs: number;
   readonly workers: number;
-  readonly failuresMax: number;
+  readonly maxFailures: number;
   readonly limits: SubmitLimits;
   readonly defaults: SessionDefaults;
   readonly session: SessionPolicy;
@@ -76,7 +76,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       /** Maximum concurrent passes. */
       workers: read.integer("SESSION_WORKERS", { fallback: 64, min: 1, max: 1000 }),
       /** Defects after which a session ends as INTERNAL_ERROR. */
-      failuresMax: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
+      maxFailures: read.integer("SESSION_FAILURES", { fallback: 5, min: 1, max: 1000 }),
       limits: {
         /** Maximum unfinished sessions. More are refused with a retry time. */
         maxUnfinished: read.integer("SESSION_UNFINISHED", { fallback: 10_000, min: 1, max: 1_000_000 }),

@@ -56,7 +56,7 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
 }
 
 /** Maximum attempts to record that a session has not ended its executor. */
-const HAND_BACKS_MAX = 30;
+const MAX_HAND_BACK_ATTEMPTS = 30;
 
 /**
  * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives,
@@ -67,7 +67,7 @@ export async function handBack(
   { record: { name, uid, attempts } }: HeldSession,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let attempt = 1; attempts > 0 && attempt <= HAND_BACKS_MAX && !signal.aborted; attempt += 1) {
+  for (let attempt = 1; attempts > 0 && attempt <= MAX_HAND_BACK_ATTEMPTS && !signal.aborted; attempt += 1) {
     try {
       const stored = await deps.load(name);
       if (stored?.record.uid !== uid || stored.record.attempts === 0 || isFinished(stored.record)) return;

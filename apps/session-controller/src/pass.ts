@@ -1,5 +1,5 @@
 import type { Reconciled } from "@muster/controller";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults";
 import {
   isNewsMissing,
   isProgressReported,
@@ -7,8 +7,10 @@ import {
   withoutUnlisted,
   type PodNews,
 } from "./domain/decide-listing.ts";
-import { planEnd, wakeAtMs, type ActStep, type SessionStep } from "./domain/plan-session.ts";
 import { machinesOf, placesOf } from "./domain/component-machines.ts";
+import { planEnd } from "./domain/plan-cleanup.ts";
+import { wakeAtMs } from "./domain/plan-session.ts";
+import type { ActStep, SessionStep } from "./domain/session-steps.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type {
   LivePod,
@@ -22,7 +24,7 @@ import type { PodSeen } from "./domain/summarise-components.ts";
 import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
 import { ensureLead, Lost, reload, remember, takeBack } from "./hold-session.ts";
 import { RESYNC_MS, type Run } from "./run.ts";
-import type { CollectStep, SessionDeps } from "./session-deps.ts";
+import type { Acted, CollectStep, SessionDeps } from "./session-deps.ts";
 
 /** Maximum concurrent steps of one pass. */
 const MAX_CONCURRENT_STEPS = 32;
@@ -219,12 +221,30 @@ async function doAct(deps: SessionDeps, run: Run, step: ActStep, effects: Effect
     }
     const acted = await deps.act(effects.before, step);
     if (step.kind === "delete-pod") noteDeletion(run, step.uid);
-    if (acted.kind === "outcome") effects.outcomes.push(acted.outcome);
-    if (acted.kind === "reservation") effects.reservation = acted.reservation;
-    if (acted.kind === "replacement") effects.replacements.set(acted.component, acted.reservation);
-    if (acted.kind === "obstacle") effects.obstacles.push(acted.obstacle);
+    noteActed(effects, acted);
   } catch (error) {
     effects.failures.push(textOf(error));
+  }
+}
+
+function noteActed(effects: Effects, acted: Acted): void {
+  switch (acted.kind) {
+    case "outcome":
+      effects.outcomes.push(acted.outcome);
+      return;
+    case "reservation":
+      effects.reservation = acted.reservation;
+      return;
+    case "replacement":
+      effects.replacements.set(acted.component, acted.reservation);
+      return;
+    case "obstacle":
+      effects.obstacles.push(acted.obstacle);
+      return;
+    case "nothing":
+      return;
+    default:
+      assertNever(acted);
   }
 }
 
@@ -272,19 +292,19 @@ export async function announce(deps: SessionDeps, run: Run): Promise<void> {
   }
 }
 
+/** Complete, so that a new step is not taken for an outcome. */
+const ACTS: Readonly<Record<ActStep["kind"], true>> = {
+  reserve: true,
+  "create-pod": true,
+  "collect-logs": true,
+  "delete-pod": true,
+  release: true,
+  "reserve-replacement": true,
+  "release-replacement": true,
+};
+
 function isAct(step: SessionStep): step is ActStep {
-  switch (step.kind) {
-    case "reserve":
-    case "create-pod":
-    case "collect-logs":
-    case "delete-pod":
-    case "release":
-    case "reserve-replacement":
-    case "release-replacement":
-      return true;
-    default:
-      return false;
-  }
+  return step.kind in ACTS;
 }
 
 function summaryOf(step: SessionStep): object {

@@ -3,7 +3,7 @@ import type { LostReason } from "@muster/health";
 import type { Toleration } from "@muster/resources";
 import type { Logger } from "@muster/service";
 import type { Crowding } from "@muster/watch";
-import type { ActStep } from "./domain/plan-session.ts";
+import type { ActStep } from "./domain/session-steps.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import type { LivePod, Obstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";

@@ -348,7 +348,7 @@ describe("a session", () => {
         return saved;
       },
     };
-    const sessions = makeSessions(echoed, { session: POLICY, failuresMax: 1 });
+    const sessions = makeSessions(echoed, { session: POLICY, maxFailures: 1 });
     world.state.grant = false;
     await sessions.reconcile("bench", never);
     expect(news).toEqual(news.map(() => false));
@@ -361,7 +361,7 @@ describe("a session", () => {
     const world = fakeWorld();
     world.state.grant = false;
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
-    const sessions = makeSessions(deps, { session: POLICY, failuresMax: 1 });
+    const sessions = makeSessions(deps, { session: POLICY, maxFailures: 1 });
     await sessions.reconcile("bench", never);
     expect(world.left).toEqual(["waiting"]);
     expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(false);
@@ -372,7 +372,7 @@ describe("a session", () => {
   it("makes no pass over a session that it has finished, until its record is written again", async () => {
     const world = fakeWorld();
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
-    const sessions = makeSessions(deps, { session: { ...POLICY, lookAgainMs: 0 }, failuresMax: 1 });
+    const sessions = makeSessions(deps, { session: { ...POLICY, lookAgainMs: 0 }, maxFailures: 1 });
     while (world.left.length === 0) {
       await sessions.reconcile("bench", never);
       world.state.monotonicMs += 1;
@@ -637,7 +637,7 @@ describe("a session that fails by a defect", () => {
     throw new TypeError("undefined is not a function");
   };
   const tolerant = (failures: unknown[]) => ({
-    failuresMax: 3,
+    maxFailures: 3,
     endsAt: ["finished"] as const,
     onFailure: (error: unknown) => void failures.push(error),
   });
@@ -668,7 +668,7 @@ describe("a session that fails by a defect", () => {
     const deps = world.deps("a");
     let isBroken = false;
     const pods: SessionDeps["pods"] = (record) => (isBroken ? defect() : deps.pods(record));
-    const sessions = makeSessions({ ...deps, pods, wake: () => undefined }, { session: POLICY, failuresMax: 3 });
+    const sessions = makeSessions({ ...deps, pods, wake: () => undefined }, { session: POLICY, maxFailures: 3 });
     for (let pass = 0; pass < 5; pass += 1) {
       await sessions.reconcile("bench", never);
       isBroken = true;

@@ -1,7 +1,8 @@
 import { forEachSome, pause, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
-import { phaseOf, planBroken, planSession, type SessionStep } from "./domain/plan-session.ts";
+import { phaseOf, planBroken, planSession } from "./domain/plan-session.ts";
+import type { SessionStep } from "./domain/session-steps.ts";
 import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
@@ -32,7 +33,7 @@ export type Led = { readonly queue: Pick<WorkQueue, "add">; readonly sessions: S
 export type SessionsPolicy = {
   readonly session: SessionPolicy;
   /** A session that fails this often for a permanent reason ends as INTERNAL_ERROR. */
-  readonly failuresMax: number;
+  readonly maxFailures: number;
 };
 
 /** Maximum time that a stopping process waits to hand its sessions back. */
@@ -256,7 +257,7 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   if (fault !== undefined && isRetryable(fault)) throw error;
   const count = (failures.get(name) ?? 0) + 1;
   failures.set(name, count);
-  if (count < policy.failuresMax) throw error;
+  if (count < policy.maxFailures) throw error;
   const reason = `failed ${count} times, at last because ${error instanceof Error ? error.message : String(error)}`;
   deps.logger.error({ session: name, failures: count, err: error }, "session cannot be run");
   // The clean-up that follows has attempts of its own.

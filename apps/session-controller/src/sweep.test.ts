@@ -44,7 +44,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     wake: (name) => void did.push(`wake ${name}`),
     deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
     limitSessions: () => Promise.resolve(),
-    tellLeftAlone: (installations) => {
+    reportForeign: (installations) => {
       if (installations.length > 0) did.push(`leave ${installations.join(" ")}`);
     },
     release: (name, id) => Promise.resolve(void did.push(`release ${name} ${id}`)),

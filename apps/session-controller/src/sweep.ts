@@ -1,6 +1,8 @@
 import { pause, takeTurns } from "@muster/backoff";
+import { inPass, runPeriodically, type PassSpan } from "@muster/controller";
 import { assertNever, describeFault, faultOf } from "@muster/faults";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
+import { ROOT_CONTEXT } from "@opentelemetry/api";
 import {
   attribute,
   planRecords,
@@ -32,7 +34,7 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   /** Sets the ledger's limit of sessions with machines, unless it is set already. */
   readonly limitSessions: () => Promise<void>;
   /** Takes the installation of each pod of others that the sweep has met. */
-  readonly tellLeftAlone: (installations: readonly string[]) => void;
+  readonly reportForeign: (installations: readonly string[]) => void;
   /** Deletes the kept logs and then the record. */
   readonly forget: (stored: Stored) => Promise<void>;
 };
@@ -40,6 +42,8 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
 /** Minimum pause between two sweeps. */
 const MIN_PAUSE_MS = 500;
 const MAX_CONCURRENT_SESSIONS = 32;
+/** A sweep is in no trace of a session: it is about all of them. */
+const SPAN: PassSpan = { name: "sweep sessions", parent: ROOT_CONTEXT, attributes: {} };
 
 /** Sweeps until the signal. The next sweep makes up for a failed one. */
 export async function sweepForever(
@@ -47,16 +51,17 @@ export async function sweepForever(
   policy: SweepPolicy & { readonly everyMs: number },
   signal: AbortSignal,
 ): Promise<void> {
-  while (!signal.aborted) {
-    await sweep(deps, policy, signal);
-    await restUntilNext(deps, policy.everyMs, signal);
-  }
-}
-
-async function restUntilNext(deps: SweepDeps, everyMs: number, signal: AbortSignal): Promise<void> {
-  const leastMs = Math.min(MIN_PAUSE_MS, everyMs);
-  await pause(leastMs, signal);
-  if (!signal.aborted) await deps.rest(everyMs - leastMs, signal);
+  const minPauseMs = Math.min(MIN_PAUSE_MS, policy.everyMs);
+  await runPeriodically({
+    name: "session-sweep",
+    work: () => sweep(deps, policy, signal),
+    everyMs: policy.everyMs,
+    rest: async (ms) => {
+      await pause(minPauseMs, signal);
+      if (!signal.aborted) await deps.rest(ms - minPauseMs, signal);
+    },
+    stop: signal,
+  });
 }
 
 /** One sweep: lists everything, finishes sessions without an executor, and removes leftovers. */
@@ -68,10 +73,14 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
     // Listed last: each object belongs to a session that is listed, or to none.
     const sessions = deps.digests();
     const snapshot = { nowMs: deps.now(), sessions, objects: attribute(listed, sessions) };
-    await executeAll(deps, planRecords(snapshot), signal);
-    await reporting(deps, "the sweep has not removed all leftovers; the next one retries", () =>
-      sweepObjects(deps, snapshot, policy, signal),
-    );
+    const steps = planRecords(snapshot);
+    const sweepAll = async (): Promise<void> => {
+      await executeAll(deps, steps, signal);
+      await reporting(deps, "the sweep has not removed all leftovers; the next one retries", () =>
+        sweepObjects(deps, snapshot, policy, signal),
+      );
+    };
+    await (steps.length === 0 ? sweepAll() : inPass("session-controller", SPAN, steps, sweepAll));
   });
 }
 
@@ -128,7 +137,7 @@ async function sweepObjects(
       await remove(deps, step.object);
       return step;
     },
-    report: { leftAlone: deps.tellLeftAlone, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
+    report: { leftAlone: deps.reportForeign, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
   });
 }
 

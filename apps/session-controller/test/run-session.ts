@@ -16,7 +16,7 @@ export async function runSession(
   policy: SessionPolicy,
   signal: AbortSignal,
   more: {
-    readonly failuresMax?: number;
+    readonly maxFailures?: number;
     readonly endsAt?: readonly RunEnd[];
     readonly onFailure?: (error: unknown) => void;
     /** Called with each pause that a pass asks for; "retry": the pause that the queue's limits set after a failure. */
@@ -26,13 +26,13 @@ export async function runSession(
   const queue = workQueue({ limits: RETRY });
   const over = new AbortController();
   const ended = Promise.withResolvers<RunEnd>();
-  const { failuresMax = 5, endsAt, onFailure = ended.reject } = more;
+  const { maxFailures = 5, endsAt, onFailure = ended.reject } = more;
   const left = (name: string, end: RunEnd): void => {
     deps.left(name, end);
     if (end === "stopped" || (endsAt?.includes(end) ?? end !== "failed")) ended.resolve(end);
   };
   const wake = (name: string): void => queue.add(name);
-  const sessions = makeSessions({ ...deps, wake, left }, { session: policy, failuresMax });
+  const sessions = makeSessions({ ...deps, wake, left }, { session: policy, maxFailures });
   const stopHearing = world.onHint((hint) => {
     if (hint === "granted") sessions.granted("bench");
     queue.add("bench");

@@ -78,6 +78,7 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   let failures = 0;
   let sees = true;
   let nextFullPassAtMs = -Infinity;
+  // Not `runPeriodically`: a pass that failed in part backs off without an error, and time alone decides the scope of the next one.
   while (!signal.aborted) {
     const scope = deps.monotonicMs() >= nextFullPassAtMs ? "all" : "changed";
     const { blind, failed, nextMs } = await pass(deps, policy, scope);

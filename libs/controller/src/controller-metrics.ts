@@ -1,7 +1,7 @@
 import { metrics, type Attributes, type BatchObservableCallback } from "@opentelemetry/api";
 import type { WorkQueue } from "./work-queue.ts";
 
-/** How a pass ended: `error` comes again by itself, `requeue` asked to come again, `stopped` was cut short. */
+/** How a pass ended: `error` is retried with a back-off, `requeue` asked for the time of the next pass, `stopped` was cut short. */
 export type Outcome = "success" | "requeue" | "error" | "stopped";
 
 export type ControllerMetrics = {
@@ -14,15 +14,21 @@ export type ControllerMetrics = {
 
 const PASS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60];
 
-/** The metrics of client-go's work queue and controller-runtime's controller, by @opentelemetry/api. Attributes: the controller's name and the outcome. */
-export function controllerMetrics(controller: string, queue: WorkQueue): ControllerMetrics {
-  const meter = metrics.getMeter("@muster/controller");
-  const labels: Attributes = { "muster.controller.name": controller };
-  const passes = meter.createHistogram("muster.controller.pass.duration", {
+/** Records how long the passes of a controller, or the rounds of periodic work, take. */
+export function passDurations(controller: string): ControllerMetrics["passed"] {
+  const passes = metrics.getMeter("@muster/controller").createHistogram("muster.controller.pass.duration", {
     unit: "s",
     description: "Time that a pass took",
     advice: { explicitBucketBoundaries: PASS_SECONDS },
   });
+  return (outcome, seconds) =>
+    passes.record(seconds, { "muster.controller.name": controller, "muster.controller.outcome": outcome });
+}
+
+/** The metrics of client-go's work queue and controller-runtime's controller, by @opentelemetry/api. Attributes: the controller's name and the outcome. */
+export function controllerMetrics(controller: string, queue: WorkQueue): ControllerMetrics {
+  const meter = metrics.getMeter("@muster/controller");
+  const labels: Attributes = { "muster.controller.name": controller };
   const resyncs = meter.createCounter("muster.controller.resyncs", {
     unit: "{resync}",
     description: "Periods in which every key was added again",
@@ -68,7 +74,7 @@ export function controllerMetrics(controller: string, queue: WorkQueue): Control
   };
   meter.addBatchObservableCallback(observe, instruments);
   return {
-    passed: (outcome, seconds) => passes.record(seconds, { ...labels, "muster.controller.outcome": outcome }),
+    passed: passDurations(controller),
     resynced: () => resyncs.add(1, labels),
     stop: () => meter.removeBatchObservableCallback(observe, instruments),
   };

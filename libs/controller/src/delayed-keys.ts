@@ -13,7 +13,7 @@ type DelayedKeys = {
 type Entry = { readonly key: string; readonly atMs: number };
 
 /** The heap is rebuilt once entries that an earlier time has replaced exceed the keys by this number. */
-const STALE_MAX = 64;
+const MAX_STALE_ENTRIES = 64;
 
 /** Hands each key to `due` once its time has come, in the order of their times; one alarm for all of them. */
 export function delayedKeys(clock: SettableClock, due: (key: string) => void): DelayedKeys {
@@ -51,7 +51,7 @@ export function delayedKeys(clock: SettableClock, due: (key: string) => void): D
       if (known !== undefined && known <= atMs) return;
       times.set(key, atMs);
       push(heap, { key, atMs });
-      if (heap.length > 2 * times.size + STALE_MAX) {
+      if (heap.length > 2 * times.size + MAX_STALE_ENTRIES) {
         heap = [...times].map(([each, at]) => ({ key: each, atMs: at })).sort((one, two) => one.atMs - two.atMs);
       }
       setAlarm();

@@ -4,6 +4,8 @@ export { tokenBucket } from "./rate-limiter.ts";
 export { inPass, reconciler } from "./reconciler.ts";
 export type { Observed, Passes, PassSpan, PlannedStep, Round } from "./reconciler.ts";
 export { runParts } from "./run-parts.ts";
+export { runPeriodically } from "./run-periodically.ts";
+export type { PeriodicWork } from "./run-periodically.ts";
 export { openStopGrace } from "./stop-grace.ts";
 export { workQueue } from "./work-queue.ts";
 export type { WorkQueue } from "./work-queue.ts";

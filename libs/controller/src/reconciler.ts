@@ -33,7 +33,7 @@ export type Round = {
 /** A pass that changes something in each of this many rounds has failed: its plan does not converge. */
 const MAX_ROUNDS = 16;
 /** Steps of a plan that its span lists. */
-const STEPS_LISTED_MAX = 50;
+const MAX_LISTED_STEPS = 50;
 
 /**
  * One level-triggered pass: observes, plans and acts, until there is nothing to do but wait. A pass that ends anywhere is repaired by the next one. A plan that
@@ -66,7 +66,7 @@ export function inPass<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   const plan = {
-    "muster.plan": steps.slice(0, STEPS_LISTED_MAX).map((step) => `${step.kind}: ${step.because}`),
+    "muster.plan": steps.slice(0, MAX_LISTED_STEPS).map((step) => `${step.kind}: ${step.because}`),
     "muster.plan.steps": steps.length,
   };
   return inSpan(tracer, name, { parent, attributes: { ...attributes, ...plan } }, work);

@@ -1,7 +1,7 @@
 export { describeFault, isRetryable, reasonOf, WIRE_CODE } from "./fault.ts";
 export type { Fault, FaultCode } from "./fault.ts";
 export { FaultError, faultOf, isFaultError, logLevelOf, throwFault } from "./fault-error.ts";
-export { unlessFault, unlessMissing } from "./unless-fault.ts";
+export { unlessFault, unlessFaultIn, unlessMissing } from "./unless-fault.ts";
 export { formatDuration } from "./format-duration.ts";
 export { formatElapsed } from "./format-elapsed.ts";
 export { parseDuration } from "./parse-duration.ts";

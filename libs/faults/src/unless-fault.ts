@@ -1,15 +1,24 @@
-import type { FaultCode } from "./fault.ts";
+import type { Fault, FaultCode } from "./fault.ts";
 import { faultOf } from "./fault-error.ts";
 
 /** Undefined in place of an error with one of these faults, which is an answer to the caller. Rethrows every other error. */
-export async function unlessFault<Answer>(
+export function unlessFault<Answer>(
   answer: Promise<Answer>,
   ...codes: readonly FaultCode[]
+): Promise<Answer | undefined> {
+  return unlessFaultIn(faultOf, answer, codes);
+}
+
+/** The same for errors that `readFault` reads. */
+export async function unlessFaultIn<Answer>(
+  readFault: (error: unknown) => Fault | undefined,
+  answer: Promise<Answer>,
+  codes: readonly FaultCode[],
 ): Promise<Answer | undefined> {
   try {
     return await answer;
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = readFault(error)?.code;
     if (code !== undefined && codes.includes(code)) return undefined;
     throw error;
   }

@@ -1,18 +1,12 @@
-import { FaultError, type Fault } from "@muster/faults";
+import { FaultError, unlessFaultIn, type Fault } from "@muster/faults";
 import { kubeFault, requireKubeFault } from "./kube-fault.ts";
 
 /** Undefined in place of an error with one of these faults, where the fault is an expected answer, such as `not_found` for an object that may be gone. */
-export async function unlessFault<Value>(
+export function unlessFault<Value>(
   call: Promise<Value>,
   ...codes: readonly Fault["code"][]
 ): Promise<Value | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    const code = kubeFault(error)?.code;
-    if (code !== undefined && codes.includes(code)) return undefined;
-    throw error;
-  }
+  return unlessFaultIn(kubeFault, call, codes);
 }
 
 /** Undefined where the object does not exist. */

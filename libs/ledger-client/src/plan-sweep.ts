@@ -6,11 +6,11 @@ export type OwnedObject = {
   readonly otherInstallation?: string | undefined;
 };
 
-/** Whether an object is left over. */
-export type Standing = {
+/** Whether an object is left over. An owner kind whose reasons are words names them in `Reason`. */
+export type Standing<Reason extends string = string> = {
   /** `owned`: its owner needs it, or may need it. `blocked`: it is left over, and something else has to go first. */
   readonly kind: "owned" | "blocked" | "left";
-  readonly because: string;
+  readonly because: Reason;
 };
 
 export type SweepStep<Item> = {
@@ -19,6 +19,11 @@ export type SweepStep<Item> = {
   readonly object: Item;
   readonly because: string;
 };
+
+/** The step with the removal withheld: `but` names what prevents it. */
+export function withhold<Item>({ object, because }: SweepStep<Item>, but: string): SweepStep<Item> {
+  return { kind: "suspect", object, because: `${because}, but ${but}` };
+}
 
 type SweepMemory = {
   /** By uid, since when it has looked left over at every sweep. */

@@ -1,9 +1,11 @@
 import { forEachSome } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
+import { inSpan } from "@muster/tracing";
 import {
   describeBrake,
   listForeign,
   planSweep,
+  withhold,
   type Brake,
   type OwnedObject,
   type Standing,
@@ -46,7 +48,7 @@ export type SweepFailure<Item> = { readonly object: Item; readonly error: unknow
 type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
 
 /** Each may be checked once more before it goes. */
-const REMOVALS_AT_ONCE = 8;
+const MAX_CONCURRENT_REMOVALS = 8;
 const MAX_FAILURES_REPORTED = 10;
 
 /** Reports the first ten failures, and how many `more` there are: one cause often fails all. */
@@ -73,9 +75,10 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   remember(leftSince, steps, nowMs());
   const take = async (step: SweepStep<Item>): Promise<SweepStep<Item>> => {
     const isHarmless = options.isHarmless?.(step) === true;
-    const allowed = brake === undefined || step.kind !== "remove" || isHarmless ? step : hold(step, brake);
+    const isBraked = brake !== undefined && step.kind === "remove" && !isHarmless;
+    const allowed = isBraked ? withhold(step, `nothing is removed: ${describeBrake(brake)}`) : step;
     const isOnlyReported = isDryRun && !isHarmless;
-    const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await options.remove(allowed);
+    const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await removeInSpan(options, allowed);
     if (taken.kind !== "keep") report?.step?.(taken, isOnlyReported);
     return taken;
   };
@@ -91,6 +94,14 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   return { steps: done, brake };
 }
 
+function removeInSpan<Item extends OwnedObject>(
+  { remove }: Pick<SweepOptions<Item>, "remove">,
+  step: SweepStep<Item>,
+): Promise<SweepStep<Item>> {
+  const attributes = { "muster.uid": step.object.uid, "muster.because": step.because };
+  return inSpan("ledger-client", "remove leftover", { attributes }, () => remove(step));
+}
+
 function remember<Item extends OwnedObject>(
   leftSince: Map<string, number>,
   steps: readonly SweepStep<Item>[],
@@ -101,10 +112,6 @@ function remember<Item extends OwnedObject>(
   for (const uid of left) if (!leftSince.has(uid)) leftSince.set(uid, nowMs);
 }
 
-function hold<Item>({ object, because }: SweepStep<Item>, brake: Brake): SweepStep<Item> {
-  return { kind: "suspect", object, because: `${because}, but nothing is removed: ${describeBrake(brake)}` };
-}
-
 async function takeAll<Item>(
   steps: readonly SweepStep<Item>[],
   take: (step: SweepStep<Item>) => Promise<SweepStep<Item>>,
@@ -112,7 +119,7 @@ async function takeAll<Item>(
 ): Promise<SweepStep<Item>[]> {
   const taken = new Map<SweepStep<Item>, SweepStep<Item>>();
   const one = async (step: SweepStep<Item>): Promise<unknown> => taken.set(step, await take(step));
-  await forEachSome(steps, REMOVALS_AT_ONCE, one, ({ object }, error) => failures.push({ object, error }));
+  await forEachSome(steps, MAX_CONCURRENT_REMOVALS, one, ({ object }, error) => failures.push({ object, error }));
   return steps.map((step) => taken.get(step) ?? step);
 }
 

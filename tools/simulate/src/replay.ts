@@ -2,7 +2,8 @@ import { readConfig as managerConfig } from "@muster/reservation-manager/config"
 import { planGrants } from "@muster/reservation-manager/plan-grants";
 import { idOf } from "@muster/reservation-manager/reservation";
 import { readConfig as controllerConfig } from "@muster/session-controller/config";
-import { planSession, type SessionStep } from "@muster/session-controller/plan-session";
+import { planSession } from "@muster/session-controller/plan-session";
+import type { SessionStep } from "@muster/session-controller/session-steps";
 import { isFinished, type SessionRecord } from "@muster/session-controller/session";
 import type { ReservationSeen, Snapshot } from "@muster/session-controller/snapshot";
 import { readConfig as watcherConfig } from "@muster/watcher/config";

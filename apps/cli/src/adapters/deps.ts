@@ -1,6 +1,7 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { pause } from "@muster/backoff";
 import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
@@ -233,18 +234,4 @@ async function natsApi(connection: NatsBus["connection"], subject: string): Prom
   } catch (error) {
     return { trouble: `no answer: ${error instanceof Error ? error.message : String(error)}` };
   }
-}
-
-function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    // A timer of Node holds at most 24 days.
-    const timer = setTimeout(done, Math.min(delayMs, 2 ** 31 - 1));
-    if (signal?.aborted === true) done();
-    else signal?.addEventListener("abort", done);
-  });
 }

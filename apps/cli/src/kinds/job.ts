@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "@muster/backoff";
 import { client, type Bus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
@@ -204,7 +204,7 @@ async function watch(
       changed();
     } catch (error) {
       if (faultOf(error) === undefined) throw error;
-      await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+      await pause(RETRY_MS, signal);
     }
   }
 }

@@ -1,22 +1,33 @@
 import { expect, it } from "vitest";
 import { KubeError } from "@muster/kube";
 import type { JobObject } from "../domain/ownership.ts";
+import type { JobStep } from "../domain/plan-steps.ts";
 import { recheckVersion } from "../members/claim-members.ts";
 import { act, type ActDeps, type Acting } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobRow } from "./read-job.ts";
 
 const METADATA = { namespace: "default", name: "train", uid: "u-1", resourceVersion: "5" };
+const CURRENT: JobObject = { metadata: METADATA };
 const STALE = [["default/train", "5"]];
-const STEP = {
+const CREATE: JobStep = {
   kind: "create-pods",
   pods: [{ type: "worker", index: 0, node: "a" }],
   attempt: 0,
   because: "missing",
-} as const;
+};
+const RESERVE: JobStep = {
+  kind: "reserve",
+  unit: { id: "job-u-1", needs: [], because: "gang" },
+  priority: 0,
+  because: "gang",
+};
 
-/** Whether pods are created, and which versions are recorded as stale, where the API server returns this for the job that the view still shows. */
-async function createWhere(found: JobObject | undefined): Promise<{ created: boolean; stale: readonly unknown[] }> {
+/** Whether the step is carried out, and which versions are recorded as stale, where the API server returns this for the job that the view still shows. */
+async function actWhere(
+  found: JobObject | undefined,
+  step: JobStep,
+): Promise<{ created: boolean; stale: readonly unknown[] }> {
   const created: string[] = [];
   const stale: unknown[] = [];
   const read = () => (found === undefined ? Promise.reject(new KubeError("GET", 404, {})) : Promise.resolve(found));
@@ -36,15 +47,28 @@ async function createWhere(found: JobObject | undefined): Promise<{ created: boo
     signal: new AbortController().signal,
     isHeld: () => true,
   };
-  await expect(act({} as ActDeps, acting, STEP)).rejects.toThrow(/train/);
+  const machines = { reserve: () => Promise.resolve(void created.push("machines")) };
+  const acted = act({ machines } as unknown as ActDeps, acting, step);
+  if (found === CURRENT) await acted;
+  else await expect(acted).rejects.toThrow(/train/);
   return { created: created.length > 0, stale };
 }
 
-it.each([
+const OUTDATED: readonly (readonly [string, JobObject | undefined])[] = [
   ["is gone", undefined],
   ["is another one by now", { metadata: { ...METADATA, uid: "u-2" } }],
   ["has changed since, as by its end,", { metadata: { ...METADATA, resourceVersion: "6" } }],
   ["is being deleted", { metadata: { ...METADATA, deletionTimestamp: "2026-01-01T00:00:00Z" } }],
-])("creates no pods of a job that %s, though the view still shows it", async (_title, found) => {
-  expect(await createWhere(found)).toEqual({ created: false, stale: STALE });
+];
+
+it.each(OUTDATED)("creates no pods of a job that %s, though the view still shows it", async (_title, found) => {
+  expect(await actWhere(found, CREATE)).toEqual({ created: false, stale: STALE });
+});
+
+it.each(OUTDATED)("reserves no machines for a job that %s, though the view still shows it", async (_title, found) => {
+  expect(await actWhere(found, RESERVE)).toEqual({ created: false, stale: STALE });
+});
+
+it("reserves machines for a job that is as the view shows it", async () => {
+  expect(await actWhere(CURRENT, RESERVE)).toEqual({ created: true, stale: [] });
 });

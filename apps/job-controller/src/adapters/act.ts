@@ -49,6 +49,8 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
   const { uid, name } = job.metadata;
   switch (step.kind) {
     case "reserve":
+      // A stale view does not show that the job has ended: machines would be reserved for nothing.
+      await requireCurrent(acting);
       return deps.machines.reserve(step.unit, step.priority);
     case "release":
       return deps.machines.release(step.unitId);
@@ -100,17 +102,15 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
 
 async function createPods(
   deps: ActDeps,
-  { runtime, job, seen, version, signal, isHeld }: Acting,
+  acting: Acting,
   { pods, attempt }: Extract<JobStep, { kind: "create-pods" }>,
 ): Promise<void> {
+  const { runtime, job, seen, signal, isHeld } = acting;
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
   if ("problems" in spec) return;
   // A stale view does not show that the job has ended or was deleted: it would recreate each pod that the clean-up or the garbage collector removes.
-  await controller.recheckVersion(job, version).catch((error: unknown) => {
-    if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
-    throw error;
-  });
+  await requireCurrent(acting);
   const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
@@ -121,6 +121,14 @@ async function createPods(
       });
     settle(await controller.createPods(job, type, manifests, { signal, isHeld }));
   }
+}
+
+/** Rejects, and makes passes wait for a newer view, when the API server has another version of the job than the view shows, or none. */
+async function requireCurrent({ runtime, job, version }: Acting): Promise<void> {
+  await runtime.controller.recheckVersion(job, version).catch((error: unknown) => {
+    if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
+    throw error;
+  });
 }
 
 /** The API server has answered, and has another version of the job or none. */

@@ -1,7 +1,6 @@
 import { type Fault, faultOf } from "@muster/faults";
 import { describeRefusal, type LedgerClient, type Need, type ReservationCalls } from "@muster/ledger-client";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
-import { sameRequests } from "../domain/requests.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
 
@@ -129,11 +128,14 @@ function isSpecific({ shared, selection }: Need): boolean {
   return shared !== undefined || selection !== undefined;
 }
 
-/** Whether the ledger has kept the shares and node selections that were requested. */
+/** Whether the ledger keeps shares and node selections at all. Those of an existing reservation may differ from the requested ones; the plan compares them. */
 function isKept(answered: readonly Need[], requested: readonly Need[]): boolean {
   const known = new Map(answered.map((need) => [need.component, need]));
   return requested.every(({ component, shared, selection }) => {
     const kept = known.get(component);
-    return sameRequests(kept?.shared, shared) && (kept?.selection === undefined) === (selection === undefined);
+    if (kept === undefined) return true;
+    return (
+      (shared === undefined || kept.shared !== undefined) && (selection === undefined || kept.selection !== undefined)
+    );
   });
 }

@@ -71,8 +71,9 @@ export function recheckDeletionTimestamp(job: JobObject, getFreshJob: () => Prom
 }
 
 /**
- * The check before pods are created: the API server must still have the version of the job that they were planned from. An older version may not show that the
- * job has ended. Rejects with not_found when the job is gone, and with a conflict when it has changed. Reads the API server at each call.
+ * The check before machines are reserved and pods are created: the API server must still have the version of the job that they were planned from. An older
+ * version may not show that the job has ended. Rejects with not_found when the job is gone, and with a conflict when it has changed. Reads the API server at
+ * each call.
  */
 export async function recheckVersion(
   job: JobObject,

@@ -1,4 +1,5 @@
-import { pause, backoffMs } from "@muster/backoff";
+import { pause } from "@muster/backoff";
+import { runPeriodically } from "@muster/controller";
 import type { Logger, ServiceContext } from "@muster/service";
 import type { Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
@@ -101,25 +102,19 @@ const RETRY = { firstMs: 2000, maxMs: 60_000 };
 /** Pushes statistics to a controller at the start and after each change, until the signal. */
 export async function pushStats(deps: PushStatsDeps, signal: AbortSignal): Promise<void> {
   let pushed: string | undefined;
-  for (let failures = 0; !signal.aborted;) {
-    const stats = deps.stats();
-    const text = JSON.stringify(stats);
-    if (text !== pushed) {
-      try {
-        await deps.push(stats, signal);
-        pushed = text;
-        failures = 0;
-      } catch (error) {
-        if (isAborted(signal)) return;
-        failures += 1;
-        deps.failed(error);
-      }
-    }
-    await deps.pause(failures === 0 ? deps.everyMs : backoffMs(failures, RETRY), signal);
-  }
-}
-
-/** Evaluated again after each wait, which TypeScript cannot know. */
-function isAborted(signal: AbortSignal): boolean {
-  return signal.aborted;
+  await runPeriodically({
+    name: "lease-stats",
+    work: async () => {
+      const stats = deps.stats();
+      const text = JSON.stringify(stats);
+      if (text === pushed) return;
+      await deps.push(stats, signal);
+      pushed = text;
+    },
+    everyMs: deps.everyMs,
+    retry: RETRY,
+    onError: deps.failed,
+    rest: deps.pause,
+    stop: signal,
+  });
 }

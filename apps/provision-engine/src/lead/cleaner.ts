@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import { forEachSome, pause } from "@muster/backoff";
+import { runPeriodically } from "@muster/controller";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
-import type { Brake, BrakePolicy } from "@muster/ledger-client/plan-sweep";
+import { withhold, type Brake, type BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { Records } from "../holdings/records.ts";
 import {
   decideCleanupBrake,
@@ -173,22 +174,26 @@ async function sweepPeriodically(
   onSchedule: (atMs: number | undefined) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let sweeps = 0; mode !== "off" && !signal.aborted;) {
-    onSchedule(undefined);
-    const options = { isDryRun: mode === "dry-run", confirmed: 0, releasesMachines: true };
-    const isSwept = await sweep(options, signal).then(
-      () => true,
-      (error: unknown) => {
-        if (!signal.aborted) report.failed(error);
-        return false;
-      },
-    );
-    if (isSwept) sweeps += 1;
-    const usualMs = sweeps % 2 === 1 ? graceMs : everyMs;
-    const pauseMs = isSwept ? usualMs : Math.min(graceMs, everyMs);
-    onSchedule(nowMs() + pauseMs);
-    await pause(pauseMs, signal);
-  }
+  if (mode === "off") return;
+  let sweeps = 0;
+  let nextInMs = 0;
+  await runPeriodically({
+    name: "lease-sweep",
+    work: async () => {
+      onSchedule(undefined);
+      nextInMs = Math.min(graceMs, everyMs);
+      await sweep({ isDryRun: mode === "dry-run", confirmed: 0, releasesMachines: true }, signal);
+      sweeps += 1;
+      nextInMs = sweeps % 2 === 1 ? graceMs : everyMs;
+    },
+    everyMs: () => nextInMs,
+    onError: (error) => report.failed(error),
+    rest: (ms) => {
+      onSchedule(nowMs() + ms);
+      return pause(ms, signal);
+    },
+    stop: signal,
+  });
 }
 
 /** The sweeps of one leadership, which share the times since when objects are left over. */
@@ -225,7 +230,7 @@ function startSweeps({
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
     const [again] = planCleanup({ ...dependents, truth, leftSince, nowMs: nowMs() }, policy);
     if (again?.kind !== "remove") return again ?? step;
-    if (signal.aborted) return { kind: "suspect", object, because: `${step.because}, but the sweep was aborted` };
+    if (signal.aborted) return withhold(step, "the sweep was aborted");
     await leftovers.remove(object, signal);
     return step;
   };

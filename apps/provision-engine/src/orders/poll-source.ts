@@ -48,6 +48,7 @@ export type PollSourceDeps = {
 export function pollSource({ name, poll, nowMs, pause, everyMs }: PollSourceDeps): LeaseSource {
   return async function* (signal) {
     let state = POLL_START;
+    // Not `runPeriodically`: the consumer sets the pace of a generator, and the interval is between the starts of two polls.
     while (!signal.aborted) {
       const beganMs = nowMs();
       const answer = await poll(state.from, signal);

@@ -126,6 +126,7 @@ async function retryWaiting(
     }
   };
   const isOver = (): boolean => signal.aborted || (ended.aborted && isEmpty());
+  // Not `runPeriodically`: it ends with the source, once no order waits.
   while (!isOver()) {
     await pause(laterMs, isEmpty() ? AbortSignal.any([signal, ended]) : signal);
     await Promise.all(waiting.byUser().map(tryQueue));

@@ -1,5 +1,6 @@
-import { backoffMs, pause } from "@muster/backoff";
+import { backoffMs } from "@muster/backoff";
 import type { Bus } from "@muster/bus";
+import { runPeriodically } from "@muster/controller";
 import { describeFault, type Fault, faultOf } from "@muster/faults";
 import { openLedgerClient, type Reservation, type ReservationCalls } from "@muster/ledger-client";
 import { OWNER_KIND } from "../domain/build-pod.ts";
@@ -55,29 +56,23 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
   ledger.onChange(notify);
   let fault: Fault | undefined;
   const stopping = new AbortController();
-  const isStopping = (): boolean => stopping.signal.aborted;
-  const follow = async (): Promise<void> => {
-    for (let failures = 0; !isStopping();) {
-      try {
-        await ledger.refresh(stopping.signal);
-        failures = 0;
-        fault = undefined;
-      } catch (error) {
-        if (isStopping()) return;
-        const problem = faultOf(error);
-        if (problem === undefined) throw error;
-        fault = problem;
-        failures += 1;
-        deps.onProblem(
-          error,
-          backoffMs(failures, RETRY, () => 1),
-        );
-        notify(undefined);
-      }
-      await pause(failures === 0 ? deps.refreshMs : backoffMs(failures, RETRY), stopping.signal);
-    }
-  };
-  const following = follow();
+  const following = runPeriodically({
+    name: "replica-set-ledger",
+    work: async () => {
+      await ledger.refresh(stopping.signal);
+      fault = undefined;
+    },
+    everyMs: deps.refreshMs,
+    retry: RETRY,
+    onError: (error, failures) => {
+      fault = faultOf(error);
+      if (fault === undefined) throw error;
+      const retryInMs = backoffMs(failures, RETRY, () => 1);
+      deps.onProblem(error, retryInMs);
+      notify(undefined);
+    },
+    stop: stopping.signal,
+  });
   undo.defer(() => {
     stopping.abort();
     return following;

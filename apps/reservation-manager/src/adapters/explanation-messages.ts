@@ -47,7 +47,13 @@ function toWireUnusable({ foreign, ...node }: UnusableNode): muster.reservation.
   return { ...node, foreign: foreign && toWireNodeUse(foreign) };
 }
 
-function toWireHolder({ owner, sequence, machines, parts, sinceMs }: Holder): muster.reservation.v1.Holder.$Properties {
+export function toWireHolder({
+  owner,
+  sequence,
+  machines,
+  parts,
+  sinceMs,
+}: Holder): muster.reservation.v1.Holder.$Properties {
   return { owner, reservationId: idOf(sequence), machines, parts, sinceMs };
 }
 

@@ -1,6 +1,8 @@
 import type { muster } from "@muster/proto";
+import { holderOf } from "../domain/decisions/explanation.ts";
 import type { MachineState } from "../domain/decisions/list-machines.ts";
-import { idOf, type Reservation } from "../domain/ledger/reservation.ts";
+import type { Reservation } from "../domain/ledger/reservation.ts";
+import { toWireHolder } from "./explanation-messages.ts";
 import { toWireAmounts, toWireNodeUse } from "./messages.ts";
 
 const STANDINGS = {
@@ -28,10 +30,10 @@ export function machineWriter(): (machine: MachineState) => muster.reservation.v
       toleratedStanding: STANDINGS[toleratedStanding],
       taints: [...machine.taints],
       cordoned,
-      holder: holder && toWireHolder(holder, pool, holders),
+      holder: holder && toPageHolder(holder, pool, holders),
       allocatable: allocatable && toWireAmounts(allocatable),
       free: free && toWireAmounts(free),
-      sharedHolders: machine.partHolders.map((each) => toWireHolder(each, pool, holders)),
+      sharedHolders: machine.partHolders.map((each) => toPageHolder(each, pool, holders)),
       foreign: foreign && toWireNodeUse(foreign),
       excess: toWireAmounts(machine.excess),
     };
@@ -39,17 +41,9 @@ export function machineWriter(): (machine: MachineState) => muster.reservation.v
 }
 
 /** `known` caches the holders of this page: a gang has one holder, whose machines are counted once. */
-function toWireHolder(reservation: Reservation, pool: string, known: Map<string, WireHolder>): WireHolder {
-  const { owner, sequence, grant } = reservation;
-  const key = `${sequence} ${pool}`;
-  const same = known.get(key);
-  if (same !== undefined) return same;
-  const machines = grant?.machines.filter((machine) => machine.pool === pool) ?? [];
-  const parts = machines.filter(({ shared }) => shared !== undefined).length;
-  const holder = {
-    ...{ owner, reservationId: idOf(sequence), machines: machines.length, parts },
-    sinceMs: grant?.atMs ?? 0,
-  };
+function toPageHolder(reservation: Reservation, pool: string, known: Map<string, WireHolder>): WireHolder {
+  const key = `${reservation.sequence} ${pool}`;
+  const holder = known.get(key) ?? toWireHolder(holderOf(reservation, pool));
   known.set(key, holder);
   return holder;
 }

@@ -15,7 +15,7 @@ import { mayOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
 import { needOf, type ComponentNeed } from "../domain/component-need.ts";
-import type { ActStep } from "../domain/plan-session.ts";
+import type { ActStep } from "../domain/session-steps.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
 import { REPLACEMENT_KIND, replacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
 import type { SessionRecord } from "../domain/session.ts";

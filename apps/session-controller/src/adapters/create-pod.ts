@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { traceparentOf } from "@muster/tracing";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
-import type { ActStep } from "../domain/plan-session.ts";
+import type { ActStep } from "../domain/session-steps.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { Acted, Stored } from "../session-deps.ts";
 import type { Pods } from "./pods.ts";

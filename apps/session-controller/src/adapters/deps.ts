@@ -311,7 +311,7 @@ function sweepDeps(world: World): LeadDeps["sweep"] {
     release: acting.ledger.sessions.release,
     releaseReplacement: acting.ledger.replacements.release,
     limitSessions: () => acting.ledger.limitSessions(acting.executorsMax),
-    tellLeftAlone: reportForeignObjects(context.logger, { what: "session", own: world.installation }),
+    reportForeign: reportForeignObjects(context.logger, { what: "session", own: world.installation }),
     forget: forgetter(world),
   };
 }

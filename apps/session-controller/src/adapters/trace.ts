@@ -1,7 +1,7 @@
 import type { PassSpan } from "@muster/controller";
 import type { Attributes, Context } from "@opentelemetry/api";
 import { contextOfTraceparent, inSpan, recordSpan } from "@muster/tracing";
-import type { ActStep } from "../domain/plan-session.ts";
+import type { ActStep } from "../domain/session-steps.ts";
 import { eventOf, type EventKind, type SessionRecord } from "../domain/session.ts";
 
 const TRACER = "session-controller";

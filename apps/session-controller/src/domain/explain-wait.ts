@@ -1,13 +1,24 @@
 import { describeStates } from "./decide-verdict.ts";
 import { eventOf, isReplacing, type ComponentStatus } from "./session.ts";
+import type { RecordStep } from "./session-steps.ts";
 import type { Snapshot, WaitReason } from "./snapshot.ts";
 
 const TEXT_LENGTH = 1024;
 
 /** Explains why the session does not continue by itself now, for people; empty if it does. */
 export function explainWait(snapshot: Snapshot, components: readonly ComponentStatus[]): string {
-  const text = waitOf(snapshot, components);
+  return shorten(waitOf(snapshot, components));
+}
+
+/** A text for people in a record. */
+export function shorten(text: string): string {
   return text.length > TEXT_LENGTH ? `${text.slice(0, TEXT_LENGTH - 3)}...` : text;
+}
+
+/** Records the explanation if it has changed. */
+export function planExplanation(snapshot: Snapshot, components: readonly ComponentStatus[]): RecordStep[] {
+  const text = explainWait(snapshot, components);
+  return text === snapshot.record.waitingBecause ? [] : [{ kind: "explain-wait", text, because: "wait-changed" }];
 }
 
 function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): string {

@@ -135,7 +135,7 @@ describe("cancel works in every state", () => {
 
   it("clean-up: the outcome stays and the clean-up continues", () => {
     const ending = running({ verdict: verdict("DONE"), logsCollected: true, cancelRequested });
-    const steps = planSession(snapshot({ record: ending, livePods: [live] }), POLICY);
+    const steps = planSession(snapshot({ record: ending, livePods: [live], nowMs: START_MS + 2000 }), POLICY);
     expect(steps.map((step) => step.kind)).toEqual(["explain-wait", "delete-pod"]);
   });
 });

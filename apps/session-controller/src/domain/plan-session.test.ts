@@ -402,6 +402,7 @@ describe("a session that runs", () => {
 });
 
 describe("a session that is over", () => {
+  const slow = START_MS + 2000;
   const late = START_MS + 125_000;
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
@@ -486,8 +487,13 @@ describe("a session that is over", () => {
     ],
     [
       "deletes every pod that is there",
-      { record: running(over), livePods: [live("driver"), live("server-0", true)] },
+      { nowMs: slow, record: running(over), livePods: [live("driver"), live("server-0", true)] },
       ["wait: 2 pods are not gone yet", "delete bench-driver: session-over"],
+    ],
+    [
+      "does not name the remaining pods of a clean-up that has just begun",
+      { nowMs: slow - 1, record: running(over), livePods: [live("driver"), live("server-0", true)] },
+      ["delete bench-driver: session-over"],
     ],
     [
       "waits while pods are going away",
@@ -508,6 +514,7 @@ describe("a session that is over", () => {
     [
       "forces the pods away that a lost node keeps, and no others",
       {
+        nowMs: slow,
         record: running(over),
         livePods: [
           { ...live("driver", true), overdueOn: { state: "gone" } },

@@ -1,88 +1,21 @@
-import { decideForce, type ForceReason } from "@muster/health";
 import type { WorkerAddress } from "./build-pod.ts";
 import { decideVerdict } from "./decide-verdict.ts";
-import { explainWait } from "./explain-wait.ts";
-import { planReplacements, replaceMachines, replacementWakeAtMs, type ReplacementStep } from "./replace-machines.ts";
+import { planExplanation, shorten } from "./explain-wait.ts";
+import { cleanupEndMs, planCleanup, planGivingUp } from "./plan-cleanup.ts";
+import { planReplacements, replaceMachines, replacementWakeAtMs } from "./replace-machines.ts";
+import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
 import {
   eventOf,
   isFinished,
   isReplacing,
   queuedUntilMs,
-  type Component,
   type ComponentStatus,
-  type EndReason,
   type EventKind,
   type SessionEvent,
   type SessionRecord,
-  type TerminalKind,
-  type Verdict,
-  type Warning,
 } from "./session.ts";
-import type { LivePod, Machine, SessionPolicy, Snapshot } from "./snapshot.ts";
+import type { SessionPolicy, Snapshot } from "./snapshot.ts";
 import { summariseComponents } from "./summarise-components.ts";
-
-/** Steps that only change the record. They are written together, before any step that follows from them. */
-export type RecordStep =
-  | {
-      readonly kind: "note-components";
-      readonly components: readonly ComponentStatus[];
-      readonly because: "pods-changed";
-    }
-  | { readonly kind: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
-  | { readonly kind: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
-  /** The executor that took the session over has survived everything there was to do. */
-  | { readonly kind: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
-  | {
-      readonly kind: "accept";
-      readonly event: SessionEvent;
-      readonly machines: readonly Machine[];
-      readonly because: "machines-granted";
-    }
-  | {
-      readonly kind: "record";
-      readonly event: SessionEvent;
-      readonly because: "accepted" | "driver-ready" | "driver-ended";
-    }
-  | {
-      readonly kind: "conclude";
-      readonly verdict: Verdict;
-      readonly because: EndReason | TerminalKind | "cannot-be-run";
-    }
-  /** The pods that are no longer listed are gone with their logs, as the warnings record. */
-  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
-  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
-  | {
-      readonly kind: "finish";
-      readonly atMs: number;
-      readonly warnings: readonly Warning[];
-      readonly because: "cleaned-up" | "cleanup-limit";
-    };
-
-/** Steps with external effects. Each may be repeated without harm. */
-export type ActStep =
-  | { readonly kind: "reserve"; readonly because: "not-asked" }
-  | {
-      readonly kind: "create-pod";
-      readonly component: Component;
-      readonly node: string;
-      /** For the driver: the workers in the order in which it gets them. */
-      readonly workers: readonly WorkerAddress[];
-      readonly because: "accepted" | "servers-ready" | "workers-ready";
-    }
-  | { readonly kind: "collect-logs"; readonly pods: readonly LivePod[]; readonly because: "session-over" }
-  | {
-      readonly kind: "delete-pod";
-      readonly pod: string;
-      readonly uid: string;
-      /** Without waiting for its node. */
-      readonly force: boolean;
-      readonly because: "session-over" | "leftover" | ForceReason;
-    }
-  /** An empty id: the ledger is asked for the session's reservation. */
-  | { readonly kind: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
-  | ReplacementStep;
-
-export type SessionStep = RecordStep | ActStep;
 
 /**
  * Plans the next steps of one session: reserve every machine, create servers, clients and the driver, each group once the one before is ready, wait for the
@@ -187,11 +120,6 @@ function planNotes(record: SessionRecord, components: readonly ComponentStatus[]
   return changed ? [{ kind: "note-components", components, because: "pods-changed" }] : [];
 }
 
-function planExplanation(snapshot: Snapshot, components: readonly ComponentStatus[]): RecordStep[] {
-  const text = explainWait(snapshot, components);
-  return text === snapshot.record.waitingBecause ? [] : [{ kind: "explain-wait", text, because: "wait-changed" }];
-}
-
 function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
   switch (reservation.state) {
     case "unknown":
@@ -264,96 +192,6 @@ function isUsable({ state, podIp }: ComponentStatus): boolean {
   return podIp !== "" && (state === "READY" || state === "SUCCEEDED");
 }
 
-function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
-  const { record, livePods, nowMs, trouble } = snapshot;
-  const late = nowMs >= cleanupEndMs(record, verdict, policy);
-  if (!record.podsDeleted) {
-    const logs = planLogs(snapshot);
-    if (record.logsCollected && livePods?.length === 0) return [{ kind: "confirm-pods-gone", because: "none-listed" }];
-    // The log of a pod on a lost node cannot be read; its slow deletion begins immediately.
-    const isDue = ({ pod, seen }: LivePod): boolean =>
-      record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
-    const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
-    if (late && logs.length === 0 && !snapshot.isReading) return [...deletes, planGivingUp(snapshot)];
-    const explanation = planExplanation(snapshot, record.components);
-    return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
-  }
-  const end = planEnd(record, nowMs);
-  if (end !== undefined) return [end];
-  return late && trouble !== undefined
-    ? [planGivingUp(snapshot)]
-    : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
-}
-
-/** From this moment on the clean-up takes too long. */
-function cleanupEndMs({ spec }: SessionRecord, { atMs }: Verdict, { cleanupLimitMs }: SessionPolicy): number {
-  return atMs + cleanupLimitMs + spec.killAfterMs;
-}
-
-/** The terminal event, once the clean-up is over. */
-export function planEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
-  const isOver = record.verdict !== undefined && record.podsDeleted && record.released && !isFinished(record);
-  return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
-}
-
-/** Plans to read the logs of listed pods; those of pods that are gone are lost. */
-function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
-  if (record.logsCollected || livePods === undefined || isReading) return [];
-  const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));
-  if (unread.length > 0) return [{ kind: "collect-logs", pods: unread, because: "session-over" }];
-  const gone = record.components.filter(({ pod, podUid }) => podUid !== "" && !record.logsRead.includes(pod));
-  const results = gone.filter(({ kind }) => kind === "driver");
-  const warnings: Warning[] = [
-    ...results.map(
-      () => ({ code: "RESULT_LOST", message: "the driver's pod was gone before its log was read" }) as const,
-    ),
-    ...gone.map(
-      ({ pod }) => ({ code: "LOGS_LOST", message: `${pod}: the pod was gone before its log was kept` }) as const,
-    ),
-  ];
-  return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
-}
-
-/** Releases the machines, and the place among the executors, of pods that have ended: those need only their logs. */
-function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
-  const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
-  const hasEnded = isSettled && livePods.every(({ ended }) => ended);
-  if (record.released || !hasEnded) return [];
-  return [{ kind: "release", reservationId: record.reservationId, because: "pods-ended" }];
-}
-
-function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, policy: SessionPolicy): ActStep[] {
-  if (!deleting) return [{ kind: "delete-pod", pod, uid, force: false, because: "session-over" }];
-  const because = decideForce(overdueOn, nowMs, policy);
-  return because === undefined ? [] : [{ kind: "delete-pod", pod, uid, force: true, because }];
-}
-
-/** Reports the outcome although the clean-up continues; the sweep finishes it. */
-function planGivingUp({
-  record,
-  livePods,
-  trouble,
-  nowMs,
-}: Pick<Snapshot, "record" | "livePods" | "trouble" | "nowMs">): RecordStep {
-  const warnings: Warning[] = [];
-  const suffix = trouble === undefined ? "" : `: ${trouble}`;
-  if (!record.logsCollected) {
-    const kept =
-      record.logsRead.length === 0 ? "no log was kept" : `only logs of ${record.logsRead.join(", ")} were kept`;
-    warnings.push({ code: "LOGS_LOST", message: shorten(`${kept}${suffix}`) });
-    const driver = record.components.find(({ kind }) => kind === "driver");
-    if (driver !== undefined && driver.podUid !== "" && !record.logsRead.includes(driver.pod))
-      warnings.push({ code: "RESULT_LOST", message: shorten(`the driver's log was not read${suffix}`) });
-  }
-  if (!record.podsDeleted) {
-    const names = livePods === undefined ? "which are left is not known" : livePods.map(({ pod }) => pod).join(", ");
-    warnings.push({ code: "PODS_NOT_GONE", message: shorten(`not all pods are gone: ${names}${suffix}`) });
-  } else if (!record.released) {
-    warnings.push({ code: "NOT_RELEASED", message: shorten(`the machines are still held${suffix}`) });
-  }
-  return { kind: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
-}
-
 function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean {
   return (
     b !== undefined &&
@@ -378,8 +216,4 @@ export function phaseOf(record: SessionRecord): "queue" | "provision" | "run" | 
 
 function event(kind: EventKind, atMs: number, description: string): SessionEvent {
   return { kind, atMs, description, reason: "" };
-}
-
-function shorten(text: string): string {
-  return text.length > 1024 ? `${text.slice(0, 1021)}...` : text;
 }

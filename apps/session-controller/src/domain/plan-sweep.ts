@@ -1,4 +1,4 @@
-import { decideForce, type ForcePolicy, type NodeSeen } from "@muster/health";
+import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "@muster/health";
 import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
 import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
@@ -92,6 +92,26 @@ export type SweepPolicy = ForcePolicy & {
   readonly leakAgeMs: number;
 };
 
+/**
+ * Why an object is left over, or is not; each is decided by `podStanding` or `machineStanding`.
+ * - owned: session-runs, not-released-by-its-session
+ * - blocked: session-unknown-yet (it is younger than `leakAgeMs`), being-deleted, pods-may-be-on-it
+ * - left: session-over, session-unknown, other-generation (the name has a later session), other-installation, a `ForceReason`
+ */
+type StandingReason =
+  | "session-runs"
+  | "not-released-by-its-session"
+  | "session-unknown-yet"
+  | "being-deleted"
+  | "pods-may-be-on-it"
+  | "session-over"
+  | "session-unknown"
+  | "other-generation"
+  | "other-installation"
+  | ForceReason;
+
+type SessionStanding = Standing<StandingReason>;
+
 /** A step on the record of a session that no executor runs. */
 export type RecordStep = { readonly session: string; readonly uid: string } & (
   | { readonly kind: "run"; readonly because: "not-queued-any-more" }
@@ -148,7 +168,7 @@ export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
  * Whether an object is left over. Machines are blocked while a pod of their session is listed; an object of another installation is reported as left over, and
  * kept.
  */
-export function standingIn(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => Standing {
+export function standingIn(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => SessionStanding {
   const { nowMs } = snapshot;
   const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));
   const withPods = sessionsWithPods(snapshot);
@@ -193,8 +213,8 @@ function podStanding(
   { ownerUid, otherInstallation, deleting }: OwnedPod,
   owner: SessionDigest | undefined,
   isYoung: boolean,
-  forced: string | undefined,
-): Standing {
+  forced: ForceReason | undefined,
+): SessionStanding {
   if (otherInstallation !== undefined) return { kind: "left", because: "other-installation" };
   if (owner?.uid === ownerUid && owner.finishedAtMs === 0) return { kind: "owned", because: "session-runs" };
   if (deleting) return forced === undefined ? BEING_DELETED : { kind: "left", because: forced };
@@ -202,7 +222,7 @@ function podStanding(
   return owner.finishedAtMs > 0 ? OVER : { kind: "left", because: "other-generation" };
 }
 
-function machineStanding(owner: SessionDigest | undefined, isYoung: boolean, hasPods: boolean): Standing {
+function machineStanding(owner: SessionDigest | undefined, isYoung: boolean, hasPods: boolean): SessionStanding {
   if (owner !== undefined && !(owner.finishedAtMs > 0 && owner.released))
     return { kind: "owned", because: "not-released-by-its-session" };
   if (hasPods) return { kind: "blocked", because: "pods-may-be-on-it" };
@@ -210,10 +230,10 @@ function machineStanding(owner: SessionDigest | undefined, isYoung: boolean, has
   return isYoung ? YOUNG : UNKNOWN;
 }
 
-const OVER: Standing = { kind: "left", because: "session-over" };
-const UNKNOWN: Standing = { kind: "left", because: "session-unknown" };
-const YOUNG: Standing = { kind: "blocked", because: "session-unknown-yet" };
-const BEING_DELETED: Standing = { kind: "blocked", because: "being-deleted" };
+const OVER: SessionStanding = { kind: "left", because: "session-over" };
+const UNKNOWN: SessionStanding = { kind: "left", because: "session-unknown" };
+const YOUNG: SessionStanding = { kind: "blocked", because: "session-unknown-yet" };
+const BEING_DELETED: SessionStanding = { kind: "blocked", because: "being-deleted" };
 
 function isReplacementOf({ ownerId }: OwnedReplacement, owner: SessionDigest | undefined): boolean {
   return owner !== undefined && replacementPrefix(owner) === prefixOfReplacement(ownerId);

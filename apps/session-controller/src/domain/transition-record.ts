@@ -6,7 +6,7 @@ import {
   type SessionRecord,
   type Warning,
 } from "./session.ts";
-import type { RecordStep } from "./plan-session.ts";
+import type { RecordStep } from "./session-steps.ts";
 
 /** What a pass has to record: its record-only steps, and the outcomes of the others. */
 export type Outcome =

@@ -183,7 +183,7 @@ function sweepDeps(parts: Parts): LeadDeps["sweep"] {
     rest: (ms, signal) => leftover.wait(ms, signal),
     listObjects: () => listOwned({ pods: livePods, ledger }),
     digests: () => index.entries().map(({ value }) => value),
-    tellLeftAlone: () => undefined,
+    reportForeign: () => undefined,
     deletePod: (pod, uid, force) => livePods.delete(pod, uid, { force }),
     release: ledger.sessions.release,
     releaseReplacement: ledger.replacements.release,

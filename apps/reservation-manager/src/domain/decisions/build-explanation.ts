@@ -1,7 +1,15 @@
 import { describeNodeSelection } from "@muster/resources";
 import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
-import type { Bounded, ConcurrencyUse, Explanation, Holder, PoolExplanation, QueuePlace } from "./explanation.ts";
+import {
+  holderOf,
+  type Bounded,
+  type ConcurrencyUse,
+  type Explanation,
+  type Holder,
+  type PoolExplanation,
+  type QueuePlace,
+} from "./explanation.ts";
 import { explainParts } from "./explain-parts.ts";
 import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
@@ -60,7 +68,7 @@ function explainPool(
   const available = state?.free.size ?? 0;
   const kept = available - roomBehind(need, machines, keptFor).free.size;
   const holders = granted
-    .map((holder) => holderOf(holder, (machine) => machine.pool === pool))
+    .map((holder) => holderOf(holder, pool))
     .filter((holder) => holder.machines > 0)
     .sort((a, b) => b.machines - a.machines || byAge(a, b));
   return {
@@ -105,15 +113,9 @@ function explainConcurrency(
   if (limit === 0) return undefined;
   const holders = granted
     .filter((holder) => holder.owner.kind === owner.kind)
-    .map((holder) => holderOf(holder, () => true))
+    .map((holder) => holderOf(holder))
     .sort(byAge);
   return { limit, granted: ledger.grantedByKind.get(owner.kind) ?? 0, holders: bounded(holders) };
-}
-
-function holderOf({ owner, sequence, grant }: Reservation, counts: (machine: { pool: string }) => boolean): Holder {
-  const machines = grant?.machines.filter(counts) ?? [];
-  const parts = machines.filter(({ shared }) => shared !== undefined).length;
-  return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };
 }
 
 function byAge(a: Holder, b: Holder): number {

@@ -18,6 +18,13 @@ export type Holder = {
   readonly sinceMs: number;
 };
 
+/** `pool`: only its machines are counted. */
+export function holderOf({ owner, sequence, grant }: Reservation, pool?: string): Holder {
+  const machines = (grant?.machines ?? []).filter((machine) => pool === undefined || machine.pool === pool);
+  const parts = machines.filter(({ shared }) => shared !== undefined).length;
+  return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };
+}
+
 export type PoolExplanation = {
   readonly pool: string;
   /** The nodes of the pool that count, as in `WaitReason`. */

@@ -13,7 +13,7 @@ import {
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
 import { canHold, canHoldTogether } from "../ledger/can-hold.ts";
 import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
-import { placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
+import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf, type PoolGang } from "../ledger/topology.ts";
@@ -174,7 +174,7 @@ function placeInPool(needs: readonly PoolNeed[], machines: Machines, hold: Hold 
 }
 
 function fitOf({ count, shared }: PoolNeed, { parts, whole }: PlacedNeed = { parts: [], whole: [] }): Fit {
-  const placed = parts.filter((node) => node !== undefined).length;
+  const placed = countPlaced(parts);
   return { available: placed + whole.length, fits: placed === shared.length && whole.length === count };
 }
 
@@ -191,7 +191,7 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
   const same = known.get(key);
   if (same !== undefined) return same;
   const { nodes, room: left } = placeShared(room, shared);
-  const parts = nodes.filter((node) => node !== undefined).length;
+  const parts = countPlaced(nodes);
   const free = left.free.size;
   const available = shared.length === 0 ? free : parts + Math.min(count, free);
   const fit = { available, fits: parts === shared.length && count <= free };

@@ -11,6 +11,7 @@ import {
   type NodeUse,
 } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
+import { compareText, SortedMap } from "../ledger/sorted-map.ts";
 
 /** Amounts of a pool, by resource. */
 export type PoolAmounts = {
@@ -33,57 +34,119 @@ export const NO_AMOUNTS: PoolAmounts = {
   held: 0,
 };
 
-const known = new WeakMap<Machines["nodes"], ReadonlyMap<string, PoolAmounts>>();
+type PoolsByName = ReadonlyMap<string, PoolAmounts>;
 
-/** By pool. Visits every node once for each state of the machines. */
-export function summarisePools({ nodes }: Pick<Machines, "nodes">): ReadonlyMap<string, PoolAmounts> {
-  const same = known.get(nodes);
-  if (same !== undefined) return same;
-  const pools = new Map<string, ReturnType<typeof emptySum>>();
-  for (const record of nodes.values()) {
-    const pool = record.facts?.pool;
-    if (pool === undefined) continue;
-    const sum = pools.get(pool) ?? emptySum();
-    pools.set(pool, sum);
-    addNode(sum, record);
+type Summary = {
+  readonly nodes: Machines["nodes"];
+  readonly sums: Map<string, PoolSum>;
+  readonly pools: PoolsByName;
+};
+
+/** The last summary: the next machines differ from its machines in few nodes. */
+let latest = emptySummary();
+
+function emptySummary(): Summary {
+  return { nodes: SortedMap.empty(compareText), sums: new Map(), pools: new Map() };
+}
+
+/** By pool. Visits the nodes that have changed since the last call. */
+export function summarisePools({ nodes }: Pick<Machines, "nodes">): PoolsByName {
+  if (nodes === latest.nodes) return latest.pools;
+  const before = latest;
+  // After a failure, the next call counts every node again.
+  latest = emptySummary();
+  latest = countChanges(before, nodes);
+  return latest.pools;
+}
+
+function countChanges({ nodes: known, sums, pools: before }: Summary, nodes: Machines["nodes"]): Summary {
+  const changed = new Set<string>();
+  for (const change of nodes.changesSince(known)) {
+    if (change.before !== undefined) changed.add(countNode(sums, change.before, -1));
+    if (change.after !== undefined) changed.add(countNode(sums, change.after, 1));
   }
-  known.set(nodes, pools);
-  return pools;
+  const pools = new Map(before);
+  for (const pool of changed) {
+    const sum = sums.get(pool);
+    if (sum === undefined) pools.delete(pool);
+    else pools.set(pool, amountsOf(sum));
+  }
+  return { nodes, sums, pools };
 }
 
 /** Of the nodes that a need accepts. Visits every node. */
 export function summariseAccepted(
   { nodes }: Pick<Machines, "nodes">,
-  need: Pick<PoolNeed, "pool" | "selection">,
+  { pool, selection }: Pick<PoolNeed, "pool" | "selection">,
 ): PoolAmounts {
-  const { pool, selection } = need;
-  const sum = emptySum();
+  const sums = new Map<string, PoolSum>();
   for (const record of nodes.values()) {
     if (record.facts?.pool !== pool) continue;
-    const facts = selection === undefined ? record.facts : seenBy(record.facts, selection);
-    if (facts !== undefined) addNode(sum, { ...record, facts });
+    const facts = seenBy(record.facts, selection);
+    if (facts !== undefined) countNode(sums, { ...record, facts }, 1);
   }
-  return sum;
+  return amountsOf(sums.get(pool) ?? emptySum());
 }
 
-function emptySum() {
-  const sum = () => new Map<string, number>();
-  const overcommitted: string[] = [];
-  return { allocatable: sum(), free: sum(), foreign: { pods: 0, requests: sum() }, overcommitted, held: 0 };
+/** By resource, the sum of amounts, and of how many nodes: a resource that no node has is not in the sum. */
+type Sum = Map<string, { amount: number; nodes: number }>;
+
+type PoolSum = {
+  readonly allocatable: Sum;
+  readonly free: Sum;
+  readonly foreign: Sum;
+  readonly overcommitted: Set<string>;
+  foreignPods: number;
+  held: number;
+  nodes: number;
+};
+
+function emptySum(): PoolSum {
+  const sums = { allocatable: new Map(), free: new Map(), foreign: new Map() };
+  return { ...sums, overcommitted: new Set(), foreignPods: 0, held: 0, nodes: 0 };
 }
 
-function addNode(sum: ReturnType<typeof emptySum>, record: MachineRecord): void {
+function amountsOf({ allocatable, free, foreign, foreignPods, overcommitted, held }: PoolSum): PoolAmounts {
+  const total = (sum: Sum): Amounts => new Map([...sum].map(([resource, { amount }]) => [resource, amount]));
+  return {
+    allocatable: total(allocatable),
+    free: total(free),
+    foreign: { pods: foreignPods, requests: total(foreign) },
+    overcommitted: [...overcommitted].sort(compareText),
+    held,
+  };
+}
+
+/** Adds a node to the sum of its pool, or removes it. Returns the name of the pool; empty: none. */
+function countNode(sums: Map<string, PoolSum>, record: MachineRecord, change: 1 | -1): string {
   const { facts } = record;
-  if (facts === undefined) return;
+  if (facts?.pool === undefined) return "";
+  const sum = sums.get(facts.pool) ?? emptySum();
+  sum.nodes += change;
+  if (sum.nodes === 0) sums.delete(facts.pool);
+  else sums.set(facts.pool, sum);
   const use = uncountedUseOf(facts, record);
-  sum.foreign.pods += use?.pods ?? 0;
-  add(sum.foreign.requests, use?.requests);
-  if (excessOf(facts, record, use).size > 0) sum.overcommitted.push(facts.name);
-  if (standingOf(withTaintsTolerated(facts), record) === "held") sum.held += 1;
-  if (!facts.ready || !facts.schedulable || facts.allocatable === undefined) return;
+  sum.foreignPods += change * (use?.pods ?? 0);
+  addTo(sum.foreign, use?.requests, change);
+  if (excessOf(facts, record, use).size > 0)
+    if (change === 1) sum.overcommitted.add(facts.name);
+    else sum.overcommitted.delete(facts.name);
+  if (standingOf(withTaintsTolerated(facts), record) === "held") sum.held += change;
+  if (!facts.ready || !facts.schedulable || facts.allocatable === undefined) return facts.pool;
   const standing = standingOf(facts, record);
-  add(sum.allocatable, facts.allocatable);
-  add(sum.free, standing === "free" ? facts.allocatable : partialNodeOf(facts, record, standing)?.free);
+  addTo(sum.allocatable, facts.allocatable, change);
+  addTo(sum.free, standing === "free" ? facts.allocatable : partialNodeOf(facts, record, standing)?.free, change);
+  return facts.pool;
+}
+
+function addTo(sum: Sum, amounts: Amounts = NONE, change: 1 | -1): void {
+  for (const [resource, amount] of amounts) {
+    const total = sum.get(resource) ?? { amount: 0, nodes: 0 };
+    total.amount += change * amount;
+    total.nodes += change;
+    if (total.nodes === 0) sum.delete(resource);
+    else sum.set(resource, total);
+  }
 }
 
 /**

@@ -11,7 +11,7 @@ import {
   type NodeUse,
   type PoolState,
 } from "./machines.ts";
-import { placeNeeds } from "./place-needs.ts";
+import { countPlaced, placeNeeds } from "./place-needs.ts";
 import { sizeOf, viewKey, type PoolNeed } from "./reservation.ts";
 import { emptyRoom, freeKey, partialKey, placeShared, type Room } from "./room.ts";
 
@@ -66,10 +66,7 @@ export function fitTogether(
   });
   const empty = buildMachines(nodes, emptyLedger);
   const placed = placeNeeds(needs.map((need) => ({ need, room: viewOf(empty, need) ?? emptyRoom })));
-  return placed.reduce(
-    (sum, { parts, whole }) => sum + whole.length + parts.filter((node) => node !== undefined).length,
-    0,
-  );
+  return placed.reduce((sum, { parts, whole }) => sum + whole.length + countPlaced(parts), 0);
 }
 
 /** Answers of `canHold` for the nodes of a pool: every pass asks them again for the requests that wait long. */

@@ -7,6 +7,11 @@ export type RoomForNeed = { readonly need: Pick<PoolNeed, "count" | "shared">; r
 /** The nodes of the parts, undefined where none has room, and of the whole machines, fewer than the need's where there are too few. */
 export type PlacedNeed = { readonly parts: readonly (string | undefined)[]; readonly whole: readonly string[] };
 
+/** How many parts have a node. */
+export function countPlaced(parts: PlacedNeed["parts"]): number {
+  return parts.filter((node) => node !== undefined).length;
+}
+
 /** What was taken of a room. */
 type Taken = { readonly before: Room; readonly after: Room };
 

@@ -74,3 +74,34 @@ it("needs few comparisons to find a key, whatever the order of insertion", () =>
   expect(sorted.get(15_000)).toBe(15_000);
   expect(comparisons).toBeLessThan(2 * 30);
 });
+
+it("lists the changes since an earlier map, whatever has changed", () => {
+  fc.assert(
+    fc.property(changes, changes, (first, then) => {
+      const applied = (map: SortedMap<number, number>, steps: typeof first): SortedMap<number, number> =>
+        steps.reduce((all, { remove, key, value }) => (remove ? all.delete(key) : all.set(key, value)), map);
+      const earlier = applied(SortedMap.empty<number, number>(compareNumbers), first);
+      const later = applied(earlier, then);
+      const keys = [...new Set([...earlier.keys(), ...later.keys()])].sort((a, b) => a - b);
+      const expected = keys
+        .map((key) => ({ before: earlier.get(key), after: later.get(key) }))
+        .filter(({ before, after }) => before !== after);
+      expect([...later.changesSince(earlier)]).toEqual(expected);
+      expect([...later.changesSince(later)]).toEqual([]);
+    }),
+  );
+});
+
+it("compares few keys for the changes of a large map", () => {
+  let compared = 0;
+  const counting = (a: number, b: number): number => {
+    compared += 1;
+    return compareNumbers(a, b);
+  };
+  const entries = Array.from({ length: 10_000 }, (_, key): [number, number] => [key, key]);
+  const earlier = SortedMap.from(counting, entries);
+  const later = earlier.set(5000, -1).delete(7).set(20_000, 1);
+  compared = 0;
+  expect([...later.changesSince(earlier)]).toEqual([{ before: 7 }, { before: 5000, after: -1 }, { after: 1 }]);
+  expect(compared).toBeLessThan(200);
+});

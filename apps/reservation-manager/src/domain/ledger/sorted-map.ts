@@ -117,6 +117,35 @@ export class SortedMap<Key, Value> {
     }
   }
 
+  /**
+   * The values that differ from those of an earlier map with the same order, undefined where a map has none, in key order. Skips what both maps share: after
+   * few changes it visits O(log n) branches for each.
+   */
+  *changesSince(earlier: SortedMap<Key, Value>): Generator<{ readonly before?: Value; readonly after?: Value }> {
+    const [old, now] = [unvisited(earlier.#root), unvisited(this.#root)];
+    for (;;) {
+      const [before, after] = [old.at(-1), now.at(-1)];
+      if (before === undefined && after === undefined) return;
+      if (before?.isEntry === false && before.branch === after?.branch && !after.isEntry) {
+        old.pop();
+        now.pop();
+      } else if (after?.isEntry === false && !(before?.isEntry === false && before.branch.size > after.branch.size)) {
+        expandLast(now);
+      } else if (before?.isEntry === false) {
+        expandLast(old);
+      } else {
+        const order = compareEntries(this.#compare, before?.branch, after?.branch);
+        if (order <= 0) old.pop();
+        if (order >= 0) now.pop();
+        const change = {
+          ...(before !== undefined && order <= 0 && { before: before.branch.value }),
+          ...(after !== undefined && order >= 0 && { after: after.branch.value }),
+        };
+        if (change.before !== change.after) yield change;
+      }
+    }
+  }
+
   *keys(): Generator<Key> {
     for (const [key] of this.entries()) yield key;
   }
@@ -155,6 +184,31 @@ function sizeOf<Key, Value>(branch: Side<Key, Value>): number {
 
 function join<Key, Value>(key: Key, value: Value, left: Side<Key, Value>, right: Side<Key, Value>): Branch<Key, Value> {
   return { key, value, left, right, size: sizeOf(left) + sizeOf(right) + 1 };
+}
+
+/** A branch of a walk with all below it, or its entry alone. */
+type Unvisited<Key, Value> = { readonly branch: Branch<Key, Value>; readonly isEntry: boolean };
+
+function unvisited<Key, Value>(branch: Side<Key, Value>): Unvisited<Key, Value>[] {
+  return branch === undefined ? [] : [{ branch, isEntry: false }];
+}
+
+/** Replaces the last branch by its right side, its entry and its left side, which is visited first. */
+function expandLast<Key, Value>(path: Unvisited<Key, Value>[]): void {
+  const last = path.pop();
+  if (last === undefined) return;
+  const { branch } = last;
+  path.push(...unvisited(branch.right), { branch, isEntry: true }, ...unvisited(branch.left));
+}
+
+/** A missing entry comes last. */
+function compareEntries<Key, Value>(
+  compare: (a: Key, b: Key) => number,
+  one: Side<Key, Value>,
+  other: Side<Key, Value>,
+): number {
+  if (one === undefined || other === undefined) return one === undefined ? 1 : -1;
+  return compare(one.key, other.key);
 }
 
 /** The middle one on top, so that both sides weigh the same. */

@@ -1,0 +1,105 @@
+import { decideForce } from "@muster/health";
+import { planExplanation, shorten } from "./explain-wait.ts";
+import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
+import { isFinished, type SessionRecord, type Verdict, type Warning } from "./session.ts";
+import type { LivePod, SessionPolicy, Snapshot } from "./snapshot.ts";
+
+/**
+ * Ends a session whose outcome is known: keeps the logs, deletes the pods, releases the machines once the pods are gone, and reports the outcome last.
+ */
+export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
+  const { record, livePods, nowMs, trouble } = snapshot;
+  const late = nowMs >= cleanupEndMs(record, verdict, policy);
+  if (!record.podsDeleted) {
+    const logs = planLogs(snapshot);
+    if (record.logsCollected && livePods?.length === 0) return [{ kind: "confirm-pods-gone", because: "none-listed" }];
+    // The log of a pod on a lost node cannot be read; its slow deletion begins immediately.
+    const isDue = ({ pod, seen }: LivePod): boolean =>
+      record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
+    const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
+    if (late && logs.length === 0 && !snapshot.isReading) return [...deletes, planGivingUp(snapshot)];
+    const explanation = isBriefWait(snapshot, verdict) ? [] : planExplanation(snapshot, record.components);
+    return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
+  }
+  const end = planEnd(record, nowMs);
+  if (end !== undefined) return [end];
+  return late && trouble !== undefined
+    ? [planGivingUp(snapshot)]
+    : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
+}
+
+/** Most clean-ups are over before this: a write that names the remaining pods would be out of date immediately. */
+const BRIEF_CLEANUP_MS = 2000;
+
+function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: Verdict): boolean {
+  return nowMs - atMs < BRIEF_CLEANUP_MS && trouble === undefined && record.waitingBecause === "";
+}
+
+/** From this moment on the clean-up takes too long. */
+export function cleanupEndMs({ spec }: SessionRecord, { atMs }: Verdict, { cleanupLimitMs }: SessionPolicy): number {
+  return atMs + cleanupLimitMs + spec.killAfterMs;
+}
+
+/** The terminal event, once the clean-up is over. */
+export function planEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
+  const isOver = record.verdict !== undefined && record.podsDeleted && record.released && !isFinished(record);
+  return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
+}
+
+/** Plans to read the logs of listed pods; those of pods that are gone are lost. */
+function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
+  if (record.logsCollected || livePods === undefined || isReading) return [];
+  const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));
+  if (unread.length > 0) return [{ kind: "collect-logs", pods: unread, because: "session-over" }];
+  const gone = record.components.filter(({ pod, podUid }) => podUid !== "" && !record.logsRead.includes(pod));
+  const results = gone.filter(({ kind }) => kind === "driver");
+  const warnings: Warning[] = [
+    ...results.map(
+      () => ({ code: "RESULT_LOST", message: "the driver's pod was gone before its log was read" }) as const,
+    ),
+    ...gone.map(
+      ({ pod }) => ({ code: "LOGS_LOST", message: `${pod}: the pod was gone before its log was kept` }) as const,
+    ),
+  ];
+  return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
+}
+
+/** Releases the machines, and the place among the executors, of pods that have ended: those need only their logs. */
+function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
+  const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
+  const hasEnded = isSettled && livePods.every(({ ended }) => ended);
+  if (record.released || !hasEnded) return [];
+  return [{ kind: "release", reservationId: record.reservationId, because: "pods-ended" }];
+}
+
+function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, policy: SessionPolicy): ActStep[] {
+  if (!deleting) return [{ kind: "delete-pod", pod, uid, force: false, because: "session-over" }];
+  const because = decideForce(overdueOn, nowMs, policy);
+  return because === undefined ? [] : [{ kind: "delete-pod", pod, uid, force: true, because }];
+}
+
+/** Reports the outcome although the clean-up continues; the sweep finishes it. */
+export function planGivingUp({
+  record,
+  livePods,
+  trouble,
+  nowMs,
+}: Pick<Snapshot, "record" | "livePods" | "trouble" | "nowMs">): RecordStep {
+  const warnings: Warning[] = [];
+  const suffix = trouble === undefined ? "" : `: ${trouble}`;
+  if (!record.logsCollected) {
+    const kept =
+      record.logsRead.length === 0 ? "no log was kept" : `only logs of ${record.logsRead.join(", ")} were kept`;
+    warnings.push({ code: "LOGS_LOST", message: shorten(`${kept}${suffix}`) });
+    const driver = record.components.find(({ kind }) => kind === "driver");
+    if (driver !== undefined && driver.podUid !== "" && !record.logsRead.includes(driver.pod))
+      warnings.push({ code: "RESULT_LOST", message: shorten(`the driver's log was not read${suffix}`) });
+  }
+  if (!record.podsDeleted) {
+    const names = livePods === undefined ? "which are left is not known" : livePods.map(({ pod }) => pod).join(", ");
+    warnings.push({ code: "PODS_NOT_GONE", message: shorten(`not all pods are gone: ${names}${suffix}`) });
+  } else if (!record.released) {
+    warnings.push({ code: "NOT_RELEASED", message: shorten(`the machines are still held${suffix}`) });
+  }
+  return { kind: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
+}

@@ -1,0 +1,68 @@
+import type { ForceReason } from "@muster/health";
+import type { WorkerAddress } from "./build-pod.ts";
+import type { ReplacementStep } from "./replace-machines.ts";
+import type { Component, ComponentStatus, EndReason, SessionEvent, TerminalKind, Verdict, Warning } from "./session.ts";
+import type { LivePod, Machine } from "./snapshot.ts";
+
+/** Steps that only change the record. They are written together, before any step that follows from them. */
+export type RecordStep =
+  | {
+      readonly kind: "note-components";
+      readonly components: readonly ComponentStatus[];
+      readonly because: "pods-changed";
+    }
+  | { readonly kind: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
+  | { readonly kind: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
+  /** The executor that took the session over has survived everything there was to do. */
+  | { readonly kind: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
+  | {
+      readonly kind: "accept";
+      readonly event: SessionEvent;
+      readonly machines: readonly Machine[];
+      readonly because: "machines-granted";
+    }
+  | {
+      readonly kind: "record";
+      readonly event: SessionEvent;
+      readonly because: "accepted" | "driver-ready" | "driver-ended";
+    }
+  | {
+      readonly kind: "conclude";
+      readonly verdict: Verdict;
+      readonly because: EndReason | TerminalKind | "cannot-be-run";
+    }
+  /** The pods that are no longer listed are gone with their logs, as the warnings record. */
+  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
+  | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
+  | {
+      readonly kind: "finish";
+      readonly atMs: number;
+      readonly warnings: readonly Warning[];
+      readonly because: "cleaned-up" | "cleanup-limit";
+    };
+
+/** Steps with external effects. Each may be repeated without harm. */
+export type ActStep =
+  | { readonly kind: "reserve"; readonly because: "not-asked" }
+  | {
+      readonly kind: "create-pod";
+      readonly component: Component;
+      readonly node: string;
+      /** For the driver: the workers in the order in which it gets them. */
+      readonly workers: readonly WorkerAddress[];
+      readonly because: "accepted" | "servers-ready" | "workers-ready";
+    }
+  | { readonly kind: "collect-logs"; readonly pods: readonly LivePod[]; readonly because: "session-over" }
+  | {
+      readonly kind: "delete-pod";
+      readonly pod: string;
+      readonly uid: string;
+      /** Without waiting for its node. */
+      readonly force: boolean;
+      readonly because: "session-over" | "leftover" | ForceReason;
+    }
+  /** An empty id: the ledger is asked for the session's reservation. */
+  | { readonly kind: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
+  | ReplacementStep;
+
+export type SessionStep = RecordStep | ActStep;
