@@ -9,6 +9,7 @@ import { buckets, JobService, muster, ReservationService, SessionService } from 
 import { openBucket, openView, protoCodec, type View } from "@muster/store";
 import { type ApiServerKind, type ApiServerProcess, startApiServerProcess } from "./api-server-process.ts";
 import { startCollector } from "./collect-owned.ts";
+import { CROWDED_AFTER_MS } from "./domain/judge-jobs.ts";
 import { type JobObserver, startJobObserver } from "./job-observer.ts";
 import { type NatsProcess, startNatsProcess } from "./nats-process.ts";
 import { type RoomObserver, startRoomObserver } from "./room-observer.ts";
@@ -166,7 +167,7 @@ function startServices(
       JOB_REFUSED_RETRY_MS: "500",
       JOB_RESTART_BACKOFF_MS: "100",
       JOB_NODE_LOST_MS: "1000",
-      JOB_REPLACEMENT_WAIT_MS: "8000",
+      JOB_REPLACEMENT_WAIT_MS: String(CROWDED_AFTER_MS),
     },
     // The services get only the variables that every process needs.
     baseEnv: Object.fromEntries(

@@ -119,6 +119,20 @@ describe("judgeJobs", () => {
     expect(rules({ ...three, outages: [{ node: "workers-1", fromMs: 1200, toMs: 1300 }] })).not.toEqual([]);
   });
 
+  it("allows one more pod for a part of a machine that had no room for its pod, and for no other pod", () => {
+    const unplaced = { ...POD, uid: "u4", isShared: true, boundPlace: undefined, goneMs: POD.firstSeenMs + 8000 };
+    expect(rules({ pods: [POD, AGAIN, unplaced] })).toEqual([]);
+    for (const other of [
+      { isShared: false },
+      { boundPlace: 9, endPlace: 10 },
+      { goneMs: POD.firstSeenMs + 7999 },
+      { goneMs: undefined },
+    ])
+      expect(rules({ pods: [POD, AGAIN, { ...unplaced, ...other }] })).toEqual([
+        "no more pods are created than the budgets allow",
+      ]);
+  });
+
   it("allows the failure of a job whose machine was off, and of no other", () => {
     const failed = seen({ ends: ["Failed BackoffLimitExceeded"] });
     const outage = { node: "workers-0", fromMs: 1200, toMs: 1300 };

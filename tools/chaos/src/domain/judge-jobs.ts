@@ -71,7 +71,13 @@ function judgeTwins(pods: readonly PodSeen[]): Finding[] {
   });
 }
 
-/** Every pod is the first of its member, or replaces one after a restart of the budget, an outage of a machine, a deletion, or a user's pause. */
+/** After this time, the job-controller gives a member another machine if foreign pods leave no room for its pod. */
+export const CROWDED_AFTER_MS = 8000;
+
+/**
+ * Every pod is the first of its member, or replaces one after a restart of the budget, an outage of a machine, a deletion, a user's pause, or because it found
+ * no room on its machine.
+ */
 function judgeCreations(
   shape: JobShape,
   pods: readonly PodSeen[],
@@ -84,14 +90,20 @@ function judgeCreations(
   const pauses = shape.userAction?.kind === "suspend" ? 1 : 0;
   const outages = outagesOf(shape, observed);
   const deletions = observed.podDeletions.filter(({ work }) => work === shape.name).length;
+  const crowded = pods.filter(isCrowdedOut).length;
   // The loss of a machine may restart the whole gang, which then releases its machines and requests new ones.
-  const maxPods = members * (attempts + pauses + outages) + restarts + deletions;
+  const maxPods = members * (attempts + pauses + outages) + restarts + deletions + crowded;
   if (pods.length <= maxPods) return [];
-  const parts = `${members} members, ${attempts} attempts, ${restarts} restarts, ${pauses} pauses, ${outages} outages, ${deletions} deletions`;
+  const parts = `${members} members, ${attempts} attempts, ${restarts} restarts, ${pauses} pauses, ${outages} outages, ${deletions} deletions, ${crowded} without room`;
   const counts = [...Map.groupBy(pods, ({ component }) => component)].map(([each, made]) => `${made.length} ${each}`);
   return [
     finding("no more pods are created than the budgets allow", `at most ${maxPods} (${parts})`, counts.join(", ")),
   ];
+}
+
+/** Whether the pod of a part was never placed, for so long that its member gets another machine. */
+function isCrowdedOut({ isShared, boundPlace, firstSeenMs, goneMs }: PodSeen): boolean {
+  return isShared === true && boundPlace === undefined && (goneMs ?? 0) - firstSeenMs >= CROWDED_AFTER_MS;
 }
 
 /** Number of outages of its machines before its end. */
