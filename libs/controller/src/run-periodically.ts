@@ -19,8 +19,8 @@ export type PeriodicWork = {
 };
 
 /**
- * Repeats work that concerns everything, not one key, until the stop; rounds never overlap. Rejects only with what `onError` throws. A round in flight at the
- * stop may finish; its failure is not reported.
+ * Repeats work that concerns everything, not one key, until the stop; rounds never overlap. Rejects with what `onError` throws, and without `onError` with the
+ * first failure. A round in flight at the stop may finish; its failure is not reported.
  */
 export async function runPeriodically(options: PeriodicWork): Promise<void> {
   const { everyMs, firstAfterMs = 0, retry, rest = pause, stop } = options;
