@@ -16,7 +16,7 @@ describe("the examples of docs/jobs.md", () => {
   const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = ""]): unknown => parse(text));
 
   it("are read as they stand, and have pods", () => {
-    expect(examples).toHaveLength(6);
+    expect(examples).toHaveLength(7);
     for (const example of examples) {
       if (!isManifest(example)) throw new Error("it is no manifest");
       const { warnings, pods } = render(example);

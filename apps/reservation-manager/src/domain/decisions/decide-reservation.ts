@@ -8,8 +8,15 @@ import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
 import type { Owner } from "@muster/names";
-import { countByPool, sameNeeds, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
-import { alternativesOf, type PoolGang } from "../ledger/topology.ts";
+import {
+  countByPool,
+  sameNeeds,
+  sizeOf,
+  type PoolGang,
+  type PoolNeed,
+  type Reservation,
+} from "../ledger/reservation.ts";
+import { alternativesOf } from "../ledger/topology.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 

@@ -7,6 +7,7 @@ import {
   type Grant,
   type Machine,
   type Need,
+  type PoolGang,
   type PoolNeed,
   type View,
 } from "../ledger/reservation.ts";
@@ -16,7 +17,7 @@ import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
-import { alternativesOf, type PoolGang } from "../ledger/topology.ts";
+import { alternativesOf } from "../ledger/topology.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 

@@ -87,6 +87,9 @@ export function sizeOf({ count, shared }: Pick<PoolNeed, "count" | "shared">): n
 /** What a reservation asks for, all of it or nothing. */
 export type Gang = Pick<Reservation, "needs" | "topology">;
 
+/** The same by pool. */
+export type PoolGang = { readonly needs: readonly PoolNeed[]; readonly topology?: string | undefined };
+
 /** True when both ask for the same machines, or the same parts of machines, on the same nodes, for the same components, in whatever order. */
 export function sameNeeds(a: Gang, b: Gang): boolean {
   if (a.needs.length !== b.needs.length || a.topology !== b.topology) return false;

@@ -1,9 +1,6 @@
 import { domainsOf, type Machines } from "./machines.ts";
-import type { PoolNeed } from "./reservation.ts";
+import type { PoolGang, PoolNeed } from "./reservation.ts";
 import { compareText } from "./sorted-map.ts";
-
-/** Needs by pool that are granted together, on nodes with the same value of the label `topology` if there is one. */
-export type PoolGang = { readonly needs: readonly PoolNeed[]; readonly topology?: string | undefined };
 
 /**
  * The lists of needs of which one has to fit, in the order in which they are tried: the needs themselves without a topology, otherwise the needs in each domain

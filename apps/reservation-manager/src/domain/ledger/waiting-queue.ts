@@ -1,8 +1,7 @@
 import { amountsKey } from "@muster/resources";
-import { countByPool, viewKey, type Need, type PoolNeed, type Reservation } from "./reservation.ts";
+import { countByPool, viewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
-import type { PoolGang } from "./topology.ts";
 
 /** Place of a request in the queue: priority, then age, then the order of arrival. */
 export type Place = { readonly priority: number; readonly createdAtMs: number; readonly sequence: number };
