@@ -119,7 +119,8 @@ async function createPods(
         const request = { kind, job: metadata, spec, member: { type, index }, node, isShared };
         return toPod(buildPod({ ...request, attempt, mark, traceparent }, deps.policy));
       });
-    settle(await controller.createPods(job, type, manifests, { signal, isHeld }));
+    const during = { signal, isHeld, requireCurrent: () => requireCurrent(acting) };
+    settle(await controller.createPods(job, type, manifests, during));
   }
 }
 

@@ -10,7 +10,11 @@ import { kindController, type KindController } from "./kind-controller.ts";
 
 const TYPES = ["worker", "ps"] as const;
 const job = testRow("mnist");
-const during = { signal: new AbortController().signal, isHeld: () => true };
+const during = {
+  signal: new AbortController().signal,
+  isHeld: () => true,
+  requireCurrent: () => Promise.resolve(),
+};
 
 function podOf(type: string, index: number) {
   const ownerReferences = [ownerReference(KIND, job.metadata)];

@@ -8,7 +8,11 @@ import { makeExpectations, podsKey, servicesKey } from "../members/expectations.
 import { kindController } from "./kind-controller.ts";
 
 const job = testRow("mnist");
-const during = { signal: new AbortController().signal, isHeld: () => true };
+const during = {
+  signal: new AbortController().signal,
+  isHeld: () => true,
+  requireCurrent: () => Promise.resolve(),
+};
 
 /** A cache by the index of the real ones. */
 function cacheOf<M extends MemberObject>(members: readonly M[]) {

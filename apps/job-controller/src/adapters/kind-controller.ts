@@ -1,5 +1,5 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
-import type { KubeCalls } from "@muster/kube";
+import { requireKubeFault, type KubeCalls } from "@muster/kube";
 import type { Kind } from "../domain/kind.ts";
 import { jobLabels } from "../domain/member-labels.ts";
 import { jobKey, ownerReference, type MemberObject } from "../domain/ownership.ts";
@@ -67,12 +67,16 @@ export type KindController = {
   claimPods(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Pod>>;
   claimServices(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Service>>;
 
-  /** Creates pods of one type, while this process leads. */
+  /** Creates pods of one type, while this process leads. `requireCurrent` rejects when the job has changed since the pods were planned. */
   createPods(
     job: JobRow,
     type: string,
     pods: readonly V1Pod[],
-    during: { readonly signal: AbortSignal; readonly isHeld: Fence },
+    during: {
+      readonly signal: AbortSignal;
+      readonly isHeld: Fence;
+      readonly requireCurrent: () => Promise<void>;
+    },
   ): Promise<ChangeReport>;
   deletePods(job: JobRow, type: string, pods: readonly V1Pod[], signal?: AbortSignal): Promise<ChangeReport>;
   /** The service of a member of this type, which is expected. */
@@ -128,8 +132,13 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
       claimMembers(job, ownership(job, canAdopt), findClaimCandidates(pods, job), podCalls.patch),
     claimServices: (job, canAdopt) =>
       claimMembers(job, ownership(job, canAdopt), findClaimCandidates(services, job), serviceCalls.patch),
-    createPods: (job, type, wanted, { signal, isHeld }) => {
-      const create = fenced(isHeld, (pod: V1Pod) => createMember(podsOf(job), pod));
+    createPods: (job, type, wanted, { signal, isHeld, requireCurrent }) => {
+      const mayRepeat = (): Promise<boolean> =>
+        requireCurrent().then(isHeld, (error: unknown) => {
+          requireKubeFault(error);
+          return false;
+        });
+      const create = fenced(isHeld, (pod: V1Pod) => createMember({ ...podsOf(job), mayRepeat }, pod));
       return createMembers(wanted, create, { expectations, key: podsKey(job.metadata.uid, type) }, signal);
     },
     deletePods: (job, type, surplus, signal) => {

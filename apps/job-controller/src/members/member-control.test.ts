@@ -107,6 +107,13 @@ describe("creating a member", () => {
     expect(await createMember(lucky, wanted)).toEqual({ did: "created", member: wanted });
   });
 
+  it("is not sent once more by a process that may not create it any more", async () => {
+    const { control, asked } = world({ create: timeout, get: notFound });
+    const deposed = { ...control, mayRepeat: () => Promise.resolve(false) };
+    expect(await createMember(deposed, wanted)).toMatchObject({ did: "unknown" });
+    expect(asked).toEqual(["create", "get"]);
+  });
+
   it.each<[string, Error, string]>([
     ["a quota", quota, "exceeded quota: small"],
     ["a server that is not there", refusedConnection, "kubernetes is not available"],

@@ -37,6 +37,8 @@ export type MembersOfJob<M extends MemberObject> = {
   readonly kind: "Pod" | "Service";
   readonly calls: Pick<MemberCalls<M>, "get" | "create" | "delete">;
   readonly report: Report;
+  /** Whether a creation without an answer may be sent again: a frozen process that resumes may not lead any more. Absent: always. */
+  readonly mayRepeat?: () => Promise<boolean>;
 };
 
 /** Creates exactly this member, which must have a name, labels and its owner. Throws only for defects. */
@@ -102,6 +104,7 @@ async function settle<M extends MemberObject>(
   } catch (error) {
     if (!isNotFound(error)) return { did: "unknown", fault: requireKubeFault(error) };
   }
+  if (members.mayRepeat !== undefined && !(await members.mayRepeat())) return { did: "unknown", fault };
   return send(members, member, "last");
 }
 
