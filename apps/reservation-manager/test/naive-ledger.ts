@@ -169,8 +169,8 @@ export class NaiveLedger {
     const { needs, topology } = request;
     if (topology === undefined || needs.some(({ pool }) => this.#scalings.has(pool))) return undefined;
     const small = this.#lists(request).map((groups) => this.#isTooSmall(groups));
-    const decisive = small.find((reason) => reason === undefined || reason === "unavailable");
-    if (decisive !== undefined || small.includes(undefined)) return decisive;
+    if (small.includes(undefined)) return undefined;
+    if (small.includes("unavailable")) return "unavailable";
     const capacity = (reason: string | undefined): number => Number(reason?.split(" ").at(-1));
     const [largest] = [...small].sort((a, b) => capacity(b) - capacity(a));
     const [first] = groupsOf(needs);
@@ -182,7 +182,7 @@ export class NaiveLedger {
     const groups = groupsOf(needs);
     if (topology === undefined) return [groups];
     const nodes = [...this.#nodes.values()];
-    const values = [...new Set(nodes.flatMap(({ labels }) => labels[topology] ?? []))].sort();
+    const values = [...new Set(nodes.flatMap(({ labels }) => labels[topology] || []))].sort();
     const has = (group: Group, value: string): boolean =>
       nodes.some(
         (node) =>

@@ -240,7 +240,7 @@ describe("machines of jobs", () => {
     world.answer.reserve = inPart(reservation("1", "waiting"));
     await world.machines.reserve(SHARED_UNIT, 0);
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "waiting", shares: new Map([["worker-0", SHARED]]) });
-    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("ignoresShares");
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("dropsConstraints");
     world.hint("granted", inPart(reservation("1", "granted")));
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", shares: new Map([["worker-0", SHARED]]) });
   });
@@ -249,13 +249,13 @@ describe("machines of jobs", () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     await world.machines.reserve(UNIT, 0);
-    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("ignoresShares");
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("dropsConstraints");
     await world.machines.reserve(SHARED_UNIT, 0);
-    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "waiting", ignoresShares: true });
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "waiting", dropsConstraints: true });
     expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("shares");
     world.answer.reserve = inPart(reservation("2", "waiting"));
     await world.machines.reserve(SHARED_UNIT, 0);
-    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("ignoresShares");
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("dropsConstraints");
   });
 
   it("stay as they were when there was no answer", async () => {

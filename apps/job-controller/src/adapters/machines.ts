@@ -65,7 +65,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     changed(ownerId);
   };
   /** As the last answer to a request with shares showed. */
-  let ignoresShares = false;
+  let dropsConstraints = false;
   ledger.onChange((ownerId) => {
     if (ownerId === undefined) {
       listed();
@@ -82,7 +82,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       const aheadMs = now() - elapsedMs();
       const reserved = ledger.inGroup(ownerId).map((each): UnitSeen => {
         const unit = unitOf(each, each.seenAtMs + aheadMs);
-        return ignoresShares && unit.state === "waiting" ? { ...unit, ignoresShares } : unit;
+        return dropsConstraints && unit.state === "waiting" ? { ...unit, dropsConstraints } : unit;
       });
       const refused = refusedOf(ownerId).map((each) => ({ ...each, sinceMs: each.sinceMs + aheadMs }));
       return [...reserved, ...refused].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -94,7 +94,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
         const answer = await ledger.reserve(id, needs, { priority, topology });
         // A ledger of an earlier version drops these: then no request is repeated because of them.
         if (answer !== undefined && (topology !== undefined || needs.some(isSpecific)))
-          ignoresShares = answer.topology !== topology || !isKept(answer.needs, needs);
+          dropsConstraints = (topology !== undefined && answer.topology === undefined) || !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : refusalCodeOf(fault);

@@ -107,12 +107,12 @@ function isSameRequest(
   seen: Extract<UnitSeen, { readonly components: readonly string[] }>,
   { needs, topology }: Unit,
 ): boolean {
-  const { components, shares, selections, ignoresShares = false } = seen;
+  const { components, shares, selections, dropsConstraints = false } = seen;
   if (components.length !== needs.length) return false;
-  if (!ignoresShares && seen.topology !== topology) return false;
+  if (!dropsConstraints && seen.topology !== topology) return false;
   return needs.every(({ component, shared, selection }) => {
     if (!components.includes(component)) return false;
-    if (ignoresShares) return true;
+    if (dropsConstraints) return true;
     return sameRequests(shares?.get(component), shared) && sameSelection(selections?.get(component), selection);
   });
 }

@@ -60,7 +60,7 @@ describe("parts of machines", () => {
       { spec: spec(), units: [waiting({ shares: shares(HALF) })] },
       ["release gang: needs-changed"],
     ],
-    ["are not requested again from a ledger that drops shares", { units: [waiting({ ignoresShares: true })] }, []],
+    ["are not requested again from a ledger that drops shares", { units: [waiting({ dropsConstraints: true })] }, []],
     [
       "get the pods of several members on one node",
       {},

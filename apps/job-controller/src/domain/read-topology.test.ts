@@ -57,7 +57,7 @@ describe("a gang with a topology", () => {
   });
 
   it("does not request again and again from a ledger that drops it", () => {
-    expect(plan({ units: [waiting({ ignoresShares: true })], spec: spec({ topology }) })).toEqual([]);
+    expect(plan({ units: [waiting({ dropsConstraints: true })], spec: spec({ topology }) })).toEqual([]);
   });
 
   it("gets further machines, and machines in place of lost ones, in the domain of its grant", () => {

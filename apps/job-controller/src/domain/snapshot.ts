@@ -79,7 +79,7 @@ export type UnitSeen =
       /** As in `Unit`. */
       readonly topology?: string;
       /** The ledger drops requested shares, node selections and topologies: it is of an earlier version, which reserves whole machines. */
-      readonly ignoresShares?: boolean;
+      readonly dropsConstraints?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */
       readonly sinceMs: number;

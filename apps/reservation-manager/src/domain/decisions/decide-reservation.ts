@@ -174,11 +174,14 @@ function findSmallDomains({ needs, topology }: PoolGang, machines: Machines): Fa
   if (topology === undefined || needs.some(({ pool }) => machines.pools.get(pool)?.scaling !== undefined))
     return undefined;
   let largest: Extract<Fault, { code: "pool_capacity" }> | undefined;
+  let unknown: Fault | undefined;
   for (const list of alternativesOf({ needs, topology }, machines)) {
     const small = findSmallPool(list, machines);
-    if (small?.code !== "pool_capacity") return small;
-    if (largest === undefined || small.capacity > largest.capacity) largest = small;
+    if (small === undefined) return undefined;
+    if (small.code !== "pool_capacity") unknown = small;
+    else if (largest === undefined || small.capacity > largest.capacity) largest = small;
   }
+  if (unknown !== undefined) return unknown;
   const [first] = needs;
   const nowhere = { pool: first?.pool ?? "", requested: first === undefined ? 0 : sizeOf(first), capacity: 0 };
   return { code: "pool_capacity", ...(largest ?? nowhere), topology };

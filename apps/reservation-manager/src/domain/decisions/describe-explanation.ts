@@ -26,13 +26,13 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
     case "CONCURRENCY_LIMIT":
       return `${describeLimit(reservation.owner.kind, concurrency?.granted ?? 0, concurrency?.limit ?? 0)}${named(concurrency?.holders, "held by")}${queue}`;
     case "HELD_FOR_OLDER":
-      if (because.parts > 0)
-        return `${describePartsOf(because, pool)}; the rest of the room is kept for ${describeHold(hold)}${queue}`;
       if (because.topology !== undefined)
         return `${describeDomain(because, because.topology)}; the rest is kept for ${describeHold(hold)}${queue}`;
+      if (because.parts > 0)
+        return `${describePartsOf(because, pool)}; the rest of the room is kept for ${describeHold(hold)}${queue}`;
       return `pool ${because.pool} has ${countOf(pool?.available ?? 0, "machine")} free, ${needed(because)}, and ${pool?.kept ?? 0} ${isOrAre(pool?.kept ?? 0)} kept for ${describeHold(hold)}${queue}`;
     case "WAITING_FOR_TOPOLOGY":
-      return `${because.topology === undefined ? "" : describeDomain(because, because.topology)}${queue}`;
+      return `${because.topology === undefined ? "" : describeDomain(because, because.topology)}${named(pool?.holders, "held by")}${queue}`;
     case "POOL_AVAILABILITY":
       return `${describeShortage(because, pool)}${pool === undefined ? "" : describePool(pool)}${queue}`;
     default:

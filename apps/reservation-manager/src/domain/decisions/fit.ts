@@ -88,8 +88,8 @@ function findTopologyShortage(
   hold: Hold | undefined,
 ): Obstacle | undefined {
   const lists = alternativesOf(gang, machines);
-  if (lists.some((needs) => fitBehind(needs, machines, hold))) return undefined;
-  const isHeld = lists.some((needs) => fitBehind(needs, machines, undefined));
+  if (lists.some((needs) => fitsListBehind(needs, machines, hold))) return undefined;
+  const isHeld = lists.some((needs) => fitsListBehind(needs, machines, undefined));
   const best = mostAvailable(lists, machines, hold);
   return {
     code: isHeld ? "HELD_FOR_OLDER" : "WAITING_FOR_TOPOLOGY",
@@ -200,12 +200,18 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
   return fit;
 }
 
-/** Whether a gang that stands behind the hold fits, in one domain if it has a topology. */
-export function fitsBehind(gang: PoolGang, machines: Machines, hold: Hold | undefined): boolean {
-  return alternativesOf(gang, machines).some((needs) => fitBehind(needs, machines, hold));
+/** Whether a domain has fewer free machines than whole ones are needed, which most domains have that are visited. */
+function isTooSmallNow(need: PoolNeed, machines: Machines): boolean {
+  return need.domain !== undefined && need.count > (viewOf(machines, need)?.free.size ?? 0);
 }
 
-function fitBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
+/** Whether a gang that stands behind the hold fits, in one domain if it has a topology. */
+export function fitsBehind(gang: PoolGang, machines: Machines, hold: Hold | undefined): boolean {
+  return alternativesOf(gang, machines).some((needs) => fitsListBehind(needs, machines, hold));
+}
+
+function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
+  if (needs.some((need) => isTooSmallNow(need, machines))) return false;
   return needs.every((need) => countAvailable(need, needs, machines, hold).fits);
 }
 
@@ -255,7 +261,7 @@ export function assignMachines(
     const ofPool = needsOf(pool, counted);
     const placed = placeInPool(ofPool, machines, ahead);
     for (const [index, poolNeed] of ofPool.entries()) {
-      const { domain: _ofAll, ...accepted } = poolNeed;
+      const { domain: _domain, ...accepted } = poolNeed;
       const key = viewKey(accepted);
       const alike = needs.filter((need) => need.pool === pool && viewKey(need) === key);
       const parts = alike.flatMap((need) => (need.shared === undefined ? [] : [{ need, requests: need.shared }]));
@@ -277,7 +283,7 @@ export function assignMachines(
 
 function chooseAlternative(gang: PoolGang, machines: Machines, hold: Hold | undefined): readonly PoolNeed[] {
   if (gang.topology === undefined) return gang.needs;
-  const chosen = alternativesOf(gang, machines).find((needs) => fitBehind(needs, machines, hold));
+  const chosen = alternativesOf(gang, machines).find((needs) => fitsListBehind(needs, machines, hold));
   if (chosen === undefined) throw new Error(`no value of the label ${gang.topology} has room`);
   return chosen;
 }

@@ -85,7 +85,7 @@ it("waits while enough is free but not in one domain, and says in which one most
     topology: { key: "zone", value: "2" },
   });
   expect(explain(run, 4).message).toContain(
-    "nodes with one value of the label zone are needed for 2 machines, and most fit with 2: 1",
+    "nodes with one value of the label zone are needed for 2 machines, and most fit with 2: 1; held by session o2 (1), session o3 (1)",
   );
   step(run, { kind: "release", owner: ownerOf(2) });
   step(run, { kind: "release", owner: ownerOf(3) });
@@ -116,6 +116,19 @@ it("refuses a gang for which no domain is large enough, with the largest one", (
   const fault = { code: "pool_capacity", pool: "p", requested: 3, capacity: 2, topology };
   expect(reserve(run, 1, machinesOf("p", "p", "p"))).toEqual({ kind: "refuse", fault });
   expect(reserve(run, 1, machinesOf("p"), "rack")).toMatchObject({ kind: "refuse", fault: { capacity: 0 } });
+});
+
+it("grants in a domain whose sizes are known although those of another one are not", () => {
+  const run = runOf(["a", inZone("1", { allocatable: undefined })], ["b", inZone("2")], ["c", inZone("2")]);
+  expect(reserve(run, 1, partsOf("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({ kind: "grant" });
+  expect(nodesOf(run, 1)).toEqual(["b", "c"]);
+});
+
+it("has no domain of nodes whose label has no value", () => {
+  const run = runOf(["a", inZone("")], ["b", inZone("")], ["c", inZone("1")]);
+  expect(reserve(run, 1, machinesOf("p", "p"))).toMatchObject({ fault: { code: "pool_capacity", capacity: 1 } });
+  reserve(run, 2, machinesOf("p"));
+  expect(reservationOf(run, 2)?.grant).toMatchObject({ domain: "1" });
 });
 
 it("refuses nothing that it cannot know yet: nodes of a scaled pool, and sizes of nodes", () => {

@@ -59,14 +59,20 @@ export function fitTogether(
   needs: readonly PoolNeed[],
   foreign: "foreign pods stay" | "foreign pods leave",
 ): number {
+  const [first] = needs;
   const nodes = [...machines.nodes.values()].flatMap(({ facts }): readonly NodeFacts[] => {
-    if (facts === undefined || facts.pool !== needs[0]?.pool) return [];
+    if (facts === undefined || first === undefined || facts.pool !== first.pool || !isInDomain(facts, first)) return [];
     const foreignPods = foreign === "foreign pods stay" ? facts.foreign : NO_PODS;
     return [{ ...facts, occupants: [], ownerUses: [], foreign: foreignPods }];
   });
   const empty = buildMachines(nodes, emptyLedger);
   const placed = placeNeeds(needs.map((need) => ({ need, room: viewOf(empty, need) ?? emptyRoom })));
   return placed.reduce((sum, { parts, whole }) => sum + whole.length + countPlaced(parts), 0);
+}
+
+/** Whether the node is in the domain of a need that has one. */
+function isInDomain({ labels }: NodeFacts, { domain }: PoolNeed): boolean {
+  return domain === undefined || labels[domain.key] === domain.value;
 }
 
 /** Answers of `canHold` for the nodes of a pool: every pass asks them again for the requests that wait long. */

@@ -293,7 +293,7 @@ type Partition = {
   readonly states: SortedMap<string, PoolState>;
 };
 
-/** Limit of partitions of one pool. The oldest one beyond it is dropped and rebuilt at its next use. */
+/** Limit of partitions of one pool. The one beyond it that was used least recently is dropped, and rebuilt at its next use. */
 const MAX_PARTITIONS = 128;
 
 /**
@@ -323,7 +323,11 @@ function partitionOf(
   partitions.set(state, known);
   const key = `${viewKey({ pool: state.name, ...(selection && { selection }) })}!${topology ?? ""}`;
   const same = known.get(key);
-  if (same !== undefined) return same.states;
+  if (same !== undefined) {
+    known.delete(key);
+    known.set(key, same);
+    return same.states;
+  }
   let partition: Partition = { selection, topology, states: SortedMap.empty(compareText) };
   for (const record of machines.nodes.values())
     if (record.facts?.pool === state.name) partition = countSeen(state, partition, record, 1, true);
@@ -366,9 +370,9 @@ function countSeen(
   return { ...partition, states: states.set(value, after) };
 }
 
-/** Undefined: the node is in no domain of the topology. */
+/** Undefined: the node is in no domain of the topology. A label without a value names none. */
 function domainOf({ labels }: NodeFacts, { topology }: Partition): string | undefined {
-  return topology === undefined ? "" : labels[topology];
+  return topology === undefined ? "" : labels[topology] || undefined;
 }
 
 /** The partition without the domain of this record if it has no node. */

@@ -19,11 +19,11 @@ export function alternativesOf({ needs, topology }: PoolGang, machines: Machines
 }
 
 /** By list of needs and domain, so that one list in one domain is one object: what is known of it is kept by its identity. */
-const bound = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
+const listsByDomain = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
 
 function inDomain(needs: readonly PoolNeed[], key: string, value: string): readonly PoolNeed[] {
-  const known = bound.get(needs) ?? new Map<string, readonly PoolNeed[]>();
-  bound.set(needs, known);
+  const known = listsByDomain.get(needs) ?? new Map<string, readonly PoolNeed[]>();
+  listsByDomain.set(needs, known);
   const domain = `${key}=${value}`;
   const list = known.get(domain) ?? needs.map((need) => ({ ...need, domain: { key, value } }));
   known.set(domain, list);
