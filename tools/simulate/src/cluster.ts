@@ -18,6 +18,9 @@ export type KubeChange = {
 export type Quantities = Readonly<Record<string, string>>;
 
 export const NAMESPACE = "default";
+/** Label of nodes: each pool has machines in every rack. */
+export const RACK = "rack";
+const RACKS = 3;
 
 /** The storage of an API server: objects by name, and a new version for each change. Objects are immutable. */
 export class Cluster {
@@ -81,7 +84,7 @@ export class Cluster {
       metadata: {
         name,
         uid: before?.metadata?.uid ?? `node-${this.#uids}`,
-        labels: { pool },
+        labels: { pool, [RACK]: `rack-${Number(name.split("-").at(-1)) % RACKS}` },
         creationTimestamp: before?.metadata?.creationTimestamp ?? new Date(this.#time.nowMs),
         resourceVersion: String(this.version),
       },

@@ -6,7 +6,7 @@ import type { Random } from "@muster/chaos/random";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { labels, muster, ReservationService } from "@muster/proto";
 import { amountsOf } from "@muster/resources";
-import { NAMESPACE, type Quantities } from "./cluster.ts";
+import { NAMESPACE, RACK, type Quantities } from "./cluster.ts";
 import { isOver } from "./kubelets.ts";
 import { simBus } from "./sim-bus.ts";
 import type { Process } from "./task-queue.ts";
@@ -20,6 +20,8 @@ export type PartPlan = {
   /** A need without requests is a whole machine. */
   readonly needs: readonly { readonly component: string; readonly pool: string; readonly requests?: Quantities }[];
   readonly runMs: number;
+  /** All of its machines are of one rack. */
+  readonly inOneRack: boolean;
   /** Releases the reservation before its pods are gone. */
   readonly releasesEarly: boolean;
 };
@@ -47,6 +49,7 @@ export function drawParts(random: Random, count: number, windowMs: number): Part
       requests: drawRequests(random, random.chance(0.15)),
     }));
     const hasMachine = random.chance(0.2);
+    const mayShareRack = !hasMachine && needs.length <= MAX_IN_RACK && needs.every(isPlainPart);
     return {
       id: `p${String(index + 1).padStart(3, "0")}`,
       submitAtMs: random.integer(0, windowMs),
@@ -54,8 +57,16 @@ export function drawParts(random: Random, count: number, windowMs: number): Part
       needs: hasMachine ? [...needs, { component: "machine", pool: WORKERS }] : needs,
       runMs: random.integer(100, 20_000),
       releasesEarly: !hasMachine && random.chance(0.2),
+      inOneRack: mayShareRack && random.chance(0.5),
     };
   }).map((plan) => ({ ...plan, needs: plan.needs.map((need) => withoutGpuOfDrivers(need)) }));
+}
+
+/** Parts that fit into each rack of workers, also while some of its nodes are off. */
+const MAX_IN_RACK = 2;
+
+function isPlainPart({ pool, requests }: PartPlan["needs"][number]): boolean {
+  return pool === WORKERS && requests !== undefined && requests[GPU] === undefined;
 }
 
 export function drawRequests(random: Random, hasGpu: boolean): Quantities {
@@ -180,7 +191,14 @@ async function reserveUntilGranted(deps: OwnerDeps, plan: PartPlan): Promise<mus
     pool,
     ...(requests !== undefined && { shared: { requests: Object.fromEntries(amountsOf(requests)) } }),
   }));
-  const request = { requestId: `reserve-${plan.id}`, owner: ownerOf(plan), needs, wait: true, priority: plan.priority };
+  const gang = { needs, ...(plan.inOneRack && { topology: RACK }) };
+  const request = {
+    requestId: `reserve-${plan.id}`,
+    owner: ownerOf(plan),
+    ...gang,
+    wait: true,
+    priority: plan.priority,
+  };
   for (;;) {
     const { reservation } = await untilAnswered(deps, plan, (options) => deps.service.reserve(request, options));
     if (reservation?.state === muster.reservation.v1.ReservationState.RESERVATION_STATE_GRANTED) return reservation;

@@ -16,6 +16,8 @@ import type { World } from "./world.ts";
 const ROOM_RULE = "grants and other use exceed no node at the time of a grant";
 const WHOLE_RULE = "an exclusive machine has one owner and no foreign use at the time of its grant";
 
+const DOMAIN_RULE = "all machines of a gang with a topology have one value of its label";
+
 export function checkDecisions(world: World, violations: Violation[]): CheckDecision {
   const violate = violateInto(world, violations);
   return (ledger, events, nodes) => {
@@ -25,6 +27,8 @@ export function checkDecisions(world: World, violations: Violation[]): CheckDeci
     for (const event of events) {
       now = evolve(now, event);
       if (event.kind !== "granted") continue;
+      const outside = outsideDomain(now, event, known);
+      if (outside !== undefined) violate(undefined, DOMAIN_RULE, `r-${event.sequence}: ${outside}`);
       for (const { node, shared } of event.machines) {
         const facts = known.get(node);
         const found = facts === undefined ? "it is unknown" : problemOf(now, facts, shared === undefined);
@@ -33,6 +37,18 @@ export function checkDecisions(world: World, violations: Violation[]): CheckDeci
       }
     }
   };
+}
+
+/** The first machine of the grant that is not in the domain of its topology, with its label. */
+function outsideDomain(
+  ledger: Ledger,
+  { sequence, machines, domain }: Extract<LedgerEvent, { kind: "granted" }>,
+  nodes: ReadonlyMap<string, NodeFacts>,
+): string | undefined {
+  const topology = ledger.reservations.get(sequence)?.topology;
+  if (topology === undefined) return undefined;
+  const labels = machines.map(({ node }) => `${node} of ${nodes.get(node)?.labels[topology] ?? "no value"}`);
+  return labels.find((text) => domain === undefined || !text.endsWith(` of ${domain}`));
 }
 
 /** Why this grant of the node breaks a rule; undefined: it breaks none. */

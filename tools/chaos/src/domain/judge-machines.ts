@@ -22,13 +22,15 @@ function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
   return confirmed || boundPlace !== undefined;
 }
 
-/** A session whose machine was off may replace a pod that never started. */
+/** A session may replace a pod that never started if its machine was off, and one that found no room for its part. */
 function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
   const off = new Set(outages.map(({ node }) => node));
   const nodes = nodesByWork(ledger);
-  const mayReplace = ({ work, states }: PodSeen): boolean =>
-    !states.some((state) => state === "Running" || state === "Succeeded") &&
-    [...(nodes.get(work) ?? [])].some((node) => off.has(node));
+  const mayReplace = ({ work, states, isShared, boundPlace }: PodSeen): boolean => {
+    if (states.some((state) => state === "Running" || state === "Succeeded")) return false;
+    const isCrowdedOut = isShared === true && boundPlace === undefined;
+    return isCrowdedOut || [...(nodes.get(work) ?? [])].some((node) => off.has(node));
+  };
   const candidates = pods.filter((pod) => pod.kind === "session" && mayRun(pod) && !mayReplace(pod));
   return [...Map.groupBy(candidates, ({ name }) => name)].flatMap(([name, made]) =>
     made.length === 1

@@ -95,6 +95,10 @@ describe("judgeRun", () => {
       { pods: [POD, { ...POD, uid: "u2", confirmed: false, boundPlace: 6, endPlace: 8 }] },
     ],
     [
+      "no pod of a session is confirmed twice",
+      { pods: [POD, { ...POD, uid: "u2", isShared: true, boundPlace: 6, endPlace: 8 }] },
+    ],
+    [
       "no machine runs pods of two owners concurrently",
       { pods: [POD, { ...POD, name: "s001-server-0", uid: "u2", boundPlace: 3, endPlace: 8 }] },
     ],
@@ -124,6 +128,11 @@ describe("judgeRun", () => {
     expect(rules({ ...CLEAN, pods: [POD, late] })).toEqual([]);
     expect(unconfirmedTwins([POD, late])).toEqual([late]);
     expect(unconfirmedTwins([late, { ...POD, name: "s001-server-0" }])).toEqual([]);
+  });
+
+  it("allows another pod in place of one that found no room for its part", () => {
+    const crowded = { ...POD, uid: "u2", isShared: true, node: "", boundPlace: undefined };
+    expect(rules({ ...CLEAN, pods: [POD, crowded] })).toEqual([]);
   });
 
   it("allows another grant of a machine after the end of the reservation", () => {
