@@ -1,6 +1,7 @@
 import { retryOnConflict } from "@muster/backoff";
 import { fillPage } from "@muster/bus";
 import { describeFault, faultOf, throwFault, type Fault } from "@muster/faults";
+import { isObject } from "@muster/resources";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 
@@ -272,10 +273,6 @@ function parseObject(text: string): Readonly<Record<string, unknown>> {
     return throwFault({ code: "invalid_request", field: "manifest_json", reason: "is no JSON" }, { cause });
   }
   return isObject(value) ? value : refuse("manifest_json", "is no object");
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** A fault has one field; the other fields are in its reason. */

@@ -115,7 +115,8 @@ function observeNodes(
     nodesLost: deps.nodesLost(nodes, occupied, tolerations),
     nodesBack: deps.nodesUsable(lostNodes, tolerations),
   };
-  if (sharedNodes.size === 0 || record.verdict !== undefined) return seen;
+  // A component that waits for another machine has no node, but the one that it lost may be crowded.
+  if (record.verdict !== undefined || !record.spec.components.some(({ shared }) => shared)) return seen;
   return {
     ...seen,
     nodesUnschedulable: deps.nodesLost(sharedNodes, new Set(), tolerations),

@@ -226,6 +226,27 @@ describe("a session", () => {
     expect(calls.filter((call, index) => call === "save" && calls[index - 1] === "save")).toEqual([]);
   });
 
+  it("keeps its place in the queue for another machine while its only shared component has no room on its own", async () => {
+    const components = spec().components.map((each) => ({ ...each, shared: each.kind === "server" }));
+    const world = fakeWorld({ spec: spec({ components }), restMsMax: 1 });
+    const foreign = { pods: 1, examples: ["shop/web"] };
+    const resources = [{ resource: "cpu", requested: 500, free: 100 }];
+    world.state.crowded = [
+      { component: "server-0", node: "node-server-0", resources, foreign, sinceMs: START_MS, isLost: true },
+    ];
+    let waits = 0;
+    const onRest = (): void => {
+      if (world.calls.includes("reserve-replacement done")) waits += 1;
+    };
+    const running = runSession(world, world.deps("controller-a"), POLICY, never, { onRest });
+    await until("some passes have found no room", () => waits > 3 || world.made.length > 0);
+    const releases = (): readonly string[] => world.calls.filter((call) => call === "release-replacement");
+    expect([world.made, releases()]).toEqual([[], []]);
+    world.state.crowded = [];
+    expect(await running).toBe("finished");
+    expect(releases()).toHaveLength(1);
+  });
+
   it("says what it waits for while the ledger is away", async () => {
     const world = fakeWorld();
     world.state.failing.add("reserve");

@@ -1,4 +1,5 @@
 import { FaultError } from "@muster/faults";
+import type { Crowded } from "@muster/resources";
 import type { Logger } from "@muster/service";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { buildRecord, podName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
@@ -65,6 +66,8 @@ export function fakeWorld(
     grant: true,
     /** What the watchers published is current. */
     podsFresh: true,
+    /** What foreign pods keep from being used; found only where the session asks for the place. */
+    crowded: [] as readonly Crowded[],
   };
 
   /** Every call counts as two places to die: before it has an effect, and after. */
@@ -131,8 +134,11 @@ export function fakeWorld(
     pods: () => [...pods.values()].map((pod) => ({ ...pod, deleted: pod.deleting })),
     podsFresh: () => state.podsFresh,
     nodesLost: () => new Map(),
-    nodesUsable: () => new Set(),
-    crowding: () => [],
+    nodesUsable: (names) => new Set(names),
+    crowding: (_uid, places) =>
+      state.crowded.filter((each) =>
+        places.some(({ component, node }) => component === each.component && node === each.node),
+      ),
     listPods: () =>
       at("list", () => {
         // Pods take one look to go away.
@@ -168,9 +174,15 @@ export function fakeWorld(
               throw new Error("another's is released");
             state.held = false;
             return { kind: "outcome", outcome: { kind: "released" } };
+          // The pool has no second machine.
           case "reserve-replacement":
+            return {
+              kind: "replacement",
+              component: step.component,
+              reservation: { state: "waiting", id: "r-2", because: undefined },
+            };
           case "release-replacement":
-            throw new Error("no machine is lost here");
+            return { kind: "replacement", component: step.component, reservation: { state: "released" } };
         }
       }),
     announce: (record, from, newFrom) =>

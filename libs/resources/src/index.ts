@@ -43,3 +43,4 @@ export {
   type WrittenPlacement,
 } from "./spec-placement.ts";
 export { COUNTABLE, isCountable, specRequests, type Requests, type WrittenPodSpec } from "./spec-requests.ts";
+export { isObject, objectsOf, type PlainObject } from "./written-fields.ts";

@@ -6,8 +6,7 @@ import {
   type NodeSelectorTerm,
   type Toleration,
 } from "./node-selection.ts";
-
-type Item = Readonly<Record<string, unknown>>;
+import { isObject, objectsOf, textOf, type PlainObject } from "./written-fields.ts";
 
 /** The fields of the spec of a pod that decide where it is placed, as they are written. */
 export type WrittenPlacement = {
@@ -27,7 +26,7 @@ export function nodeSelectionOf(spec: WrittenPlacement, poolLabel: string): Node
     .filter(([key]) => key !== poolLabel)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([key, value]): NodeSelectorRequirement => ({ key, operator: "In", values: [value] }));
-  const demanded = listOf(at(spec.affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
+  const demanded = objectsOf(at(spec.affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
   const own: readonly NodeSelectorTerm[] = selector.length === 0 ? [] : [{ matchExpressions: selector }];
   const both = demanded.map((term) => withRequirements(term, selector));
   const terms = demanded.length === 0 ? own : both;
@@ -37,7 +36,7 @@ export function nodeSelectionOf(spec: WrittenPlacement, poolLabel: string): Node
 
 /** Without the time for which a pod stays on a node that becomes tainted: it is not about where a pod is placed. */
 export function tolerationsOf({ tolerations }: Pick<WrittenPlacement, "tolerations">): readonly Toleration[] {
-  const written = listOf(tolerations).map(({ key, operator, value, effect }): Toleration => {
+  const written = objectsOf(tolerations).map(({ key, operator, value, effect }): Toleration => {
     return { key: textOf(key), operator: textOf(operator), value: textOf(value), effect: textOf(effect) };
   });
   return compactNodeSelection({ terms: [], tolerations: written }).tolerations;
@@ -84,11 +83,11 @@ export function grantedAffinity(
   const affinity = isObject(written) ? written : {};
   const nodes = isObject(affinity["nodeAffinity"]) ? affinity["nodeAffinity"] : {};
   const podAffinity = isObject(affinity["podAntiAffinity"]) ? affinity["podAntiAffinity"] : {};
-  const demanded = listOf(at(nodes, REQUIRED, "nodeSelectorTerms"));
+  const demanded = objectsOf(at(nodes, REQUIRED, "nodeSelectorTerms"));
   // The scheduler needs only one matching term, so each of them names the machine.
   const terms = (demanded.length > 0 ? demanded : [{}]).map((term) => ({
     ...term,
-    matchFields: [...listOf(term["matchFields"]), { key: NODE_NAME, operator: "In", values: [node] }],
+    matchFields: [...objectsOf(term["matchFields"]), { key: NODE_NAME, operator: "In", values: [node] }],
   }));
   const excluded = isShared
     ? { key: exclusiveKey, operator: "In", values: [EXCLUSIVE] }
@@ -102,7 +101,7 @@ export function grantedAffinity(
   return {
     ...affinity,
     nodeAffinity: { ...nodes, [REQUIRED]: { nodeSelectorTerms: terms } },
-    podAntiAffinity: { ...podAffinity, [REQUIRED]: [...listOf(podAffinity[REQUIRED]), apart] },
+    podAntiAffinity: { ...podAffinity, [REQUIRED]: [...objectsOf(podAffinity[REQUIRED]), apart] },
   };
 }
 
@@ -110,8 +109,10 @@ const NODE_NAME = "metadata.name";
 
 /** The machine that `grantedAffinity` requires; undefined: the affinity requires none. */
 export function grantedNodeOf(affinity: unknown): string | undefined {
-  const [term] = listOf(at(affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms"));
-  const field = listOf(term?.["matchFields"]).findLast(({ key, operator }) => key === NODE_NAME && operator === "In");
+  const [term] = objectsOf(at(affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms"));
+  const field = objectsOf(term?.["matchFields"]).findLast(
+    ({ key, operator }) => key === NODE_NAME && operator === "In",
+  );
   const values = field?.["values"];
   const node: unknown = Array.isArray(values) ? values[0] : undefined;
   return typeof node === "string" ? node : undefined;
@@ -124,30 +125,18 @@ function withRequirements(term: NodeSelectorTerm, selector: readonly NodeSelecto
   return { ...term, matchExpressions: [...selector, ...matchExpressions] };
 }
 
-function termOf({ matchExpressions, matchFields }: Item): NodeSelectorTerm {
+function termOf({ matchExpressions, matchFields }: PlainObject): NodeSelectorTerm {
   return {
-    matchExpressions: listOf(matchExpressions).map(requirementOf),
-    matchFields: listOf(matchFields).map(requirementOf),
+    matchExpressions: objectsOf(matchExpressions).map(requirementOf),
+    matchFields: objectsOf(matchFields).map(requirementOf),
   };
 }
 
-function requirementOf({ key, operator, values }: Item): NodeSelectorRequirement {
+function requirementOf({ key, operator, values }: PlainObject): NodeSelectorRequirement {
   const texts = Array.isArray(values) ? values.filter((value) => typeof value === "string") : [];
   return { key: textOf(key), operator: textOf(operator), values: texts };
 }
 
-function listOf(value: unknown): readonly Item[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
-}
-
 function at(value: unknown, ...path: readonly string[]): unknown {
   return path.reduce((found, name) => (isObject(found) ? found[name] : undefined), value);
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
-function isObject(value: unknown): value is Item {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

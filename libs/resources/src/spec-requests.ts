@@ -1,15 +1,14 @@
 import { amountOf } from "./amounts.ts";
 import { podRequests, type RequestingPod } from "./pod-requests.ts";
+import { isObject, type PlainObject } from "./written-fields.ts";
 
 /** What a pod requests of its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
 export type Requests = Readonly<Record<string, number>>;
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** The fields of the spec of a pod that decide what it requests, as they are written; everything else is ignored. */
 export type WrittenPodSpec = {
-  readonly containers?: readonly Fields[];
-  readonly initContainers?: readonly Fields[];
+  readonly containers?: readonly PlainObject[];
+  readonly initContainers?: readonly PlainObject[];
   readonly resources?: unknown;
   readonly overhead?: unknown;
 };
@@ -39,7 +38,7 @@ export const COUNTABLE = "a quantity from 0 to 8Pi, such as 500m or 2Gi";
 
 /** Whether the ledger can count this quantity of a resource. */
 export function isCountable(resource: string, quantity: unknown): boolean {
-  const amount = amountOf(resource, textOf(quantity));
+  const amount = amountOf(resource, quantityOf(quantity));
   return amount !== undefined && amount >= 0 && amount <= MAX_AMOUNT;
 }
 
@@ -51,13 +50,9 @@ function resourcesOf({ resources }: { readonly resources?: unknown }): Pick<Requ
 /** Quantities as texts; a manifest may have numbers. */
 function textsOf(quantities: unknown): Readonly<Record<string, string>> {
   if (!isObject(quantities)) return {};
-  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, textOf(value)]));
+  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, quantityOf(value)]));
 }
 
-function textOf(value: unknown): string {
+function quantityOf(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : "";
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import type { CheckedSchema } from "@muster/documents";
+import { NODE_SELECTOR_OPERATORS } from "@muster/resources";
 
 /** Name of the container that a component describes. */
 export const MAIN_CONTAINER = "main";
@@ -151,7 +152,7 @@ const REQUIRED_ONLY = "the ledger grants the machine, and knows only required no
 const REQUIREMENTS = list(
   closed(["key", "operator"], {
     key: TEXT,
-    operator: { enum: ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] },
+    operator: { enum: NODE_SELECTOR_OPERATORS },
     values: list(ANY_TEXT),
   }),
 );

@@ -46,6 +46,7 @@ async function actWhere(
     version: METADATA.resourceVersion,
     signal: new AbortController().signal,
     isHeld: () => true,
+    checks: new WeakMap(),
   };
   const machines = { reserve: () => Promise.resolve(void created.push("machines")) };
   const acted = act({ machines } as unknown as ActDeps, acting, step);
@@ -71,4 +72,25 @@ it.each(OUTDATED)("reserves no machines for a job that %s, though the view still
 
 it("reserves machines for a job that is as the view shows it", async () => {
   expect(await actWhere(CURRENT, RESERVE)).toEqual({ created: true, stale: [] });
+});
+
+it("reads the job once per round for all its reservations, and again before pods are created", async () => {
+  const calls: string[] = [];
+  const controller = { recheckVersion: () => Promise.resolve(void calls.push("read")) };
+  const base = {
+    runtime: { kind: {}, controller } as unknown as KindRuntime,
+    job: { metadata: METADATA, spec: { replicas: [] }, traceparent: "" } as unknown as JobRow,
+    version: METADATA.resourceVersion,
+    signal: new AbortController().signal,
+    isHeld: () => true,
+    checks: new WeakMap(),
+  };
+  const machines = { reserve: () => Promise.resolve(void calls.push("reserve")) };
+  const deps = { machines, policy: {} } as unknown as ActDeps;
+  const first = { ...base, seen: { snapshot: { spec: {} } } as Acting["seen"] };
+  const second = { ...base, seen: { snapshot: { spec: {} } } as Acting["seen"] };
+  const nothing: JobStep = { ...CREATE, pods: [] };
+  for (const step of [RESERVE, RESERVE, nothing, RESERVE]) await act(deps, first, step);
+  await act(deps, second, RESERVE);
+  expect(calls).toEqual(["read", "reserve", "reserve", "read", "reserve", "read", "reserve"]);
 });

@@ -33,6 +33,8 @@ export type Acting = {
   readonly signal: AbortSignal;
   /** Called before each step, and before each pod. */
   readonly isHeld: Fence;
+  /** The check before the reservations of each round, by what the round has observed. */
+  readonly checks: WeakMap<Observation, Promise<void>>;
 };
 
 /**
@@ -50,7 +52,7 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
   switch (step.kind) {
     case "reserve":
       // A stale view does not show that the job has ended: machines would be reserved for nothing.
-      await requireCurrent(acting);
+      await requireCurrentOnce(acting);
       return deps.machines.reserve(step.unit, step.priority);
     case "release":
       return deps.machines.release(step.unitId);
@@ -130,6 +132,14 @@ async function requireCurrent({ runtime, job, version }: Acting): Promise<void> 
     if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
     throw error;
   });
+}
+
+/** The same, with one read for all reservations of a round, even if it fails: a large job may add hundreds of them. */
+function requireCurrentOnce(acting: Acting): Promise<void> {
+  const { checks, seen } = acting;
+  const check = checks.get(seen) ?? requireCurrent(acting);
+  checks.set(seen, check);
+  return check;
 }
 
 /** The API server has answered, and has another version of the job or none. */

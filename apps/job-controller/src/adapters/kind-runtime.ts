@@ -34,6 +34,8 @@ export type KindRuntime = AsyncDisposable & {
   recordStale(key: string, version: string | undefined): void;
   /** Milliseconds to wait for another version than this one; undefined when none is known to exist. */
   staleForMs(key: string, version: string | undefined): number | undefined;
+  /** The job is gone. */
+  forgetStale(key: string): void;
   /** Milliseconds since this process last wrote the job's status; Infinity when it never did. */
   sinceWriteMs(key: string): number;
   /** Aborted when it is disposed of: the kind was uninstalled, or the process ends. */
@@ -103,6 +105,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
       stale.record(key, version);
     },
     staleForMs: stale.waitMs,
+    forgetStale: stale.forget,
     busyForMs,
     newQueue: () => {
       queue = workQueue();

@@ -48,6 +48,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
   return (runtime, isHeld) => {
     // The versions that rounds have written, by what they have observed.
     const written = new WeakMap<Observation, string>();
+    const checks = new WeakMap<Observation, Promise<void>>();
     const versionOf = (seen: Observation): string | undefined => written.get(seen) ?? seen.job.metadata.resourceVersion;
     const write = async (seen: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
       const { job } = seen;
@@ -66,7 +67,11 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
       {
         observe: async (key): Promise<Observed<Observation>> => {
           const job = runtime.job(key);
-          if (job === undefined) return {};
+          if (job === undefined) {
+            // A step of an earlier pass may have found the job missing after its deletion was noticed.
+            runtime.forgetStale(key);
+            return {};
+          }
           const waitMs = runtime.staleForMs(key, job.metadata.resourceVersion);
           if (waitMs !== undefined) return { requeueAfterMs: waitMs };
           return { seen: await observe(observing, runtime, job) };
@@ -76,7 +81,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
           signal.throwIfAborted();
           const { job } = seen;
           const version = versionOf(seen);
-          await inStep(job, step, () => act(acting, { runtime, job, seen, version, signal, isHeld }, step));
+          await inStep(job, step, () => act(acting, { runtime, job, seen, version, signal, isHeld, checks }, step));
         },
         // A process that was frozen may reach this before it notices that it lost the lead.
         writeStatus: fenced(isHeld, write),

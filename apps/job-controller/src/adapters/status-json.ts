@@ -1,3 +1,4 @@
+import { isObject, type PlainObject } from "@muster/resources";
 import { formatIndexes, parseIndexes } from "../domain/completed-indexes.ts";
 import {
   conditionOf,
@@ -204,7 +205,7 @@ function readProgress({
   completedIndexes,
   counted,
   uncounted,
-}: Fields): Pick<ReplicaStatus, "restarts" | "completedIndexes" | "counted" | "uncounted"> {
+}: PlainObject): Pick<ReplicaStatus, "restarts" | "completedIndexes" | "counted" | "uncounted"> {
   return {
     restarts: count(restarts),
     completedIndexes: parseIndexes(textOf(completedIndexes), MAX_MEMBERS),
@@ -267,11 +268,11 @@ function restartJson(status: JobStatus): RestartNumberJson | undefined {
 
 function withRestart(condition: Condition, announced: unknown): Condition {
   if (condition.type !== "Restarting") return condition;
-  const restart = isFields(announced) ? readRestart(announced) : parseRestart(condition.message);
+  const restart = isObject(announced) ? readRestart(announced) : parseRestart(condition.message);
   return restart === undefined ? condition : { ...condition, restart };
 }
 
-function readRestart({ number, limit }: Fields): RestartNumber {
+function readRestart({ number, limit }: PlainObject): RestartNumber {
   const counted = count(number);
   return { number: counted === 0 ? undefined : counted, limit: typeof limit === "number" ? count(limit) : undefined };
 }
@@ -292,23 +293,17 @@ function isConditionType(type: unknown): type is ConditionType {
 }
 
 /** Undefined where nothing readable was written. */
-function parseProgress(text: string | undefined): Fields | undefined {
+function parseProgress(text: string | undefined): PlainObject | undefined {
   try {
     const value: unknown = JSON.parse(text ?? "");
-    return isFields(value) ? value : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function fieldsOf(value: unknown): Fields {
-  return isFields(value) ? value : {};
+function fieldsOf(value: unknown): PlainObject {
+  return isObject(value) ? value : {};
 }
 
 function listOf(value: unknown): readonly unknown[] {

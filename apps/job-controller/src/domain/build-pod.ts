@@ -1,10 +1,9 @@
-import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
+import { EXCLUSIVE, grantedAffinity, objectsOf, SHARED, type PlainObject } from "@muster/resources";
 import type { Container, Member, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { ClusterDescription, EnvVariable } from "./kind.ts";
 import { memberName } from "./member-names.ts";
 import { componentLabel, type JobToBuild, type MemberPolicy, ownerLabels } from "./member-metadata.ts";
 import { ownerReference } from "./ownership.ts";
-import { objectsOf, type PlainObject } from "./read-fields.ts";
 
 type PodToBuild = JobToBuild & {
   readonly member: Member;

@@ -1,3 +1,4 @@
+import { isObject } from "@muster/resources";
 import type { Problem } from "./kind.ts";
 
 /** Collects problems and warnings while a manifest is read, so that all are reported together. */
@@ -97,17 +98,6 @@ function integerIn({ min, max }: Range): Form<number> {
   const matches = (found: unknown): found is number =>
     typeof found === "number" && Number.isInteger(found) && found >= min && found <= max;
   return { matches, wanted: `a whole number from ${min} to ${max}` };
-}
-
-export type PlainObject = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is PlainObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** The objects of a list; none if it is no list. */
-export function objectsOf(value: unknown): readonly PlainObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 const SHOWN = 40;

@@ -1,6 +1,7 @@
+import { isObject } from "@muster/resources";
 import type { Container, PodTemplate } from "./job.ts";
 import { checkNodeSelection } from "./read-node-selection.ts";
-import { type Fields, fieldsOf, INT32, isObject, type Notes } from "./read-fields.ts";
+import { type Fields, fieldsOf, INT32, type Notes } from "./read-fields.ts";
 
 /**
  * The pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the expected

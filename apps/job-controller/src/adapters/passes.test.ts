@@ -1,0 +1,22 @@
+import type { ServiceContext } from "@muster/service";
+import { expect, it } from "vitest";
+import type { Config } from "../config.ts";
+import type { KindRuntime } from "./kind-runtime.ts";
+import { makePasses } from "./passes.ts";
+import { staleVersions } from "./stale-versions.ts";
+
+it("remembers no stale version of a job that is found missing after its deletion was noticed", async () => {
+  const stale = staleVersions(() => 0);
+  const runtime = {
+    job: () => undefined,
+    staleForMs: stale.waitMs,
+    forgetStale: stale.forget,
+  } as unknown as KindRuntime;
+  const context = { config: { policy: {} } } as unknown as ServiceContext<Config>;
+  // Nothing of the world is reached without the job.
+  const world = { nodes: {}, world: { ends: {} }, groups: {} } as unknown as Parameters<typeof makePasses>[1];
+  stale.record("default/train", "5");
+  const pass = makePasses(context, world)(runtime, () => true);
+  expect(await pass("default/train", new AbortController().signal)).toEqual({});
+  expect(stale.waitMs("default/train", "5")).toBeUndefined();
+});

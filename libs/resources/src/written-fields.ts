@@ -1,0 +1,16 @@
+/** An object of a manifest, as it is written. */
+export type PlainObject = Readonly<Record<string, unknown>>;
+
+export function isObject(value: unknown): value is PlainObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The objects of a list; none if it is no list. */
+export function objectsOf(value: unknown): readonly PlainObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** Empty for anything but a text. */
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
