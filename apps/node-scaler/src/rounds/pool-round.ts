@@ -42,7 +42,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes });
   memory.unavailable = dropExpired(memory.unavailable, nowMs);
   const computed = buildComputedNodes(nodes, use, policies);
-  const observed = { nodes: computed, demands, nowMs, forMs: scaler.unavailableMs };
+  const observed = { nodes: computed, demands, pools: policies, nowMs, forMs: scaler.unavailableMs };
   memory.mismatches = observeMismatches(memory.mismatches, observed);
   const plan = compute({
     nodes: computed,
