@@ -173,7 +173,7 @@ export function planGroup(group: Group, round: Round): GroupPlan {
   if (domains === undefined) return planDemands(group, round);
   const before = markOf(round);
   const plans = domains.map((inDomain) => {
-    const plan = planDemands({ name, demands: inDomain }, round);
+    const plan = planDemands({ name, demands: inDomain, domains }, round);
     rewind(round, before);
     changeHeadroom(round, plan.boots, 1);
     return plan;
