@@ -101,6 +101,8 @@ export type Round = {
   /** How many nodes may still be made of each pool. */
   readonly headroom: Map<string, number>;
   readonly verdictOn: (demand: Demand, pool: Pool) => BootVerdict;
+  /** Whether a group with a topology prefers the domain of the nodes that are bound to it. */
+  readonly keepsDomains: boolean;
 };
 
 function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictOn: Round["verdictOn"]): Round {
@@ -117,6 +119,7 @@ function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictO
     rooms: openRooms(world, left, reservedNodes(world, kept)),
     headroom: new Map([...pools].map(([name, { policy, records }]) => [name, Math.max(0, policy.max - records)])),
     verdictOn,
+    keepsDomains: true,
   };
 }
 
@@ -186,20 +189,27 @@ export function planGroup(group: Group, round: Round): GroupPlan {
 
 /**
  * First the domains where the group can be completed, then those where the maximum of a pool alone prevents that; of these the one with the most nodes for it.
- * The group stays in its domain as long as no other one is better.
+ * Of equal ones the group stays in its domain, or else takes the one with more ready nodes.
  */
-function compareDomains(one: GroupPlan, other: GroupPlan, { kept }: Round): number {
+function compareDomains(one: GroupPlan, other: GroupPlan, { keepsDomains }: Round): number {
   const rank = ({ lacks }: GroupPlan): number => {
     if (lacks.length === 0) return 0;
     return lacks.every(({ code }) => code === "POOL_MAX") ? 1 : 2;
   };
-  const keeps = ({ bound }: GroupPlan): number => [...bound].filter(([name, node]) => kept.get(name) === node).length;
+  const countReady = ({ bound }: GroupPlan): number =>
+    [...bound.values()].filter((node) => !("status" in node) || phaseRank(node) === 0).length;
+  const countOwn = ({ bound, group }: GroupPlan): number => {
+    if (!keepsDomains) return 0;
+    const names = new Set(group.demands.map(({ name }) => name));
+    return [...bound.values()].filter((node) => "status" in node && names.has(node.status.boundTo ?? "")).length;
+  };
   return (
     rank(one) - rank(other) ||
     one.lacks.length - other.lacks.length ||
     other.bound.size - one.bound.size ||
     one.boots.length - other.boots.length ||
-    keeps(other) - keeps(one)
+    countOwn(other) - countOwn(one) ||
+    countReady(other) - countReady(one)
   );
 }
 

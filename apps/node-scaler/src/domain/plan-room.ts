@@ -40,7 +40,9 @@ export function planRoom(world: RoomWorld): RoomPlan {
   const left = unbound.filter(({ name }) => !world.stopped.has(name));
   for (const node of unbound) if (world.stopped.has(node.name)) round.rooms.close(node);
   const nodes = indexFreeNodes([...left, ...world.shared], round.pools, round.acceptance);
-  const boundless = { ...round, nodes, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
+  const headroom = new Map([...round.pools.keys()].map((name) => [name, Infinity]));
+  // A waiting group holds nothing.
+  const boundless = { ...round, nodes, headroom, keepsDomains: false };
   const groups = chooseDomains(waiting, boundless);
   const rooms = buildRooms(world, groups);
   const stop = groups.flatMap((group) => {
@@ -64,10 +66,10 @@ export function planRoom(world: RoomWorld): RoomPlan {
         .map((node) => ({ name: node.name, because: { code: "IDLE" as const, message } }));
     });
   });
-  const headroom = [...round.headroom].map(([name, free]) => {
+  const forStandby = [...round.headroom].map(([name, free]) => {
     return [name, Math.max(0, Math.min(free, rooms.get(name)?.coming ?? 0))] as const;
   });
-  return { stop, headroom: new Map(headroom) };
+  return { stop, headroom: new Map(forStandby) };
 }
 
 /** The waiting groups, those with a topology in the domain where they lack the fewest nodes if no pool had a maximum. */
