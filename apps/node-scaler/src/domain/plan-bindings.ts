@@ -10,7 +10,7 @@ import { acceptedZones, mayAccept } from "./may-accept.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Mismatch } from "./observe-mismatches.ts";
 import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
-import { isInDomain } from "./topology.ts";
+import { compareDomains, isInDomain } from "./topology.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
 export type Group = {
@@ -181,36 +181,10 @@ export function planGroup(group: Group, round: Round): GroupPlan {
     changeHeadroom(round, plan.boots, 1);
     return plan;
   });
-  const [best] = plans.sort((one, other) => compareDomains(one, other, round));
+  const [best] = plans.sort((one, other) => compareDomains(one, other, round.keepsDomains));
   if (best !== undefined) return planDemands(best.group, round);
   const lacks = demands.map((demand): Lack => ({ code: "TOPOLOGY", demand, because: describeUnknown(demand) }));
   return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
-}
-
-/**
- * First the domains where the group can be completed, then those where the maximum of a pool alone prevents that; of these the one with the most nodes for it.
- * Of equal ones the group stays in its domain, or else takes the one with more ready nodes.
- */
-function compareDomains(one: GroupPlan, other: GroupPlan, { keepsDomains }: Round): number {
-  const rank = ({ lacks }: GroupPlan): number => {
-    if (lacks.length === 0) return 0;
-    return lacks.every(({ code }) => code === "POOL_MAX") ? 1 : 2;
-  };
-  const countReady = ({ bound }: GroupPlan): number =>
-    [...bound.values()].filter((node) => !("status" in node) || phaseRank(node) === 0).length;
-  const countOwn = ({ bound, group }: GroupPlan): number => {
-    if (!keepsDomains) return 0;
-    const names = new Set(group.demands.map(({ name }) => name));
-    return [...bound.values()].filter((node) => "status" in node && names.has(node.status.boundTo ?? "")).length;
-  };
-  return (
-    rank(one) - rank(other) ||
-    one.lacks.length - other.lacks.length ||
-    other.bound.size - one.bound.size ||
-    one.boots.length - other.boots.length ||
-    countOwn(other) - countOwn(one) ||
-    countReady(other) - countReady(one)
-  );
 }
 
 function describeUnknown({ pool, topology }: Demand): string {

@@ -1,5 +1,5 @@
 import { restrictSelection, type NodeSelection } from "@muster/resources";
-import { compareNames, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import type { Demand, Topology } from "./demand.ts";
 import { ZONE, type KnownPool } from "./may-accept.ts";
 
@@ -42,6 +42,40 @@ export function isInDomain(topology: Topology | undefined, { labels, zones }: Kn
   const { key, value } = topology;
   if (Object.hasOwn(labels, key)) return labels[key] === value;
   return key === ZONE && (zones === undefined || zones.includes(value));
+}
+
+/** What a group gets in one of its domains. */
+type DomainPlan = {
+  readonly group: { readonly demands: readonly Demand[] };
+  readonly bound: ReadonlyMap<string, AnyNode>;
+  readonly boots: readonly unknown[];
+  readonly lacks: readonly { readonly code: string }[];
+};
+
+/**
+ * First the domains where the group can be completed, then those where the maximum of a pool alone prevents that; of these the one with the most nodes for it.
+ * Of equal ones the group stays in its domain, or else takes the one with more ready nodes.
+ */
+export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: boolean): number {
+  const rank = ({ lacks }: DomainPlan): number => {
+    if (lacks.length === 0) return 0;
+    return lacks.every(({ code }) => code === "POOL_MAX") ? 1 : 2;
+  };
+  const countReady = ({ bound }: DomainPlan): number =>
+    [...bound.values()].filter((node) => !("status" in node) || phaseRank(node) === 0).length;
+  const countOwn = ({ bound, group }: DomainPlan): number => {
+    if (!keepsDomain) return 0;
+    const names = new Set(group.demands.map(({ name }) => name));
+    return [...bound.values()].filter((node) => "status" in node && names.has(node.status.boundTo ?? "")).length;
+  };
+  return (
+    rank(one) - rank(other) ||
+    one.lacks.length - other.lacks.length ||
+    other.bound.size - one.bound.size ||
+    one.boots.length - other.boots.length ||
+    countOwn(other) - countOwn(one) ||
+    countReady(other) - countReady(one)
+  );
 }
 
 /** The demand on nodes with this value of the label of its topology. */
