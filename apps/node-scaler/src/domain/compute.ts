@@ -22,7 +22,7 @@ import { planStandby, type StandbyPlan } from "./plan-standby.ts";
 import { idleSince, planSurplus, type StopStep } from "./plan-surplus.ts";
 import type { PoolPolicy } from "./pool.ts";
 import { planBoots, type BootUnit } from "./ration-boots.ts";
-import { indexDomains, type Domains } from "./topology.ts";
+import { indexDomains, type Domains, type ZoneCounts } from "./topology.ts";
 import { buildShortages } from "./unavailability.ts";
 
 export type ScalingLimits = {
@@ -40,6 +40,8 @@ export type ScalingSnapshot = {
   readonly machines: readonly FreeMachine[];
   /** Nodes and machines that can be granted in parts only, with their room. */
   readonly parts: readonly FreeMachine[];
+  /** Of pools that are not scaled. */
+  readonly unscaledZones: ZoneCounts;
   /** By pool. */
   readonly sizes: ReadonlyMap<string, SeenSizes>;
   readonly demands: readonly Demand[];
@@ -100,7 +102,7 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   const pools = buildPools(snapshot);
   const nodes = snapshot.nodes.filter(isUsable).sort(compareNodes);
   const existing = [...nodes, ...snapshot.machines, ...snapshot.parts];
-  const domains = indexDomains(snapshot.demands, pools, existing);
+  const domains = indexDomains(snapshot.demands, pools, { nodes: existing, unscaledZones: snapshot.unscaledZones });
   const acceptance = indexAcceptance(
     snapshot.demands.flatMap((demand) => [demand, ...inDomains(demand, domains)]),
     pools,

@@ -187,8 +187,8 @@ export function planGroup(group: Group, round: Round): GroupPlan {
   return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
 }
 
-function describeUnknown({ pool, topology }: Demand): string {
-  return `the value of ${topology?.key ?? ""} of new nodes of pool ${pool} is not known`;
+function describeUnknown({ topology }: Demand): string {
+  return `no value of ${topology?.key ?? ""} is known that all of these nodes can have`;
 }
 
 /**

@@ -125,7 +125,7 @@ describe("a gang in one zone", () => {
       {
         start: [],
         waits: ["gang TOPOLOGY gang/0,gang/1"],
-        messages: [`2 nodes needed: the value of ${KEY} of new nodes of pool gpu is not known`],
+        messages: [`2 nodes needed: no value of ${KEY} is known that all of these nodes can have`],
       },
     ],
     [
@@ -196,6 +196,27 @@ describe("a gang in one zone of several pools", () => {
   ]);
 });
 
+describe("a gang in one zone of a pool that is not scaled, too", () => {
+  const demands = [
+    aDemand("d1", { group: "g", topology }),
+    aDemand("d2", { group: "g", topology, pool: "fixed" }),
+    aDemand("d3", { group: "g", topology, pool: "fixed" }),
+  ];
+  const fixed = (counts: Readonly<Record<string, number>>) => new Map([["fixed", new Map(Object.entries(counts))]]);
+  checkPlans([
+    [
+      "gets its nodes in a zone where that pool has enough",
+      { pools, demands, unscaledZones: fixed({ a: 1, b: 2 }) },
+      { start: ["large in b for d1"] },
+    ],
+    [
+      "gets none where no such zone exists",
+      { pools, demands, unscaledZones: fixed({ a: 1, c: 2 }) },
+      { start: [], waits: ["g TOPOLOGY d1"] },
+    ],
+  ]);
+});
+
 describe("a gang in one rack", () => {
   const rack = { topology: { key: "rack" } };
   const inRack = (name: string, value: string) => ({
@@ -219,7 +240,7 @@ describe("a gang in one rack", () => {
         start: [],
         bound: {},
         waits: ["gang TOPOLOGY gang/0,gang/1"],
-        messages: ["2 nodes needed: the value of rack of new nodes of pool gpu is not known"],
+        messages: ["2 nodes needed: no value of rack is known that all of these nodes can have"],
       },
     ],
     [

@@ -11,6 +11,9 @@ export type Domains = {
   restrict(demand: Demand, value: string): Demand;
 };
 
+/** By pool and zone, how many nodes there are, whoever holds them. */
+export type ZoneCounts = ReadonlyMap<string, ReadonlyMap<string, number>>;
+
 type AnyNode = ComputedNode | FreeMachine;
 
 /**
@@ -20,17 +23,23 @@ type AnyNode = ComputedNode | FreeMachine;
 export function indexDomains(
   demands: readonly Demand[],
   pools: ReadonlyMap<string, Pool>,
-  nodes: readonly AnyNode[],
+  { nodes, unscaledZones }: { readonly nodes: readonly AnyNode[]; readonly unscaledZones: ZoneCounts },
 ): Domains {
   const members = Map.groupBy(
-    demands.filter(({ topology, pool }) => topology !== undefined && pools.has(pool)),
+    demands.filter(({ topology }) => topology !== undefined),
     ({ group, name }) => group ?? name,
   );
   const zonesOf = members.size === 0 ? new Map<string, ReadonlySet<string>>() : findZones(pools, nodes);
   const values = new Map(
     [...members].map(([name, ofGroup]) => {
-      const ofPools = [...new Set(ofGroup.map(({ pool }) => pool))];
-      return [name, valuesOf(ofGroup[0]?.topology?.key ?? "", ofPools, { pools, zonesOf })] as const;
+      const key = ofGroup[0]?.topology?.key ?? "";
+      const scaled = [...new Set(ofGroup.map(({ pool }) => pool))].filter((pool) => pools.has(pool));
+      const values = valuesOf(key, scaled, { pools, zonesOf });
+      const unscaled = ofGroup.filter(({ pool }) => !pools.has(pool));
+      return [
+        name,
+        key === ZONE ? values.filter((zone) => hasNodesFor(unscaled, zone, unscaledZones)) : values,
+      ] as const;
     }),
   );
   return { valuesFor: (group) => values.get(group), restrict: rememberRestrictions() };
@@ -103,6 +112,14 @@ function rememberRestrictions(): Domains["restrict"] {
     return restricted;
   };
   return (demand, value) => restrictBy(demand, value, restrict);
+}
+
+/** Whether each pool that is not scaled has a node in the zone for each demand for a whole one, and at least one. */
+function hasNodesFor(demands: readonly Demand[], zone: string, zones: ZoneCounts): boolean {
+  return [...Map.groupBy(demands, ({ pool }) => pool)].every(([pool, ofPool]) => {
+    const whole = ofPool.filter(({ shared }) => shared === undefined).length;
+    return (zones.get(pool)?.get(zone) ?? 0) >= Math.max(1, whole);
+  });
 }
 
 type Known = {

@@ -6,6 +6,7 @@ import {
   buildParts,
   buildPauses,
   buildUnseen,
+  countUnscaledZones,
   isInUse,
   type Use,
 } from "../domain/build-scaling-snapshot.ts";
@@ -50,6 +51,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     machines: buildFreeMachines(nodes, use, policies),
     parts: buildParts(nodes, use, policies),
     sizes: memory.sizes,
+    unscaledZones: countUnscaledZones(use, policies),
     demands,
     pools: policies,
     unavailable: [
