@@ -5,6 +5,7 @@ import { listInstances } from "../src/instance-lists.ts";
 import type { NodeProvider } from "../src/providers/provider.ts";
 import { buildInstance } from "./build-sightings.ts";
 import { buildPolicy } from "./build-node.ts";
+import { ZONE } from "../src/domain/may-accept.ts";
 import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
 import { reaperRound } from "../src/rounds/reaper-round.ts";
 import { scanRound } from "../src/rounds/scan-round.ts";
@@ -60,6 +61,38 @@ describe("a node that is of no use for a while", () => {
     expect(plan?.waits[0]?.message).toMatch(/^waiting for 1 node of type small, booting for [1-4]\d s$/);
     const sinceMs = plan?.poolScaling[0]?.booting[0]?.sinceMs ?? 0;
     expect(world.nowMs - sinceMs).toBeLessThan(MINUTE);
+  });
+});
+
+describe("a gang in one zone", () => {
+  const zones = ["a", "b"];
+
+  it("gets nodes of one zone, although nodes of both zones are free", async () => {
+    const world = new ScalerWorld(buildPolicy({ zones, idleMs: 60 * MINUTE }));
+    const inZone = (zone: string) => ({
+      terms: [{ matchExpressions: [{ key: ZONE, operator: "In", values: [zone] }] }],
+      tolerations: [],
+    });
+    const before = zones.map((zone) => world.ledger.reserve("a", 2, world.nowMs, inZone(zone)));
+    await world.run(2 * MINUTE);
+    for (const id of before) world.release(id);
+    await world.run(MINUTE);
+    const gang = world.ledger.reserveTogether("a", 4, world.nowMs, ZONE);
+    await world.run(2 * MINUTE);
+    const names = world.ledger.reservations.get(gang)?.machines ?? [];
+    expect(new Set(names.map((name) => world.nodes.get(name)?.labels[ZONE])).size).toBe(1);
+    expect(names).toHaveLength(4);
+    expect(world.cloud.starts.size).toBe(6);
+    expect(world.problems).toEqual([]);
+  });
+
+  it("gets no further nodes for a while in zones whose nodes turn out to have no label", async () => {
+    const world = new ScalerWorld(buildPolicy({ zones, idleMs: MINUTE }));
+    world.hasZoneLabels = false;
+    world.ledger.reserveTogether("a", 2, world.nowMs, ZONE);
+    await world.run(9 * MINUTE);
+    expect(world.cloud.starts.size).toBe(4);
+    expect(world.scaler.memory.plan?.waits).toMatchObject([{ code: "NODE_SELECTION" }]);
   });
 });
 

@@ -3,6 +3,7 @@ import { labels } from "@muster/proto";
 import type { Taint } from "@muster/resources";
 import { modifyBy } from "@muster/store";
 import { makeRecords, type Records } from "../src/adapters/records.ts";
+import { ZONE } from "../src/domain/may-accept.ts";
 import type { Phase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import type { KubeNode, KubeNodes, PodOnNode } from "../src/domain/sightings.ts";
@@ -67,6 +68,8 @@ export class ScalerWorld {
   policies: ReadonlyMap<string, PoolPolicy>;
   /** Labels that nodes get although nothing configures them. */
   lateLabels: Readonly<Record<string, string>> = {};
+  /** Whether nodes get the label of the zone that they are created in. */
+  hasZoneLabels = true;
   /** Taints that nodes get beside the startup taint. */
   cloudTaints: readonly Taint[] = [];
   /** Since when the view of the records may lack some. */
@@ -142,7 +145,11 @@ export class ScalerWorld {
       const scaledNode = boot.labels[labels.scaledNode];
       const closed = {
         cordoned: false,
-        labels: { ...boot.labels, ...this.lateLabels },
+        labels: {
+          ...boot.labels,
+          ...(this.hasZoneLabels && boot.zone !== undefined && { [ZONE]: boot.zone }),
+          ...this.lateLabels,
+        },
         hasStartupTaint: boot.taints.length > 0,
         overhead: new Map(),
       };

@@ -132,6 +132,7 @@ export function aSnapshot({
     machines: [],
     parts: [],
     sizes: new Map(),
+    unscaledZones: new Map(),
     demands: [],
     mismatches: [],
     pools: new Map(pools.map((pool) => [pool.name, pool])),

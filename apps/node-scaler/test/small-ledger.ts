@@ -11,6 +11,7 @@ type Reservation = {
   readonly size: number;
   readonly atMs: number;
   readonly selection: NodeSelection | undefined;
+  readonly topology?: string;
   /** Names of Kubernetes nodes; undefined while it waits. */
   machines: readonly string[] | undefined;
 };
@@ -39,6 +40,14 @@ export class SmallLedger {
     return id;
   }
 
+  /** All nodes of the reservation have the same value of the label. */
+  reserveTogether(pool: string, size: number, atMs: number, topology: string): string {
+    const id = this.reserve(pool, size, atMs);
+    const reservation = this.reservations.get(id);
+    if (reservation !== undefined) this.reservations.set(id, { ...reservation, topology });
+    return id;
+  }
+
   release(id: string): void {
     this.reservations.delete(id);
   }
@@ -51,7 +60,7 @@ export class SmallLedger {
   grant(): void {
     for (const reservation of this.reservations.values()) {
       if (reservation.machines !== undefined) continue;
-      const { selection } = reservation;
+      const { selection, topology } = reservation;
       const free = this.#view.filter(
         ({ node, pool }) =>
           pool === reservation.pool &&
@@ -60,8 +69,10 @@ export class SmallLedger {
           acceptsNode(selection, { ...node, taints: node.taints ?? [] }) &&
           this.holderOf(node.name) === undefined,
       );
-      if (free.length >= reservation.size)
-        reservation.machines = free.slice(0, reservation.size).map(({ node }) => node.name);
+      const domains = Map.groupBy(free, ({ node }) => (topology === undefined ? "" : node.labels[topology]));
+      const [, found = []] =
+        [...domains].find(([value, nodes]) => value !== undefined && nodes.length >= reservation.size) ?? [];
+      if (found.length > 0) reservation.machines = found.slice(0, reservation.size).map(({ node }) => node.name);
     }
   }
 
@@ -105,7 +116,7 @@ export class SmallLedger {
   }
 
   demands(policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
-    return [...this.reservations.values()].flatMap(({ owner, pool, size, atMs, machines, selection }) => {
+    return [...this.reservations.values()].flatMap(({ owner, pool, size, atMs, machines, selection, topology }) => {
       const policy = policies.get(pool);
       if (machines !== undefined || policy === undefined) return [];
       return Array.from({ length: size }, (_, index) => ({
@@ -120,6 +131,7 @@ export class SmallLedger {
         volumeGib: undefined,
         privateIpOnly: false,
         ...(selection !== undefined && { selection }),
+        ...(topology !== undefined && { topology: { key: topology } }),
       }));
     });
   }

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { muster } from "@muster/proto";
 import { TROUBLE_CODES, type ScaledNode } from "../domain/node.ts";
-import { nodeCodec, toMachine } from "./messages.ts";
+import { nodeCodec, toMachine, toWaiting } from "./messages.ts";
 
 const text = fc.string({ minLength: 1, maxLength: 12 });
 const optional = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined });
@@ -73,6 +73,13 @@ it.each([
   const phase = muster.node.v1.NodePhase.NODE_PHASE_CLAIMED;
   const bytes = muster.node.v1.NodeRecord.encode({ name: "n", phase, trouble: message, troubleCode }).finish();
   expect(nodeCodec.decode(bytes).status.trouble).toEqual({ code, message });
+});
+
+it("reads the topology of a reservation that waits, where it has one", () => {
+  const { Reservation } = muster.reservation.v1;
+  const key = "topology.kubernetes.io/zone";
+  expect(toWaiting(Reservation.create({ topology: key }))).toMatchObject({ topology: key });
+  expect(toWaiting(Reservation.create({}))).not.toHaveProperty("topology");
 });
 
 it("takes no machine for free whose standing is a word that it does not know", () => {

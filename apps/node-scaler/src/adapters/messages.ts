@@ -119,10 +119,11 @@ function isCode(text: string): text is TerminationCode {
 }
 
 export function toWaiting(message: muster.reservation.v1.Reservation): WaitingReservation {
-  const { owner, createdAtMs, needs, nodeSelections } = message;
+  const { owner, createdAtMs, needs, nodeSelections, topology } = message;
   return {
     owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" },
     createdAtMs,
+    ...(topology !== "" && { topology }),
     needs: needs.map(({ component, pool, shared, nodeSelection }) => {
       const selection = nodeSelections[nodeSelection - 1];
       return {

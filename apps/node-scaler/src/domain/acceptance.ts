@@ -1,8 +1,9 @@
-import { acceptsNode, nodeSelectionKey, type NodeSelection } from "@muster/resources";
+import { acceptsNode, nodeSelectionKey } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { ComputedNode, FreeMachine, Pool } from "./fit.ts";
 import { mayAccept } from "./may-accept.ts";
 import type { NewNode } from "./node.ts";
+import { isInDomain } from "./topology.ts";
 
 type AnyNode = ComputedNode | FreeMachine | NewNode;
 
@@ -18,22 +19,23 @@ export type Acceptance = {
 };
 
 /** Equal for demands that accept the same nodes. */
-export function classOf({ selection }: Demand): string {
-  return selection === undefined ? "" : nodeSelectionKey(selection);
+export function classOf({ selection, topology }: Pick<Demand, "selection" | "topology">): string {
+  const key = selection === undefined ? "" : nodeSelectionKey(selection);
+  return topology?.value === undefined ? key : `${key}\n${topology.key}=${topology.value}`;
 }
 
 /** As the ledger's views of a pool (`viewOf`), with the same rule for each node. */
 export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<string, Pool>): Acceptance {
-  const selections = new Map<string, NodeSelection | undefined>([["", undefined]]);
-  for (const demand of demands) selections.set(classOf(demand), demand.selection);
-  const classes = [...selections.keys()];
+  const examples = new Map<string, Selecting>([["", {}]]);
+  for (const demand of demands) examples.set(classOf(demand), demand);
+  const classes = [...examples.keys()];
   const kinds = new Map<string, ReadonlySet<string>>();
   const kindOfNode = new WeakMap<AnyNode, string>();
   const kindOf = (node: AnyNode): string => {
     const known = kindOfNode.get(node);
     if (known !== undefined) return known;
-    const accepting = classes.flatMap((name, index) =>
-      mayUse(selections.get(name), node, pools) ? [{ name, index }] : [],
+    const accepting = [...examples].flatMap(([name, example], index) =>
+      mayUse(example, node, pools) ? [{ name, index }] : [],
     );
     const kind = accepting.map(({ index }) => index).join();
     kindOfNode.set(node, kind);
@@ -56,14 +58,18 @@ export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<st
   };
 }
 
+type Selecting = Pick<Demand, "selection" | "topology">;
+
 /**
  * Of a node that has not joined, and of a new one, only its zone and the labels and taints of its pool are known. Every demand may accept a machine without
- * known labels and taints.
+ * known labels and taints, except in one domain of a topology.
  */
-function mayUse(selection: NodeSelection | undefined, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
+function mayUse({ selection, topology }: Selecting, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
   if ("joined" in node) return acceptsNode(selection, node.joined);
-  if (!("spec" in node)) return true;
+  if (!("spec" in node)) return topology?.value === undefined;
   const { pool, zone } = node.spec;
   const policy = pools.get(pool)?.policy;
-  return policy === undefined || mayAccept(selection, { ...policy, zones: zone === undefined ? policy.zones : [zone] });
+  if (policy === undefined) return true;
+  if (!isInDomain(topology, { ...policy, zones: zone === undefined ? [] : [zone] })) return false;
+  return mayAccept(selection, { ...policy, zones: zone === undefined ? policy.zones : [zone] });
 }

@@ -9,6 +9,8 @@ export type WaitingReservation = {
   readonly owner: Owner;
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
+  /** All of its machines have the same value of this label. Absent: they may be anywhere. */
+  readonly topology?: string;
 };
 
 /** A need without `shared` is one of a whole machine, and one without `selection` accepts each node without taints. */
@@ -34,7 +36,7 @@ export function buildDemands(
 ): Demand[] {
   const isPossible = ({ needs }: WaitingReservation): boolean =>
     needs.every(({ pool, selection }) => mayAccept(selection, policies.get(pool) ?? NOTHING_KNOWN));
-  return reservations.filter(isPossible).flatMap(({ owner, createdAtMs, needs }) =>
+  return reservations.filter(isPossible).flatMap(({ owner, createdAtMs, needs, topology }) =>
     needs.map(({ component, pool, shared, selection }) => {
       const policy = policies.get(pool);
       const types = policy?.instanceTypes ?? [];
@@ -52,6 +54,7 @@ export function buildDemands(
         privateIpOnly: policy?.privateIpOnly ?? false,
         ...(shared !== undefined && { shared }),
         ...(selection !== undefined && { selection }),
+        ...(topology !== undefined && { topology: { key: topology } }),
       };
     }),
   );

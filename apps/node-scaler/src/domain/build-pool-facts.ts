@@ -1,4 +1,4 @@
-import type { Wait } from "./describe-waits.ts";
+import { IMPOSSIBLE, type Wait } from "./describe-waits.ts";
 import { bootingSinceMs, type Pool } from "./fit.ts";
 import type { NewNode, ScaledNode } from "./node.ts";
 import { mergeStandby, type StandbyPlan } from "./plan-standby.ts";
@@ -69,7 +69,7 @@ export function blockedOf(waits: readonly Wait[], standby: StandbyPlan["lacks"])
   for (const { code, message, group } of waits) {
     if (code === "BOOTING") continue;
     const blocked = { code, message: `${group}: ${message}` };
-    if (code !== "TOO_LARGE" && code !== "NODE_SELECTION") return blocked;
+    if (!IMPOSSIBLE.some((impossible) => impossible === code)) return blocked;
     unsuitable ??= blocked;
   }
   const [lack] = standby;

@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
 import { buildKubeNode, buildMachine, buildPod, holder, inCluster, inLedger } from "../../test/build-sightings.ts";
-import { buildComputedNodes, buildFreeMachines, buildParts, isInUse, type Use } from "./build-scaling-snapshot.ts";
+import {
+  buildComputedNodes,
+  buildFreeMachines,
+  buildParts,
+  countUnscaledZones,
+  isInUse,
+  type Use,
+} from "./build-scaling-snapshot.ts";
 import type { ScaledNode } from "./node.ts";
 import type { Machine } from "./sightings.ts";
 
@@ -120,4 +127,21 @@ describe("labels and taints", () => {
     const [unknown] = buildFreeMachines([], { ...use, kubeNodes: inCluster() }, policies);
     expect(unknown).not.toHaveProperty("joined");
   });
+});
+
+it("counts the machines of pools that are not scaled by zone, whoever holds them", () => {
+  const names = ["n1", "n2", "n3", "n4"];
+  const zones = ["z", "z", undefined, "z"];
+  const kubeNodes = names.map((name, index) => {
+    const zone = zones[index];
+    return buildKubeNode(name, { labels: zone === undefined ? {} : { "topology.kubernetes.io/zone": zone } });
+  });
+  const machines = inLedger(
+    buildMachine("n1", "FREE", undefined, { pool: "fixed" }),
+    buildMachine("n2", "HELD", holder, { pool: "fixed" }),
+    buildMachine("n3", "FREE", undefined, { pool: "fixed" }),
+    buildMachine("n4", "FREE"),
+  );
+  const counts = countUnscaledZones({ machines, pods: new Map(), kubeNodes: inCluster(...kubeNodes) }, policies);
+  expect(counts).toEqual(new Map([["fixed", new Map([["z", 2]])]]));
 });

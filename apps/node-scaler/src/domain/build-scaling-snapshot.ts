@@ -3,6 +3,7 @@ import type { BootBackoff } from "./decide-boot-outcome.ts";
 import type { Unavailability } from "./demand.ts";
 import type { FreeMachine, JoinedNode } from "./fit.ts";
 import type { Room } from "./index-rooms.ts";
+import { ZONE } from "./may-accept.ts";
 import type { Phase, ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
@@ -148,6 +149,21 @@ function buildFreeMachine(machine: Machine, use: Use): FreeMachine {
     ...(room && { room }),
     ...(joined && { joined }),
   };
+}
+
+/** Machines of pools that are not scaled, by pool and zone. */
+export function countUnscaledZones(
+  { machines, kubeNodes }: Use,
+  policies: ReadonlyMap<string, PoolPolicy>,
+): ScalingSnapshot["unscaledZones"] {
+  const counts = new Map<string, Map<string, number>>();
+  for (const { node, pool } of machines.byNode.values()) {
+    const zone = kubeNodes.byName.get(node)?.labels[ZONE];
+    if (zone === undefined || policies.has(pool)) continue;
+    const ofPool = counts.get(pool) ?? new Map<string, number>();
+    counts.set(pool, ofPool.set(zone, (ofPool.get(zone) ?? 0) + 1));
+  }
+  return counts;
 }
 
 /** While boots of one kind fail, that kind counts as short; in one pool only, where its instances do not become nodes. */

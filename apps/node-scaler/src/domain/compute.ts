@@ -22,6 +22,7 @@ import { planStandby, type StandbyPlan } from "./plan-standby.ts";
 import { idleSince, planSurplus, type StopStep } from "./plan-surplus.ts";
 import type { PoolPolicy } from "./pool.ts";
 import { planBoots, type BootUnit } from "./ration-boots.ts";
+import { indexDomains, type Domains, type ZoneCounts } from "./topology.ts";
 import { buildShortages } from "./unavailability.ts";
 
 export type ScalingLimits = {
@@ -39,6 +40,8 @@ export type ScalingSnapshot = {
   readonly machines: readonly FreeMachine[];
   /** Nodes and machines that can be granted in parts only, with their room. */
   readonly parts: readonly FreeMachine[];
+  /** Of pools that are not scaled. */
+  readonly unscaledZones: ZoneCounts;
   /** By pool. */
   readonly sizes: ReadonlyMap<string, SeenSizes>;
   readonly demands: readonly Demand[];
@@ -98,9 +101,14 @@ export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   const { limits, nowMs } = snapshot;
   const pools = buildPools(snapshot);
   const nodes = snapshot.nodes.filter(isUsable).sort(compareNodes);
-  const acceptance = indexAcceptance(snapshot.demands, pools);
-  const accepted = countAccepted([...nodes, ...snapshot.machines, ...snapshot.parts], acceptance);
-  const { groups, ignored } = buildGroups(snapshot.demands, pools, accepted);
+  const existing = [...nodes, ...snapshot.machines, ...snapshot.parts];
+  const domains = indexDomains(snapshot.demands, pools, { nodes: existing, unscaledZones: snapshot.unscaledZones });
+  const acceptance = indexAcceptance(
+    snapshot.demands.flatMap((demand) => [demand, ...inDomains(demand, domains)]),
+    pools,
+  );
+  const accepted = countAccepted(existing, acceptance);
+  const { groups, ignored } = buildGroups(snapshot.demands, pools, { accepted, domains });
   const conditions = {
     shortages: buildShortages(snapshot.unavailable, nowMs),
     spotRequestPauseMs: limits.spotRequestPauseMs,
@@ -184,11 +192,16 @@ function isBooting(node: ScaledNode): boolean {
   return isUsable(node) && phaseRank(node) > 0 && node.status.boundTo !== undefined;
 }
 
+/** The demand in each domain that its group may be in. */
+function inDomains(demand: Demand, { valuesFor, restrict }: Domains): readonly Demand[] {
+  return (valuesFor(demand.group ?? demand.name) ?? []).map((value) => restrict(demand, value));
+}
+
 /** Groups in the order of their first demands. `accepted`: how many nodes a demand accepts. */
 function buildGroups(
   demands: readonly Demand[],
   pools: ReadonlyMap<string, Pool>,
-  accepted: (demand: Demand) => number,
+  { accepted, domains }: { readonly accepted: (demand: Demand) => number; readonly domains: Domains },
 ): { readonly groups: readonly Group[]; readonly ignored: ScalingPlan["ignored"] } {
   const groups = new Map<string, [Demand, ...Demand[]]>();
   const ignored: ScalingPlan["ignored"][number][] = [];
@@ -203,7 +216,16 @@ function buildGroups(
     if (group === undefined) groups.set(name, [chooseTypes(demand, pool)]);
     else group.push(chooseTypes(demand, pool));
   }
-  const inOrder = [...groups].map(([name, members]) => ({ name, demands: sortMembers(members, accepted) }));
+  const inOrder = [...groups].map(([name, members]): Group => {
+    const values = domains.valuesFor(name);
+    const demands = sortMembers(members, accepted);
+    if (values === undefined) return { name, demands };
+    const [first, ...others] = demands;
+    const demandsIn = (value: string): [Demand, ...Demand[]] => {
+      return [domains.restrict(first, value), ...others.map((demand) => domains.restrict(demand, value))];
+    };
+    return { name, demands, domains: values.map((value) => sortMembers(demandsIn(value), accepted)) };
+  });
   return { groups: inOrder, ignored };
 }
 

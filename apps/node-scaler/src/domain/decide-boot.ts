@@ -8,7 +8,9 @@ type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
 
 export type BootVerdict =
   | { readonly kind: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
-  | { readonly kind: "wait"; readonly code: "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION"; readonly because: string };
+  | { readonly kind: "wait"; readonly code: HindranceCode; readonly because: string };
+
+type HindranceCode = "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION" | "TOPOLOGY";
 
 export type BootConditions = {
   readonly shortages: Shortages;

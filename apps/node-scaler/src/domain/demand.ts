@@ -25,7 +25,12 @@ export type Demand = {
   readonly shared?: Amounts;
   /** The nodes that it accepts. Absent: each node without taints. */
   readonly selection?: NodeSelection;
+  /** All nodes of its group have the same value of this label. Absent: they may be anywhere. */
+  readonly topology?: Topology;
 };
+
+/** With `value`: it is planned for nodes with this value, and its `selection` accepts no others. */
+export type Topology = { readonly key: string; readonly value?: string };
 
 /** A kind of instance that the provider was short of. Marking again changes nothing until it has lapsed. */
 export type Unavailability = {

@@ -8,7 +8,14 @@ const MAX_NAMED = 3;
 
 /** BOOTING: enough nodes are on their way. Otherwise why they are not. */
 export type WaitCode =
-  "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION" | "RATE_LIMITED" | "GANG_INCOMPLETE" | "BOOTING";
+  | "POOL_MAX"
+  | "UNAVAILABLE"
+  | "TOO_LARGE"
+  | "NODE_SELECTION"
+  | "TOPOLOGY"
+  | "RATE_LIMITED"
+  | "GANG_INCOMPLETE"
+  | "BOOTING";
 
 /** Why a group does not have all of its nodes ready. */
 export type Wait = {
@@ -34,7 +41,7 @@ export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, fac
 }
 
 /** What no shortage explains: the demand itself does not suit the pool. */
-const IMPOSSIBLE = ["TOO_LARGE", "NODE_SELECTION"] as const;
+export const IMPOSSIBLE = ["TOO_LARGE", "NODE_SELECTION", "TOPOLOGY"] as const;
 
 /** Demands and the new nodes that are for them. */
 type Made = readonly (readonly [string, NewNode])[];
@@ -43,7 +50,9 @@ function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   const [first] = lacks;
   if (first === undefined) return undefined;
   const { demands } = group;
-  const reasons = [...new Set(lacks.map(({ because }) => because))].join("; ");
+  const { topology } = first.demand;
+  const domain = topology?.value === undefined ? "" : `, in ${topology.key}=${topology.value}`;
+  const reasons = [...new Set(lacks.map(({ because }) => because))].join("; ") + domain;
   const got = demands.length - lacks.length;
   const names = demands.map(({ name }) => name);
   const impossible = IMPOSSIBLE.find((code) => lacks.some((lack) => lack.code === code));

@@ -4,7 +4,7 @@ import type { PoolPolicy } from "./pool.ts";
 /** The label of a node's zone. */
 export const ZONE = "topology.kubernetes.io/zone";
 
-type KnownPool = Pick<PoolPolicy, "labels" | "taints" | "zones">;
+export type KnownPool = Pick<PoolPolicy, "labels" | "taints" | "zones">;
 
 /**
  * Whether a pod of the selection may accept a new node of the pool. Of its labels only those of its pool are known, and its zones; the others may have any

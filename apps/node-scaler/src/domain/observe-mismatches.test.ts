@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
-import { aDemand, aNode, NOW } from "../../test/scaling-snapshots.ts";
+import { aDemand, aNode, aPool, NOW } from "../../test/scaling-snapshots.ts";
 import { classOf } from "./acceptance.ts";
 import { observeMismatches, type Mismatch } from "./observe-mismatches.ts";
+import { restrictTo } from "./topology.ts";
 
 const terms = [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }];
 const demand = aDemand("a", { selection: { terms, tolerations: [] } });
@@ -17,8 +18,11 @@ const found: Mismatch = {
 const observe = (
   before: readonly Mismatch[],
   nodes: Parameters<typeof observeMismatches>[1]["nodes"],
-  { demands = [demand], nowMs = NOW } = {},
-) => observeMismatches(before, { nodes, demands, nowMs, forMs: 10 });
+  { demands = [demand], nowMs = NOW, pools = [aPool()] } = {},
+) => {
+  const policies = new Map(pools.map((pool) => [pool.name, pool]));
+  return observeMismatches(before, { nodes, demands, pools: policies, nowMs, forMs: 10 });
+};
 
 it("remembers a node that its demand does not accept, until the time is over", () => {
   const seen = observe([], [{ ...made, ...joined("hdd") }]);
@@ -38,4 +42,29 @@ it("concludes nothing from a node that has not joined, is bound to nothing, or i
   const unbound = { ...aNode("n2"), ...joined("hdd") };
   expect(observe([], [made, unbound, { ...made, ...joined("ssd") }])).toEqual([]);
   expect(observe([], [{ ...made, ...joined("hdd") }], { demands: [aDemand("a")] })).toEqual([]);
+});
+
+const ZONE = "topology.kubernetes.io/zone";
+const member = aDemand("a", { topology: { key: ZONE } });
+const inZone = (zone: string | undefined) => ({
+  joined: { name: "k1", labels: zone === undefined ? {} : { [ZONE]: zone }, taints: [] },
+});
+const ordered = aNode("n1", { boundTo: "a", zone: "z" });
+
+it("remembers a node that has not the zone in which it was created for a topology, until one has it", () => {
+  const demandClass = classOf(restrictTo(member, "z"));
+  const missing = { ...found, demandClass };
+  const demands = [member];
+  for (const zone of [undefined, "y"])
+    expect(observe([], [{ ...ordered, ...inZone(zone) }], { demands })).toEqual([missing]);
+  expect(observe([], [{ ...ordered, ...inZone("z") }], { demands })).toEqual([]);
+  expect(observe([missing], [{ ...ordered, ...inZone("z") }], { demands })).toEqual([]);
+});
+
+it("remembers a node without the label that its pool is configured with, for a topology of that label", () => {
+  const pools = [aPool({ labels: { rack: "r1" } })];
+  const demands = [aDemand("a", { topology: { key: "rack" } })];
+  const demandClass = classOf(restrictTo(demands[0] ?? member, "r1"));
+  expect(observe([], [{ ...made, ...inZone("z") }], { demands, pools })).toEqual([{ ...found, demandClass }]);
+  expect(observe([], [{ ...made, ...inZone("z") }], { demands })).toEqual([]);
 });

@@ -2,6 +2,10 @@ import { acceptsNode } from "@muster/resources";
 import { classOf } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import type { ComputedNode } from "./fit.ts";
+import { ZONE } from "./may-accept.ts";
+import type { NodeSpec } from "./node.ts";
+import type { PoolPolicy } from "./pool.ts";
+import { restrictTo } from "./topology.ts";
 
 /** A node was created for a demand of this class, and the demand does not accept it. Until then no other one of the type is created for the class. */
 export type Mismatch = {
@@ -18,26 +22,33 @@ export function observeMismatches(
   {
     nodes,
     demands,
+    pools,
     nowMs,
     forMs,
   }: {
     readonly nodes: readonly ComputedNode[];
     readonly demands: readonly Demand[];
+    readonly pools: ReadonlyMap<string, PoolPolicy>;
     readonly nowMs: number;
     /** How long one is remembered. */
     readonly forMs: number;
   },
 ): readonly Mismatch[] {
-  const selecting = demands.filter(({ selection }) => selection !== undefined);
+  const selecting = demands.filter(({ selection, topology }) => selection !== undefined || topology !== undefined);
   if (selecting.length === 0) return before.filter(({ untilMs }) => untilMs > nowMs);
   const byName = new Map(selecting.map((demand) => [demand.name, demand]));
   const found = nodes.flatMap(({ name, spec, status, joined }): readonly Mismatch[] => {
-    const demand = byName.get(status.boundTo ?? "");
+    const bound = byName.get(status.boundTo ?? "");
+    const demand = bound && restrictToOrder(bound, spec, pools);
     if (demand === undefined || joined === undefined || acceptsNode(demand.selection, joined)) return [];
     const { pool, instanceType } = spec;
     return [{ pool, instanceType, demandClass: classOf(demand), node: name, untilMs: nowMs + forMs }];
   });
-  const selections = new Map(selecting.map((demand) => [classOf(demand), demand.selection]));
+  const selections = new Map(
+    selecting.flatMap((demand) =>
+      inOrderedDomains(demand, nodes, pools).map((one) => [classOf(one), one.selection] as const),
+    ),
+  );
   // Labels may come late.
   const isRefuted = ({ pool, instanceType, demandClass }: Mismatch): boolean =>
     selections.has(demandClass) &&
@@ -51,4 +62,22 @@ export function observeMismatches(
   const keyOf = ({ pool, instanceType, demandClass }: Mismatch): string => [pool, instanceType, demandClass].join("\n");
   const all = new Map([...before, ...found].map((one) => [keyOf(one), one]));
   return [...all.values()].filter((one) => one.untilMs > nowMs && !isRefuted(one));
+}
+
+/** The demand on nodes with the value of its topology that a node of this order has. */
+function restrictToOrder(demand: Demand, { pool, zone }: NodeSpec, pools: ReadonlyMap<string, PoolPolicy>): Demand {
+  const { topology } = demand;
+  if (topology === undefined) return demand;
+  const value = topology.key === ZONE ? zone : pools.get(pool)?.labels[topology.key];
+  return value === undefined ? demand : restrictTo(demand, value);
+}
+
+function inOrderedDomains(
+  demand: Demand,
+  nodes: readonly ComputedNode[],
+  pools: ReadonlyMap<string, PoolPolicy>,
+): readonly Demand[] {
+  if (demand.topology === undefined) return [demand];
+  const orders = new Map(nodes.map(({ spec }) => [`${spec.pool}\n${spec.zone ?? ""}`, spec]));
+  return [...orders.values()].map((order) => restrictToOrder(demand, order, pools));
 }

@@ -10,19 +10,26 @@ import { acceptedZones, mayAccept } from "./may-accept.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Mismatch } from "./observe-mismatches.ts";
 import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
+import { compareDomains, isInDomain } from "./topology.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
-export type Group = { readonly name: string; readonly demands: readonly [Demand, ...Demand[]] };
+export type Group = {
+  readonly name: string;
+  readonly demands: readonly [Demand, ...Demand[]];
+  /** With a topology: the demands in each domain that they may be in, by ascending value. They get nodes of one domain, or none. */
+  readonly domains?: readonly Group["demands"][];
+};
 
 /** Why a demand can get no node now. */
 type Lack = {
-  readonly code: "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION";
+  readonly code: "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION" | "TOPOLOGY";
   readonly demand: Demand;
   readonly because: string;
 };
 
 /** What a group gets. With a lack it gets nothing, and holds nothing. */
 export type GroupPlan = {
+  /** With a topology: its demands in the chosen domain. */
   readonly group: Group;
   /** Demands and the free or kept nodes and machines for them; demands for parts may have the same. */
   readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>;
@@ -73,7 +80,7 @@ export function planBindings(world: BindingWorld): BindingPlan {
     const failed = holders.filter((plan) => plan.lacks.length > 0 || losesNode(plan, round));
     if (failed.length === 0) return { plans, round };
     const inPart = holders.filter(({ group }) => !group.demands.every(({ name }) => round.kept.has(name)));
-    for (const { group } of attempt < MAX_ATTEMPTS ? failed : inPart) released.add(group.name);
+    for (const { group } of attempt < MAX_ATTEMPTS ? failed : [...failed, ...inPart]) released.add(group.name);
   }
 }
 
@@ -94,6 +101,8 @@ export type Round = {
   /** How many nodes may still be made of each pool. */
   readonly headroom: Map<string, number>;
   readonly verdictOn: (demand: Demand, pool: Pool) => BootVerdict;
+  /** Whether a group with a topology prefers the domain of the nodes that are bound to it. */
+  readonly keepsDomains: boolean;
 };
 
 function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictOn: Round["verdictOn"]): Round {
@@ -110,6 +119,7 @@ function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictO
     rooms: openRooms(world, left, reservedNodes(world, kept)),
     headroom: new Map([...pools].map(([name, { policy, records }]) => [name, Math.max(0, policy.max - records)])),
     verdictOn,
+    keepsDomains: true,
   };
 }
 
@@ -160,13 +170,34 @@ function keepBindings(
 /** Limit of attempts to find the nodes of one group. */
 const MAX_GROUP_ATTEMPTS = 8;
 
+/** Takes what the group gets from the round, or nothing. With a topology it is what it gets in the best of its domains. */
+export function planGroup(group: Group, round: Round): GroupPlan {
+  const { name, demands, domains } = group;
+  if (domains === undefined) return planDemands(group, round);
+  const before = markOf(round);
+  const plans = domains.map((inDomain) => {
+    const plan = planDemands({ name, demands: inDomain, domains }, round);
+    rewind(round, before);
+    changeHeadroom(round, plan.boots, 1);
+    return plan;
+  });
+  const [best] = plans.sort((one, other) => compareDomains(one, other, round.keepsDomains));
+  if (best !== undefined) return planDemands(best.group, round);
+  const lacks = demands.map((demand): Lack => ({ code: "TOPOLOGY", demand, because: describeUnknown(demand) }));
+  return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
+}
+
+function describeUnknown({ topology }: Demand): string {
+  return `no value of ${topology?.key ?? ""} is known that all of these nodes can have`;
+}
+
 /**
- * Takes what the group gets from the round, or nothing.
+ * Takes what the demands of the group get from the round, or nothing.
  *
  * The ledger places parts on the smallest nodes, those among them that are made for other needs of the group. So what is made is planned again as nodes that
  * start, until the group needs no further ones.
  */
-export function planGroup(group: Group, round: Round): GroupPlan {
+function planDemands(group: Group, round: Round): GroupPlan {
   const before = markOf(round);
   const isSimple = group.demands.length === 1 || !hasParts(group);
   let made: readonly MadeNode[] = [];
@@ -326,8 +357,8 @@ function takeWhole(
   const before = kept.get(demand.name);
   const isLeft = (one: MadeNode): boolean =>
     !withParts.has(one) && !whole.has(one) && suits(one, demand, pool) && acceptance.accepts(demand, one);
-  const node =
-    before !== undefined && !withParts.has(before) ? before : (takeExisting(demand, round, later) ?? made.find(isLeft));
+  const isKept = before !== undefined && !withParts.has(before) && acceptance.accepts(demand, before);
+  const node = isKept ? before : (takeExisting(demand, round, later) ?? made.find(isLeft));
   if (node !== undefined) rooms.close(node);
   return node;
 }
@@ -415,7 +446,12 @@ function decideAcceptedBoot(
   pool: Pool,
   { conditions, mismatches }: Pick<BindingWorld, "conditions" | "mismatches">,
 ): BootVerdict {
-  const { instanceTypes, selection } = demand;
+  const { instanceTypes, selection, topology } = demand;
+  if (!isInDomain(topology, pool.policy)) {
+    const domain = `${topology?.key ?? ""}=${topology?.value ?? ""}`;
+    const because = `new nodes of pool ${demand.pool} are not known to have ${domain}`;
+    return { kind: "wait", code: "TOPOLOGY", because };
+  }
   const wanted = selection === undefined ? "a selection without tolerations" : describeNodeSelection(selection);
   if (!mayAccept(selection, pool.policy))
     return { kind: "wait", code: "NODE_SELECTION", because: `new nodes of pool ${demand.pool} do not match ${wanted}` };

@@ -4,7 +4,7 @@ import type { Demand } from "./demand.ts";
 import { indexFreeNodes, indexDemands } from "./free-nodes.ts";
 import type { ComputedNode } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
-import { markOf, planGroup, rewind, type GroupPlan, type Round } from "./plan-bindings.ts";
+import { markOf, planGroup, rewind, type Group, type GroupPlan, type Round } from "./plan-bindings.ts";
 import { sparesOf, type StopStep } from "./plan-surplus.ts";
 
 type RoomWorld = {
@@ -35,14 +35,17 @@ export function planRoom(world: RoomWorld): RoomPlan {
   const waiting = plans.filter(({ lacks }) => lacks.length > 0);
   if (!waiting.some(({ lacks }) => lacks.some(({ code }) => code === "POOL_MAX")))
     return { stop: [], headroom: round.headroom };
-  const rooms = buildRooms(world, waiting);
   // What ends in this round is not promised to a group.
   const unbound = [...world.unbound.values()].flat();
   const left = unbound.filter(({ name }) => !world.stopped.has(name));
   for (const node of unbound) if (world.stopped.has(node.name)) round.rooms.close(node);
   const nodes = indexFreeNodes([...left, ...world.shared], round.pools, round.acceptance);
-  const boundless = { ...round, nodes, headroom: new Map([...round.pools.keys()].map((name) => [name, Infinity])) };
-  const stop = waiting.flatMap(({ group }) => {
+  const headroom = new Map([...round.pools.keys()].map((name) => [name, Infinity]));
+  // A waiting group holds nothing.
+  const boundless = { ...round, nodes, headroom, keepsDomains: false };
+  const groups = chooseDomains(waiting, boundless);
+  const rooms = buildRooms(world, groups);
+  const stop = groups.flatMap((group) => {
     const before = markOf(boundless);
     const { boots, lacks } = planGroup(group, boundless);
     if (lacks.length > 0) return [];
@@ -63,10 +66,20 @@ export function planRoom(world: RoomWorld): RoomPlan {
         .map((node) => ({ name: node.name, because: { code: "IDLE" as const, message } }));
     });
   });
-  const headroom = [...round.headroom].map(([name, free]) => {
+  const forStandby = [...round.headroom].map(([name, free]) => {
     return [name, Math.max(0, Math.min(free, rooms.get(name)?.coming ?? 0))] as const;
   });
-  return { stop, headroom: new Map(headroom) };
+  return { stop, headroom: new Map(forStandby) };
+}
+
+/** The waiting groups, those with a topology in the domain where they lack the fewest nodes if no pool had a maximum. */
+function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonly Group[] {
+  const groups = waiting.map(({ group }) => group);
+  if (groups.every(({ domains }) => domains === undefined)) return groups;
+  const before = markOf(boundless);
+  const chosen = groups.map((group) => planGroup(group, boundless).group);
+  rewind(boundless, before);
+  return chosen.map(({ name, demands }) => ({ name, demands }));
 }
 
 type Room = {
@@ -76,8 +89,8 @@ type Room = {
   readonly spares: ScaledNode[];
 };
 
-function buildRooms({ round, unbound, stopped }: RoomWorld, waiting: readonly GroupPlan[]): ReadonlyMap<string, Room> {
-  const demands = waiting.flatMap(({ group }) => group.demands);
+function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly Group[]): ReadonlyMap<string, Room> {
+  const demands = groups.flatMap((group) => group.demands);
   const whole = demands.filter(({ shared }) => shared === undefined);
   const isWantedWhole = indexDemands(whole, round.pools, round.acceptance);
   const parts = Map.groupBy(distinctNeeds(demands), ({ pool }) => pool);

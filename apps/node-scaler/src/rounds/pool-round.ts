@@ -6,6 +6,7 @@ import {
   buildParts,
   buildPauses,
   buildUnseen,
+  countUnscaledZones,
   isInUse,
   type Use,
 } from "../domain/build-scaling-snapshot.ts";
@@ -42,7 +43,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes });
   memory.unavailable = dropExpired(memory.unavailable, nowMs);
   const computed = buildComputedNodes(nodes, use, policies);
-  const observed = { nodes: computed, demands, nowMs, forMs: scaler.unavailableMs };
+  const observed = { nodes: computed, demands, pools: policies, nowMs, forMs: scaler.unavailableMs };
   memory.mismatches = observeMismatches(memory.mismatches, observed);
   const plan = compute({
     nodes: computed,
@@ -50,6 +51,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     machines: buildFreeMachines(nodes, use, policies),
     parts: buildParts(nodes, use, policies),
     sizes: memory.sizes,
+    unscaledZones: countUnscaledZones(use, policies),
     demands,
     pools: policies,
     unavailable: [

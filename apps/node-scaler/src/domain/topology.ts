@@ -1,0 +1,157 @@
+import { restrictSelection, type NodeSelection } from "@muster/resources";
+import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import type { Demand, Topology } from "./demand.ts";
+import { ZONE, type KnownPool } from "./may-accept.ts";
+
+/** The groups with a topology, and in which domains each of them may be. */
+export type Domains = {
+  /** Ascending values of the label. Undefined: the group has no topology. */
+  valuesFor(group: string): readonly string[] | undefined;
+  /** The demand on nodes with this value. */
+  restrict(demand: Demand, value: string): Demand;
+};
+
+/** By pool and zone, how many nodes there are, whoever holds them. */
+export type ZoneCounts = ReadonlyMap<string, ReadonlyMap<string, number>>;
+
+type AnyNode = ComputedNode | FreeMachine;
+
+/**
+ * A group may be in the zones of its pools and of their nodes. Of any other label only the value that its pools are configured with is known for new nodes;
+ * without one value no node is created, and the group gets those that the ledger finds.
+ */
+export function indexDomains(
+  demands: readonly Demand[],
+  pools: ReadonlyMap<string, Pool>,
+  { nodes, unscaledZones }: { readonly nodes: readonly AnyNode[]; readonly unscaledZones: ZoneCounts },
+): Domains {
+  const members = Map.groupBy(
+    demands.filter(({ topology }) => topology !== undefined),
+    ({ group, name }) => group ?? name,
+  );
+  const zonesOf = members.size === 0 ? new Map<string, ReadonlySet<string>>() : findZones(pools, nodes);
+  const values = new Map(
+    [...members].map(([name, ofGroup]) => {
+      const key = ofGroup[0]?.topology?.key ?? "";
+      const scaled = [...new Set(ofGroup.map(({ pool }) => pool))].filter((pool) => pools.has(pool));
+      const values = valuesOf(key, scaled, { pools, zonesOf });
+      const unscaled = ofGroup.filter(({ pool }) => !pools.has(pool));
+      return [
+        name,
+        key === ZONE ? values.filter((zone) => hasNodesFor(unscaled, zone, unscaledZones)) : values,
+      ] as const;
+    }),
+  );
+  return { valuesFor: (group) => values.get(group), restrict: rememberRestrictions() };
+}
+
+/** Whether all new nodes of the pool, as far as they are known, have the value. True without a value. */
+export function isInDomain(topology: Topology | undefined, { labels, zones }: KnownPool): boolean {
+  if (topology?.value === undefined) return true;
+  const { key, value } = topology;
+  if (Object.hasOwn(labels, key)) return labels[key] === value;
+  return key === ZONE && (zones === undefined || zones.includes(value));
+}
+
+/** What a group gets in one of its domains. */
+type DomainPlan = {
+  readonly group: { readonly demands: readonly Demand[] };
+  readonly bound: ReadonlyMap<string, AnyNode>;
+  readonly boots: readonly unknown[];
+  readonly lacks: readonly { readonly code: string }[];
+};
+
+/**
+ * First the domains where the group can be completed, then those where the maximum of a pool alone prevents that; of these the one with the most nodes for it.
+ * Of equal ones the group stays in its domain, or else takes the one with more ready nodes.
+ */
+export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: boolean): number {
+  const rank = ({ lacks }: DomainPlan): number => {
+    if (lacks.length === 0) return 0;
+    return lacks.every(({ code }) => code === "POOL_MAX") ? 1 : 2;
+  };
+  const countReady = ({ bound }: DomainPlan): number =>
+    [...bound.values()].filter((node) => !("status" in node) || phaseRank(node) === 0).length;
+  const countOwn = ({ bound, group }: DomainPlan): number => {
+    if (!keepsDomain) return 0;
+    const names = new Set(group.demands.map(({ name }) => name));
+    return [...bound.values()].filter((node) => "status" in node && names.has(node.status.boundTo ?? "")).length;
+  };
+  return (
+    rank(one) - rank(other) ||
+    one.lacks.length - other.lacks.length ||
+    other.bound.size - one.bound.size ||
+    one.boots.length - other.boots.length ||
+    countOwn(other) - countOwn(one) ||
+    countReady(other) - countReady(one)
+  );
+}
+
+/** The demand on nodes with this value of the label of its topology. */
+export function restrictTo(demand: Demand, value: string): Demand {
+  return restrictBy(demand, value, restrictSelection);
+}
+
+function restrictBy(demand: Demand, value: string, restrict: typeof restrictSelection): Demand {
+  const { topology, selection } = demand;
+  if (topology === undefined) return demand;
+  const { key } = topology;
+  const restricted = restrict(selection, { key, operator: "In", values: [value] });
+  return { ...demand, topology: { key, value }, selection: restricted };
+}
+
+/** Demands with one selection keep one object, so that its key is built once. */
+function rememberRestrictions(): Domains["restrict"] {
+  const known = new Map<NodeSelection | undefined, Map<string, NodeSelection>>();
+  const restrict: typeof restrictSelection = (selection, requirement) => {
+    const ofSelection = known.get(selection) ?? new Map<string, NodeSelection>();
+    known.set(selection, ofSelection);
+    const name = `${requirement.key}=${requirement.values?.join() ?? ""}`;
+    const restricted = ofSelection.get(name) ?? restrictSelection(selection, requirement);
+    ofSelection.set(name, restricted);
+    return restricted;
+  };
+  return (demand, value) => restrictBy(demand, value, restrict);
+}
+
+/** Whether each pool that is not scaled has a node in the zone for each demand for a whole one, and at least one. */
+function hasNodesFor(demands: readonly Demand[], zone: string, zones: ZoneCounts): boolean {
+  return [...Map.groupBy(demands, ({ pool }) => pool)].every(([pool, ofPool]) => {
+    const whole = ofPool.filter(({ shared }) => shared === undefined).length;
+    return (zones.get(pool)?.get(zone) ?? 0) >= Math.max(1, whole);
+  });
+}
+
+type Known = {
+  readonly pools: ReadonlyMap<string, Pool>;
+  readonly zonesOf: ReadonlyMap<string, ReadonlySet<string>>;
+};
+
+function valuesOf(key: string, names: readonly string[], { pools, zonesOf }: Known): readonly string[] {
+  if (key === ZONE) return [...new Set(names.flatMap((name) => [...(zonesOf.get(name) ?? [])]))].sort(compareNames);
+  const configured = new Set(
+    names.flatMap((name) => {
+      const labels = pools.get(name)?.policy.labels ?? {};
+      return Object.hasOwn(labels, key) ? (labels[key] ?? []) : [];
+    }),
+  );
+  return configured.size === 1 ? [...configured] : [];
+}
+
+/** By pool: the zones that it is configured with, and those of its nodes. */
+function findZones(
+  pools: ReadonlyMap<string, Pool>,
+  nodes: readonly AnyNode[],
+): ReadonlyMap<string, ReadonlySet<string>> {
+  const zones = new Map<string, Set<string>>();
+  for (const [name, { policy }] of pools) {
+    const configured = policy.labels[ZONE];
+    zones.set(name, new Set(configured === undefined ? policy.zones : [configured]));
+  }
+  for (const node of nodes) {
+    const { pool, zone } = "spec" in node ? node.spec : node;
+    const known = node.joined === undefined ? zone : node.joined.labels[ZONE];
+    if (known !== undefined) zones.get(pool)?.add(known);
+  }
+  return zones;
+}
