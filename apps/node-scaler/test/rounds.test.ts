@@ -129,6 +129,8 @@ describe("a job with a node selector", () => {
     world.ledger.reserve("a", 1, world.nowMs, ssd);
     await world.run(MINUTE);
     expect(world.cloud.starts.size).toBe(0);
+    const message = "1 node needed: pool a declares the label disk=hdd, which does not match disk=ssd";
+    expect(world.scaler.memory.plan?.waits).toMatchObject([{ code: "NODE_SELECTION", message }]);
   });
 });
 
