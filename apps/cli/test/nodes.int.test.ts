@@ -123,7 +123,12 @@ const LEDGER: Handlers<typeof ReservationService> = {
   listReservations: notAsked,
   listDemand: notAsked,
   explainReservation: notAsked,
-  listPools: notAsked,
+  listPools: () =>
+    Promise.resolve({
+      pools: [
+        { name: "static", capacity: 2, held: 1, unusable: 1, unusableByReason: [{ reason: "CORDONED", count: 1 }] },
+      ],
+    }),
   listMachines: () =>
     Promise.resolve({
       machines: [
@@ -134,6 +139,7 @@ const LEDGER: Handlers<typeof ReservationService> = {
           sharedHolders: OWNERS.map((owner) => ({ owner, reservationId: owner.id, machines: 1, sinceMs: now })),
           foreign: { pods: 1, requests: { cpu: 500 }, examples: ["default/web"] },
         },
+        { node: "rack-0", pool: "static", standing: "CORDONED", toleratedStanding: "FREE" },
         {
           ...{ node: "rack-1", pool: "static", standing: "HELD" },
           holder: { owner: OWNERS[0], reservationId: "a", machines: 1, sinceMs: now },
@@ -228,6 +234,16 @@ describe("muster nodes, with the machine states of the ledger", () => {
     const { out } = await muster(["nodes"]);
     expect(out.at(-1)).toMatch(/^rack-1 +static +- +- +- +STATIC +HELD +- +job\/a/);
     expect((await muster(["get", "nodes"])).code).toBe(2);
+  });
+
+  it("shows a node as TAINTED that is not cordoned, and counts it for its pool; programs get the word of the ledger", async () => {
+    expect((await muster(["nodes"])).out.join("\n")).toMatch(/^rack-0 .* STATIC +TAINTED /m);
+    expect((await muster(["pools"])).out[1]).toMatch(/^static .* 1 TAINTED$/);
+    const { out } = await muster(["nodes", "-o", "json"]);
+    const machines = (JSON.parse(out.join("\n")) as { name: string; machine?: object }[]).filter(
+      ({ name }) => name === "rack-0",
+    );
+    expect(machines).toMatchObject([{ machine: { standing: "CORDONED", cordoned: false } }]);
   });
 
   it("gives programs every owner, the amounts and the foreign pods", async () => {

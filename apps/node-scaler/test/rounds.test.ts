@@ -129,6 +129,8 @@ describe("a job with a node selector", () => {
     world.ledger.reserve("a", 1, world.nowMs, ssd);
     await world.run(MINUTE);
     expect(world.cloud.starts.size).toBe(0);
+    const message = "1 node needed: pool a declares the label disk=hdd, which does not match disk=ssd";
+    expect(world.scaler.memory.plan?.waits).toMatchObject([{ code: "NODE_SELECTION", message }]);
   });
 });
 
@@ -154,12 +156,20 @@ describe("nodes that the cloud taints", () => {
     expect(world.problems).toEqual([]);
   });
 
-  it("are unhealthy if the pool does not declare it, and the message names the taint", async () => {
-    const world = new ScalerWorld(buildPolicy());
-    world.cloudTaints = taints;
-    world.ledger.reserve("a", 1, world.nowMs);
+  it.each([
+    ["gpu:NoSchedule", {}, {}],
+    [
+      "gpu=present:NoSchedule",
+      { value: "present" },
+      { taints, selection: { terms: [], tolerations: [{ key: "gpu" }] } },
+    ],
+  ])("are unhealthy if the pool does not declare it, and the message names %s", async (text, value, declared) => {
+    const { taints, selection } = { selection: undefined, taints: [], ...declared };
+    const world = new ScalerWorld(buildPolicy({ taints }));
+    world.cloudTaints = [{ key: "gpu", effect: "NoSchedule", ...value }];
+    world.ledger.reserve("a", 1, world.nowMs, selection);
     await world.run(50_000);
-    const message = "is ready and CORDONED for the ledger: its pool does not declare the taint gpu:NoSchedule";
+    const message = `is ready and CORDONED for the ledger: its pool does not declare the taint ${text}`;
     expect(world.records()[0]?.status.trouble).toEqual({ code: "NOT_OFFERED", message });
     await world.run(2 * MINUTE);
     expect(world.cloud.starts.size).toBeGreaterThan(1);

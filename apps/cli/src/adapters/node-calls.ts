@@ -1,6 +1,7 @@
 import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
+import { isTainted } from "../domain/build-node-views.ts";
 import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../domain/scaled-node.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
@@ -81,6 +82,12 @@ async function machineStates({ bus, stop }: Link, pool: string): Promise<Readonl
       return new Map<string, MachineState>();
     },
   );
+}
+
+/** Of one pool; undefined: the ledger does not answer. */
+export async function countTainted(link: Link, pool: string): Promise<number | undefined> {
+  const machines = await machineStates(link, pool);
+  return machines.size === 0 ? undefined : [...machines.values()].filter(isTainted).length;
 }
 
 /** What the scaler does for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */

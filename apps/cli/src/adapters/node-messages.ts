@@ -38,6 +38,8 @@ export function machineFromMessage(message: muster.reservation.v1.MachineState):
   const { foreign, holder } = message;
   return {
     ...pick(message, "node", "pool", "standing", "allocatable", "free", "excess"),
+    // A ledger that does not report the tolerated standing may not report cordons either.
+    cordoned: message.toleratedStanding === "" ? undefined : message.cordoned,
     holder: holder?.owner === undefined ? "" : `${holder.owner.kind}/${holder.owner.id}`,
     sharedHolders: message.sharedHolders.map(({ owner, sinceMs }) => ({
       owner: `${owner?.kind ?? ""}/${owner?.id ?? ""}`,

@@ -70,6 +70,21 @@ it("shows no standing where each node is whole", () => {
   expect(buildNodeTable([node], 1000, { columns: 120, colours: false })[0]).not.toContain("STANDING");
 });
 
+it.each([
+  ["that is cordoned", "CORDONED", true, "CORDONED"],
+  ["that is tainted and not cordoned", "CORDONED", false, "TAINTED"],
+  ["of a ledger that does not report cordons", "CORDONED", undefined, "CORDONED"],
+  ["that is held", "HELD", false, "HELD"],
+])("shows the standing of a node %s", (_title, standing, cordoned, shown) => {
+  const machine: MachineState = {
+    ...{ node: "gpu-1", pool: "gpu", holder: "", standing, cordoned, sharedHolders: [] },
+    ...{ allocatable: {}, free: {}, excess: {}, foreign: undefined },
+  };
+  const fixed = { name: "gpu-1", pool: "gpu", phase: "STATIC", kubernetesNode: "gpu-1", holder: "", machine };
+  const [, row] = buildNodeTable([fixed], 1000, { columns: 120, colours: false });
+  expect(row).toMatch(new RegExp(` STATIC +${shown} `));
+});
+
 describe("the room of nodes", () => {
   const GI = 2 ** 30;
   const machine = (more: Partial<MachineState>): MachineState => ({

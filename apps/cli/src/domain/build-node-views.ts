@@ -5,7 +5,15 @@ import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
 import { roomColumns, roundShare } from "./room-columns.ts";
 import { describeShare } from "./share.ts";
-import type { BootingNodes, DemandScaling, PoolScaling, PoolTrouble, ListedNode, ScalerDump } from "./scaled-node.ts";
+import type {
+  BootingNodes,
+  DemandScaling,
+  ListedNode,
+  MachineState,
+  PoolScaling,
+  PoolTrouble,
+  ScalerDump,
+} from "./scaled-node.ts";
 
 const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO"];
 
@@ -14,6 +22,16 @@ const IN_PARTS: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
 
 /** The phase of nodes that the scaler did not make. */
 const STATIC = "STATIC";
+
+/** Ready and not cordoned, with a taint: the ledger grants it only to work that tolerates the taint, and reports it as CORDONED. */
+export function isTainted({ standing, cordoned }: MachineState): boolean {
+  return standing === "CORDONED" && cordoned === false;
+}
+
+function standingCell(machine: ListedNode["machine"]): string {
+  if (machine === undefined) return "-";
+  return isTainted(machine) ? "TAINTED" : orDash(machine.standing);
+}
 
 function foreignCell(machine: ListedNode["machine"]): string {
   const { foreign } = machine ?? {};
@@ -40,7 +58,7 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     node.spot === undefined ? "-" : node.spot ? "yes" : "no",
     orDash(node.zone ?? ""),
     { text: node.phase, colour: colourOf(node.phase) },
-    ...(isStandingShown ? [orDash(node.machine?.standing ?? "")] : []),
+    ...(isStandingShown ? [standingCell(node.machine)] : []),
     node.createdAtMs === undefined ? "-" : formatElapsed(nowMs - node.createdAtMs),
     orDash(holderOf(node)),
     ...room.map(({ cellOf }) => cellOf(node.machine)),

@@ -18,6 +18,21 @@ it("shows shared machines, and what is free of the pool", () => {
   ]);
 });
 
+it.each([
+  [undefined, "3 CORDONED, 1 OCCUPIED"],
+  [0, "3 CORDONED, 1 OCCUPIED"],
+  [1, "2 CORDONED, 1 TAINTED, 1 OCCUPIED"],
+  [3, "3 TAINTED, 1 OCCUPIED"],
+  [4, "3 TAINTED, 1 OCCUPIED"],
+])("counts %s machines that are tainted and not cordoned", (tainted, why) => {
+  const unusableByReason = [
+    { reason: "CORDONED", count: 3 },
+    { reason: "OCCUPIED", count: 1 },
+  ];
+  const [, row] = buildPoolTable([{ ...pool, unusableByReason, tainted }], 0, { columns: 120, colours: false });
+  expect(row?.endsWith(`  ${why}`)).toBe(true);
+});
+
 it.each([80, 100, 120])("keeps what is free within %d columns", (columns) => {
   const lines = buildPoolTable([pool, gpu], 0, { columns, colours: false });
   expect(lines.every((line) => line.length <= columns)).toBe(true);

@@ -36,6 +36,8 @@ function describeEnd(work: Work): string {
 
 /** A pool; where it may grow also what is known of that, or why nothing is. */
 export type ShownPool = Pool & {
+  /** Machines that the ledger counts as CORDONED because of a taint alone. Undefined: not known. */
+  readonly tainted?: number | undefined;
   readonly scaling:
     | (Partial<PoolScaling> & {
         /** Why the scaler does not answer. */
@@ -57,7 +59,7 @@ export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style
     ...[pool.unusable, pool.waiting].map(String),
     ...room.map(({ cellOf }) => cellOf(pool)),
     ...(elastic ? growthOf(pool, nowMs) : []),
-    pool.unusableByReason.map(({ reason, count }) => `${count} ${reason}`).join(", "),
+    describeUnusable(pool),
   ]);
   const header = [
     ...["POOL", "AVAILABLE", "CAPACITY", "HELD", ...(isSharedShown ? ["SHARED"] : []), "UNUSABLE", "WAITING"],
@@ -71,6 +73,20 @@ export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style
     ...buildTable([...header, ...(elastic ? ["MAX", "BOOTING"] : []), "WHY UNUSABLE"], rows, style),
     ...(troubles.length === 0 ? [] : ["", ...troubles]),
   ];
+}
+
+function describeUnusable({ unusableByReason, tainted = 0 }: ShownPool): string {
+  return unusableByReason
+    .flatMap(({ reason, count }) => {
+      if (reason !== "CORDONED") return [{ reason, count }];
+      const byTaint = Math.min(count, tainted);
+      return [
+        { reason, count: count - byTaint },
+        { reason: "TAINTED", count: byTaint },
+      ].filter((one) => one.count > 0);
+    })
+    .map(({ reason, count }) => `${count} ${reason}`)
+    .join(", ");
 }
 
 /** The most that it may become, and what boots; the word for why nodes that are needed are not made stands with it. */

@@ -1,4 +1,4 @@
-import { scalerDump } from "../adapters/node-calls.ts";
+import { countTainted, scalerDump } from "../adapters/node-calls.ts";
 import type { Connected } from "../cli.ts";
 import { describeSilence } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
@@ -34,9 +34,14 @@ export const POOL: Resource<ShownPool> = {
   },
 };
 
-/** The pools; with what the node scaler does for those that may grow. */
+/** The pools, with the number of tainted machines; with what the node scaler does for those that may grow. */
 async function listPools({ services, link }: Connected): Promise<ShownPool[]> {
-  const pools = await services.pools();
+  const pools = await Promise.all(
+    (await services.pools()).map(async (pool) => {
+      const hasCordoned = pool.unusableByReason.some(({ reason }) => reason === "CORDONED");
+      return hasCordoned ? { ...pool, tainted: await countTainted(link, pool.name) } : pool;
+    }),
+  );
   const isElastic = pools.some(({ elasticMax }) => elasticMax > 0);
   const dump = isElastic ? await scalerDump(link) : { trouble: "" };
   return pools.map((pool) => {

@@ -28,14 +28,15 @@ export function groupOf({ kind, id }: Owner): string {
 
 /**
  * One demand for each need. A need of a whole machine says nothing of GPUs, so that nodes are of the pool's first type, and of others with as many. One of a
- * part may get a node of any type that is large enough. None for a reservation with a need that accepts no node that the scaler would create.
+ * part may get a node of any type that is large enough. Needs that new nodes of their pool contradict are demands, too, so that their wait is explained. None
+ * for a reservation with a need for a pool that is not scaled, if it accepts no node at all.
  */
 export function buildDemands(
   reservations: readonly WaitingReservation[],
   policies: ReadonlyMap<string, PoolPolicy>,
 ): Demand[] {
   const isPossible = ({ needs }: WaitingReservation): boolean =>
-    needs.every(({ pool, selection }) => mayAccept(selection, policies.get(pool) ?? NOTHING_KNOWN));
+    needs.every(({ pool, selection }) => policies.has(pool) || mayAccept(selection, NOTHING_KNOWN));
   return reservations.filter(isPossible).flatMap(({ owner, createdAtMs, needs, topology }) =>
     needs.map(({ component, pool, shared, selection }) => {
       const policy = policies.get(pool);

@@ -1,5 +1,6 @@
-import { matchesAll, untolerated, type NodeSelection } from "@muster/resources";
+import { describeNodeSelection, matchesAll, untolerated, type NodeSelection } from "@muster/resources";
 import type { PoolPolicy } from "./pool.ts";
+import { describeTaint } from "./tolerate-taints.ts";
 
 /** The label of a node's zone. */
 export const ZONE = "topology.kubernetes.io/zone";
@@ -15,6 +16,22 @@ export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool)
   if (untolerated(taints, selection?.tolerations ?? []) !== undefined) return false;
   if (selection === undefined || zones === undefined || !needsZone(selection)) return mayMatch(selection, labels);
   return acceptedZones(selection, pool)?.length !== 0;
+}
+
+/** What a pod of the selection does not accept of the new nodes of the pool, if `mayAccept` is false: a declared taint or label where one is the reason. */
+export function describeRefusal(
+  selection: NodeSelection = { terms: [], tolerations: [] },
+  { name, labels, taints }: KnownPool & Pick<PoolPolicy, "name">,
+): string {
+  const taint = untolerated(taints, selection.tolerations);
+  if (taint !== undefined) return `pool ${name} declares the taint ${describeTaint(taint)}, which is not tolerated`;
+  const refused = selection.terms
+    .flatMap(({ matchExpressions = [] }) => matchExpressions)
+    .find((requirement) => Object.hasOwn(labels, requirement.key) && !matchesAll([requirement], labels));
+  if (refused === undefined) return `new nodes of pool ${name} do not match ${describeNodeSelection(selection)}`;
+  const selected = describeNodeSelection({ terms: [{ matchExpressions: [refused] }], tolerations: [] });
+  const declared = `${refused.key}=${labels[refused.key] ?? ""}`;
+  return `pool ${name} declares the label ${declared}, which does not match ${selected}`;
 }
 
 /** The zones in which a new node of the pool may be accepted, in the order of preference. Undefined: the selection says nothing of them. */

@@ -108,6 +108,77 @@ describe("a demand with a selection", () => {
   ]);
 });
 
+describe("a demand that new nodes of its pool contradict", () => {
+  const tainted = aPool({ taints: [{ ...gpu, value: "present" }] });
+  const withoutToleration = "1 node needed: pool gpu declares the taint gpu=present:NoSchedule, which is not tolerated";
+  const waits = ["a NODE_SELECTION a"];
+  const none = { start: [], bound: {}, waits };
+  checkPlans([
+    [
+      "waits and names the taint that it does not tolerate",
+      { pools: [tainted], demands: [aDemand("a")] },
+      { ...none, messages: [withoutToleration] },
+    ],
+    [
+      "waits and names the taint, although it tolerates another value of it",
+      {
+        pools: [tainted],
+        demands: [aDemand("a", { selection: { terms: [], tolerations: [{ key: "gpu", value: "absent" }] } })],
+      },
+      { ...none, messages: [withoutToleration] },
+    ],
+    [
+      "waits and names the label with both values",
+      { pools: [aPool({ labels: { disk: "hdd" } })], demands: [aDemand("a", { selection: ssd })] },
+      { ...none, messages: ["1 node needed: pool gpu declares the label disk=hdd, which does not match disk=ssd"] },
+    ],
+    [
+      "keeps its gang from a free node",
+      {
+        pools: [aPool({ labels: { disk: "hdd" } })],
+        nodes: [{ ...aNode("n1"), ...joined("k1", { disk: "hdd" }) }],
+        demands: [aDemand("a", { ...gang, selection: ssd }), aDemand("b", gang)],
+      },
+      {
+        start: [],
+        bound: {},
+        waits: ["gang NODE_SELECTION a,b"],
+        messages: [
+          "1 of 2 nodes that are needed together can be had: pool gpu declares the label disk=hdd, which does not match disk=ssd",
+        ],
+      },
+    ],
+    [
+      "leaves free nodes to others",
+      {
+        pools: [tainted],
+        nodes: [{ ...aNode("n1"), ...joined("k1", {}, [{ ...gpu, value: "present" }]) }],
+        demands: [aDemand("a"), aDemand("b", { selection: tolerant })],
+      },
+      { start: [], bound: { b: "n1" }, waits },
+    ],
+    [
+      "takes a node that it accepts all the same",
+      { pools: [tainted], machines: [aMachine("m1", joined("m1"))], demands: [aDemand("a")] },
+      { start: [], bound: { a: "m1" }, waits: [] },
+    ],
+    [
+      "waits for a name that no new node has",
+      {
+        demands: [
+          aDemand("a", {
+            selection: {
+              terms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] }],
+              tolerations: [],
+            },
+          }),
+        ],
+      },
+      { ...none, messages: ["1 node needed: new nodes of pool gpu do not match metadata.name=n"] },
+    ],
+  ]);
+});
+
 describe("a demand that selects zones", () => {
   const inZones = (operator: string, ...values: string[]): NodeSelection => ({
     terms: [{ matchExpressions: [{ key: "topology.kubernetes.io/zone", operator, values }] }],

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { packByLoops } from "../../bench/pack-by-loops.ts";
 import { buildPolicy } from "../../test/build-node.ts";
 import { buildDemands } from "./build-demands.ts";
+import { mayAccept } from "./may-accept.ts";
 import { packPods, type PendingPod } from "./pack-pods.ts";
 
 const GIB = 2 ** 30;
@@ -140,15 +141,17 @@ it("makes demands of pending pods that tolerate the taints of the pool, and thes
 it.each([
   ["tolerates", [{ key: "gpu", operator: "Exists" }], true],
   ["does not tolerate", [], false],
-])("makes a demand of a reservation that %s the taints of the pool: %#", (_title, tolerations, isMade) => {
+])("makes a demand of a reservation that %s the taints of the pool: %#", (_title, tolerations, isAccepted) => {
   const taints = [{ key: "gpu", effect: "NoSchedule" }];
   const tainted = new Map([["a", buildPolicy({ taints })]]);
   const waiting = (need: object) => [
     { owner: { kind: "job", id: "j" }, createdAtMs: 7, needs: [{ component: "c", pool: "a", ...need }] },
   ];
   const selection = { terms: [], tolerations };
-  expect(buildDemands(waiting({ selection }), tainted)).toHaveLength(isMade ? 1 : 0);
-  expect(buildDemands(waiting({}), tainted)).toHaveLength(0);
+  expect(buildDemands(waiting({ selection }), tainted)).toMatchObject([{ selection }]);
+  expect(buildDemands(waiting({}), tainted)).toHaveLength(1);
+  expect(mayAccept(selection, buildPolicy({ taints }))).toBe(isAccepted);
+  expect(mayAccept(undefined, buildPolicy({ taints }))).toBe(false);
 });
 
 it.each<[string, NodeSelection["terms"], boolean]>([
@@ -163,17 +166,28 @@ it.each<[string, NodeSelection["terms"], boolean]>([
   ["every name but one", [{ matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["n"] }] }], true],
   ["one name", [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] }], false],
   ["no node", [{}], false],
-])("makes demands of a reservation that accepts %s: %#", (_title, terms, isMade) => {
+])("makes demands of a reservation that accepts %s: %#", (_title, terms, isAccepted) => {
   const [policy] = policies.values();
   if (policy === undefined) throw new Error("no pool");
-  const labelled = new Map([[policy.name, { ...policy, labels: { zone: "z" } }]]);
-  const need = { pool: policy.name, selection: { terms, tolerations: [] } };
+  const labelled = { ...policy, labels: { zone: "z" } };
+  const selection = { terms, tolerations: [] };
+  const need = { pool: policy.name, selection };
   const needs = [
     { component: "driver", ...need },
     { component: "server", pool: policy.name },
   ];
   const owner = { kind: "job", id: "j" };
-  expect(buildDemands([{ owner, createdAtMs: 7, needs }], labelled)).toHaveLength(isMade ? 2 : 0);
+  expect(buildDemands([{ owner, createdAtMs: 7, needs }], new Map([[policy.name, labelled]]))).toHaveLength(2);
+  expect(mayAccept(selection, labelled)).toBe(isAccepted);
+});
+
+it("makes no demands of a reservation with a need for a pool that is not scaled, if no node of that could match", () => {
+  const owner = { kind: "job", id: "j" };
+  const needs = [
+    { component: "driver", pool: "fixed", selection: { terms: [{}], tolerations: [] } },
+    { component: "server", pool: "a" },
+  ];
+  expect(buildDemands([{ owner, createdAtMs: 7, needs }], policies)).toEqual([]);
 });
 
 it("makes one demand of each need of a reservation, with types that have as many GPUs as the first", () => {

@@ -6,7 +6,7 @@ import { describeLeft } from "./describe-duration.ts";
 import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
-import { acceptedZones, mayAccept } from "./may-accept.ts";
+import { acceptedZones, describeRefusal, mayAccept } from "./may-accept.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Mismatch } from "./observe-mismatches.ts";
 import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
@@ -452,9 +452,8 @@ function decideAcceptedBoot(
     const because = `new nodes of pool ${demand.pool} are not known to have ${domain}`;
     return { kind: "wait", code: "TOPOLOGY", because };
   }
-  const wanted = selection === undefined ? "a selection without tolerations" : describeNodeSelection(selection);
   if (!mayAccept(selection, pool.policy))
-    return { kind: "wait", code: "NODE_SELECTION", because: `new nodes of pool ${demand.pool} do not match ${wanted}` };
+    return { kind: "wait", code: "NODE_SELECTION", because: describeRefusal(selection, pool.policy) };
   const known = mismatches.filter((one) => one.pool === demand.pool && one.demandClass === classOf(demand));
   const possible = instanceTypes.filter((type) => !known.some(({ instanceType }) => instanceType === type));
   const [first] = known;
@@ -467,6 +466,7 @@ function decideAcceptedBoot(
     );
   }
   const left = describeLeft(Math.min(...known.map(({ untilMs }) => untilMs)) - conditions.nowMs);
+  const wanted = selection === undefined ? "a selection without tolerations" : describeNodeSelection(selection);
   const because = `${first.node}, created for the same selection, does not match ${wanted}; asked for again in ${left}`;
   return { kind: "wait", code: "NODE_SELECTION", because };
 }

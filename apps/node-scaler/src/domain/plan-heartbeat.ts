@@ -2,7 +2,7 @@ import type { NodeChange } from "./change-node.ts";
 import { describeLeft, describePassed } from "./describe-duration.ts";
 import type { NodeTrouble, ScaledNode, Termination, TerminationCode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
-import { undeclaredTaints } from "./tolerate-taints.ts";
+import { describeTaint, undeclaredTaints } from "./tolerate-taints.ts";
 import {
   instancesByNode,
   kubeNodesByRecord,
@@ -205,7 +205,7 @@ function describeNotOffered(
   const isOfUse = isHeld(machine) || isFree(machine) || isInParts(machine) || machine.standing === "OCCUPIED";
   if (isOfUse) return undefined;
   const [taint] = undeclaredTaints(machine.taints, policies.get(spec.pool));
-  const because = taint === undefined ? "" : `: its pool does not declare the taint ${taint.key}:${taint.effect}`;
+  const because = taint === undefined ? "" : `: its pool does not declare the taint ${describeTaint(taint)}`;
   return `is ready and ${machine.standing} for the ledger${because}`;
 }
 

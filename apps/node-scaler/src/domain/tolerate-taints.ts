@@ -24,6 +24,11 @@ export function tolerateTaints(
   return { ...machines, byNode };
 }
 
+/** As kubectl writes it: `key=value:effect`, without a value `key:effect`. */
+export function describeTaint({ key, value = "", effect }: Taint): string {
+  return `${key}${value === "" ? "" : `=${value}`}:${effect}`;
+}
+
 /** Those that the pool does not declare; all where the pool is not scaled any more. */
 export function undeclaredTaints(
   taints: readonly Taint[],
