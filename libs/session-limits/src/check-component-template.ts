@@ -32,7 +32,6 @@ export type ComponentTemplate = {
       readonly containers?: readonly TemplateContainer[];
       readonly initContainers?: readonly TemplateContainer[];
       readonly volumes?: readonly Named[];
-      readonly tolerations?: readonly Fields[];
     };
 };
 

@@ -112,6 +112,19 @@ describe("the nodes that a template accepts", () => {
       "is missing",
     ],
     ["no terms", required(), TERMS, "is empty; write a term"],
+    [
+      "a toleration that has a value, and the operator Exists",
+      { tolerations: [{ key: "gpu", operator: "Exists", value: "big" }] },
+      "tolerations[0].value",
+      'is "big" with the operator Exists; leave it out',
+    ],
+    ["a toleration without a key", { tolerations: [{ value: "b" }] }, "tolerations[0]", "has no key; write the key"],
+    [
+      "a toleration of a key that none can be",
+      { tolerations: [{ key: "a b" }] },
+      "tolerations[0].key",
+      '"a b" is not a label key',
+    ],
     ["an empty term", required({}), `${TERMS}[0]`, "accepts no node; write matchExpressions"],
   ])("are refused with %s, in jobs of every kind", (_title, template, field, reason) => {
     const containers = [{ name: "tensorflow", image: "i" }];

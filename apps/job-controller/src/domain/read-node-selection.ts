@@ -20,7 +20,8 @@ export function checkSelection(spec: Fields, notes: Notes): void {
     for (const name of ["key", "operator", "value", "effect"]) toleration.text(name);
   if (notes.problems.length > before) return;
   // The loops above have checked the types of these fields.
-  const written = { nodeSelector: spec.raw("nodeSelector"), affinity: spec.raw("affinity") } as WrittenSelection;
+  const [nodeSelector, tolerations] = [spec.raw("nodeSelector"), spec.raw("tolerations")];
+  const written = { nodeSelector, affinity: spec.raw("affinity"), tolerations } as WrittenSelection;
   for (const { path, message } of checkNodeSelection(written)) spec.refuse(fieldAt(path), message);
 }
 
