@@ -25,7 +25,7 @@ export type Fault =
       readonly capacity: number;
       /** The capacity is that of the nodes with one value of this label. */
       readonly topology?: string;
-      /** Resources of which a part of a machine requests more than any machine has; absent: none, or not known. */
+      /** Resources that every machine lacks for some part; absent: none, or not known. */
       readonly short?: readonly ShortResource[];
     }
   | {

@@ -4,7 +4,7 @@ import { describeRefusal } from "./describe-refusal.ts";
 const fault = { code: "pool_capacity", pool: "p", requested: 1, capacity: 0 } as const;
 const needs = [{ component: "worker-0", pool: "p", shared: { cpu: 5000 } }];
 
-it("names the resources of which a part requests more than any machine has", () => {
+it("names the resources that every machine lacks", () => {
   const short = [
     { resource: "cpu", requested: 5000, largest: 4000 },
     { resource: "nvidia.com/gpu", requested: 1, largest: 0 },

@@ -211,7 +211,7 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
 /** A fault travels in one message. */
 const MAX_SHORT_RESOURCES = 16;
 
-/** The resources of which a part requests more than any machine has, by name. None if the pool has no machine with a known size. */
+/** The resources that every machine lacks for some part, by name. None if the pool has no machine with a known size. */
 function findShortResources({ shared }: PoolNeed, { sizes }: PoolState): readonly ShortResource[] {
   const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
   if (machines.length === 0) return [];

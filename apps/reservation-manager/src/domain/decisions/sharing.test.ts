@@ -128,7 +128,7 @@ describe("parts of machines", () => {
     expect(refused([undefined, undefined, { cpu: 1 }])).toMatchObject({ fault: { requested: 3, capacity: 2 } });
   });
 
-  it("are refused with each resource of which a part requests more than any machine has", () => {
+  it("are refused with each resource that every machine lacks", () => {
     const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a", { allocatable: gpus }));
     const short = (...requests: readonly Requests[]) => {
       const verdict = ask(run, "x", requests);
