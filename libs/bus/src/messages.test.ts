@@ -33,7 +33,13 @@ const variants: { [Code in Fault["code"]]: fc.Arbitrary<Extract<Fault, { code: C
     { code: fc.constant("pool_unknown"), pool: text, known: fc.array(text, { minLength: 1 }) },
     { requiredKeys: ["code", "pool"] },
   ),
-  pool_capacity: fc.record({ code: fc.constant("pool_capacity"), pool: text, requested: uint32, capacity: uint32 }),
+  pool_capacity: fc.record(
+    {
+      ...{ code: fc.constant("pool_capacity"), pool: text, requested: uint32, capacity: uint32 },
+      short: fc.array(fc.record({ resource: text, requested: uint32, largest: uint32 }), { minLength: 1 }),
+    },
+    { requiredKeys: ["code", "pool", "requested", "capacity"] },
+  ),
   pool_availability: fc.record({
     code: fc.constant("pool_availability"),
     pool: text,

@@ -35,7 +35,14 @@ export function faultFromProto(wire: WireFault): Fault {
     }
     case "poolCapacity": {
       const { pool, requested, capacity, topology } = wire.poolCapacity;
-      return { code: "pool_capacity", pool, requested, capacity, ...(topology !== "" && { topology }) };
+      const short = wire.poolCapacity.short.map((each) => {
+        return { resource: each.resource, requested: each.requested, largest: each.largest };
+      });
+      return {
+        ...{ code: "pool_capacity", pool, requested, capacity },
+        ...(topology !== "" && { topology }),
+        ...(short.length > 0 && { short }),
+      };
     }
     case "poolAvailability": {
       const { pool, requested, available } = wire.poolAvailability;
@@ -160,8 +167,8 @@ function detailOf(fault: Fault): WireProperties {
     case "pool_unknown":
       return { poolUnknown: { pool: fault.pool, known: fault.known } };
     case "pool_capacity": {
-      const { pool, requested, capacity, topology } = fault;
-      return { poolCapacity: { pool, requested, capacity, topology } };
+      const { pool, requested, capacity, topology, short = [] } = fault;
+      return { poolCapacity: { pool, requested, capacity, topology, short: [...short] } };
     }
     case "pool_availability":
       return { poolAvailability: { pool: fault.pool, requested: fault.requested, available: fault.available } };

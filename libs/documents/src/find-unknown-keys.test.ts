@@ -27,12 +27,29 @@ describe("keys of Muster in a job", () => {
       { spec: { tfReplicaSpecs: { Worker: { template: annotated({ "muster.dev/pol": "a" }) } } } },
       'spec tfReplicaSpecs Worker template metadata annotations muster.dev/pol: has no effect with the string "a": did you mean "muster.dev/pool"?',
     ],
+    [
+      "the topology in a template",
+      { spec: { replicaSpecs: { worker: { template: annotated({ "muster.dev/topology": "zone" }) } } } },
+      "spec replicaSpecs worker template metadata annotations muster.dev/topology: " +
+        'has no effect with the string "zone": it belongs on the job, not on a pod template',
+    ],
+    [
+      "the topology among the labels of a template",
+      {
+        spec: {
+          mpiReplicaSpecs: { Worker: { template: { metadata: { labels: { "muster.dev/topology": "zone" } } } } },
+        },
+      },
+      "spec mpiReplicaSpecs Worker template metadata labels muster.dev/topology: " +
+        'has no effect with the string "zone": it belongs into annotations of the job, not on a pod template',
+    ],
   ])("are reported: %s", (_title, job, text) => {
     expect(shown(job)).toEqual([text]);
   });
 
   it("are reported neither where they exist nor of other groups", () => {
     const annotations = { "muster.dev/sharing": "half", "muster.dev/cancelled": "x", "example.com/share": "a" };
+    expect(shown(annotated({ "muster.dev/topology": "zone" }))).toEqual([]);
     expect(
       shown({ ...annotated(annotations), spec: { replicaSpecs: { worker: { template: annotated(annotations) } } } }),
     ).toEqual([]);

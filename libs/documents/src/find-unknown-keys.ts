@@ -1,4 +1,4 @@
-import { isMusterKey, JOB_KEYS, MUSTER_KEYS } from "@muster/names";
+import { isMusterKey, JOB_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "@muster/names";
 import { nearestName } from "./nearest-name.ts";
 import { describeValue, type Path } from "./read-value.ts";
 
@@ -22,19 +22,31 @@ export function findUnknownKeys(job: unknown): readonly UnknownKey[] {
 }
 
 function keysOf(metadata: Fields, path: Path): readonly UnknownKey[] {
+  const isTemplate = path.length > 1;
   return FIELDS.flatMap((field) =>
     Object.entries(child(metadata, field))
-      .filter(([key]) => isMusterKey(key) && !MUSTER_KEYS[field].includes(key))
-      .map(([key, value]) => ({ path: [...path, field, key], message: describeKey(field, key, value) })),
+      .filter(([key]) => isMusterKey(key) && !isKnown(field, key, isTemplate))
+      .map(([key, value]) => {
+        const message = `has no effect with ${describeValue(value)}: ${describeKey(field, key, isTemplate)}`;
+        return { path: [...path, field, key], message };
+      }),
   );
 }
 
-function describeKey(field: (typeof FIELDS)[number], key: string, value: unknown): string {
-  const given = `has no effect with ${describeValue(value)}`;
+type Field = (typeof FIELDS)[number];
+
+function isKnown(field: Field, key: string, isTemplate: boolean): boolean {
+  return MUSTER_KEYS[field].includes(key) && !(isTemplate && JOB_ONLY_KEYS.includes(key));
+}
+
+function describeKey(field: Field, key: string, isTemplate: boolean): string {
   const other = FIELDS.find((each) => each !== field && MUSTER_KEYS[each].includes(key));
-  if (other !== undefined) return `${given}: it belongs into ${other}`;
+  const isMisplaced = isTemplate && JOB_ONLY_KEYS.includes(key);
+  if (isMisplaced)
+    return `it belongs ${other === undefined ? "on" : `into ${other} of`} the job, not on a pod template`;
+  if (other !== undefined) return `it belongs into ${other}`;
   const near = nearestName(key, JOB_KEYS);
-  return `${given}: ${near === undefined ? `known keys are ${JOB_KEYS.join(", ")}` : `did you mean "${near}"?`}`;
+  return near === undefined ? `known keys are ${JOB_KEYS.join(", ")}` : `did you mean "${near}"?`;
 }
 
 type Fields = Readonly<Record<string, unknown>>;

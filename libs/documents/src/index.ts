@@ -1,3 +1,4 @@
+export { checkNodeSelection, type WrittenSelection } from "./check-node-selection.ts";
 export { checkSchema } from "./check-schema.ts";
 export type { CheckedSchema } from "./check-schema.ts";
 export { findUnknownKeys } from "./find-unknown-keys.ts";

@@ -3,13 +3,16 @@ import { nearestName } from "./nearest-name.ts";
 
 export type Path = readonly (string | number)[];
 
-/** A problem of a document, at a field's name or its value. A missing field is reported at its mapping. */
-export type Finding = { readonly path: Path; readonly at: "key" | "value"; readonly message: string };
+/**
+ * A problem of a document, at a field's value, at its name (`key`), or at its name if the message does not repeat the name (`pair`). A missing field is
+ * reported at its mapping.
+ */
+export type Finding = { readonly path: Path; readonly at: "key" | "pair" | "value"; readonly message: string };
 
 /** Reads typed values from plain data and collects all problems. Each method returns undefined after a finding. */
 export type ValueReader = {
   readonly findings: readonly Finding[];
-  report(path: Path, message: string, at?: "key" | "value"): void;
+  report(path: Path, message: string, at?: Finding["at"]): void;
   /** A mapping with only these fields; `hidden` ones are not suggested. */
   mapping(
     path: Path,

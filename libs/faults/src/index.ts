@@ -1,5 +1,5 @@
 export { describeFault, isRetryable, reasonOf, WIRE_CODE } from "./fault.ts";
-export type { Fault, FaultCode } from "./fault.ts";
+export type { Fault, FaultCode, ShortResource } from "./fault.ts";
 export { FaultError, faultOf, isFaultError, logLevelOf, throwFault } from "./fault-error.ts";
 export { unlessFault, unlessFaultIn, unlessMissing } from "./unless-fault.ts";
 export { formatDuration } from "./format-duration.ts";

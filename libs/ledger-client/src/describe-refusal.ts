@@ -1,5 +1,5 @@
-import { describeFault, type Fault } from "@muster/faults";
-import { describeNodeSelection } from "@muster/resources";
+import { describeFault, type Fault, type ShortResource } from "@muster/faults";
+import { describeNodeSelection, printAmount } from "@muster/resources";
 import type { Need } from "./reservation.ts";
 
 /**
@@ -8,15 +8,23 @@ import type { Need } from "./reservation.ts";
  */
 export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
   if (fault.code !== "pool_capacity" || fault.topology !== undefined) return describeFault(fault);
-  const { pool, requested, capacity } = fault;
+  const { pool, requested, capacity, short = [] } = fault;
   const ofPool = needs.filter((need) => need.pool === pool);
   const selections = new Set(ofPool.flatMap(({ selection }) => (selection ? [describeNodeSelection(selection)] : [])));
   const among = selections.size === 0 ? "" : ` that its pods accept (${[...selections].join("; or ")})`;
   if (ofPool.some(({ shared }) => shared !== undefined)) {
     const fitting = `pool ${pool} has room for ${capacity} of the ${requested} requested parts and machines${among}`;
-    return `${fitting} when nothing else runs: request less of each resource, or add larger machines`;
+    if (short.length === 0)
+      return `${fitting} when nothing else runs: request less of each resource, or add larger machines`;
+    const amounts = short.map(describeShort).join(", ");
+    return `${fitting}: a part requests ${amounts}: request less, or add larger machines`;
   }
   if (among === "") return describeFault(fault);
   const machines = capacity === 1 ? "1 machine" : `${capacity} machines`;
   return `pool ${pool} has ${machines} at most${among}, ${requested} are needed: request fewer, or label or add machines`;
+}
+
+function describeShort({ resource, requested, largest }: ShortResource): string {
+  const instead = largest === 0 ? "no machine has any" : `the largest machine has ${printAmount(resource, largest)}`;
+  return `${printAmount(resource, requested)} of ${resource} and ${instead}`;
 }

@@ -19,6 +19,9 @@ export const MUSTER_KEYS = { labels: LABELS.map(inGroup), annotations: ANNOTATIO
 /** Those that users write in a job. Muster writes the others itself. */
 export const JOB_KEYS = ["main-container", "pool", "sharing", "topology"].map(inGroup);
 
+/** Those of a job that have a meaning on the job itself, and none on its pod templates. */
+export const JOB_ONLY_KEYS = ["topology"].map(inGroup);
+
 /** Whether only Muster gives the key a meaning. */
 export function isMusterKey(key: string): boolean {
   return key.startsWith(inGroup(""));

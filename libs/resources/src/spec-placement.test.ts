@@ -37,6 +37,14 @@ describe("the affinity of a pod with a granted machine", () => {
   });
 });
 
+it("a term without a requirement accepts no node, whatever the node selector is", () => {
+  const affinity = { nodeAffinity: { [REQUIRED]: { nodeSelectorTerms: [{}] } } };
+  expect(nodeSelectionOf({ affinity, nodeSelector: { disk: "ssd" } }, "pool")).toEqual({
+    terms: [{}],
+    tolerations: [],
+  });
+});
+
 it("the selection of a spec leaves out the label of pools and how long a taint is tolerated", () => {
   const spec = { nodeSelector: { pool: "p", disk: "ssd" }, tolerations: [{ ...GPU, tolerationSeconds: 60 }] };
   expect(nodeSelectionOf(spec, "pool")).toEqual({

@@ -289,6 +289,22 @@ describe("a template is refused", () => {
         new RegExp(`^${TERM}\\.matchFields\\.0\\.key: is "spec.podCIDR"; the only field is metadata.name`),
       ],
     ],
+    [
+      "with tolerations that the API server refuses",
+      {
+        spec: {
+          tolerations: [
+            { key: "a", operator: "Exists", value: "x" },
+            { operator: "Equal", value: "b" },
+            { operator: "Exists", effect: "NoExecute" },
+          ],
+        },
+      },
+      [
+        /^spec\.tolerations\.0\.value: is "x" with the operator Exists/,
+        /^spec\.tolerations\.1: has no key; .* the operator Exists for every taint$/,
+      ],
+    ],
     ["with an empty list", { spec: { volumes: null } }, ["spec.volumes: must be a list, not empty"]],
   ])("%s", (_title, template, expected) => {
     const found = findings(template);

@@ -1,4 +1,4 @@
-import { checkSchema, type Path, type ValueReader } from "@muster/documents";
+import { checkNodeSelection, checkSchema, type Path, type ValueReader, type WrittenSelection } from "@muster/documents";
 import {
   API_GROUP,
   checkDnsLabel,
@@ -27,22 +27,13 @@ export type ComponentTemplate = {
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
   };
-  readonly spec: Fields & {
-    readonly containers?: readonly TemplateContainer[];
-    readonly initContainers?: readonly TemplateContainer[];
-    readonly volumes?: readonly Named[];
-    readonly tolerations?: readonly Fields[];
-    readonly nodeSelector?: Readonly<Record<string, string>>;
-    readonly affinity?: { readonly nodeAffinity?: NodeAffinity };
-  };
+  readonly spec: Fields &
+    WrittenSelection & {
+      readonly containers?: readonly TemplateContainer[];
+      readonly initContainers?: readonly TemplateContainer[];
+      readonly volumes?: readonly Named[];
+    };
 };
-
-type NodeAffinity = {
-  readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] };
-};
-
-type NodeTerm = { readonly matchExpressions?: readonly Requirement[]; readonly matchFields?: readonly Requirement[] };
-type Requirement = { readonly key: string; readonly operator: string; readonly values?: readonly string[] };
 
 /**
  * Returns undefined when it has reported a problem: a field that the schema refuses, or a conflict within the template, with the component's `env`, or with a
@@ -99,7 +90,7 @@ function checkSpec(
     for (const [index, container] of list.entries())
       checkContainer(reader, [...path, field, index], container, volumeNames);
   }
-  checkNodes(reader, path, spec);
+  for (const problem of checkNodeSelection(spec)) reader.report([...path, ...problem.path], problem.message);
   const componentNames = env.map(({ name }) => name);
   for (const [index, { name }] of (containers[0]?.env ?? []).entries()) {
     const here = [...path, "containers", 0, "env", index, "name"];
@@ -139,38 +130,6 @@ function checkContainer(
     const known = volumes.length === 0 ? "the template has no volumes" : `volumes are ${volumes.join(", ")}`;
     reader.report([...path, "volumeMounts", index, "name"], `"${name}" is no volume of the template; ${known}`);
   }
-}
-
-function checkNodes(reader: ValueReader, path: Path, { nodeSelector = {}, affinity }: ComponentTemplate["spec"]): void {
-  for (const [key, value] of Object.entries(nodeSelector)) {
-    report(reader, [...path, "nodeSelector", key], checkLabelKey(key, key));
-    report(reader, [...path, "nodeSelector", key], checkLabelValue(key, value));
-  }
-  const required = "requiredDuringSchedulingIgnoredDuringExecution";
-  const { nodeSelectorTerms = [] } = affinity?.nodeAffinity?.[required] ?? {};
-  for (const [index, { matchExpressions = [], matchFields = [] }] of nodeSelectorTerms.entries()) {
-    const here = [...path, "affinity", "nodeAffinity", required, "nodeSelectorTerms", index];
-    if (matchExpressions.length + matchFields.length === 0)
-      reader.report(here, "accepts no node; write matchExpressions or matchFields, or leave the term out");
-    for (const [place, each] of matchExpressions.entries()) {
-      report(reader, [...here, "matchExpressions", place, "key"], checkLabelKey("key", each.key));
-      checkValues(reader, [...here, "matchExpressions", place], each);
-    }
-    for (const [place, each] of matchFields.entries()) {
-      if (each.key === "metadata.name") checkValues(reader, [...here, "matchFields", place], each);
-      else reader.report([...here, "matchFields", place, "key"], `is "${each.key}"; the only field is metadata.name`);
-    }
-  }
-}
-
-function checkValues(reader: ValueReader, path: Path, { operator, values = [] }: Requirement): void {
-  const isNumber = ([text = ""]: readonly string[]): boolean => /^[+-]?\d+$/.test(text);
-  if ((operator === "In" || operator === "NotIn") && values.length === 0)
-    reader.report(path, `${operator} needs values`);
-  if ((operator === "Exists" || operator === "DoesNotExist") && values.length > 0)
-    reader.report([...path, "values"], `must be left out with ${operator}`);
-  if ((operator === "Gt" || operator === "Lt") && (values.length !== 1 || !isNumber(values)))
-    reader.report(path, `${operator} needs one value, a whole number`);
 }
 
 /** DNS labels, each once. */

@@ -222,11 +222,11 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
   };
 }
 
-function partDemandFrom({ part, shortage, ...message }: muster.reservation.v1.PartDemand): PartDemand {
+function partDemandFrom(message: muster.reservation.v1.PartDemand): PartDemand {
+  const { part, shortage } = message;
   return {
     part: buildShare(part?.requests ?? {}),
-    requested: message.requested,
-    fitting: message.fitting,
+    ...pick(message, "requested", "fitting"),
     shortage: shortage && {
       ...pick(shortage, "node", "placed"),
       resources: shortage.resources.map(({ resource, requested, free }) => ({

@@ -250,6 +250,19 @@ describe("every problem is reported with its place", () => {
       ['f.yaml:17:3: spec: unknown field "timout"; did you mean "timeout"?'],
     ],
     [
+      "a misspelt annotation of Muster",
+      `apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata:
+  name: train
+  annotations: { muster.dev/topolgy: zone }
+spec: {}
+`,
+      [
+        'f.yaml:5:18: metadata.annotations.muster.dev/topolgy: has no effect with the string "zone": did you mean "muster.dev/topology"?',
+      ],
+    ],
+    [
       "an unknown field that is near nothing",
       VALID.replace("timeout:", "flavour:"),
       [

@@ -184,7 +184,7 @@ function offsetOf(document: Document.Parsed, { path, at }: Pick<Finding, "path" 
       if (pair === undefined) return offset;
       const keyOffset = startOf(pair.key, offset);
       node = isNode(pair.value) ? pair.value : null;
-      offset = last && at === "key" ? keyOffset : startOf(isEmptyScalar(node) ? pair.key : node, keyOffset);
+      offset = last && at !== "value" ? keyOffset : startOf(isEmptyScalar(node) ? pair.key : node, keyOffset);
     } else if (isSeq(here)) {
       const item: unknown = here.items[Number(part)];
       node = isNode(item) ? item : null;

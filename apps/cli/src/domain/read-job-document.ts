@@ -20,7 +20,7 @@ export function readJobDocument(
 ): ReadDocument<JobDocument> {
   const reader = valueReader();
   checkSchema(reader, schema ?? frame(apiVersion), [], value);
-  for (const { path, message } of findUnknownKeys(value)) reader.report(path, message, "key");
+  for (const { path, message } of findUnknownKeys(value)) reader.report(path, message, "pair");
   const manifest = isMapping(value) ? value : {};
   const { metadata } = manifest;
   const name = isMapping(metadata)

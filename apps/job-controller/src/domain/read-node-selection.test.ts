@@ -2,6 +2,7 @@ import type { NodeSelection } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
 import { JOB_KIND } from "./kind-job.ts";
+import { TFJOB_KIND } from "./kind-tfjob.ts";
 import type { ReadResult } from "./kind.ts";
 import { tolerationsByNode } from "./member-machines.ts";
 import type { UnitSeen } from "./snapshot.ts";
@@ -25,6 +26,7 @@ function specOf(result: ReadResult) {
 const required = (...nodeSelectorTerms: readonly Fields[]): Fields => ({
   affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
 });
+const TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 const inZone = { matchExpressions: [{ key: "zone", operator: "In", values: ["a"] }] };
 const onDisk = { key: "disk", operator: "In", values: ["ssd"] };
 const gpu = { key: "gpu", operator: "Exists", effect: "NoSchedule" };
@@ -56,11 +58,6 @@ describe("the nodes that a template accepts", () => {
       },
     ],
     [
-      "are none for an empty term",
-      { ...required({}), nodeSelector: { disk: "ssd" } },
-      { terms: [{}], tolerations: [] },
-    ],
-    [
       "have only taints that it tolerates, for however long",
       { tolerations: [{ ...gpu, tolerationSeconds: 5 }] },
       { terms: [], tolerations: [gpu] },
@@ -86,6 +83,61 @@ describe("the nodes that a template accepts", () => {
     const result = read(template);
     const fields = result.ok ? [] : result.problems.map((problem) => problem.field);
     expect(fields.join()).toContain(field);
+  });
+
+  it.each<[string, Fields, string, string]>([
+    ["a label key that none can be", { nodeSelector: { "a b": "c" } }, "nodeSelector.a b", '"a b" is not a label key'],
+    [
+      "a value that no label has",
+      { nodeSelector: { gpu: "h 100" } },
+      "nodeSelector.gpu",
+      '"h 100" is not a label value',
+    ],
+    [
+      "a bound that is no number",
+      required({ matchExpressions: [{ key: "gpu", operator: "Gt", values: ["h100"] }] }),
+      `${TERMS}[0].matchExpressions[0]`,
+      'Gt needs one value, a whole number, not "h100"',
+    ],
+    [
+      "no values",
+      required({ matchExpressions: [{ key: "gpu", operator: "In", values: [] }] }),
+      `${TERMS}[0].matchExpressions[0]`,
+      "In needs values, and has none",
+    ],
+    [
+      "no operator",
+      required({ matchExpressions: [{ key: "gpu" }] }),
+      `${TERMS}[0].matchExpressions[0].operator`,
+      "is missing",
+    ],
+    ["no terms", required(), TERMS, "is empty; write a term"],
+    [
+      "a toleration that has a value, and the operator Exists",
+      { tolerations: [{ key: "gpu", operator: "Exists", value: "big" }] },
+      "tolerations[0].value",
+      'is "big" with the operator Exists; leave it out',
+    ],
+    ["a toleration without a key", { tolerations: [{ value: "b" }] }, "tolerations[0]", "has no key; write the key"],
+    [
+      "a toleration of a key that none can be",
+      { tolerations: [{ key: "a b" }] },
+      "tolerations[0].key",
+      '"a b" is not a label key',
+    ],
+    ["an empty term", required({}), `${TERMS}[0]`, "accepts no node; write matchExpressions"],
+  ])("are refused with %s, in jobs of every kind", (_title, template, field, reason) => {
+    const containers = [{ name: "tensorflow", image: "i" }];
+    const worker = { replicas: 1, template: { spec: { containers, ...template } } };
+    const tfJob = { metadata: { name: "train", namespace: "default" }, spec: { tfReplicaSpecs: { Worker: worker } } };
+    const found = [read(template), TFJOB_KIND.read(tfJob, DEFAULTS)].map((result) => {
+      return result.ok ? [] : result.problems;
+    });
+    expect(found).toEqual(
+      ["replicaSpecs.t0", "tfReplicaSpecs.Worker"].map((replica) => [
+        { field: `spec.${replica}.template.spec.${field}`, reason: expect.stringContaining(reason) as string },
+      ]),
+    );
   });
 });
 

@@ -1,9 +1,13 @@
+import { checkNodeSelection, type Path, type WrittenSelection } from "@muster/documents";
 import { NODE_SELECTOR_OPERATORS, nodeSelectionOf } from "@muster/resources";
 import type { JobSpec } from "./job.ts";
-import type { Fields } from "./read-fields.ts";
+import type { Fields, Notes } from "./read-fields.ts";
 
-/** Notes a problem for each part of the node affinity and the tolerations that cannot be read. */
-export function checkNodeSelection(spec: Fields): void {
+/** Notes a problem for each part of the node selector, the node affinity and the tolerations that cannot be read or that the API server refuses. */
+export function checkSelection(spec: Fields, notes: Notes): void {
+  const before = notes.problems.length;
+  const selector = spec.object("nodeSelector");
+  for (const name of selector?.names ?? []) selector?.text(name);
   const affinity = spec.object("affinity")?.object("nodeAffinity");
   const required = affinity?.object("requiredDuringSchedulingIgnoredDuringExecution");
   for (const term of required?.objects("nodeSelectorTerms") ?? [])
@@ -14,6 +18,19 @@ export function checkNodeSelection(spec: Fields): void {
     }
   for (const toleration of spec.objects("tolerations"))
     for (const name of ["key", "operator", "value", "effect"]) toleration.text(name);
+  if (notes.problems.length > before) return;
+  // The loops above have checked the types of these fields.
+  const [nodeSelector, tolerations] = [spec.raw("nodeSelector"), spec.raw("tolerations")];
+  const written = { nodeSelector, affinity: spec.raw("affinity"), tolerations } as WrittenSelection;
+  for (const { path, message } of checkNodeSelection(written)) spec.refuse(fieldAt(path), message);
+}
+
+/** The path as problems of manifests name fields: `affinity.terms[0].key`. */
+function fieldAt(path: Path): string {
+  return path.reduce<string>((field, part) => {
+    if (typeof part === "number") return `${field}[${part}]`;
+    return field === "" ? part : `${field}.${part}`;
+  }, "");
 }
 
 /** Sets the nodes that the members of each type accept. */

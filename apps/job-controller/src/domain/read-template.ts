@@ -1,6 +1,6 @@
 import { isObject } from "@muster/resources";
 import type { Container, PodTemplate } from "./job.ts";
-import { checkNodeSelection } from "./read-node-selection.ts";
+import { checkSelection } from "./read-node-selection.ts";
 import { type Fields, fieldsOf, INT32, type Notes } from "./read-fields.ts";
 
 /**
@@ -32,11 +32,11 @@ function isTemplate(value: unknown, path: string, notes: Notes): value is PodTem
   checkTexts(metadata?.object("annotations"));
   const spec = template?.object("spec");
   if (spec === undefined) template?.refuse("spec", "is missing");
-  else checkSpec(spec);
+  else checkSpec(spec, notes);
   return notes.problems.length === before;
 }
 
-function checkSpec(spec: Fields): void {
+function checkSpec(spec: Fields, notes: Notes): void {
   const containers = spec.objects("containers");
   if (containers.length === 0) spec.refuse("containers", "needs at least one container");
   const names = new Set<string>();
@@ -48,13 +48,12 @@ function checkSpec(spec: Fields): void {
     names.add(name);
   }
   for (const name of ["restartPolicy", "schedulerName", "priorityClassName"]) spec.text(name);
-  checkTexts(spec.object("nodeSelector"));
   if (spec.raw("nodeName") !== undefined)
     spec.refuse("nodeName", "must not be set: the machine is one that the pool has granted");
   spec.objects("volumes");
   const affinity = spec.object("affinity");
   affinity?.object("podAntiAffinity")?.objects("requiredDuringSchedulingIgnoredDuringExecution");
-  checkNodeSelection(spec);
+  checkSelection(spec, notes);
 }
 
 function checkContainer(container: Fields): void {

@@ -1,9 +1,10 @@
-import type { Fault } from "@muster/faults";
+import type { Fault, ShortResource } from "@muster/faults";
+import type { Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
-import { largestOf, maxOf, unsizedOf, viewOf, type Machines } from "../ledger/machines.ts";
+import { largestOf, maxOf, unsizedOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -202,7 +203,31 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
   const parts = state === undefined || count > machines ? 0 : partsThatFit(state, need, machines, "foreign pods leave");
   if (count <= machines && parts === need.shared.length) return undefined;
   if (count <= machines && state !== undefined && unsizedOf(state) > 0) return SIZES_NOT_KNOWN_YET;
-  return { code: "pool_capacity", pool, requested: sizeOf(need), capacity: Math.min(count, machines) + parts };
+  const short = state === undefined || count > machines ? [] : findShortResources(need, state);
+  const capacity = Math.min(count, machines) + parts;
+  return { code: "pool_capacity", pool, requested: sizeOf(need), capacity, ...(short.length > 0 && { short }) };
+}
+
+/** A fault travels in one message. */
+const MAX_SHORT_RESOURCES = 16;
+
+/** The resources that every machine lacks for some part, by name. None if the pool has no machine with a known size. */
+function findShortResources({ shared }: PoolNeed, { sizes }: PoolState): readonly ShortResource[] {
+  const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
+  if (machines.length === 0) return [];
+  const largest = largestAmounts(machines);
+  return [...largestAmounts(shared)]
+    .map(([resource, requested]) => ({ resource, requested, largest: largest.get(resource) ?? 0 }))
+    .filter((each) => each.requested > each.largest)
+    .sort((one, other) => (one.resource < other.resource ? -1 : 1))
+    .slice(0, MAX_SHORT_RESOURCES);
+}
+
+function largestAmounts(all: readonly Amounts[]): Amounts {
+  const largest = new Map<string, number>();
+  for (const amounts of all)
+    for (const [resource, amount] of amounts) largest.set(resource, Math.max(amount, largest.get(resource) ?? 0));
+  return largest;
 }
 
 function faultOf(obstacle: Obstacle, owner: Owner): Fault {

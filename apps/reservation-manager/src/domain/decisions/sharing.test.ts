@@ -128,6 +128,20 @@ describe("parts of machines", () => {
     expect(refused([undefined, undefined, { cpu: 1 }])).toMatchObject({ fault: { requested: 3, capacity: 2 } });
   });
 
+  it("are refused with each resource that every machine lacks", () => {
+    const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a", { allocatable: gpus }));
+    const short = (...requests: readonly Requests[]) => {
+      const verdict = ask(run, "x", requests);
+      return verdict?.kind === "refuse" && verdict.fault.code === "pool_capacity" ? verdict.fault.short : "not refused";
+    };
+    expect(short({ cpu: 9, "example.com/gpu": 3 }, { cpu: 10, memory: 16 }, { "example.com/fpga": 1 })).toEqual([
+      { resource: "cpu", requested: 10, largest: 8 },
+      { resource: "example.com/fpga", requested: 1, largest: 0 },
+      { resource: "example.com/gpu", requested: 3, largest: 2 },
+    ]);
+    expect(short({ cpu: 5 }, { cpu: 5 }, { cpu: 5 })).toBeUndefined();
+  });
+
   it("wait where a pool may get larger nodes, and keep no machine from others meanwhile", () => {
     const run = runOf(nodeOf("a1", "a"));
     step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 3, exhausted: false } });

@@ -1,0 +1,12 @@
+import { muster } from "@muster/proto";
+import { expect, it } from "vitest";
+import { explanationFromMessage } from "./messages.ts";
+
+const { ExplainReservationReply } = muster.reservation.v1;
+
+it("reads that no part fits", () => {
+  const parts = [{ part: { requests: { cpu: 500 } }, requested: 2 }];
+  const sent = ExplainReservationReply.encode({ pools: [{ pool: "p", requested: 2, parts }] }).finish();
+  const [pool] = explanationFromMessage(ExplainReservationReply.decode(sent)).pools;
+  expect(pool?.parts).toMatchObject([{ requested: 2, fitting: 0 }]);
+});

@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { describeRefusal } from "./describe-refusal.ts";
+
+const fault = { code: "pool_capacity", pool: "p", requested: 1, capacity: 0 } as const;
+const needs = [{ component: "worker-0", pool: "p", shared: { cpu: 5000 } }];
+
+it("names the resources that every machine lacks", () => {
+  const short = [
+    { resource: "cpu", requested: 5000, largest: 4000 },
+    { resource: "nvidia.com/gpu", requested: 1, largest: 0 },
+  ];
+  expect(describeRefusal({ ...fault, short }, needs)).toBe(
+    "pool p has room for 0 of the 1 requested parts and machines: a part requests " +
+      "5 of cpu and the largest machine has 4, 1 of nvidia.com/gpu and no machine has any: " +
+      "request less, or add larger machines",
+  );
+});
+
+it("names no resource where the ledger names none", () => {
+  expect(describeRefusal(fault, needs)).toBe(
+    "pool p has room for 0 of the 1 requested parts and machines when nothing else runs: " +
+      "request less of each resource, or add larger machines",
+  );
+});
