@@ -36,6 +36,8 @@ export type ElasticWorld = AsyncDisposable & {
   startScaler(): Promise<Replica>;
   /** Starts what answers for jobs, with their definition. */
   startJobs(): Promise<Client<typeof JobService>>;
+  /** Waits until the ledger knows that the pool grows; earlier it refuses requests. */
+  untilElastic(): Promise<unknown>;
   /** Asks for machines of the elastic pool for an owner of this name, or for parts with these requests; returns the id of its reservation. */
   reserve(name: string, size: number, requests?: Readonly<Record<string, number>>): Promise<string>;
   untilGranted(name: string): Promise<readonly string[]>;
@@ -141,6 +143,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
       await until("a service answers for jobs", answers, { timeoutMs: 90_000 });
       return jobs;
     },
+    untilElastic,
     reserve: async (name, size, requests) => {
       await untilElastic();
       const shared = requests && { requests };

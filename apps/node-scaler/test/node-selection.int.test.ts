@@ -12,6 +12,7 @@ let world: ElasticWorld;
 beforeAll(async () => {
   world = await elasticWorld({ idle: "10m", healthyTimeout: `${HEALTHY_MS}ms`, taints: [TAINT] });
   await world.startScaler();
+  await world.untilElastic();
 }, 400_000);
 afterAll(() => world[Symbol.asyncDispose]());
 
