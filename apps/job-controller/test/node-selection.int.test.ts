@@ -5,6 +5,7 @@ import { API_SERVERS } from "./api-servers.ts";
 import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
+const PODS = { apiVersion: "v1", plural: "pods" };
 const GPU: V1Taint = { key: "example.com/gpu", value: "present", effect: "NoSchedule" };
 
 const CONTAINER = { name: "main", image: "node", command: ["sleep", "600"] };
@@ -86,12 +87,22 @@ for (const server of API_SERVERS) {
         await patchNode(other, { metadata: { labels: { rack: "a" } }, spec: { taints: null } });
         for (const node of [one, lost])
           await patchNode(node, { metadata: { labels: { rack: "b" } }, spec: { taints: null } });
+        const inRack = { component: "c", pool: "workers" };
+        const needs = [inRack, { ...inRack, component: "d" }];
+        const isKnown = (): Promise<boolean> =>
+          world.ledger.checkReservation({ owner: { kind: "test", id: "rack" }, needs, topology: "rack" }).then(
+            ({ because }) => because === null || because === undefined,
+            () => false,
+          );
+        await until("the ledger knows the racks", isKnown, { timeoutMs: 60_000 });
         await world.create(job("close", {}, { replicas: 2, annotations: { "muster.dev/topology": "rack" } }));
         await world.untilCondition("close", "Running");
         const placed = async () => (await world.pods("close")).map((pod) => pod.spec?.nodeName ?? "").sort();
         expect(await placed()).toEqual([one, lost].sort());
 
-        await world.calls.delete(NODES, lost);
+        const member = (await world.pods("close")).find((pod) => pod.spec?.nodeName === lost)?.metadata;
+        await patchNode(lost, { spec: { unschedulable: true } });
+        await world.calls.delete({ ...PODS, namespace: member?.namespace ?? "" }, member?.name ?? "");
         const waits = async (): Promise<boolean> => {
           const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
           return reservations.some(({ because }) => because?.nodes.includes("rack=b") === true);
@@ -103,6 +114,7 @@ for (const server of API_SERVERS) {
         });
         await cancel("close");
         await world.untilNothingLeft("close");
+        await patchNode(lost, { spec: { unschedulable: null } });
       });
 
       it("that no node of the pool accepts are refused with the labels that are missing", async () => {
