@@ -57,7 +57,7 @@ export const annotations = {
   progress: "muster.dev/progress",
   /** On jobs, and on pod templates, which win: with `shared`, members get parts of machines; with `exclusive`, whole machines. */
   sharing: "muster.dev/sharing",
-  /** On jobs: the label of nodes of which all machines of the gang have the same value. */
+  /** On jobs: a label of nodes; all machines of the gang have the same value of it. */
   topology: "muster.dev/topology",
   /** On nodes that the node scaler has cordoned: why. A cordon without it is another client's, and stays. */
   cordoned: "muster.dev/cordoned",

@@ -1,7 +1,7 @@
 import { API_GROUP, checkLabelKey } from "@muster/names";
 import type { Fields } from "./read-fields.ts";
 
-/** Annotation of a job: the label of nodes of which all of its machines have the same value, such as topology.kubernetes.io/zone. */
+/** Annotation of a job: a label of nodes, such as topology.kubernetes.io/zone. All machines of the job have the same value of it. */
 export const TOPOLOGY_ANNOTATION = `${API_GROUP}/topology`;
 
 /** Undefined if the annotation is absent or invalid. An invalid one is noted as a problem. */

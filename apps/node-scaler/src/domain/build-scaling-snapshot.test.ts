@@ -129,7 +129,7 @@ describe("labels and taints", () => {
   });
 });
 
-it("counts the machines of pools that are not scaled by zone, whoever holds them", () => {
+it("counts the machines of pools that are not scaled by zone, free and held ones", () => {
   const names = ["n1", "n2", "n3", "n4"];
   const zones = ["z", "z", undefined, "z"];
   const kubeNodes = names.map((name, index) => {

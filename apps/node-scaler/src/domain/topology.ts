@@ -11,7 +11,7 @@ export type Domains = {
   restrict(demand: Demand, value: string): Demand;
 };
 
-/** By pool and zone, how many nodes there are, whoever holds them. */
+/** By pool and zone, the number of nodes, free and held ones. */
 export type ZoneCounts = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
 type AnyNode = ComputedNode | FreeMachine;

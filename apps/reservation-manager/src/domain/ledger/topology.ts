@@ -3,7 +3,7 @@ import type { PoolGang, PoolNeed } from "./reservation.ts";
 import { compareText } from "./sorted-map.ts";
 
 /**
- * The lists of needs of which one has to fit, in the order in which they are tried: the needs themselves without a topology, otherwise the needs in each domain
+ * Lists of needs in the order in which they are tried; one must fit. Without a topology these are the needs themselves, otherwise the needs in each domain
  * where each need has a node. The domain with the fewest free machines comes first, so that large ones stay free; ties by value.
  */
 export function alternativesOf({ needs, topology }: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
