@@ -1,5 +1,4 @@
 import type { Fault, ShortResource } from "@muster/faults";
-import type { Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
@@ -17,6 +16,8 @@ import {
   type PoolNeed,
   type Reservation,
 } from "../ledger/reservation.ts";
+import { largestAmounts } from "../ledger/room.ts";
+import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
@@ -108,7 +109,7 @@ function decideWithinLimit(
 
   const { owner, priority, topology } = request;
   const needs = countByPool(request.needs);
-  const demand = { ownerKind: owner.kind, needs, ...(topology !== undefined && { topology }) };
+  const demand = { ownerKind: owner.kind, needs, topology };
   const impossible =
     findUnknownPool(needs, world.machines) ??
     findSmallPool(needs, world.machines) ??
@@ -219,15 +220,8 @@ function findShortResources({ shared }: PoolNeed, { sizes }: PoolState): readonl
   return [...largestAmounts(shared)]
     .map(([resource, requested]) => ({ resource, requested, largest: largest.get(resource) ?? 0 }))
     .filter((each) => each.requested > each.largest)
-    .sort((one, other) => (one.resource < other.resource ? -1 : 1))
+    .sort((one, other) => compareText(one.resource, other.resource))
     .slice(0, MAX_SHORT_RESOURCES);
-}
-
-function largestAmounts(all: readonly Amounts[]): Amounts {
-  const largest = new Map<string, number>();
-  for (const amounts of all)
-    for (const [resource, amount] of amounts) largest.set(resource, Math.max(amount, largest.get(resource) ?? 0));
-  return largest;
 }
 
 function faultOf(obstacle: Obstacle, owner: Owner): Fault {

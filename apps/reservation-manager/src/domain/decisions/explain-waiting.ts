@@ -26,7 +26,7 @@ export function explainWaiting(reservation: Reservation, world: World, hold: Hol
   if (reservation.grant !== undefined) return undefined;
   const { owner, needs, topology } = reservation;
   const place = placeOf(reservation);
-  const demand = { ownerKind: owner.kind, needs: countByPool(needs), ...(topology !== undefined && { topology }) };
+  const demand = { ownerKind: owner.kind, needs: countByPool(needs), topology };
   const obstacle = obstacleTo(demand, place, world, hold);
   if (obstacle === undefined) return undefined;
   const ahead = world.ledger.queue.places.rank(place);

@@ -90,27 +90,27 @@ function findTopologyShortage(
   const lists = alternativesOf(gang, machines);
   if (lists.some((needs) => fitsListBehind(needs, machines, hold))) return undefined;
   const isHeld = lists.some((needs) => fitsListBehind(needs, machines, undefined));
-  const best = mostAvailable(lists, machines, hold);
+  const { needs: best, fitting = 0 } = mostAvailable(lists, machines, hold) ?? {};
   return {
     code: isHeld ? "HELD_FOR_OLDER" : "WAITING_FOR_TOPOLOGY",
     pool: gang.needs[0]?.pool ?? "",
     requested: gang.needs.reduce((sum, need) => sum + sizeOf(need), 0),
     parts: gang.needs.reduce((sum, { shared }) => sum + shared.length, 0),
-    available: best === undefined ? 0 : countFitting(best, machines, hold),
+    available: fitting,
     topology: { key, value: best?.[0]?.domain?.value ?? "" },
   };
 }
 
-/** The list in whose domain most of the needs fit; the first of several. */
+/** The list in whose domain most of the needs fit, and how many do; the first of several. */
 function mostAvailable(
   lists: readonly (readonly PoolNeed[])[],
   machines: Machines,
   hold: Hold | undefined,
-): readonly PoolNeed[] | undefined {
+): { readonly needs: readonly PoolNeed[]; readonly fitting: number } | undefined {
   const [most] = lists
     .map((needs) => ({ needs, fitting: countFitting(needs, machines, hold) }))
     .sort((a, b) => b.fitting - a.fitting);
-  return most?.needs;
+  return most;
 }
 
 function countFitting(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): number {
@@ -200,7 +200,7 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
   return fit;
 }
 
-/** Whether a domain has fewer free machines than whole ones are needed, which most domains have that are visited. */
+/** Whether the domain of the need has too few free machines for it. Decides most domains without placing anything. */
 function isTooSmallNow(need: PoolNeed, machines: Machines): boolean {
   return need.domain !== undefined && need.count > (viewOf(machines, need)?.free.size ?? 0);
 }
@@ -241,7 +241,7 @@ export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: numbe
  */
 function needsToHold(waiting: PoolGang, machines: Machines): readonly PoolNeed[] | undefined {
   const possible = alternativesOf(waiting, machines).filter((needs) => isPossible(needs, machines));
-  return possible.length < 2 ? possible[0] : mostAvailable(possible, machines, undefined);
+  return possible.length < 2 ? possible[0] : mostAvailable(possible, machines, undefined)?.needs;
 }
 
 /**

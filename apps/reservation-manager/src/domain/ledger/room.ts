@@ -183,18 +183,21 @@ const largest = new WeakMap<Room, Amounts>();
 /** False: some part of the need fits on no node now. Looks at the nodes once for each room. */
 export function mayHaveRoom(room: Room, { shared }: Pick<PoolNeed, "shared">): boolean {
   if (shared.length === 0) return true;
-  const most = largest.get(room) ?? largestFree(room);
+  const most = largest.get(room) ?? largestAmounts(freeAmounts(room));
   largest.set(room, most);
   return shared.every((request) => fitsInto(request, most));
 }
 
-/** By resource, the most that is free on one node. */
-function largestFree({ free, partial }: Room): Amounts {
+/** What is free on each node. */
+function* freeAmounts({ free, partial }: Room): Generator<Amounts> {
+  for (const allocatable of free.values()) if (allocatable !== undefined) yield allocatable;
+  for (const node of partial.values()) yield node.free;
+}
+
+/** By resource, the largest of these amounts; without those of 0. */
+export function largestAmounts(all: Iterable<Amounts>): Amounts {
   const most = new Map<string, number>();
-  const add = (amounts: Amounts): void => {
+  for (const amounts of all)
     for (const [resource, amount] of amounts) if (amount > (most.get(resource) ?? 0)) most.set(resource, amount);
-  };
-  for (const allocatable of free.values()) if (allocatable !== undefined) add(allocatable);
-  for (const node of partial.values()) add(node.free);
   return most;
 }

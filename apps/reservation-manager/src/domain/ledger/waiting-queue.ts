@@ -15,14 +15,14 @@ export type WaitingClass = {
   readonly priority: number;
   /** In the order of the pools' names. */
   readonly needs: readonly PoolNeed[];
-  readonly topology?: string;
+  readonly topology?: string | undefined;
   readonly places: SortedMap<Place, true>;
 };
 
 /** Classes that need the same machines, higher priorities first. */
 export type Shape = {
   readonly needs: readonly PoolNeed[];
-  readonly topology?: string;
+  readonly topology?: string | undefined;
   readonly classes: SortedMap<ClassKey, WaitingClass>;
 };
 
@@ -161,8 +161,7 @@ export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQ
 }
 
 function newClass({ owner, priority, topology }: Reservation): Omit<WaitingClass, "needs"> {
-  const places = SortedMap.empty<Place, true>(comparePlaces);
-  return { ownerKind: owner.kind, priority, ...(topology !== undefined && { topology }), places };
+  return { ownerKind: owner.kind, priority, topology, places: SortedMap.empty(comparePlaces) };
 }
 
 function classOf(queue: WaitingQueue, reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass | undefined {
@@ -210,10 +209,7 @@ function replaceInGroups(
   const shape = shapeKey(needs);
   const before = shapes.get(shape)?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
   const classes = next.places.size === 0 ? before.delete(next) : before.set(next, next);
-  const after =
-    classes.size === 0
-      ? shapes.delete(shape)
-      : shapes.set(shape, { needs, classes, ...(topology !== undefined && { topology }) });
+  const after = classes.size === 0 ? shapes.delete(shape) : shapes.set(shape, { needs, topology, classes });
   if (after.size === 0) return groups.delete(key);
   const added = shape.parts === "" ? 0 : after.size - shapes.size;
   const shapesWithParts = (group?.shapesWithParts ?? 0) + added;
