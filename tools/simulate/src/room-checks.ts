@@ -15,7 +15,6 @@ import type { World } from "./world.ts";
 
 const ROOM_RULE = "grants and other use exceed no node at the time of a grant";
 const WHOLE_RULE = "an exclusive machine has one owner and no foreign use at the time of its grant";
-
 const DOMAIN_RULE = "all machines of a gang with a topology have one value of its label";
 
 export function checkDecisions(world: World, violations: Violation[]): CheckDecision {
@@ -47,8 +46,9 @@ function outsideDomain(
 ): string | undefined {
   const topology = ledger.reservations.get(sequence)?.topology;
   if (topology === undefined) return undefined;
-  const labels = machines.map(({ node }) => `${node} of ${nodes.get(node)?.labels[topology] ?? "no value"}`);
-  return labels.find((text) => domain === undefined || !text.endsWith(` of ${domain}`));
+  const valueOf = (node: string): string | undefined => nodes.get(node)?.labels[topology];
+  const outside = machines.find(({ node }) => domain === undefined || valueOf(node) !== domain);
+  return outside && `${outside.node} of ${valueOf(outside.node) ?? "no value"}`;
 }
 
 /** Why this grant of the node breaks a rule; undefined: it breaks none. */
