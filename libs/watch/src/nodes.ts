@@ -75,8 +75,9 @@ export function viewNodes({
     },
     usableAmong: (names, nowMs, tolerations) => {
       if (!isCurrent(nowMs)) return new Set();
-      const isNow = (name: string): boolean => isUsable(asTolerated(states.get(name)?.value, tolerations?.get(name)));
-      return new Set([...names].filter(isNow));
+      const isUsableNow = (name: string): boolean =>
+        isUsable(asTolerated(states.get(name)?.value, tolerations?.get(name)));
+      return new Set([...names].filter(isUsableNow));
     },
     stateOf: (name, nowMs) => (isCurrent(nowMs) ? states.get(name)?.value : undefined),
     ageMs: () => Math.max(states.ageMs(), marks.ageMs()),

@@ -64,7 +64,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     refusals.set(ownerId, (refusals.get(ownerId) ?? new Map<string, Refused>()).set(refused.id, refused));
     changed(ownerId);
   };
-  /** As the last answer to a request with shares showed. */
+  /** As the last answer to a request with shares, node selections or a topology showed. */
   let dropsConstraints = false;
   ledger.onChange((ownerId) => {
     if (ownerId === undefined) {

@@ -1,11 +1,10 @@
 import type { KubeObject } from "@muster/kube";
 import type { Boot, Instance } from "../provider.ts";
 import type { KarpenterSettings } from "./settings.ts";
+import { ZONE } from "../../domain/may-accept.ts";
 
 export const NODE_CLAIMS = { apiVersion: "karpenter.sh/v1", plural: "nodeclaims" };
 export const CONTROLLER_LABEL = "muster.dev/controller";
-
-const ZONE = "topology.kubernetes.io/zone";
 
 type Condition = {
   readonly type: string;
