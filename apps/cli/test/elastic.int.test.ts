@@ -30,6 +30,7 @@ const LEDGER: Handlers<typeof ReservationService> = {
   listReservations: notAsked,
   listDemand: notAsked,
   listMachines: notAsked,
+  listQueues: notAsked,
   explainReservation: () => Promise.resolve(explained),
   listPools: () => Promise.resolve({ pools: [...pools] }),
 };

@@ -187,6 +187,7 @@ const LEDGER = {
   limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
   listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
   listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),
+  listQueues: () => throwFault({ code: "internal", operation: "listQueues" }),
   getReservation: () => throwFault({ code: "internal", operation: "getReservation" }),
   listPools: () => Promise.resolve({ pools: [] }),
   listReservations: () =>

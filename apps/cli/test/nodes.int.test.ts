@@ -129,6 +129,7 @@ const LEDGER: Handlers<typeof ReservationService> = {
         { name: "static", capacity: 2, held: 1, unusable: 1, unusableByReason: [{ reason: "CORDONED", count: 1 }] },
       ],
     }),
+  listQueues: () => Promise.resolve({ queues: [] }),
   listMachines: () =>
     Promise.resolve({
       machines: [

@@ -304,6 +304,7 @@ async function serveAll(
         limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
         listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
         listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),
+        listQueues: () => throwFault({ code: "internal", operation: "listQueues" }),
         getReservation: ({ owner }) =>
           owner?.id === "waiting"
             ? Promise.resolve({ reservation })

@@ -54,7 +54,7 @@ export async function contractLedger(
   };
 
   const handlers: Handlers<typeof ReservationService> = {
-    reserve: async ({ owner, needs, nodeSelections, priority }) => {
+    reserve: async ({ owner, needs, nodeSelections, priority, queue }) => {
       const key = keyOf(owner);
       const existing = reservations.get(key);
       if (existing !== undefined && !isSame(existing.needs, needs))
@@ -69,11 +69,13 @@ export async function contractLedger(
           parts: 0,
           nodes: "",
           topology: undefined,
+          quota: undefined,
+          queue: "",
           ahead: 0,
         };
         const state = ReservationState.RESERVATION_STATE_WAITING;
         const kept = {
-          ...{ id: `r-${sequence}`, owner, priority, sequence, state, because },
+          ...{ id: `r-${sequence}`, owner, priority, sequence, state, because, queue },
           ...{ needs: needs.map(copyOf), nodeSelections },
         };
         reservations.set(key, Reservation.create(kept));
@@ -101,6 +103,7 @@ export async function contractLedger(
     limitConcurrency: notServed,
     listDemand: notServed,
     listMachines: notServed,
+    listQueues: notServed,
   };
   const served = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
   return {

@@ -46,6 +46,14 @@ const variants: { [Code in Fault["code"]]: fc.Arbitrary<Extract<Fault, { code: C
     requested: uint32,
     available: uint32,
   }),
+  queue_unknown: fc.record(
+    { code: fc.constant("queue_unknown"), queue: text, known: fc.array(text, { minLength: 1 }) },
+    { requiredKeys: ["code", "queue"] },
+  ),
+  quota_exceeded: fc.record({
+    ...{ code: fc.constant("quota_exceeded"), queue: text, pool: text, resource: text },
+    ...{ requested: uint64, most: uint64 },
+  }),
   reservation_differs: fc.record({ code: fc.constant("reservation_differs"), ownerKind: text, ownerId: text }),
   limit_exceeded: fc.record({ code: fc.constant("limit_exceeded"), what: text, limit: uint64, retryAfterMs: uint64 }),
   unavailable: fc.record({ code: fc.constant("unavailable"), dependency: text, retryAfterMs: uint64 }),

@@ -48,6 +48,14 @@ export function faultFromProto(wire: WireFault): Fault {
       const { pool, requested, available } = wire.poolAvailability;
       return { code: "pool_availability", pool, requested, available };
     }
+    case "queueUnknown": {
+      const { queue, known } = wire.queueUnknown;
+      return { code: "queue_unknown", queue, ...(known.length > 0 && { known }) };
+    }
+    case "quotaExceeded": {
+      const { queue, pool, resource, requested, most } = wire.quotaExceeded;
+      return { code: "quota_exceeded", queue, pool, resource, requested, most };
+    }
     case "limitExceeded": {
       const { what, limit, retryAfterMs } = wire.limitExceeded;
       return { code: "limit_exceeded", what, limit, retryAfterMs };
@@ -172,6 +180,12 @@ function detailOf(fault: Fault): WireProperties {
     }
     case "pool_availability":
       return { poolAvailability: { pool: fault.pool, requested: fault.requested, available: fault.available } };
+    case "queue_unknown":
+      return { queueUnknown: { queue: fault.queue, known: fault.known } };
+    case "quota_exceeded": {
+      const { queue, pool, resource, requested, most } = fault;
+      return { quotaExceeded: { queue, pool, resource, requested, most } };
+    }
     case "reservation_differs":
       return { reservationDiffers: { owner: { kind: fault.ownerKind, id: fault.ownerId } } };
     case "limit_exceeded":

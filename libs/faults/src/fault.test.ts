@@ -23,6 +23,17 @@ const cases: [Fault, text: string, retryable: boolean][] = [
     "pool p has 1 machines free now, 2 are needed",
     true,
   ],
+  [{ code: "queue_unknown", queue: "q" }, "queue q does not exist or has queues below it", false],
+  [
+    { code: "queue_unknown", queue: "q", known: ["a", "b"] },
+    "queue q does not exist or has queues below it; queues: a, b",
+    false,
+  ],
+  [
+    { code: "quota_exceeded", queue: "q", pool: "p", resource: "nvidia.com/gpu", requested: 5, most: 4 },
+    "queue q can have 4 of nvidia.com/gpu in pool p at most, 5 are needed: ask for less, or raise its quota",
+    false,
+  ],
   [
     { code: "reservation_differs", ownerKind: "session", ownerId: "a" },
     "session a already has a reservation with other needs",

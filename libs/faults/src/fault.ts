@@ -34,6 +34,21 @@ export type Fault =
       readonly requested: number;
       readonly available: number;
     }
+  | {
+      readonly code: "queue_unknown";
+      readonly queue: string;
+      /** Some queues that may have work. */
+      readonly known?: readonly string[];
+    }
+  /** Amounts in the unit of the ledger: thousandths of a core of cpu. */
+  | {
+      readonly code: "quota_exceeded";
+      readonly queue: string;
+      readonly pool: string;
+      readonly resource: string;
+      readonly requested: number;
+      readonly most: number;
+    }
   | { readonly code: "reservation_differs"; readonly ownerKind: string; readonly ownerId: string }
   | {
       readonly code: "limit_exceeded";
@@ -63,6 +78,8 @@ export const WIRE_CODE = {
   pool_unknown: 5,
   pool_capacity: 9,
   pool_availability: 8,
+  queue_unknown: 5,
+  quota_exceeded: 9,
   reservation_differs: 9,
   limit_exceeded: 8,
   unavailable: 14,
@@ -95,6 +112,10 @@ export function describeFault(fault: Fault): string {
       return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: ask for fewer, or let the pool have more`;
     case "pool_availability":
       return `pool ${fault.pool} has ${fault.available} machines free now, ${fault.requested} are needed`;
+    case "queue_unknown":
+      return `queue ${fault.queue} does not exist or has queues below it${fault.known === undefined ? "" : `; queues: ${fault.known.join(", ")}`}`;
+    case "quota_exceeded":
+      return `queue ${fault.queue} can have ${fault.most} of ${fault.resource} in pool ${fault.pool} at most, ${fault.requested} are needed: ask for less, or raise its quota`;
     case "reservation_differs":
       return `${fault.ownerKind} ${fault.ownerId} already has a reservation with other needs`;
     case "limit_exceeded":
@@ -127,6 +148,8 @@ export function isRetryable(fault: Fault): boolean {
     case "already_exists":
     case "pool_unknown":
     case "pool_capacity":
+    case "queue_unknown":
+    case "quota_exceeded":
     case "reservation_differs":
     case "cancelled":
     case "internal":

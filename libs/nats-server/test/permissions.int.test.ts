@@ -79,6 +79,7 @@ it.each([
   [buckets.sessionLogs, ["session-controller"]],
   [buckets.scaledNodes, ["node-scaler"]],
   [buckets.pools, ["node-scaler"]],
+  [buckets.queues, ["job-controller"]],
   [buckets.replicaSets, ["replication-farm"]],
   [buckets.rolls, ["replication-farm"]],
   [buckets.farmLocks, ["replication-farm"]],

@@ -99,6 +99,8 @@ export const buckets = {
   scaledNodes: "muster-scaled-nodes",
   /** <pool> -> node.v1.PoolScaling, of the pools that are scaled; written by the node scaler. */
   pools: "muster-pools",
+  /** <queue> -> reservation.v1.Queue, as its custom resource states it; written by the job-controller. */
+  queues: "muster-queues",
   /** <replica set> -> farm.v1.ReplicaSetRecord; written by the replication farm. */
   replicaSets: "muster-replica-sets",
   /** <roll> -> farm.v1.RollRecord; written by the replication farm. */

@@ -49,6 +49,8 @@ export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hi
     case "conflict":
     case "reservation_differs":
     case "limit_exceeded":
+    case "queue_unknown":
+    case "quota_exceeded":
       return { code: EXIT.refused, hint: undefined };
     default:
       return assertNever(fault);

@@ -46,6 +46,8 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
           available: 0,
           nodes: "",
           topology: undefined,
+          quota: undefined,
+          queue: "",
           ahead: 2,
         },
   });

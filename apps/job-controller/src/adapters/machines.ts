@@ -38,6 +38,8 @@ const MAXIMA_TIMEOUT_MS = 2000;
 const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_unknown: "POOL_UNKNOWN",
   pool_capacity: "POOL_CAPACITY",
+  queue_unknown: "QUEUE_UNKNOWN",
+  quota_exceeded: "QUOTA_EXCEEDED",
 };
 
 /** Undefined: the same request may be granted later. A limit with a pause is a busy ledger. */

@@ -68,6 +68,7 @@ export function makeHandlers(
       });
       return { machines: [...messages], continue: (isMore ? last?.node : page.next) ?? "", complete: page.complete };
     },
+    listQueues: () => Promise.resolve({ queues: [] }),
     listPools: async () => ({
       pools: (await keeper.pools()).map((report) => ({
         ...toWirePool(report),

@@ -1,0 +1,45 @@
+import { compareText, SortedMap } from "../ledger/sorted-map.ts";
+
+/** A node of the tree of queues, as its team or administrator states it. Amounts are those of the ledger: millicores of cpu, otherwise bytes or pieces. */
+export type Queue = {
+  readonly name: string;
+  /** Undefined: it is the root of a tree. */
+  readonly parent?: string;
+  /** In thousandths. With 0 it borrows only when no other queue has work that fits. */
+  readonly weightMilli: number;
+  /** By `pairKey`. Empty: it has no quota of its own, and may use what its tree has. */
+  readonly quotas: ReadonlyMap<string, Quota>;
+  readonly strategy: "BestEffortFIFO" | "StrictFIFO";
+  readonly stopPolicy: "None" | "Hold" | "HoldAndDrain";
+  /** Higher priorities are lowered to this. */
+  readonly maxPriority?: number;
+  /** Found where it was read; it admits nothing then. */
+  readonly problem?: string;
+};
+
+/** What a queue owns of one resource in one pool. */
+export type Quota = {
+  readonly nominal: number;
+  /** The most that it uses beyond what it owns; undefined: no limit. */
+  readonly borrowingLimit?: number;
+  /** The most of what it owns that other queues may use; undefined: all. */
+  readonly lendingLimit?: number;
+};
+
+/** Amounts by `pairKey`; without those of 0. */
+export type PairAmounts = ReadonlyMap<string, number>;
+
+export type Queues = SortedMap<string, Queue>;
+
+export const noQueues: Queues = SortedMap.empty(compareText);
+export const NO_PAIRS: PairAmounts = new Map();
+
+/** A resource in a pool. No name of a pool or a resource has a space. */
+export function pairKey(pool: string, resource: string): string {
+  return `${pool} ${resource}`;
+}
+
+export function pairOf(key: string): { readonly pool: string; readonly resource: string } {
+  const [pool = "", resource = ""] = key.split(" ");
+  return { pool, resource };
+}
