@@ -4,10 +4,12 @@ import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
 import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
 import type { NodeFacts } from "./domain/ledger/machines.ts";
 import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
+import type { Queue } from "./domain/ledger/queue.ts";
 import { LedgerKeeper } from "./ledger-keeper.ts";
 
 function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<ReservationPolicy> = {}) {
   const nodes = new Map(live.map((node) => [node.name, node]));
+  const queues: Queue[] = [];
   const announced: string[] = [];
   const outcomes: string[] = [];
   const keeper = new LedgerKeeper(
@@ -15,6 +17,7 @@ function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: P
       log,
       nodes: () => [...nodes.values()],
       scalings: () => [],
+      queues: () => queues,
       allNodesKnown: () => true,
       now: () => 0,
       announce: ({ kind, reservation }) => announced.push(`${reservation.owner.id} ${kind}`),

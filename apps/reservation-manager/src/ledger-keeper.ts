@@ -22,10 +22,13 @@ import {
 } from "./domain/decisions/decide-reservation-release.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
-import { findHold } from "./domain/decisions/fit.ts";
+import { findHold } from "./domain/decisions/find-hold.ts";
 import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
+import { buildQueuePage, type QueuePage } from "./domain/decisions/list-queues.ts";
+import { planQueueChanges } from "./domain/decisions/plan-queue-changes.ts";
+import type { Queue, Queues } from "./domain/ledger/queue.ts";
 import {
   buildMachines,
   withCompleteness,
@@ -50,6 +53,8 @@ type LedgerDeps = {
   readonly nodes: () => readonly NodeFacts[];
   /** All pools that are scaled. */
   readonly scalings: () => readonly PoolScaling[];
+  /** All queues that are stated; another list when one of them changes. */
+  readonly queues: () => readonly Queue[];
   /** Whether the nodes are all there are. */
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
@@ -81,6 +86,8 @@ export class LedgerKeeper {
   readonly #ending = new Map<number, Reservation>();
   /** The machines that belong to the ledger of this version, the one that the next decision is expected to see. */
   #machines: { readonly version: number; readonly value: Machines } | undefined;
+  /** The ledger has these queues, as they are stated. */
+  #followed: { readonly stated: readonly Queue[]; readonly queues: Queues } | undefined;
   #wake = Promise.withResolvers<undefined>();
 
   constructor(deps: LedgerDeps, policy: ReservationPolicy) {
@@ -110,7 +117,7 @@ export class LedgerKeeper {
   }
 
   /** Why `reserve` would queue this as the ledger is now; undefined: it would grant it. Rejects with what it would refuse with for good. Nothing is kept. */
-  async check({ owner, ...gang }: Gang & Pick<ReservationRequest, "owner">): Promise<WaitReason | undefined> {
+  async check({ owner, ...gang }: Gang & Pick<ReservationRequest, "owner" | "queue">): Promise<WaitReason | undefined> {
     return this.#read((world, nowMs) => {
       const concurrencyLimit = limitOf(world.ledger, owner.kind);
       const request = { owner, ...gang, wait: true, priority: 0, concurrencyLimit };
@@ -250,6 +257,10 @@ export class LedgerKeeper {
     return this.#read((world) => buildMachinePage(world, request));
   }
 
+  async listQueues(after: string | undefined, limit: number): Promise<QueuePage> {
+    return this.#read((world) => buildQueuePage(world, after, limit));
+  }
+
   /** What is on disk, in numbers: for metrics. */
   count(): {
     readonly waiting: number;
@@ -286,6 +297,11 @@ export class LedgerKeeper {
     const value = change(before);
     if (value === before) return;
     this.#machines = { version, value };
+    this.#wake.resolve(undefined);
+  }
+
+  /** A queue came, went or changed. */
+  queuesChanged(): void {
     this.#wake.resolve(undefined);
   }
 
@@ -332,8 +348,20 @@ export class LedgerKeeper {
     return { reservation, because: explainWaiting(reservation, world, findHold(world, this.#policy, nowMs)) };
   }
 
+  /** Follows the queues, and grants what fits then. */
   #settle(world: World, nowMs: number): Settlement {
-    return settleGrants(world, this.#policy, nowMs);
+    const stated = this.#deps.queues();
+    const { queues } = world.ledger;
+    if (this.#followed?.stated === stated && this.#followed.queues === queues)
+      return settleGrants(world, this.#policy, nowMs);
+    const changes = planQueueChanges(stated, queues, nowMs);
+    if (changes.events.length === 0) this.#followed = { stated, queues };
+    const settled = settleGrants(evolveWorld(world, changes.events), this.#policy, nowMs);
+    return {
+      ...settled,
+      complete: settled.complete && changes.complete,
+      events: [...changes.events, ...settled.events],
+    };
   }
 
   /** Once an end is on disk the ledger knows no more what has ended. */
@@ -358,7 +386,7 @@ export class LedgerKeeper {
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {
-    if (event.kind === "limited" || event.kind === "requested") return;
+    if (event.kind !== "granted" && event.kind !== "released") return;
     const { kind, sequence } = event;
     const caller = this.#callers.get(sequence);
     this.#callers.delete(sequence);

@@ -16,6 +16,7 @@ import { settleGrants } from "../src/domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import type { Amounts, NodeSelection } from "@muster/resources";
 import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
+import type { Queue, Quota } from "../src/domain/ledger/queue.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
 /** One thing that may happen to a reservation manager. */
@@ -29,6 +30,10 @@ export type Operation =
   /** Undefined: the pool is scaled no more. */
   | { readonly kind: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
   | { readonly kind: "wait"; readonly ms: number };
+
+/** A queue is new or changed, or is removed. */
+export type QueueOperation =
+  { readonly kind: "queue"; readonly queue: Queue } | { readonly kind: "unqueue"; readonly name: string };
 
 /** A world that is moved by operations, and everything that was decided on the way. */
 export type Run = {
@@ -83,6 +88,19 @@ export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}
   return { name, pool, ...GOOD, allocatable: SIZE, ...more };
 }
 
+/** A queue with these quotas, by `pairKey`: what it owns, may borrow and lends. */
+export function queueOf(
+  name: string,
+  quotas: Readonly<Record<string, number | Quota>> = {},
+  more: Partial<Queue> = {},
+): Queue {
+  const entries = Object.entries(quotas).map(([pair, quota]): [string, Quota] => {
+    return [pair, typeof quota === "number" ? { nominal: quota } : quota];
+  });
+  const quotaByPair = new Map(entries);
+  return { name, weightMilli: 1000, quotas: quotaByPair, strategy: "BestEffortFIFO", stopPolicy: "None", ...more };
+}
+
 /** Facts of a node that can be granted as a whole. */
 export const GOOD = {
   ready: true,
@@ -115,7 +133,7 @@ export function startRun(nodes: readonly NodeFacts[] = []): Run {
 }
 
 /** Does one operation, and then grants what fits, as the service does. */
-export function step(run: Run, operation: Operation): Verdict | undefined {
+export function step(run: Run, operation: Operation | QueueOperation): Verdict | undefined {
   const { machines } = run.world;
   switch (operation.kind) {
     case "node":
@@ -130,6 +148,12 @@ export function step(run: Run, operation: Operation): Verdict | undefined {
       if (operation.scaling === undefined) run.scalings.delete(operation.pool);
       else run.scalings.set(operation.pool, operation.scaling);
       run.world = { ...run.world, machines: withScaling(machines, operation.pool, operation.scaling) };
+      break;
+    case "queue":
+      apply(run, [{ kind: "queueChanged", queue: operation.queue, atMs: run.nowMs }]);
+      break;
+    case "unqueue":
+      apply(run, [{ kind: "queueRemoved", name: operation.name, atMs: run.nowMs }]);
       break;
     case "wait":
       run.nowMs += operation.ms;

@@ -7,11 +7,13 @@ import { lead, openBucket, openLog, openView, type Codec, type Leadership, type 
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { PoolScaling } from "../domain/ledger/machines.ts";
+import type { Queue } from "../domain/ledger/queue.ts";
 import { idOf } from "../domain/ledger/reservation.ts";
 import { evolveOnce } from "../domain/ledger/world.ts";
 import { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
+import { queueCodec, toQueue } from "./queue-messages.ts";
 import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
@@ -23,6 +25,7 @@ type Manager = {
   readonly bus: NatsBus;
   readonly nodes: NodeView;
   readonly scalings: View<muster.node.v1.PoolScaling>;
+  readonly queues: View<muster.reservation.v1.Queue>;
   readonly metrics: LedgerMetrics;
   /** How often the connection was lost so far. */
   readonly losses: () => number;
@@ -45,8 +48,11 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
   await using nodes = await openViewOf(context, bus, buckets.nodes, nodeCodec);
   // Read before the first decision: no request is refused for good because of a pool that is not known yet to be scaled.
   await using scalings = await openViewOf(context, bus, buckets.pools, scalingCodec);
+  // Read before the first decision, too: no work of a queue is refused because the queue is not known yet.
+  await using queues = await openViewOf(context, bus, buckets.queues, queueCodec);
   context.readyWhen("nodes", () => (nodes.ageMs() === 0 ? undefined : "the view of the nodes is not current"));
   context.readyWhen("pools", () => (scalings.ageMs() === 0 ? undefined : "the view of the pools is not current"));
+  context.readyWhen("queues", () => (queues.ageMs() === 0 ? undefined : "the view of the queues is not current"));
 
   let manager: Manager | undefined;
   using metrics = startMetrics(() => manager?.keeper?.count());
@@ -55,6 +61,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
     bus,
     nodes: nodeView(nodes, config, () => performance.now()),
     scalings,
+    queues,
     metrics,
     losses: () => losses,
     keeper: undefined,
@@ -124,11 +131,13 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         logger.warn({ ...news, err: error }, "an announcement failed and is retried");
       },
     });
+    using stated = followQueues(manager.queues);
     const keeper = new LedgerKeeper(
       {
         log,
         nodes: nodes.list,
         scalings: () => scalings.entries().map(({ key, value }) => toScaling(key, value)),
+        queues: stated.list,
         allNodesKnown: nodes.areAllKnown,
         now: Date.now,
         announce: announcer.announce,
@@ -163,7 +172,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
 }
 
 /** Reports changes of nodes and scalings to the keeper, until disposed. */
-function follow({ nodes, scalings }: Manager, keeper: LedgerKeeper): DisposableStack {
+function follow({ nodes, scalings, queues }: Manager, keeper: LedgerKeeper): DisposableStack {
   const following = new DisposableStack();
   following.defer(nodes.follow(keeper));
   following.defer(
@@ -171,7 +180,24 @@ function follow({ nodes, scalings }: Manager, keeper: LedgerKeeper): DisposableS
       keeper.observePool(pool, scalingOf(pool, scalings.get(pool)?.value));
     }),
   );
+  following.defer(
+    queues.onChange(() => {
+      keeper.queuesChanged();
+    }),
+  );
   return following;
+}
+
+/** The queues of the view; the same list until one of them changes. */
+function followQueues(view: View<muster.reservation.v1.Queue>): Disposable & { readonly list: () => readonly Queue[] } {
+  let known: readonly Queue[] | undefined;
+  const stop = view.onChange(() => {
+    known = undefined;
+  });
+  return {
+    list: () => (known ??= view.entries().map(({ value }) => toQueue(value))),
+    [Symbol.dispose]: stop,
+  };
 }
 
 function scalingOf(pool: string, scaling: muster.node.v1.PoolScaling | undefined): PoolScaling | undefined {

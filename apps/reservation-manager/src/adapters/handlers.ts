@@ -4,7 +4,8 @@ import { ownerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { machineWriter } from "./machine-messages.ts";
-import { toGang, toOwner, toRequest, toWirePool, toWireReservation } from "./messages.ts";
+import { toGang, toOwner, toQueueName, toRequest, toWirePool, toWireReservation } from "./messages.ts";
+import { toWireQueueState } from "./queue-messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
 const MAX_PAGE_SIZE = 500;
@@ -19,7 +20,11 @@ export function makeHandlers(
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
     checkReservation: async (message) => {
-      const because = await keeper.check({ owner: toOwner(message.owner), ...toGang(message) });
+      const because = await keeper.check({
+        owner: toOwner(message.owner),
+        ...toGang(message),
+        ...toQueueName(message),
+      });
       return because === undefined ? {} : { because };
     },
     unreserve: async ({ owner, reservationId }) => ({
@@ -68,13 +73,25 @@ export function makeHandlers(
       });
       return { machines: [...messages], continue: (isMore ? last?.node : page.next) ?? "", complete: page.complete };
     },
-    listQueues: () => Promise.resolve({ queues: [] }),
+    listQueues: listQueues(keeper),
     listPools: async () => ({
       pools: (await keeper.pools()).map((report) => ({
         ...toWirePool(report),
         elasticAtMs: scaledAtMs(report.state.name),
       })),
     }),
+  };
+}
+
+function listQueues(keeper: LedgerKeeper): Handlers<typeof ReservationService>["listQueues"] {
+  return async ({ limit, continue: after }, { pageBytes }) => {
+    const page = await keeper.listQueues(emptyIsAbsent(after), clampLimit(limit, MAX_PAGE_SIZE));
+    const { messages, last, isMore } = fillPage(page.reports, toWireQueueState, {
+      limit: MAX_PAGE_SIZE,
+      bytes: pageBytes,
+      encode: (state) => muster.reservation.v1.QueueState.encode(state).finish(),
+    });
+    return { queues: [...messages], continue: (isMore ? last?.queue.name : page.next) ?? "" };
   };
 }
 

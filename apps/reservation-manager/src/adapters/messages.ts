@@ -31,6 +31,7 @@ import {
   type Reservation,
 } from "../domain/ledger/reservation.ts";
 import type { PoolReport, ReservationReport } from "../ledger-keeper.ts";
+import { toPairAmounts, toQueue, toWireQueue, toWireUse } from "./queue-messages.ts";
 
 const wire = muster.reservation.v1;
 const { WAITING, GRANTED } = enums.ReservationState.numbers;
@@ -123,7 +124,12 @@ export function toWireAmounts(amounts: Amounts): Record<string, number> {
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
   const { owner, wait, priority, concurrencyLimit } = message;
-  return { owner: toOwner(owner), ...toGang(message), wait, priority, concurrencyLimit };
+  return { owner: toOwner(owner), ...toGang(message), ...toQueueName(message), wait, priority, concurrencyLimit };
+}
+
+/** The queue that a message names. */
+export function toQueueName({ queue }: { readonly queue: string }): { readonly queue?: string } {
+  return queue === "" ? {} : { queue };
 }
 
 /** What is asked for. */
@@ -147,13 +153,14 @@ export function toWireReservation({
   reservation,
   because,
 }: ReservationReport): muster.reservation.v1.Reservation.$Properties {
-  const { sequence, owner, needs, topology, priority, createdAtMs, grant } = reservation;
+  const { sequence, owner, needs, topology, queue, priority, createdAtMs, grant } = reservation;
   return {
     id: idOf(sequence),
     sequence,
     owner,
     ...toWireNeeds(needs),
     topology,
+    queue,
     priority,
     createdAtMs,
     state: grant === undefined ? WAITING : GRANTED,
@@ -202,15 +209,21 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
       return { atMs, released: { id: idOf(event.sequence) } };
     case "limited":
       return { atMs, limited: { ownerKind: event.ownerKind, limit: event.limit } };
+    case "queueChanged":
+      return { atMs, queueChanged: toWireQueue(event.queue) };
+    case "queueRemoved":
+      return { atMs, queueRemoved: { name: event.name } };
   }
 }
 
 function toEvent(message: muster.reservation.v1.LedgerEvent): LedgerEvent {
-  const { atMs, requested, granted, released, limited } = message;
+  const { atMs, requested, granted, released, limited, queueChanged, queueRemoved } = message;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
   if (granted) return { kind: "granted", sequence: toSequence(granted.id), ...toGrant(granted), atMs };
   if (released) return { kind: "released", sequence: toSequence(released.id), atMs };
   if (limited) return { kind: "limited", ...toLimit(limited), atMs };
+  if (queueChanged) return { kind: "queueChanged", queue: toQueue(queueChanged), atMs };
+  if (queueRemoved) return { kind: "queueRemoved", name: queueRemoved.name, atMs };
   throw new Error("the ledger's log has an event of an unknown kind");
 }
 
@@ -225,7 +238,8 @@ export function toReservation(
   const message = requested.reservation ?? wire.Reservation.create();
   const { id, owner, state, priority, createdAtMs, grantedAtMs } = message;
   const sequence = toSequence(id);
-  const reservation = { sequence, owner: toOwner(owner), ...toGang(message, needsOf), priority, createdAtMs };
+  const asked = { ...toGang(message, needsOf), ...toQueueName(message) };
+  const reservation = { sequence, owner: toOwner(owner), ...asked, priority, createdAtMs };
   if (enums.ReservationState.nameOf(state) !== "GRANTED") return reservation;
   return { ...reservation, grant: { atMs: grantedAtMs, ...toGrant(message) } };
 }
@@ -277,14 +291,18 @@ function toWireNeeds(needs: readonly Need[]) {
   return { needs: messages, nodeSelections: selections };
 }
 
-function toWireGrant({ machines, domain }: Omit<Grant, "atMs">) {
-  return { machines: machines.map(withWireShare), domain };
+function toWireGrant({ machines, domain, use }: Omit<Grant, "atMs">) {
+  return { machines: machines.map(withWireShare), domain, ...(use && { use: toWireUse(use) }) };
 }
 
-type WireGrant = Pick<muster.reservation.v1.LedgerGranted, "machines" | "domain">;
+type WireGrant = Pick<muster.reservation.v1.LedgerGranted, "machines" | "domain" | "use">;
 
-function toGrant({ machines, domain }: WireGrant): Omit<Grant, "atMs"> {
-  return { machines: machines.map(toMachine), ...(domain !== "" && { domain }) };
+function toGrant({ machines, domain, use }: WireGrant): Omit<Grant, "atMs"> {
+  return {
+    machines: machines.map(toMachine),
+    ...(domain !== "" && { domain }),
+    ...(use.length > 0 && { use: toPairAmounts(use) }),
+  };
 }
 
 function toMachine({ component, pool, node, shared }: muster.reservation.v1.Machine): Machine {

@@ -4,9 +4,12 @@ import type { SnapshotCodec } from "@muster/store";
 import { restoreLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { Reservation } from "../domain/ledger/reservation.ts";
 import type { Steps } from "../domain/ledger/steps.ts";
+import type { Queue } from "../domain/ledger/queue.ts";
+import { toQueue, toWireQueue } from "./queue-messages.ts";
 import { internNeeds, toReservation, toWireRequested } from "./messages.ts";
 
-const { LedgerSnapshot, LedgerRequested, LedgerLimited } = muster.reservation.v1;
+const wire = muster.reservation.v1;
+const { LedgerSnapshot, LedgerRequested, LedgerLimited } = wire;
 
 /** Reservations encoded in one step: some milliseconds. */
 const PER_PIECE = 1000;
@@ -17,6 +20,8 @@ const TURN_MS = 20;
 const RESERVATION_TAG = 0x0a;
 const NEXT_ID_TAG = 0x10;
 const LIMIT_TAG = 0x1a;
+const QUEUE_TAG = 0x22;
+const TAGS = [RESERVATION_TAG, NEXT_ID_TAG, LIMIT_TAG, QUEUE_TAG];
 
 /**
  * One LedgerSnapshot, written and read a little at a time: messages of one type that are put one behind the other are one message that has all their
@@ -32,7 +37,8 @@ export const snapshotCodec: SnapshotCodec<Ledger> = {
       reservations = [];
     }
     const limits = [...ledger.limits.entries()].map(([ownerKind, limit]) => ({ ownerKind, limit }));
-    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence, limits }).finish();
+    const queues = [...ledger.queues.values()].map(toWireQueue);
+    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence, limits, queues }).finish();
   },
   assemble: (pieces) => inTurns(assemble(pieces)),
 };
@@ -40,6 +46,7 @@ export const snapshotCodec: SnapshotCodec<Ledger> = {
 function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   const reservations: Reservation[] = [];
   const limits = new Map<string, number>();
+  const queues: Queue[] = [];
   const needsOf = internNeeds();
   let nextId = 0;
   let rest = Buffer.alloc(0);
@@ -54,22 +61,22 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
         if (field.tag === LIMIT_TAG) {
           const { ownerKind, limit } = LedgerLimited.decode(bytes);
           limits.set(ownerKind, limit);
-        } else reservations.push(toReservation(LedgerRequested.decode(bytes), needsOf));
+        } else if (field.tag === QUEUE_TAG) queues.push(toQueue(wire.Queue.decode(bytes)));
+        else reservations.push(toReservation(LedgerRequested.decode(bytes), needsOf));
       }
       if (reservations.length % PER_PIECE === 0) yield;
     }
     rest = rest.subarray(at);
   }
   if (rest.length > 0) throw new Error("the snapshot ends in the middle of a reservation");
-  return yield* restoreLedger(reservations, nextId, limits);
+  return yield* restoreLedger(reservations, nextId, limits, queues);
 }
 
 /** The field that begins here; undefined when the bytes end before it does. `value` is the length of what is a message. */
 function readField(bytes: Buffer, at: number): { tag: number; value: number; end: number } | undefined {
   const tag = bytes[at];
   if (tag === undefined) return undefined;
-  if (tag !== RESERVATION_TAG && tag !== NEXT_ID_TAG && tag !== LIMIT_TAG)
-    throw new Error(`the snapshot has a field of the unknown tag ${tag}`);
+  if (!TAGS.includes(tag)) throw new Error(`the snapshot has a field of the unknown tag ${tag}`);
   let value = 0;
   for (let [next, scale] = [at + 1, 1]; ; next += 1, scale *= 128) {
     const byte = bytes[next];

@@ -1,10 +1,14 @@
 import { explainWaiting, type WaitReason } from "./explain-waiting.ts";
-import { findHold, roomFor, type HoldPolicy } from "./fit.ts";
+import { findHold } from "./find-hold.ts";
+import { roomFor, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type Ledger } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type WaitingClass, type WaitingKind } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
+import { askedAmounts } from "./asked-amounts.ts";
+import { findQueueObstacle } from "./find-queue-obstacle.ts";
+import { withUse } from "../ledger/queue-use.ts";
 
 export type DemandRequest = {
   /** Only reservations with a need in one of these; empty: in any pool. */
@@ -33,7 +37,7 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
   const { ledger } = world;
   const parts = findParts(ledger, request.pools);
   const hold = findHold(world, policy, nowMs);
-  const reservations = listInOrder(ledger, parts, request.limit);
+  const reservations = listInOrder(world, parts, request.limit);
   const reports = reservations.map((reservation) => {
     return { reservation, because: explainWaiting(reservation, world, hold) };
   });
@@ -60,8 +64,10 @@ function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
 type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads"] | undefined };
 
 /** A merge of the parts: after a request its class and its part have their next turn. */
-function listInOrder(ledger: Ledger, parts: readonly Part[], limit: number): readonly Reservation[] {
+function listInOrder({ ledger, machines }: World, parts: readonly Part[], limit: number): readonly Reservation[] {
   const listed: Reservation[] = [];
+  // What the quota lets be granted beside those that are listed already.
+  let admitting = { ledger, machines };
   const listedByKind = new Map<string, number>();
   let needsLeft = MAX_DEMAND_NEEDS;
   let turns = SortedMap.from(
@@ -74,16 +80,26 @@ function listInOrder(ledger: Ledger, parts: readonly Part[], limit: number): rea
     const ofKind = listedByKind.get(waiting.ownerKind) ?? 0;
     if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
     const reservation = knownReservation(ledger, place.sequence);
-    needsLeft -= reservation.needs.length;
-    if (needsLeft < 0) break;
-    listed.push(reservation);
-    listedByKind.set(waiting.ownerKind, ofKind + 1);
+    if (findQueueObstacle(waiting, place, admitting) === undefined) {
+      needsLeft -= reservation.needs.length;
+      if (needsLeft < 0) break;
+      listed.push(reservation);
+      listedByKind.set(waiting.ownerKind, ofKind + 1);
+      admitting = withAsked(waiting, admitting);
+    }
     const after = { ...place, sequence: place.sequence + 1 };
     const behind = waiting.places.first(after);
     if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
     for (const [later, next] of heads === undefined ? [] : turnsOf(heads, after)) turns = turns.set(later, next);
   }
   return listed;
+}
+
+/** As if the request were granted, for the quota of those that come after it. */
+function withAsked({ queue, needs }: WaitingClass, { ledger, machines }: World): World {
+  if (queue === undefined) return { ledger, machines };
+  const use = withUse(ledger.use, ledger.queues, queue, askedAmounts(needs, machines).amounts, 1);
+  return { ledger: { ...ledger, use }, machines };
 }
 
 /** The first turn from that place on; none where the part ends. */

@@ -11,11 +11,12 @@ import {
   type QueuePlace,
 } from "./explanation.ts";
 import { explainParts } from "./explain-parts.ts";
-import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
+import { findHold } from "./find-hold.ts";
+import { holdAheadOf, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
-import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
+import { firstPlaceOf, placeOf, placesAround, type Place, type WaitingQueue } from "../ledger/waiting-queue.ts";
 import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -33,13 +34,14 @@ export function buildExplanation(
   const hold = findHold(world, policy, nowMs);
   const because = explainWaiting(reservation, world, hold);
   const place = reservation.grant === undefined ? placeOf(reservation) : undefined;
-  const keptFor = hold !== undefined && place !== undefined && comparePlaces(place, hold.place) > 0 ? hold : undefined;
+  const needs = countByPool(reservation.needs);
+  const keptFor = place && holdAheadOf({ needs, queue: reservation.queue }, place, world, hold);
   const granted = findGranted(ledger);
   const facts = {
     reservation,
     because,
-    pools: countByPool(reservation.needs).map((need) => explainPool(need, machines, keptFor, granted)),
-    place: place === undefined ? undefined : explainPlace(place, ledger),
+    pools: needs.map((need) => explainPool(need, machines, keptFor, granted)),
+    place: place === undefined ? undefined : explainPlace(place, placesAround(reservation, ledger.queue)),
     hold: hold && {
       reservation: knownReservation(ledger, hold.place.sequence),
       own: hold.place.sequence === reservation.sequence,
@@ -88,8 +90,7 @@ function explainPool(
 }
 
 /** Priorities are walked from one to the next that waits, so the cost is that of the priorities and not of the requests. */
-function explainPlace(place: Place, { queue }: Ledger): QueuePlace {
-  const { places } = queue;
+function explainPlace(place: Place, places: WaitingQueue["places"]): QueuePlace {
   const ahead = places.rank(place);
   const byPriority: { priority: number; requests: number }[] = [];
   let counted = 0;

@@ -27,6 +27,8 @@ export type ReservationRequest = {
   readonly needs: readonly Need[];
   /** As in `Reservation`. */
   readonly topology?: string;
+  /** As in `Reservation`. */
+  readonly queue?: string;
   /** Wait for machines when they are short now. */
   readonly wait: boolean;
   readonly priority: number;
@@ -35,11 +37,11 @@ export type ReservationRequest = {
 };
 
 /** What is wrong with a request whatever the ledger says; undefined when nothing is. */
-export function checkRequest({ owner, needs, topology }: ReservationRequest): Fault | undefined {
+export function checkRequest({ owner, needs, topology, queue }: ReservationRequest): Fault | undefined {
   if (needs.length === 0) return { code: "invalid_request", field: "needs", reason: "is empty; one need at least" };
   if (needs.length > MAX_NEEDS)
     return { code: "limit_exceeded", what: "needs of one reservation", limit: MAX_NEEDS, retryAfterMs: 0 };
-  const wrong = checkOwner(owner) ?? checkNeeds(needs);
+  const wrong = checkOwner(owner) ?? checkNeeds(needs) ?? (queue === undefined ? undefined : checkQueue(queue));
   if (wrong !== undefined || topology === undefined) return wrong;
   return checkLabelKey("topology", topology);
 }
@@ -114,6 +116,15 @@ function checkSelections(needs: readonly Need[]): Fault | undefined {
           return { code: "invalid_request", field: "node_selections: the operator of a requirement", reason };
         }
   return undefined;
+}
+
+/** The name of a Queue in Kubernetes: a DNS subdomain. */
+const QUEUE_NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+function checkQueue(queue: string): Fault | undefined {
+  if (QUEUE_NAME.test(queue)) return undefined;
+  const reason = `is "${queue}"; the name of a queue has lower-case letters, digits, "-" and "."`;
+  return { code: "invalid_request", field: "queue", reason };
 }
 
 function checkPool(field: string, pool: string): Fault | undefined {

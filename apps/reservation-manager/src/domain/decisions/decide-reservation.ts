@@ -1,7 +1,8 @@
 import type { Fault, ShortResource } from "@muster/faults";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
-import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
-import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
+import { findHold } from "./find-hold.ts";
+import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
+import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
 import { largestOf, maxOf, unsizedOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
@@ -21,6 +22,9 @@ import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
+import { findImpossible, type QueueDemand } from "./find-queue-obstacle.ts";
+import { forestOf } from "../ledger/queue-forest.ts";
+import { pairOf, type Queue } from "../ledger/queue.ts";
 
 export type ReservationPolicy = GrantPolicy & {
   /** Limit of waiting requests. */
@@ -72,8 +76,9 @@ const SIZES_NOT_KNOWN_YET: Fault = {
  * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
  * (`planGrants`), so whatever is free now is free for this one.
  *
- * Refusals in this order, each with the first pool by name: an unknown pool (no node carries it, and it is not scaled), a pool that is too small even when
- * empty and fully scaled, machines short now. While not all nodes are known none of these is final: what does not fit the known nodes is to be retried.
+ * Refusals in this order, each with the first pool by name: an unknown queue, an unknown pool (no node carries it, and it is not scaled), a pool that is too
+ * small even when empty and fully scaled, a quota that never suffices, machines short now. While not all nodes are known none of these is final: what does not
+ * fit the known nodes is to be retried.
  *
  * A request that names another limit for its owner's kind than the one in force sets it for all that wait, and those that fit by that go first. One that is
  * refused sets nothing.
@@ -107,29 +112,37 @@ function decideWithinLimit(
   const existing = reservationOf(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
-  const { owner, priority, topology } = request;
+  const { owner, topology, queue } = request;
   const needs = countByPool(request.needs);
-  const demand = { ownerKind: owner.kind, needs, topology };
+  const demand = { ownerKind: owner.kind, needs, topology, queue };
+  const unknownQueue = queue === undefined ? undefined : findUnknownQueue(queue, world.ledger);
+  if (unknownQueue !== undefined) return { kind: "refuse", fault: unknownQueue };
   const impossible =
     findUnknownPool(needs, world.machines) ??
     findSmallPool(needs, world.machines) ??
-    findSmallDomains(demand, world.machines);
+    findSmallDomains(demand, world.machines) ??
+    findSmallQuota(demand, world);
   if (impossible !== undefined) return { kind: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
 
-  const { nextSequence: sequence, queue } = world.ledger;
-  const gang = { needs: request.needs, ...(topology !== undefined && { topology }) };
+  const { nextSequence: sequence, queue: waiting, queues } = world.ledger;
+  const priority = lowerPriority(request.priority, queue === undefined ? undefined : queues.get(queue));
+  const gang = {
+    needs: request.needs,
+    ...(topology !== undefined && { topology }),
+    ...(queue !== undefined && { queue }),
+  };
   const reservation: Reservation = { sequence, owner, ...gang, priority, createdAtMs: nowMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
   const [place, hold] = [placeOf(reservation), findHold(world, policy, nowMs)];
   const obstacle = obstacleTo(demand, place, world, hold);
 
   if (obstacle === undefined) {
-    const assigned = assignMachines(gang, place, world.machines, hold);
+    const assigned = assignMachines(gang, world.machines, holdAheadOf(demand, place, world, hold));
     const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
     return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }
   if (!request.wait) return { kind: "refuse", fault: faultOf(obstacle, owner) };
-  if (queue.places.size >= policy.queueLimit) return { kind: "refuse", fault: queueIsFull(policy.queueLimit) };
+  if (waiting.places.size >= policy.queueLimit) return { kind: "refuse", fault: queueIsFull(policy.queueLimit) };
   return { kind: "queue", sequence, events: [requested], because: obstacle.code };
 }
 
@@ -144,12 +157,35 @@ function decideAgain(
 }
 
 /** A fault travels in one message, and people read it. */
-const MAX_NAMED_POOLS = 20;
+const MAX_NAMED = 20;
+
+function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined {
+  const forest = forestOf(queues);
+  const node = forest.get(queue);
+  if (node !== undefined && node.problem !== "NOT_A_LEAF") return undefined;
+  const leaves = [...forest.values()].filter(({ problem }) => problem !== "NOT_A_LEAF");
+  const known = leaves.map((leaf) => leaf.queue.name).sort();
+  return { code: "queue_unknown", queue, ...(known.length > 0 && { known: known.slice(0, MAX_NAMED) }) };
+}
+
+/** Refuses what the queue could not have if nothing else were granted. A queue that admits nothing refuses nothing: its problem may pass. */
+function findSmallQuota({ queue, needs }: QueueDemand, { ledger, machines }: World): Fault | undefined {
+  const node = queue === undefined ? undefined : forestOf(ledger.queues).get(queue);
+  if (queue === undefined || node === undefined || node.problem !== undefined) return undefined;
+  const short = findImpossible(node, { needs }, machines);
+  if (short === undefined) return undefined;
+  const { pair, requested, available } = short;
+  return { code: "quota_exceeded", queue, ...pairOf(pair), requested, most: available };
+}
+
+function lowerPriority(priority: number, queue: Queue | undefined): number {
+  return Math.min(priority, queue?.maxPriority ?? priority);
+}
 
 function findUnknownPool(needs: readonly PoolNeed[], { pools }: Machines): Fault | undefined {
   const unknown = needs.find(({ pool }) => pools.get(pool) === undefined);
   if (unknown === undefined) return undefined;
-  const known = [...pools.keys()].sort().slice(0, MAX_NAMED_POOLS);
+  const known = [...pools.keys()].sort().slice(0, MAX_NAMED);
   return { code: "pool_unknown", pool: unknown.pool, ...(known.length > 0 && { known }) };
 }
 
@@ -229,6 +265,10 @@ function faultOf(obstacle: Obstacle, owner: Owner): Fault {
   if (obstacle.code === "CONCURRENCY_LIMIT") {
     const what = `number of granted reservations of kind ${owner.kind}`;
     return { code: "limit_exceeded", what, limit: obstacle.limit, retryAfterMs: CONCURRENCY_RETRY_AFTER_MS };
+  }
+  if ("queue" in obstacle) {
+    const what = `quota of queue ${obstacle.queue} (${obstacle.code})`;
+    return { code: "limit_exceeded", what, limit: 0, retryAfterMs: CONCURRENCY_RETRY_AFTER_MS };
   }
   const { pool, requested, available } = obstacle;
   return { code: "pool_availability", pool, requested, available };

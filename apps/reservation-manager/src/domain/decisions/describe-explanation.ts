@@ -8,6 +8,7 @@ import type { PoolAmounts } from "./summarise-pools.ts";
 import type { UnusableNode } from "../ledger/machines.ts";
 import type { Machine } from "../ledger/reservation.ts";
 import type { Owner } from "@muster/names";
+import type { QueueObstacle, QuotaShortage } from "./find-queue-obstacle.ts";
 
 /** Names in one sentence; the explanation has the rest. */
 const MAX_NAMED = 3;
@@ -35,9 +36,39 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
       return `${because.topology === undefined ? "" : describeDomain(because, because.topology)}${named(pool?.holders, "held by")}${queue}`;
     case "POOL_AVAILABILITY":
       return `${describeShortage(because, pool)}${pool === undefined ? "" : describePool(pool)}${queue}`;
+    case "QUEUE_UNKNOWN":
+    case "QUEUE_HELD":
+    case "BEHIND_STRICT_HEAD":
+    case "WAITING_FOR_QUOTA":
+    case "KEPT_FOR_OWNER":
+      return `${describeQueueWait(because.code, because)}${queue}`;
     default:
       return assertNever(because.code);
   }
+}
+
+function describeQueueWait(code: QueueObstacle["code"], { queue = "", quota }: WaitReason): string {
+  switch (code) {
+    case "QUEUE_UNKNOWN":
+      return `its queue ${queue} does not exist`;
+    case "QUEUE_HELD":
+      return `its queue ${queue} admits nothing at present`;
+    case "BEHIND_STRICT_HEAD":
+      return `its queue ${queue} is StrictFIFO, and another request is first`;
+    case "WAITING_FOR_QUOTA":
+      return `queue ${queue} can get ${quota === undefined ? "too little" : describeQuota(quota)}`;
+    case "KEPT_FOR_OWNER": {
+      const what = quota === undefined ? "quota" : `${quota.resource} in pool ${quota.pool}`;
+      return `queue ${queue} would have to borrow ${what}, which is kept for a queue that waits for its own`;
+    }
+    default:
+      return assertNever(code);
+  }
+}
+
+function describeQuota({ pool, resource, requested, available }: QuotaShortage): string {
+  const [has, needs] = [available, requested].map((amount) => printAmount(resource, amount));
+  return `${has} of ${resource} in pool ${pool} now, ${needs} ${needs === "1" ? "is" : "are"} needed`;
 }
 
 function describeLimit(kind: string, granted: number, limit: number): string {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { nodeOf, ownerOf, policy, requestOf, scaleTo, startRun, step, type Run } from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
-import { findHold } from "./fit.ts";
+import { findHold } from "./find-hold.ts";
 import { knownReservation, reservationOf } from "../ledger/ledger.ts";
 import type { Operation } from "../../../test/random-world.ts";
 

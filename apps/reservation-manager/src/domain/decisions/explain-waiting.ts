@@ -1,12 +1,13 @@
 import { obstacleTo, type DomainRoom, type Hold, type WaitCode } from "./fit.ts";
 import { countByPool, type Reservation } from "../ledger/reservation.ts";
-import { placeOf } from "../ledger/waiting-queue.ts";
+import { countAhead, placeOf } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
+import type { QuotaShortage } from "./find-queue-obstacle.ts";
 
 /** Why a reservation waits, with the numbers behind it. `ahead`: requests that are looked at earlier. */
 export type WaitReason = {
   readonly code: WaitCode;
-  /** Empty for CONCURRENCY_LIMIT. */
+  /** Empty for CONCURRENCY_LIMIT, and where the queue is the reason. */
   readonly pool: string;
   /** Machines of the pool, and parts of them, that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
   readonly requested: number;
@@ -18,19 +19,24 @@ export type WaitReason = {
   readonly nodes?: string;
   /** The domain with the most room; the numbers are those of all pools together there. */
   readonly topology?: DomainRoom;
+  /** The queue that is the reason. */
+  readonly queue?: string;
+  /** With WAITING_FOR_QUOTA and KEPT_FOR_OWNER. */
+  readonly quota?: QuotaShortage;
   readonly ahead: number;
 };
 
 /** The reason in force, given the hold in force (`findHold`); undefined for a reservation that is granted or is about to be. */
 export function explainWaiting(reservation: Reservation, world: World, hold: Hold | undefined): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
-  const { owner, needs, topology } = reservation;
+  const { owner, needs, topology, queue } = reservation;
   const place = placeOf(reservation);
-  const demand = { ownerKind: owner.kind, needs: countByPool(needs), topology };
+  const demand = { ownerKind: owner.kind, needs: countByPool(needs), topology, queue };
   const obstacle = obstacleTo(demand, place, world, hold);
   if (obstacle === undefined) return undefined;
-  const ahead = world.ledger.queue.places.rank(place);
+  const ahead = countAhead(reservation, world.ledger.queue);
   if (obstacle.code === "CONCURRENCY_LIMIT")
     return { code: obstacle.code, pool: "", requested: 1, parts: 0, available: 0, ahead };
+  if ("queue" in obstacle) return { ...obstacle, pool: "", requested: 0, parts: 0, available: 0, ahead };
   return { ...obstacle, ahead };
 }

@@ -12,13 +12,18 @@ export function findCandidateClasses(world: World, hold: Hold | undefined): Sort
   for (const shape of findShapes(world)) {
     const fitsBehindHold = fitsBehind(shape, world.machines, hold);
     for (const waiting of shape.classes.values()) {
-      if (hold !== undefined && !fitsBehindHold && waiting.priority < hold.place.priority) break;
+      if (hold !== undefined && !fitsBehindHold && isLower(waiting, hold)) continue;
       const head = waiting.places.first();
       if (head !== undefined && obstacleTo(waiting, head[0], world, hold) === undefined)
         candidates = candidates.set(head[0], waiting);
     }
   }
   return candidates;
+}
+
+/** Whether the hold stands before the class, because of its priority alone. */
+function isLower({ priority, queue }: WaitingClass, hold: Hold): boolean {
+  return queue === hold.queue && priority < hold.place.priority;
 }
 
 /** The shapes for which there are enough free machines, kept ones included, and perhaps room for their parts. */

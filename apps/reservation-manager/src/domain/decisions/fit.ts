@@ -1,6 +1,8 @@
 import { amountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
 import {
   countByPool,
+  hasOthersOf,
+  needsOf,
   sizeOf,
   viewKey,
   type Gang,
@@ -9,17 +11,20 @@ import {
   type Need,
   type PoolGang,
   type PoolNeed,
+  type Reservation,
   type View,
 } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
-import { canHold, canHoldTogether } from "../ledger/can-hold.ts";
 import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf } from "../ledger/topology.ts";
-import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
+import { askedAmounts, usedAmounts } from "./asked-amounts.ts";
+import { findQueueObstacle, findUseObstacle, type QueueDemand, type QueueObstacle } from "./find-queue-obstacle.ts";
+import { levelOfDemand } from "./first-in-order.ts";
 
 export type HoldPolicy = {
   /** How long a request may be overtaken before machines are kept for it. */
@@ -27,48 +32,97 @@ export type HoldPolicy = {
 };
 
 /** Machines that are kept for one request that has waited too long: requests behind it do not get them. */
-export type Hold = { readonly place: Place; readonly needs: readonly PoolNeed[] };
+export type Hold = {
+  readonly place: Place;
+  readonly needs: readonly PoolNeed[];
+  readonly queue: string | undefined;
+  /** How far from its queue the quota is that suffices for it (`levelOf`). */
+  readonly level: number;
+};
 
 /** What a grant depends on besides the place in the queue. */
-type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology">;
+type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue">;
 
 /**
  * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the nodes is not
  * all or not current, so what looks free may be gone. CONCURRENCY_LIMIT: as many as the owner's kind may have are granted. WAITING_FOR_TOPOLOGY: enough are
  * free, but not in one domain.
  */
-export type WaitCode =
-  "CONCURRENCY_LIMIT" | "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET" | "WAITING_FOR_TOPOLOGY";
+type MachineCode = "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET" | "WAITING_FOR_TOPOLOGY";
+
+export type WaitCode = "CONCURRENCY_LIMIT" | MachineCode | QueueObstacle["code"];
 
 /** Why a request cannot be granted now. */
-export type Obstacle =
-  | { readonly code: Extract<WaitCode, "CONCURRENCY_LIMIT">; readonly limit: number }
-  | {
-      readonly code: Exclude<WaitCode, "CONCURRENCY_LIMIT">;
-      readonly pool: string;
-      readonly requested: number;
-      /** How many of `requested` are parts of machines. */
-      readonly parts: number;
-      readonly available: number;
-      /** The nodes that count, in words; absent: each node of the pool without taints. */
-      readonly nodes?: string;
-      /** The numbers are those of all needs together, in the domain with the most room. */
-      readonly topology?: DomainRoom;
-    };
+export type Obstacle = { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number } | QueueObstacle | MachineObstacle;
+
+type MachineObstacle = {
+  readonly code: MachineCode;
+  readonly pool: string;
+  readonly requested: number;
+  /** How many of `requested` are parts of machines. */
+  readonly parts: number;
+  readonly available: number;
+  /** The nodes that count, in words; absent: each node of the pool without taints. */
+  readonly nodes?: string;
+  /** The numbers are those of all needs together, in the domain with the most room. */
+  readonly topology?: DomainRoom;
+};
 
 /** The domain of a topology where most fits; an empty value: no node has the label. */
 export type DomainRoom = { readonly key: string; readonly value: string };
 
-/** The first thing that stands in the way, pools in the order of their names; undefined when the demand can be granted at this place now. */
+/**
+ * The first thing that stands in the way: the concurrency limit, the queue, the machines of the pools in the order of their names. Undefined when the demand
+ * can be granted at this place now.
+ */
 export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hold | undefined): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
-  const ahead = aheadOf(place, hold);
+  return (
+    findQueueObstacle(demand, place, world) ??
+    findMachineObstacle(demand, place, world, hold) ??
+    findChosenObstacle(demand, place, world, hold)
+  );
+}
+
+/** Whether the machines that it would get are larger than its quota allows: the smallest ones are not. */
+function findChosenObstacle(
+  demand: Demand,
+  place: Place,
+  world: World,
+  hold: Hold | undefined,
+): QueueObstacle | undefined {
+  const { queue, needs } = demand;
+  const { machines } = world;
+  if (queue === undefined || askedAmounts(needs, machines).isExact) return undefined;
+  const ahead = holdAheadOf(demand, place, world, hold);
+  const chosen = chooseAlternative(demand, machines, ahead);
+  const granted = [...new Set(chosen.map(({ pool }) => pool))].flatMap((pool) => {
+    const ofPool = needsOf(pool, chosen);
+    return placeInPool(ofPool, machines, ahead).flatMap(({ whole }, index) => [
+      ...whole.map((node) => ({ component: "", pool, node })),
+      ...(ofPool[index]?.shared ?? []).map((shared) => ({ component: "", pool, node: "", shared })),
+    ]);
+  });
+  return findUseObstacle(queue, usedAmounts(granted, machines), world);
+}
+
+function findMachineObstacle(
+  demand: Demand,
+  place: Place,
+  world: World,
+  hold: Hold | undefined,
+): MachineObstacle | undefined {
+  const ahead = holdAheadOf(demand, place, world, hold);
   const shortage = findShortage(demand.needs, world.machines, ahead);
   if (shortage !== undefined || demand.topology === undefined) return shortage;
   return findTopologyShortage(demand, demand.topology, world.machines, ahead);
 }
 
-function findShortage(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Obstacle | undefined {
+function findShortage(
+  needs: readonly PoolNeed[],
+  machines: Machines,
+  hold: Hold | undefined,
+): MachineObstacle | undefined {
   for (const need of needs) {
     const { available, fits } = countAvailable(need, needs, machines, hold);
     if (fits && machines.complete) continue;
@@ -86,7 +140,7 @@ function findTopologyShortage(
   key: string,
   machines: Machines,
   hold: Hold | undefined,
-): Obstacle | undefined {
+): MachineObstacle | undefined {
   const lists = alternativesOf(gang, machines);
   if (lists.some((needs) => fitsListBehind(needs, machines, hold))) return undefined;
   const isHeld = lists.some((needs) => fitsListBehind(needs, machines, undefined));
@@ -102,7 +156,7 @@ function findTopologyShortage(
 }
 
 /** The list in whose domain most of the needs fit, and how many do; the first of several. */
-function mostAvailable(
+export function mostAvailable(
   lists: readonly (readonly PoolNeed[])[],
   machines: Machines,
   hold: Hold | undefined,
@@ -120,11 +174,7 @@ function countFitting(needs: readonly PoolNeed[], machines: Machines, hold: Hold
   );
 }
 
-function shortageOf(
-  need: PoolNeed,
-  needs: readonly PoolNeed[],
-  machines: Machines,
-): Exclude<WaitCode, "CONCURRENCY_LIMIT"> {
+function shortageOf(need: PoolNeed, needs: readonly PoolNeed[], machines: Machines): MachineCode {
   if (!machines.complete) return "POOLS_NOT_KNOWN_YET";
   return countAvailable(need, needs, machines, undefined).fits ? "HELD_FOR_OLDER" : "POOL_AVAILABILITY";
 }
@@ -143,15 +193,6 @@ function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Ma
   if (kept === undefined) return placeAll(roomBehind(need, machines, hold), need);
   const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - kept);
   return { available, fits: count <= available };
-}
-
-/** Whether other needs are of the same pool, with another selection. */
-function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean {
-  return needs.length > 1 && needs.some((other) => other !== need && other.pool === need.pool);
-}
-
-function needsOf(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] {
-  return needs.filter((need) => need.pool === pool);
 }
 
 /** Whether counting is enough: the need has whole machines only, of the whole pool. */
@@ -216,45 +257,14 @@ function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Ho
 }
 
 /**
- * The hold that is in force: of the requests that have waited longer than the bound, the oldest one of the highest priority. Requests that no free machine
- * can help are skipped: those that their concurrency limit stops, and those that are larger than their pool is at present and can become now.
- */
-export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: number): Hold | undefined {
-  const { heads } = world.ledger.queue;
-  for (let head = heads.first(); head !== undefined;) {
-    const [place, waiting] = head;
-    if (nowMs - place.createdAtMs <= holdAfterMs) {
-      // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
-      head = heads.first(firstPlaceOf(place.priority - 1));
-    } else {
-      const needs = isAtLimit(waiting, world) ? undefined : needsToHold(waiting, world.machines);
-      if (needs !== undefined) return { place, needs };
-      head = heads.first({ ...place, sequence: place.sequence + 1 });
-    }
-  }
-  return undefined;
-}
-
-/**
- * Of what is possible, the needs that machines are kept for: in the domain where most of them fit now. What is kept there gets no younger work, so that it
- * stays the first choice while it fills.
- */
-function needsToHold(waiting: PoolGang, machines: Machines): readonly PoolNeed[] | undefined {
-  const possible = alternativesOf(waiting, machines).filter((needs) => isPossible(needs, machines));
-  return possible.length < 2 ? possible[0] : mostAvailable(possible, machines, undefined)?.needs;
-}
-
-/**
  * A node of its pool for each need: parts are placed first (`placeShared`), and whole machines are the first free ones then (`FreeKey`). All in the first
- * domain where they fit, with a topology. Only for needs that nothing stands in the way of.
+ * domain where they fit, with a topology. Only for needs that nothing stands in the way of. `ahead`: the hold that they stand behind.
  */
 export function assignMachines(
-  { needs, topology }: Gang,
-  place: Place,
+  { needs, topology, queue }: Gang & Pick<Reservation, "queue">,
   machines: Machines,
-  hold: Hold | undefined,
+  ahead: Hold | undefined,
 ): Omit<Grant, "atMs"> {
-  const ahead = aheadOf(place, hold);
   const nodes = new Map<Need, string>();
   const counted = chooseAlternative({ needs: countByPool(needs), topology }, machines, ahead);
   for (const pool of new Set(needs.map((need) => need.pool))) {
@@ -278,7 +288,11 @@ export function assignMachines(
     return { component, pool, ...(shared && { shared }), node: nodes.get(need) ?? "" };
   });
   const domain = counted[0]?.domain?.value;
-  return { machines: assigned, ...(domain !== undefined && { domain }) };
+  return {
+    machines: assigned,
+    ...(domain !== undefined && { domain }),
+    ...(queue !== undefined && { use: usedAmounts(assigned, machines) }),
+  };
 }
 
 function chooseAlternative(gang: PoolGang, machines: Machines, hold: Hold | undefined): readonly PoolNeed[] {
@@ -293,9 +307,11 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
   nodes.set(need, node);
 }
 
-/** The hold, for requests that stand behind it. */
-function aheadOf(place: Place, hold: Hold | undefined): Hold | undefined {
-  return hold !== undefined && comparePlaces(place, hold.place) > 0 ? hold : undefined;
+/** The hold, for requests that stand behind it: in its own queue by priority and age; in another queue first by how near the quota is that suffices. */
+export function holdAheadOf(demand: QueueDemand, place: Place, world: World, hold: Hold | undefined): Hold | undefined {
+  if (hold === undefined) return undefined;
+  const levels = demand.queue === hold.queue ? 0 : levelOfDemand(demand, world) - hold.level;
+  return (levels || comparePlaces(place, hold.place)) > 0 ? hold : undefined;
 }
 
 /** What the hold leaves of the nodes that the need accepts. */
@@ -329,16 +345,6 @@ export function roomFor(ownerKind: string, ledger: Ledger): number {
   return Math.max(0, limit - (ledger.grantedByKind.get(ownerKind) ?? 0));
 }
 
-function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
+export function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
   return roomFor(ownerKind, ledger) === 0;
-}
-
-function isPossible(needs: readonly PoolNeed[], machines: Machines): boolean {
-  const isEachPossible = needs.every((need) => {
-    const state = viewOf(machines, need);
-    return state !== undefined && canHold(state, need);
-  });
-  if (!isEachPossible || !needs.some((need) => hasOthersOf(need, needs))) return isEachPossible;
-  const pools = new Set(needs.map(({ pool }) => pool));
-  return [...pools].every((pool) => canHoldTogether(machines, needsOf(pool, needs)));
 }

@@ -1,9 +1,11 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
-import { assignMachines, findHold, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
+import { findHold } from "./find-hold.ts";
+import { assignMachines, holdAheadOf, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant, type Machine } from "../ledger/reservation.ts";
-import type { Place } from "../ledger/waiting-queue.ts";
+import { countAhead, type Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
+import { firstInOrder } from "./first-in-order.ts";
 
 export type GrantStep = {
   readonly kind: "grant";
@@ -25,9 +27,9 @@ export type GrantPolicy = HoldPolicy & {
 };
 
 /**
- * Who is granted next: the first request in queue order (`comparePlaces`: priority, then age, then arrival) that nothing stands in the way of (`obstacleTo`:
- * its concurrency limit, too few free machines, or machines held for an older request, which `findHold` names). Planning again after a complete plan plans
- * nothing.
+ * Who is granted next: the first request in order (`firstInOrder`: priority, age and arrival; between queues first quota and share) that nothing stands in the
+ * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHold` names). Planning
+ * again after a complete plan plans nothing.
  *
  * The cost is that of the classes of requests that fit now or nearly so (`findCandidateClasses`), not that of the requests that wait.
  */
@@ -47,8 +49,8 @@ export function planGrants(world: World, policy: GrantPolicy, nowMs: number): Gr
   }
 }
 
-export function eventOf({ sequence, machines, domain }: GrantStep, nowMs: number): LedgerEvent {
-  return { kind: "granted", sequence, machines, ...(domain !== undefined && { domain }), atMs: nowMs };
+export function eventOf({ kind: _kind, because: _because, ...granted }: GrantStep, nowMs: number): LedgerEvent {
+  return { kind: "granted", ...granted, atMs: nowMs };
 }
 
 /** One walk in queue order over the classes that may fit. */
@@ -63,11 +65,15 @@ function planRound(
   let world = start;
   let hold = findHold(world, policy, nowMs);
   let candidates = findCandidateClasses(world, hold);
-  for (let head = candidates.first(); head !== undefined && machinesLeft > 0; head = candidates.first()) {
+  for (
+    let head = firstInOrder(candidates, world);
+    head !== undefined && machinesLeft > 0;
+    head = firstInOrder(candidates, world)
+  ) {
     const [place, waiting] = head;
     candidates = candidates.delete(place);
     if (obstacleTo(waiting, place, world, hold) !== undefined) continue;
-    const step = planGrant(place, world, hold);
+    const step = planGrant(place, world, holdAheadOf(waiting, place, world, hold));
     steps.push(step);
     machinesLeft -= weigh(step.machines);
     world = evolveWorld(world, [eventOf(step, nowMs)]);
@@ -89,13 +95,13 @@ function weigh(machines: readonly Machine[]): number {
   return machines.reduce((sum, { shared }) => sum + 1 + shareBytes(shared) / BYTES_PER_MACHINE, 0);
 }
 
-function planGrant(place: Place, { ledger, machines }: World, hold: Hold | undefined): GrantStep {
+function planGrant(place: Place, { ledger, machines }: World, holdAhead: Hold | undefined): GrantStep {
   const reservation = knownReservation(ledger, place.sequence);
-  const ahead = ledger.queue.places.rank(place);
+  const ahead = countAhead(reservation, ledger.queue);
   return {
     kind: "grant",
     sequence: reservation.sequence,
-    ...assignMachines(reservation, place, machines, hold),
+    ...assignMachines(reservation, machines, holdAhead),
     because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },
   };
 }

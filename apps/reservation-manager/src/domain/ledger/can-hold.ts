@@ -12,11 +12,22 @@ import {
   type PoolState,
 } from "./machines.ts";
 import { countPlaced, placeNeeds } from "./place-needs.ts";
-import { sizeOf, viewKey, type PoolNeed } from "./reservation.ts";
+import { hasOthersOf, needsOf, sizeOf, viewKey, type PoolNeed } from "./reservation.ts";
 import { emptyRoom, freeKey, partialKey, placeShared, type Room } from "./room.ts";
 
 const NOTHING: Amounts = new Map();
 const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
+
+/** Whether the needs can be granted now and later, all together: with the foreign pods that there are, once everything else is released. */
+export function canHoldAll(machines: Machines, needs: readonly PoolNeed[]): boolean {
+  const isEachPossible = needs.every((need) => {
+    const state = viewOf(machines, need);
+    return state !== undefined && canHold(state, need);
+  });
+  if (!isEachPossible || !needs.some((need) => hasOthersOf(need, needs))) return isEachPossible;
+  const pools = new Set(needs.map(({ pool }) => pool));
+  return [...pools].every((pool) => canHoldTogether(machines, needsOf(pool, needs)));
+}
 
 /** Whether the need can be granted now and later: with the foreign pods that there are, once everything else is released. */
 export function canHold(pool: PoolState, need: PoolNeed): boolean {

@@ -11,7 +11,8 @@ import {
   type Operation,
   type Run,
 } from "../../../test/random-world.ts";
-import { findHold, obstacleTo } from "../decisions/fit.ts";
+import { findHold } from "../decisions/find-hold.ts";
+import { obstacleTo } from "../decisions/fit.ts";
 import { canHold, canHoldTogether } from "./can-hold.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
 import {
@@ -58,6 +59,14 @@ function show(ledger: Ledger): unknown {
     parts: [...ledger.parts.entries()],
     grantedByKind: [...ledger.grantedByKind.entries()],
     limits: [...ledger.limits.entries()],
+    queues: [...ledger.queues.entries()],
+    use: { own: [...ledger.use.own.entries()], tree: [...ledger.use.tree.entries()] },
+    grantedByQueue: [...ledger.grantedByQueue.entries()],
+    byQueue: [...queue.byQueue.entries()].map(([name, { places, heads }]) => [
+      name,
+      [...places.keys()],
+      [...heads.keys()],
+    ]),
     places: [...queue.places.keys()],
     heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),
     groups: [...queue.groups.entries()].map(([key, { pools, shapes, shapesWithParts, kinds }]) => [

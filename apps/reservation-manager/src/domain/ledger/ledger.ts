@@ -1,6 +1,8 @@
 import { assertNever } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
+import { noQueues, NO_PAIRS, type PairAmounts, type Queue, type Queues } from "./queue.ts";
+import { noUse, rebuildUse, withUse, type QueueUse } from "./queue-use.ts";
 import { idOf, ownerKey, type Grant, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
@@ -12,7 +14,9 @@ export type LedgerEvent =
   | ({ readonly kind: "granted"; readonly sequence: number } & Grant)
   | { readonly kind: "released"; readonly sequence: number; readonly atMs: number }
   /** 0: no limit any more. */
-  | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number };
+  | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number }
+  | { readonly kind: "queueChanged"; readonly queue: Queue; readonly atMs: number }
+  | { readonly kind: "queueRemoved"; readonly name: string; readonly atMs: number };
 
 /** Who holds which machine, and who waits. Never changed: every event gives a new ledger that shares most of the old one. */
 export type Ledger = {
@@ -31,6 +35,11 @@ export type Ledger = {
   readonly grantedByKind: SortedMap<string, number>;
   /** Owner kind -> how many of its reservations may be granted concurrently, for the kinds with a limit. */
   readonly limits: SortedMap<string, number>;
+  readonly queues: Queues;
+  /** What the granted reservations of each queue use of its quota. */
+  readonly use: QueueUse;
+  /** Queue -> granted reservations. */
+  readonly grantedByQueue: SortedMap<string, number>;
 };
 
 /** A part of a machine that a reservation holds, for one of its components. */
@@ -46,6 +55,9 @@ export const emptyLedger: Ledger = {
   parts: SortedMap.empty(compareText),
   grantedByKind: SortedMap.empty(compareText),
   limits: SortedMap.empty(compareText),
+  queues: noQueues,
+  use: noUse,
+  grantedByQueue: SortedMap.empty(compareText),
 };
 
 /** The ledger after one event. Throws on an event that no decision could have made: going on would give one machine to two owners. */
@@ -60,6 +72,10 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
       return release(after, knownReservation(ledger, event.sequence));
     case "limited":
       return { ...after, limits: withLimit(ledger.limits, event) };
+    case "queueChanged":
+      return withQueues(after, ledger.queues.set(event.queue.name, event.queue));
+    case "queueRemoved":
+      return withQueues(after, ledger.queues.delete(event.name));
     default:
       return assertNever(event);
   }
@@ -68,6 +84,10 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
 export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undefined {
   const sequence = ledger.owners.get(ownerKey(owner));
   return sequence === undefined ? undefined : ledger.reservations.get(sequence);
+}
+
+function withQueues(ledger: Ledger, queues: Queues): Ledger {
+  return { ...ledger, queues, use: rebuildUse(ledger.use.own, queues) };
 }
 
 /** How many reservations of the kind may be granted concurrently; 0: no limit. */
@@ -90,17 +110,28 @@ export function* restoreLedger(
   reservations: readonly Reservation[],
   nextSequence: number,
   limits: Iterable<readonly [string, number]> = [],
+  queues: Iterable<Queue> = [],
 ): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
+  const grantedByQueue = new Map<string, number>();
+  let use = noUse;
   const holders: [string, number][] = [];
   const parts = new Map<string, readonly Part[]>();
-  for (const { owner, sequence, grant: granted } of reservations) {
+  for (const { owner, sequence, queue, grant: granted } of reservations) {
     if (granted === undefined) continue;
     grantedByKind.set(owner.kind, (grantedByKind.get(owner.kind) ?? 0) + 1);
+    if (queue !== undefined) {
+      grantedByQueue.set(queue, (grantedByQueue.get(queue) ?? 0) + 1);
+      use = withUse(use, noQueues, queue, granted.use ?? NO_PAIRS, 1);
+    }
     for (const { node, component, shared } of granted.machines)
       if (shared === undefined) holders.push([node, sequence]);
       else parts.set(node, withPart(parts.get(node) ?? [], { sequence, component, requests: shared }));
   }
+  const known = SortedMap.from(
+    compareText,
+    [...queues].map((queue): [string, Queue] => [queue.name, queue]),
+  );
   const ledger = {
     version: 0,
     nextSequence: reservations.reduce((next, { sequence }) => Math.max(next, sequence + 1), nextSequence),
@@ -117,6 +148,9 @@ export function* restoreLedger(
     parts: yield* SortedMap.inSteps(compareText, [...parts]),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
     limits: SortedMap.from(compareText, limits),
+    queues: known,
+    use: rebuildUse(use.own, known),
+    grantedByQueue: SortedMap.from(compareText, grantedByQueue),
   };
   const isWholeAndParts = holders.some(([node]) => parts.has(node));
   if (isWholeAndParts || ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
@@ -158,8 +192,8 @@ function grant(ledger: Ledger, reservation: Reservation, granted: Grant): Ledger
   return { ...hold(ledger, reservation, granted), queue: dequeue(ledger.queue, reservation) };
 }
 
-function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain }: Grant): Ledger {
-  const { sequence, owner } = reservation;
+function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain, use }: Grant): Ledger {
+  const { sequence, owner, queue } = reservation;
   let { holders, parts } = ledger;
   for (const { node, component, shared } of machines) {
     const holder = holders.get(node) ?? (shared === undefined ? parts.get(node)?.[0]?.sequence : undefined);
@@ -171,16 +205,29 @@ function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain
     ...ledger,
     reservations: ledger.reservations.set(sequence, {
       ...reservation,
-      grant: { atMs, machines, ...(domain !== undefined && { domain }) },
+      grant: { atMs, machines, ...(domain !== undefined && { domain }), ...(use && { use }) },
     }),
     holders,
     parts,
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, 1),
+    ...(queue !== undefined && countInQueue(ledger, queue, use, 1)),
+  };
+}
+
+function countInQueue(
+  { queues, use: before, grantedByQueue }: Ledger,
+  queue: string,
+  use: PairAmounts | undefined,
+  change: 1 | -1,
+): Pick<Ledger, "use" | "grantedByQueue"> {
+  return {
+    use: withUse(before, queues, queue, use ?? NO_PAIRS, change),
+    grantedByQueue: addTo(grantedByQueue, queue, change),
   };
 }
 
 function release(ledger: Ledger, reservation: Reservation): Ledger {
-  const { owner, sequence, grant: granted } = reservation;
+  const { owner, sequence, queue, grant: granted } = reservation;
   const after = {
     ...ledger,
     reservations: ledger.reservations.delete(sequence),
@@ -195,7 +242,13 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
       parts = left.length === 0 ? parts.delete(node) : parts.set(node, left);
     }
   }
-  return { ...after, holders, parts, grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1) };
+  return {
+    ...after,
+    holders,
+    parts,
+    grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1),
+    ...(queue !== undefined && countInQueue(ledger, queue, granted.use, -1)),
+  };
 }
 
 /** In one order, by reservation and component, whatever the order of the grants. */

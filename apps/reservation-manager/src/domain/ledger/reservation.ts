@@ -1,4 +1,5 @@
 import type { Owner } from "@muster/names";
+import type { PairAmounts } from "./queue.ts";
 import { amountsKey, compareLargestFirst, nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
 
 /** A machine of one pool, or a part of one, for one component or replica. */
@@ -22,6 +23,8 @@ export type Reservation = {
   readonly needs: readonly Need[];
   /** All of its nodes have the same value of this label. Undefined: they may be anywhere. */
   readonly topology?: string;
+  /** The queue whose quota it uses. Undefined: no quota concerns it. */
+  readonly queue?: string;
   /** Higher goes first. */
   readonly priority: number;
   readonly createdAtMs: number;
@@ -33,6 +36,8 @@ export type Grant = {
   readonly machines: readonly Machine[];
   /** The value of `topology` that the nodes have; only with `topology`. */
   readonly domain?: string;
+  /** What it uses of the quota of its queue until it is released; only with a queue. */
+  readonly use?: PairAmounts;
 };
 
 /** What a reservation needs of the nodes of one pool, or of those that one selection accepts. */
@@ -82,6 +87,15 @@ export type View = Pick<PoolNeed, "pool" | "selection" | "domain">;
 /** How many machines and parts of machines these are. */
 export function sizeOf({ count, shared }: Pick<PoolNeed, "count" | "shared">): number {
   return count + shared.length;
+}
+
+export function needsOf(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] {
+  return needs.filter((need) => need.pool === pool);
+}
+
+/** Whether other needs are of the same pool, with another selection. */
+export function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean {
+  return needs.length > 1 && needs.some((other) => other !== need && other.pool === need.pool);
 }
 
 /** What a reservation asks for, all of it or nothing. */

@@ -12,6 +12,8 @@ export type Place = { readonly priority: number; readonly createdAtMs: number; r
  */
 export type WaitingClass = {
   readonly ownerKind: string;
+  /** Undefined: no quota concerns it. */
+  readonly queue?: string | undefined;
   readonly priority: number;
   /** In the order of the pools' names. */
   readonly needs: readonly PoolNeed[];
@@ -26,7 +28,7 @@ export type Shape = {
   readonly classes: SortedMap<ClassKey, WaitingClass>;
 };
 
-type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
+type ClassKey = Pick<WaitingClass, "priority" | "ownerKind" | "queue">;
 
 /** `counts`: whole machines by pool; `parts`: the requests of the parts. */
 type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
@@ -57,6 +59,14 @@ export type WaitingQueue = {
   /** By the pools that are needed, in the order of the first one's name: where it has nothing free, none of its groups is looked at. */
   readonly groups: SortedMap<string, PoolGroup>;
   readonly waitingByPool: SortedMap<string, number>;
+  /** The requests that name a queue. */
+  readonly byQueue: SortedMap<string, QueuedRequests>;
+};
+
+/** The requests of one queue: all, and the first one of each class, in their order. */
+export type QueuedRequests = {
+  readonly places: SortedMap<Place, true>;
+  readonly heads: SortedMap<Place, WaitingClass>;
 };
 
 /** Requests that are looked at between two steps: a few milliseconds. */
@@ -70,7 +80,10 @@ export const emptyQueue: WaitingQueue = {
   heads: SortedMap.empty(comparePlaces),
   groups: SortedMap.empty(compareText),
   waitingByPool: SortedMap.empty(compareText),
+  byQueue: SortedMap.empty(compareText),
 };
+
+const noRequests: QueuedRequests = { places: SortedMap.empty(comparePlaces), heads: SortedMap.empty(comparePlaces) };
 
 export function placeOf({ priority, createdAtMs, sequence }: Reservation): Place {
   return { priority, createdAtMs, sequence };
@@ -97,9 +110,9 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   const shapeOf = rememberShapes();
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
-    const { owner, priority, topology = "" } = reservation;
+    const { owner, priority, topology = "", queue = "" } = reservation;
     const { needs, key } = shapeOf(reservation.needs);
-    const alike = `${key} ${topology} ${priority} ${owner.kind}`;
+    const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}`;
     const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
     const place: [Place, true] = [placeOf(reservation), true];
     same.places.push(place);
@@ -108,16 +121,30 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
     for (const pool of poolsOf(needs)) waitingByPool.set(pool, (waitingByPool.get(pool) ?? 0) + 1);
   }
   let { heads, groups } = emptyQueue;
+  const placesByQueue = new Map<string, [Place, true][]>();
+  const headsByQueue = new Map<string, QueuedRequests["heads"]>();
   for (const { first, needs, places: ofClass } of gathered.values()) {
     const waiting = { ...newClass(first), needs, places: yield* SortedMap.inSteps(comparePlaces, ofClass) };
     heads = replaceHead(heads, undefined, waiting);
     groups = replaceInGroups(groups, waiting.places.size, undefined, waiting);
+    if (waiting.queue === undefined) continue;
+    const ofQueue = placesByQueue.get(waiting.queue) ?? [];
+    for (const place of ofClass) ofQueue.push(place);
+    placesByQueue.set(waiting.queue, ofQueue);
+    const headsOfQueue = headsByQueue.get(waiting.queue) ?? noRequests.heads;
+    headsByQueue.set(waiting.queue, replaceHead(headsOfQueue, undefined, waiting));
+  }
+  const byQueue: [string, QueuedRequests][] = [];
+  for (const [queue, ofQueue] of placesByQueue) {
+    const queued = { places: yield* SortedMap.inSteps(comparePlaces, ofQueue), heads: noRequests.heads };
+    byQueue.push([queue, { ...queued, heads: headsByQueue.get(queue) ?? queued.heads }]);
   }
   return {
     places: yield* SortedMap.inSteps(comparePlaces, places),
     heads,
     groups,
     waitingByPool: SortedMap.from(compareText, waitingByPool),
+    byQueue: SortedMap.from(compareText, byQueue),
   };
 }
 
@@ -133,6 +160,15 @@ function rememberShapes() {
     if (known.size < MAX_KEPT_SHAPES) known.set(list, shape);
     return shape;
   };
+}
+
+/** The requests among which this one has its place: all, or those of its queue if it has one. */
+export function placesAround({ queue }: Reservation, { places, byQueue }: WaitingQueue): WaitingQueue["places"] {
+  return queue === undefined ? places : (byQueue.get(queue)?.places ?? noRequests.places);
+}
+
+export function countAhead(reservation: Reservation, queue: WaitingQueue): number {
+  return placesAround(reservation, queue).rank(placeOf(reservation));
 }
 
 /** The groups whose first pool is this one. */
@@ -160,8 +196,8 @@ export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQ
   return replaceClass(queue, place, -1, previous, next);
 }
 
-function newClass({ owner, priority, topology }: Reservation): Omit<WaitingClass, "needs"> {
-  return { ownerKind: owner.kind, priority, topology, places: SortedMap.empty(comparePlaces) };
+function newClass({ owner, priority, topology, queue }: Reservation): Omit<WaitingClass, "needs"> {
+  return { ownerKind: owner.kind, queue, priority, topology, places: SortedMap.empty(comparePlaces) };
 }
 
 function classOf(queue: WaitingQueue, reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass | undefined {
@@ -181,7 +217,23 @@ function replaceClass(
     heads: replaceHead(queue.heads, previous, next),
     groups: replaceInGroups(queue.groups, change, previous, next),
     waitingByPool: poolsOf(next.needs).reduce((counts, pool) => addTo(counts, pool, change), queue.waitingByPool),
+    byQueue: replaceInQueue(queue.byQueue, place, change, previous, next),
   };
+}
+
+function replaceInQueue(
+  byQueue: WaitingQueue["byQueue"],
+  place: Place,
+  change: 1 | -1,
+  previous: WaitingClass | undefined,
+  next: WaitingClass,
+): WaitingQueue["byQueue"] {
+  const { queue } = next;
+  if (queue === undefined) return byQueue;
+  const before = byQueue.get(queue) ?? noRequests;
+  const places = change === 1 ? before.places.set(place, true) : before.places.delete(place);
+  if (places.size === 0) return byQueue.delete(queue);
+  return byQueue.set(queue, { places, heads: replaceHead(before.heads, previous, next) });
 }
 
 function replaceHead(
@@ -263,5 +315,9 @@ function compareShapes(a: ShapeKey, b: ShapeKey): number {
 }
 
 function compareClasses(a: ClassKey, b: ClassKey): number {
-  return compareNumbers(b.priority, a.priority) || compareText(a.ownerKind, b.ownerKind);
+  return (
+    compareNumbers(b.priority, a.priority) ||
+    compareText(a.ownerKind, b.ownerKind) ||
+    compareText(a.queue ?? "", b.queue ?? "")
+  );
 }

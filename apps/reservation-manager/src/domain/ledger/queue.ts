@@ -1,4 +1,4 @@
-import { compareText, SortedMap } from "../ledger/sorted-map.ts";
+import { compareText, SortedMap } from "./sorted-map.ts";
 
 /** A node of the tree of queues, as its team or administrator states it. Amounts are those of the ledger: millicores of cpu, otherwise bytes or pieces. */
 export type Queue = {
@@ -42,4 +42,25 @@ export function pairKey(pool: string, resource: string): string {
 export function pairOf(key: string): { readonly pool: string; readonly resource: string } {
   const [pool = "", resource = ""] = key.split(" ");
   return { pool, resource };
+}
+
+export function sameQueue(a: Queue, b: Queue): boolean {
+  const { quotas: quotasOfA, ...restOfA } = a;
+  const { quotas: quotasOfB, ...restOfB } = b;
+  return sameFields(restOfA, restOfB) && sameQuotas(quotasOfA, quotasOfB);
+}
+
+function sameQuotas(a: Queue["quotas"], b: Queue["quotas"]): boolean {
+  if (a.size !== b.size) return false;
+  for (const [pair, quota] of a) {
+    const other = b.get(pair);
+    if (other === undefined || !sameFields(quota, other)) return false;
+  }
+  return true;
+}
+
+/** Whether two flat objects have the same fields with the same values. */
+function sameFields(a: object, b: object): boolean {
+  const [fieldsOfA, fieldsOfB] = [Object.entries(a), new Map(Object.entries(b))];
+  return fieldsOfA.length === fieldsOfB.size && fieldsOfA.every(([field, value]) => fieldsOfB.get(field) === value);
 }

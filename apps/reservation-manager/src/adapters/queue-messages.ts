@@ -1,0 +1,89 @@
+import { muster } from "@muster/proto";
+import type { Codec } from "@muster/store";
+import { NO_PAIRS, pairKey, pairOf, type PairAmounts, type Queue, type Quota } from "../domain/ledger/queue.ts";
+import type { QueueReport } from "../domain/decisions/list-queues.ts";
+
+const wire = muster.reservation.v1;
+type WireQueue = muster.reservation.v1.Queue;
+
+/** A queue in its bucket. */
+export const queueCodec: Codec<WireQueue> = {
+  encode: (queue) => wire.Queue.encode(queue).finish(),
+  decode: (bytes) => wire.Queue.decode(bytes),
+};
+
+/** What a later version states and this one does not know admits nothing. */
+export function toQueue({ name, parent, weightMilli, maxPriority, ...message }: WireQueue): Queue {
+  const { problem, strategy, stopPolicy } = message;
+  const unknown = findUnknown(strategy, stopPolicy);
+  const why = problem === "" ? unknown : problem;
+  return {
+    name,
+    ...(parent !== "" && { parent }),
+    weightMilli,
+    quotas: toQuotas(message.quotas),
+    strategy: strategy === "StrictFIFO" ? strategy : "BestEffortFIFO",
+    stopPolicy: stopPolicy === "Hold" || stopPolicy === "HoldAndDrain" ? stopPolicy : "None",
+    ...(maxPriority !== undefined && { maxPriority }),
+    ...(why !== undefined && { problem: why }),
+  };
+}
+
+function findUnknown(strategy: string, stopPolicy: string): string | undefined {
+  if (!["", "BestEffortFIFO", "StrictFIFO"].includes(strategy)) return `the strategy ${strategy} is not known`;
+  if (!["", "None", "Hold", "HoldAndDrain"].includes(stopPolicy)) return `the stop policy ${stopPolicy} is not known`;
+  return undefined;
+}
+
+function toQuotas(quotas: WireQueue["quotas"]): ReadonlyMap<string, Quota> {
+  const pairs = quotas.flatMap(({ pool, resources }) =>
+    resources.map(({ resource, nominal, borrowingLimit, lendingLimit }): [string, Quota] => [
+      pairKey(pool, resource),
+      {
+        nominal,
+        ...(borrowingLimit !== undefined && { borrowingLimit }),
+        ...(lendingLimit !== undefined && { lendingLimit }),
+      },
+    ]),
+  );
+  return new Map(pairs);
+}
+
+export function toWireQueue(queue: Queue): muster.reservation.v1.Queue.$Properties {
+  const { quotas, ...rest } = queue;
+  const byPool = new Map<string, muster.reservation.v1.ResourceQuota.$Properties[]>();
+  for (const [pair, quota] of quotas) {
+    const { pool, resource } = pairOf(pair);
+    byPool.set(pool, [...(byPool.get(pool) ?? []), { resource, ...quota }]);
+  }
+  return { ...rest, quotas: [...byPool].map(([pool, resources]) => ({ pool, resources })) };
+}
+
+export function toPairAmounts(use: readonly muster.reservation.v1.PoolUse[]): PairAmounts {
+  if (use.length === 0) return NO_PAIRS;
+  return new Map(
+    use.flatMap(({ pool, amounts }) =>
+      Object.entries(amounts).map(([resource, amount]): [string, number] => [pairKey(pool, resource), amount]),
+    ),
+  );
+}
+
+export function toWireUse(amounts: PairAmounts): muster.reservation.v1.PoolUse.$Properties[] {
+  const byPool = new Map<string, Record<string, number>>();
+  for (const [pair, amount] of amounts) {
+    const { pool, resource } = pairOf(pair);
+    byPool.set(pool, { ...byPool.get(pool), [resource]: amount });
+  }
+  return [...byPool].map(([pool, ofPool]) => ({ pool, amounts: ofPool }));
+}
+
+export function toWireQueueState(report: QueueReport): muster.reservation.v1.QueueState.$Properties {
+  const { queue, used, borrowed, quota, pending, admitted, shareMillionths, problem } = report;
+  return {
+    queue: toWireQueue(queue),
+    used: toWireUse(used),
+    borrowed: toWireUse(borrowed),
+    quota: toWireUse(quota),
+    ...{ pending, admitted, shareMillionths, problem },
+  };
+}

@@ -1,0 +1,63 @@
+import { useOf, type Amounts } from "@muster/resources";
+import { viewOf, type Machines } from "../ledger/machines.ts";
+import type { Machine, PoolNeed } from "../ledger/reservation.ts";
+import { pairKey, type PairAmounts } from "../ledger/queue.ts";
+
+type Asked = {
+  readonly pools: Machines["pools"] | undefined;
+  readonly amounts: PairAmounts;
+  readonly isExact: boolean;
+};
+
+const known = new WeakMap<readonly PoolNeed[], Asked>();
+
+/**
+ * What the needs use of the quota. A whole machine counts with all that it can allocate, here with the smallest one that the need accepts; `isExact`: whichever
+ * machines it gets, it uses no more.
+ */
+export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Omit<Asked, "pools"> {
+  const before = known.get(needs);
+  if (before !== undefined && (before.pools === undefined || before.pools === machines.pools)) return before;
+  const sums = new Map<string, number>();
+  let isExact = true;
+  for (const need of needs) {
+    for (const requests of need.shared) add(sums, need.pool, useOf(requests), 1);
+    if (need.count === 0) continue;
+    const smallest = smallestMachine(need, machines);
+    add(sums, need.pool, smallest.amounts, need.count);
+    isExact &&= smallest.isOnly;
+  }
+  const pools = needs.some(({ count }) => count > 0) ? machines.pools : undefined;
+  const asked = { pools, amounts: sums, isExact };
+  known.set(needs, asked);
+  return asked;
+}
+
+/** By resource the least that a machine has which the need accepts; a machine of unknown size counts as nothing. */
+function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts: Amounts; readonly isOnly: boolean } {
+  const sizes = [...(viewOf(machines, need)?.sizes.values() ?? [])].flatMap(({ allocatable }) => allocatable ?? []);
+  const [first, ...others] = [...new Set(sizes)];
+  if (first === undefined) return { amounts: new Map(), isOnly: false };
+  const least = (resource: string, amount: number): number =>
+    others.reduce((min, other) => Math.min(min, other.get(resource) ?? 0), amount);
+  const amounts = new Map([...first].map(([resource, amount]) => [resource, least(resource, amount)]));
+  return { amounts, isOnly: others.length === 0 };
+}
+
+/** What these machines use of the quota. */
+export function usedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
+  const sums = new Map<string, number>();
+  for (const { pool, node, shared } of granted) {
+    const amounts = shared === undefined ? machines.nodes.get(node)?.facts?.allocatable : useOf(shared);
+    add(sums, pool, amounts ?? new Map(), 1);
+  }
+  return sums;
+}
+
+function add(sums: Map<string, number>, pool: string, amounts: Amounts, factor: number): void {
+  for (const [resource, amount] of amounts) {
+    if (amount === 0) continue;
+    const pair = pairKey(pool, resource);
+    sums.set(pair, (sums.get(pair) ?? 0) + factor * amount);
+  }
+}

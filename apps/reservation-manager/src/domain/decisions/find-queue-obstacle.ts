@@ -1,0 +1,130 @@
+import { canHoldAll } from "../ledger/can-hold.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import type { Machines } from "../ledger/machines.ts";
+import { alternativesOf } from "../ledger/topology.ts";
+import type { PoolGang } from "../ledger/reservation.ts";
+import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import type { World } from "../ledger/world.ts";
+import { askedAmounts } from "./asked-amounts.ts";
+import { poolAmounts } from "./pool-amounts.ts";
+import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
+import { pairOf, type PairAmounts } from "../ledger/queue.ts";
+import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
+import {
+  findShortage,
+  freeOf,
+  levelOf,
+  limitedAmounts,
+  mostOf,
+  type PairShortage,
+  type QuotaWorld,
+} from "../ledger/quota.ts";
+
+/**
+ * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the queue is first.
+ * WAITING_FOR_QUOTA: quota and what may be borrowed do not suffice. KEPT_FOR_OWNER: what would be borrowed is kept for a queue that waits for its own.
+ */
+export type QueueObstacle =
+  | { readonly code: "QUEUE_UNKNOWN" | "QUEUE_HELD" | "BEHIND_STRICT_HEAD"; readonly queue: string }
+  | { readonly code: "WAITING_FOR_QUOTA" | "KEPT_FOR_OWNER"; readonly queue: string; readonly quota: QuotaShortage };
+
+/** The resource of which the queue cannot have what is asked for. */
+export type QuotaShortage = {
+  readonly pool: string;
+  readonly resource: string;
+  readonly requested: number;
+  readonly available: number;
+};
+
+/** What is asked for, and in which queue. */
+export type QueueDemand = PoolGang & Pick<WaitingClass, "queue">;
+
+/** What the queue of the demand has against a grant at this place now; undefined: nothing, or the demand has no queue. */
+export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
+  const { queue, needs } = demand;
+  if (queue === undefined) return undefined;
+  const node = forestOf(world.ledger.queues).get(queue);
+  const closed = findClosed(queue, node);
+  if (closed !== undefined || node === undefined) return closed;
+  const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
+  if (strictHead !== undefined && comparePlaces(strictHead, place) < 0) return { code: "BEHIND_STRICT_HEAD", queue };
+  return findQuotaObstacle(node, askedAmounts(needs, world.machines).amounts, world);
+}
+
+function findClosed(queue: string, node: QueueNode | undefined): QueueObstacle | undefined {
+  if (node === undefined) return { code: "QUEUE_UNKNOWN", queue };
+  return node.problem === undefined ? undefined : { code: "QUEUE_HELD", queue };
+}
+
+/** As `findQueueObstacle`, for the use of machines that were chosen. */
+export function findUseObstacle(queue: string, use: PairAmounts, world: World): QueueObstacle | undefined {
+  const node = forestOf(world.ledger.queues).get(queue);
+  return node === undefined ? undefined : findQuotaObstacle(node, use, world);
+}
+
+function findQuotaObstacle(node: QueueNode, amounts: PairAmounts, world: World): QueueObstacle | undefined {
+  const { name: queue } = node.queue;
+  const asked = limitedAmounts(node, amounts);
+  const quotas = quotaWorldOf(world);
+  const short = findShortage(asked, (pair) => freeOf(node, pair, quotas));
+  if (short !== undefined) return { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
+  if (levelOf(node, asked, quotas) === 0) return undefined;
+  const kept = { ...quotas, use: useWithKept(world) };
+  const shortOfKept = findShortage(asked, (pair) => freeOf(node, pair, kept));
+  return shortOfKept && { code: "KEPT_FOR_OWNER", queue, quota: toQuotaShortage(shortOfKept) };
+}
+
+function toQuotaShortage({ pair, requested, available }: PairShortage): QuotaShortage {
+  return { ...pairOf(pair), requested, available };
+}
+
+export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
+  return { use: ledger.use.tree, pools: poolAmounts(machines) };
+}
+
+/** The first request in the order of a StrictFIFO queue that can be granted some time. */
+function findStrictHead(node: QueueNode, { ledger, machines }: World): Place | undefined {
+  for (const [place, waiting] of ledger.queue.byQueue.get(node.queue.name)?.heads.entries() ?? [])
+    if (findImpossible(node, waiting, machines) === undefined && isPossible(waiting, machines)) return place;
+  return undefined;
+}
+
+function isPossible(gang: PoolGang, machines: Machines): boolean {
+  return alternativesOf(gang, machines).some((needs) => canHoldAll(machines, needs));
+}
+
+/** The pair of which the queue can never have what the gang asks for. */
+export function findImpossible(node: QueueNode, { needs }: PoolGang, machines: Machines): PairShortage | undefined {
+  const pools = poolAmounts(machines);
+  const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
+  return findShortage(asked, (pair) => mostOf(node, pair, pools));
+}
+
+const keptUses = new WeakMap<Ledger, { readonly pools: PairAmounts; readonly use: QueueUse["tree"] }>();
+
+/**
+ * The use of the queues with what is kept from borrowers: for each queue the first request that its own quota suffices for, and that waits because others
+ * borrow that quota.
+ */
+function useWithKept(world: World): QueueUse["tree"] {
+  const { ledger, machines } = world;
+  const quotas = quotaWorldOf(world);
+  const known = keptUses.get(ledger);
+  if (known?.pools === quotas.pools) return known.use;
+  let { use } = quotas;
+  for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
+    const node = forestOf(ledger.queues).get(name);
+    if (node === undefined || node.problem !== undefined) continue;
+    const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
+    for (const [place, waiting] of heads.entries()) {
+      if (strictHead !== undefined && comparePlaces(strictHead, place) !== 0) continue;
+      const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
+      const isShort = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
+      if (!isShort || levelOf(node, asked, quotas) > 0) continue;
+      use = withTreeUse(use, node, asked, 1);
+      break;
+    }
+  }
+  keptUses.set(ledger, { pools: quotas.pools, use });
+  return use;
+}

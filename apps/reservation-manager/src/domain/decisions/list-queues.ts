@@ -1,0 +1,71 @@
+import { forestOf, type QueueNode, type QueueProblem } from "../ledger/queue-forest.ts";
+import { quotaWorldOf } from "./find-queue-obstacle.ts";
+import { isLimited, totalOf, type QuotaWorld } from "../ledger/quota.ts";
+import { NO_PAIRS, type PairAmounts, type Queue } from "../ledger/queue.ts";
+import { shareOf, type Share } from "../ledger/share.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import type { World } from "../ledger/world.ts";
+
+/** What a queue has, uses and waits for. */
+export type QueueReport = {
+  readonly queue: Queue;
+  /** Of its work and the work of the queues below it; of unlimited pairs, too. */
+  readonly used: PairAmounts;
+  readonly borrowed: PairAmounts;
+  /** Of the pairs that it or its work names. */
+  readonly quota: PairAmounts;
+  /** Its own requests. */
+  readonly pending: number;
+  readonly admitted: number;
+  readonly shareMillionths: number;
+  readonly problem: QueueProblem | undefined;
+};
+
+export type QueuePage = { readonly reports: readonly QueueReport[]; readonly next: string | undefined };
+
+/** The queues after this name, in the order of their names. */
+export function buildQueuePage(world: World, after: string | undefined, limit: number): QueuePage {
+  const forest = forestOf(world.ledger.queues);
+  const quotas = quotaWorldOf(world);
+  const reports: QueueReport[] = [];
+  for (const [name] of world.ledger.queues.entries(after)) {
+    if (name === after) continue;
+    const node = forest.get(name);
+    if (node === undefined) continue;
+    if (reports.length === limit) return { reports, next: reports.at(-1)?.queue.name };
+    reports.push(reportOf(node, world.ledger, quotas));
+  }
+  return { reports, next: undefined };
+}
+
+function reportOf(node: QueueNode, ledger: Ledger, quotas: QuotaWorld): QueueReport {
+  const { name } = node.queue;
+  const used = quotas.use.get(name) ?? NO_PAIRS;
+  const quota = new Map<string, number>();
+  for (const pair of new Set([...node.total.keys(), ...used.keys()]))
+    if (isLimited(node, pair)) quota.set(pair, totalOf(node, pair, quotas.pools));
+  const borrowed = [...used].flatMap(([pair, amount]): [string, number][] => {
+    const beyond = amount - (quota.get(pair) ?? amount);
+    return beyond > 0 ? [[pair, beyond]] : [];
+  });
+  return {
+    queue: node.queue,
+    used,
+    quota,
+    borrowed: new Map(borrowed),
+    pending: ledger.queue.byQueue.get(name)?.places.size ?? 0,
+    admitted: ledger.grantedByQueue.get(name) ?? 0,
+    shareMillionths: toMillionths(shareOf(node, used, quotas)),
+    problem: node.problem,
+  };
+}
+
+const MILLION = 1_000_000;
+
+/** For people: comparisons use the fraction. */
+function toMillionths({ numerator, denominator }: Share): number {
+  if (numerator === 0n) return 0;
+  if (denominator === 0n) return Number.MAX_SAFE_INTEGER;
+  const millionths = (numerator * BigInt(MILLION)) / denominator;
+  return Number(millionths > BigInt(Number.MAX_SAFE_INTEGER) ? BigInt(Number.MAX_SAFE_INTEGER) : millionths);
+}

@@ -1,0 +1,363 @@
+import { describe, expect, it } from "vitest";
+import {
+  amounts,
+  nodeOf,
+  ownerOf,
+  partsOf,
+  policy,
+  queueOf,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { buildDemand } from "./build-demand.ts";
+import type { Verdict } from "./decide-reservation.ts";
+import { buildExplanation } from "./build-explanation.ts";
+import { buildQueuePage } from "./list-queues.ts";
+import { reservationOf } from "../ledger/ledger.ts";
+import type { Queue } from "../ledger/queue.ts";
+
+const CPU = "a cpu";
+const GPU = "a example.com/gpu";
+
+/** One node of pool a that is large enough for all that is asked for, so that only quota and order decide. */
+const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, "example.com/gpu": 1000, pods: 1000 }) });
+
+function worldOf(...queues: readonly Queue[]): Run {
+  const run = startRun([BIG]);
+  for (const queue of queues) step(run, { kind: "queue", queue });
+  return run;
+}
+
+/** Asks for one part with so much cpu. */
+function ask(run: Run, id: string, queue: string | undefined, cpu: number, more: Partial<ReservationRequest> = {}) {
+  const needs = partsOf("a", { cpu });
+  const request = requestOf(id, [], {
+    owner: ownerOf(id, "job"),
+    needs,
+    ...(queue !== undefined && { queue }),
+    ...more,
+  });
+  return sayVerdict(step(run, { kind: "reserve", request }));
+}
+
+function sayVerdict(verdict: Verdict | undefined): string {
+  if (verdict?.kind === "refuse") return verdict.fault.code;
+  return verdict === undefined ? "" : verdict.kind === "queue" ? verdict.because : verdict.kind;
+}
+
+function release(run: Run, id: string): void {
+  step(run, { kind: "release", owner: ownerOf(id, "job") });
+}
+
+/** The ids of the granted, in the order of their grants. */
+function granted(run: Run): string[] {
+  const { reservations } = run.world.ledger;
+  return run.events.flatMap((event) => {
+    const reservation = event.kind === "granted" ? reservations.get(event.sequence) : undefined;
+    return reservation === undefined ? [] : [reservation.owner.id.slice(1)];
+  });
+}
+
+function explain(run: Run, id: string) {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
+  if (reservation === undefined) throw new Error(`${id} has no reservation`);
+  return buildExplanation(reservation, run.world, policy, run.nowMs);
+}
+
+describe("a queue with a quota", () => {
+  it("grants up to its quota, and lets what exceeds it wait with the numbers", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 10 }));
+    expect(ask(run, "x", "ai", 6)).toBe("grant");
+    expect(ask(run, "y", "ai", 6)).toBe("WAITING_FOR_QUOTA");
+    expect(explain(run, "y").because).toMatchObject({
+      code: "WAITING_FOR_QUOTA",
+      queue: "ai",
+      quota: { pool: "a", resource: "cpu", requested: 6, available: 4 },
+    });
+    expect(explain(run, "y").message).toBe("queue ai can get 4m of cpu in pool a now, 6m are needed");
+    release(run, "x");
+    expect(granted(run)).toEqual(["y"]);
+  });
+
+  it("refuses what it can never have", () => {
+    const run = worldOf(
+      queueOf("root", { [CPU]: 5 }),
+      queueOf("ai", { [CPU]: { nominal: 10, borrowingLimit: 3 } }, { parent: "root" }),
+    );
+    expect(ask(run, "x", "ai", 13)).toBe("grant");
+    expect(ask(run, "y", "ai", 14)).toBe("quota_exceeded");
+  });
+
+  it("uses only the resources that it names", () => {
+    const run = worldOf(queueOf("root", { [GPU]: 4 }), queueOf("ai", { [CPU]: 10 }, { parent: "root" }));
+    const needs = partsOf("a", { cpu: 1, "example.com/gpu": 1 });
+    const request = requestOf("x", [], { needs, queue: "ai" });
+    expect(step(run, { kind: "reserve", request })).toMatchObject({
+      fault: { code: "quota_exceeded", resource: "example.com/gpu", requested: 1, most: 0 },
+    });
+  });
+
+  it("limits pods only where it names them", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 10, "a pods": 1 }), queueOf("web", { [CPU]: 10 }));
+    expect(ask(run, "x", "ai", 1)).toBe("grant");
+    expect(ask(run, "y", "ai", 1)).toBe("WAITING_FOR_QUOTA");
+    expect(ask(run, "v", "web", 1)).toBe("grant");
+    expect(ask(run, "w", "web", 1)).toBe("grant");
+  });
+
+  it("lowers priorities that are above its limit", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 1 }, { maxPriority: 5 }));
+    ask(run, "x", "ai", 1);
+    ask(run, "y", "ai", 1, { priority: 5 });
+    ask(run, "z", "ai", 1, { priority: 9 });
+    expect(reservationOf(run.world.ledger, ownerOf("z", "job"))?.priority).toBe(5);
+    release(run, "x");
+    expect(granted(run)).toEqual(["y"]);
+  });
+
+  it("counts a whole machine with all that the machine can allocate, fixed at the grant", () => {
+    const run = startRun([
+      nodeOf("small", "a"),
+      nodeOf("w", "a", { allocatable: amounts({ cpu: 20, memory: 16, pods: 5 }) }),
+    ]);
+    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 20, "a memory": 100 }) });
+    expect(sayVerdict(step(run, { kind: "reserve", request: requestOf("x", ["a"], { queue: "ai" }) }))).toBe("grant");
+    // The other machine has 20, and only 12 are left.
+    expect(sayVerdict(step(run, { kind: "reserve", request: requestOf("y", ["a"], { queue: "ai" }) }))).toBe(
+      "WAITING_FOR_QUOTA",
+    );
+    step(run, { kind: "node", facts: nodeOf("small", "a", { allocatable: amounts({ cpu: 2, memory: 1, pods: 5 }) }) });
+    expect(buildQueuePage(run.world, undefined, 10).reports[0]?.used.get(CPU)).toBe(8);
+  });
+
+  it("has no part in what is asked for without a queue", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 1 }));
+    expect(ask(run, "x", undefined, 900)).toBe("grant");
+    expect(ask(run, "y", "ai", 1)).toBe("grant");
+  });
+});
+
+describe("borrowing", () => {
+  const tree = (more: Partial<Queue> = {}): Queue[] => [
+    queueOf("all"),
+    queueOf("ai", { [CPU]: 10 }, { parent: "all" }),
+    queueOf("web", { [CPU]: 10 }, { parent: "all", ...more }),
+  ];
+
+  it("uses what the other queues of the tree do not use", () => {
+    const run = worldOf(...tree());
+    expect(ask(run, "x", "ai", 20)).toBe("grant");
+    expect(ask(run, "y", "web", 1)).toBe("WAITING_FOR_QUOTA");
+    const [ai, all, web] = buildQueuePage(run.world, undefined, 10).reports;
+    expect(ai).toMatchObject({
+      used: new Map([
+        [CPU, 20],
+        ["a pods", 1],
+      ]),
+      borrowed: new Map([[CPU, 10]]),
+      admitted: 1,
+    });
+    expect(ai?.shareMillionths).toBe(500_000);
+    expect(all).toMatchObject({ quota: new Map([[CPU, 20]]), borrowed: new Map() });
+    expect(web).toMatchObject({ pending: 1, admitted: 0, shareMillionths: 0 });
+  });
+
+  it("leaves what a queue does not lend", () => {
+    const run = worldOf(...tree({ quotas: new Map([[CPU, { nominal: 10, lendingLimit: 4 }]]) }));
+    expect(ask(run, "x", "ai", 15)).toBe("quota_exceeded");
+    expect(ask(run, "y", "ai", 14)).toBe("grant");
+    expect(ask(run, "z", "web", 6)).toBe("grant");
+    expect(ask(run, "w", "web", 1)).toBe("WAITING_FOR_QUOTA");
+  });
+
+  it("keeps a queue's own quota for it: what waits for it goes before all who would borrow it", () => {
+    const run = worldOf(...tree());
+    ask(run, "b1", "ai", 6);
+    ask(run, "b2", "ai", 6);
+    ask(run, "b3", "ai", 4);
+    expect(ask(run, "own", "web", 8)).toBe("WAITING_FOR_QUOTA");
+    release(run, "b3");
+    // 8 are free now: enough for the owner.
+    expect(granted(run)).toEqual(["b1", "b2", "own"]);
+    expect(ask(run, "late", "ai", 3)).toBe("WAITING_FOR_QUOTA");
+  });
+
+  it("does not let a borrower take what its owner waits for", () => {
+    const run = worldOf(...tree());
+    ask(run, "b1", "ai", 6);
+    ask(run, "b2", "ai", 9);
+    ask(run, "own", "web", 8);
+    // 5 are free: not enough for the owner, and kept for it.
+    expect(ask(run, "b3", "ai", 1)).toBe("KEPT_FOR_OWNER");
+    expect(explain(run, "b3").message).toBe(
+      "queue ai would have to borrow cpu in pool a, which is kept for a queue that waits for its own",
+    );
+    expect(ask(run, "small", "web", 2)).toBe("grant");
+  });
+
+  it("has what the pools can allocate where no queue of the tree has a quota, so that weights alone work", () => {
+    const run = worldOf(
+      queueOf("all"),
+      queueOf("ai", {}, { parent: "all" }),
+      queueOf("web", {}, { parent: "all", weightMilli: 3000 }),
+    );
+    for (let index = 0; index < 12; index += 1) {
+      ask(run, `i${index}`, "ai", 250);
+      ask(run, `w${index}`, "web", 250);
+    }
+    // The first two were alone; then each is granted whose share over its weight is the lower one.
+    for (let index = 0; index < 4; index += 1) release(run, granted(run)[0] ?? "");
+    expect(granted(run).filter((name) => name.startsWith("w"))).toHaveLength(3);
+    expect(granted(run).filter((name) => name.startsWith("i"))).toHaveLength(1);
+  });
+});
+
+describe("the order between queues", () => {
+  const three = (weights: readonly number[]): Queue[] => [
+    queueOf("all", { [CPU]: 12 }),
+    ...weights.map((weightMilli, index) => queueOf(`q${index}`, {}, { parent: "all", weightMilli })),
+  ];
+
+  it("goes by share, so that no team wins by a higher priority", () => {
+    const run = worldOf(...three([1000, 1000]));
+    ask(run, "x0", "q0", 12);
+    for (let index = 0; index < 3; index += 1) {
+      ask(run, `a${index}`, "q0", 4, { priority: 100 });
+      ask(run, `b${index}`, "q1", 4);
+    }
+    release(run, "x0");
+    expect(granted(run)).toEqual(["a0", "b0", "a1"]);
+  });
+
+  it("goes by quota before share: what a queue owns goes before what another borrows", () => {
+    const run = worldOf(
+      queueOf("all", { [CPU]: 4 }),
+      queueOf("q0", { [CPU]: 4 }, { parent: "all" }),
+      queueOf("q1", {}, { parent: "all" }),
+    );
+    ask(run, "x", "q1", 8);
+    ask(run, "borrow", "q1", 4, { priority: 9 });
+    ask(run, "own", "q0", 4);
+    release(run, "x");
+    expect(granted(run)).toEqual(["own", "borrow"]);
+  });
+
+  it("lets a queue of weight 0 borrow only when no other queue has work that fits", () => {
+    const run = worldOf(...three([0, 1000]));
+    ask(run, "x", "q0", 12);
+    ask(run, "zero", "q0", 4, { priority: 9 });
+    ask(run, "one", "q1", 4);
+    ask(run, "two", "q1", 4);
+    release(run, "x");
+    expect(granted(run)).toEqual(["one", "two", "zero"]);
+  });
+
+  it("is priority, then age inside a queue", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 4 }));
+    ask(run, "x", "ai", 4);
+    ask(run, "old", "ai", 2);
+    step(run, { kind: "wait", ms: 10 });
+    ask(run, "new", "ai", 2);
+    ask(run, "high", "ai", 1, { priority: 1 });
+    release(run, "x");
+    expect(granted(run)).toEqual(["high", "old"]);
+  });
+});
+
+describe("a StrictFIFO queue", () => {
+  it("lets its first request block the others, and no other queue", () => {
+    const run = worldOf(queueOf("s", { [CPU]: 10 }, { strategy: "StrictFIFO" }), queueOf("b", { [CPU]: 10 }));
+    ask(run, "x", "s", 6);
+    expect(ask(run, "head", "s", 6)).toBe("WAITING_FOR_QUOTA");
+    expect(ask(run, "small", "s", 1)).toBe("BEHIND_STRICT_HEAD");
+    expect(explain(run, "small").message).toBe(
+      "its queue s is StrictFIFO, and another request is first; 1 request ahead of it",
+    );
+    expect(ask(run, "other", "b", 1)).toBe("grant");
+    release(run, "x");
+    expect(granted(run)).toEqual(["other", "head", "small"]);
+  });
+
+  it("sets aside what can never fit any more", () => {
+    const strict = queueOf("s", { [CPU]: 10 }, { strategy: "StrictFIFO" });
+    const run = worldOf(strict);
+    ask(run, "x", "s", 4);
+    ask(run, "head", "s", 9);
+    ask(run, "small", "s", 1);
+    step(run, { kind: "queue", queue: { ...strict, quotas: new Map([[CPU, { nominal: 8 }]]) } });
+    expect(granted(run)).toEqual(["x", "small"]);
+  });
+});
+
+describe("a queue that admits nothing", () => {
+  it.each([
+    ["is held", queueOf("ai", { [CPU]: 9 }, { stopPolicy: "Hold", parent: "all" })],
+    ["could not be read", queueOf("ai", { [CPU]: 9 }, { problem: "spec.weight: is -1", parent: "all" })],
+    ["has a parent that is missing", queueOf("ai", { [CPU]: 9 }, { parent: "gone" })],
+    ["is its own parent", queueOf("ai", { [CPU]: 9 }, { parent: "ai" })],
+  ])("lets its work wait when it %s, and grants it once that is over", (_why, queue) => {
+    const run = worldOf(queueOf("all"), queue);
+    expect(ask(run, "x", "ai", 1)).toBe("QUEUE_HELD");
+    expect(explain(run, "x").message).toBe("its queue ai admits nothing at present");
+    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 9 }) });
+    expect(granted(run)).toEqual(["x"]);
+  });
+
+  it("refuses work of a queue that does not exist or has queues below it, and names the others", () => {
+    const run = worldOf(queueOf("all"), queueOf("ai", {}, { parent: "all" }));
+    const request = requestOf("x", [], { needs: partsOf("a", { cpu: 1 }), queue: "all" });
+    const fault = { code: "queue_unknown", queue: "all", known: ["ai"] };
+    expect(step(run, { kind: "reserve", request })).toMatchObject({ fault });
+    expect(ask(run, "y", "nosuch", 1)).toBe("queue_unknown");
+  });
+
+  it("keeps what waits in it when it is removed", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 1 }));
+    ask(run, "x", "ai", 1);
+    ask(run, "y", "ai", 1);
+    step(run, { kind: "unqueue", name: "ai" });
+    release(run, "x");
+    expect(explain(run, "y").because?.code).toBe("QUEUE_UNKNOWN");
+    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 1 }) });
+    expect(granted(run)).toEqual(["y"]);
+  });
+});
+
+it("ends nothing when a quota is lowered: the excess counts as borrowed, and nothing more is granted", () => {
+  const run = worldOf(
+    queueOf("all"),
+    queueOf("ai", { [CPU]: 10 }, { parent: "all" }),
+    queueOf("web", { [CPU]: 10 }, { parent: "all" }),
+  );
+  ask(run, "x", "ai", 10);
+  step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 4 }, { parent: "all" }) });
+  expect(granted(run)).toEqual(["x"]);
+  expect(buildQueuePage(run.world, undefined, 10).reports[0]?.borrowed.get(CPU)).toBe(6);
+  expect(ask(run, "y", "web", 5)).toBe("WAITING_FOR_QUOTA");
+  expect(ask(run, "z", "web", 4)).toBe("grant");
+});
+
+it("asks for no nodes for work that its quota does not admit", () => {
+  const run = startRun([]);
+  step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 5, exhausted: false } });
+  step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 4 }) });
+  for (const id of ["x", "y", "z"]) ask(run, id, "ai", 2);
+  const { reports } = buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 10 });
+  expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["ox", "oy"]);
+});
+
+it("keeps machines for a request that waits too long, though not from other queues whose own quota suffices", () => {
+  const run = startRun([nodeOf("n0", "a"), nodeOf("n1", "a")]);
+  step(run, { kind: "queue", queue: queueOf("all", { [CPU]: 20 }) });
+  step(run, { kind: "queue", queue: queueOf("own", { [CPU]: 8 }, { parent: "all" }) });
+  step(run, { kind: "queue", queue: queueOf("borrowing", {}, { parent: "all" }) });
+  ask(run, "x", undefined, 8);
+  ask(run, "y", undefined, 5);
+  expect(ask(run, "large", "borrowing", 8)).toBe("POOL_AVAILABILITY");
+  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  expect(ask(run, "small", "borrowing", 1)).toBe("HELD_FOR_OLDER");
+  expect(ask(run, "mine", "own", 2)).toBe("grant");
+});

@@ -1,0 +1,111 @@
+import type { PairAmounts, Queue, Queues } from "./queue.ts";
+
+/** Why a queue admits nothing. */
+export type QueueProblem = "PARENT_MISSING" | "CYCLE" | "NOT_A_LEAF" | "HELD" | "UNREADABLE";
+
+/** A queue in its tree. What depends on the machines is not here, so that a forest lives as long as its queues. */
+export type QueueNode = {
+  readonly queue: Queue;
+  readonly parent: QueueNode | undefined;
+  /** From this queue to its root. */
+  readonly path: readonly QueueNode[];
+  readonly children: readonly QueueNode[];
+  readonly root: QueueTree;
+  /** Its quota with what the queues below it lend. At the root without the amounts that it gets from its pools. */
+  readonly total: PairAmounts;
+  /** What of that it lends to no other queue; without pairs that have no lending limit. */
+  readonly guaranteed: PairAmounts;
+  readonly problem: QueueProblem | undefined;
+};
+
+export type QueueTree = {
+  /** Pairs for which some queue of the tree has a quota. */
+  readonly named: ReadonlySet<string>;
+  /** The root has no quota: of pairs that are not named it has what the nodes of its pools can allocate. */
+  readonly hasPoolsAsQuota: boolean;
+};
+
+export type QueueForest = ReadonlyMap<string, QueueNode>;
+
+const forests = new WeakMap<Queues, QueueForest>();
+
+/** The trees of these queues. A queue whose parent is missing, or that is below itself, has a tree of its own, and admits nothing. */
+export function forestOf(queues: Queues): QueueForest {
+  const known = forests.get(queues);
+  if (known !== undefined) return known;
+  const forest = buildForest(queues);
+  forests.set(queues, forest);
+  return forest;
+}
+
+function buildForest(queues: Queues): QueueForest {
+  const children = new Map<string, Queue[]>();
+  const roots: { readonly queue: Queue; readonly problem?: QueueProblem }[] = [];
+  for (const queue of queues.values()) {
+    const { parent } = queue;
+    if (parent === undefined) roots.push({ queue });
+    else if (queues.get(parent) === undefined) roots.push({ queue, problem: "PARENT_MISSING" });
+    else if (isBelowItself(queue, queues)) roots.push({ queue, problem: "CYCLE" });
+    else children.set(parent, [...(children.get(parent) ?? []), queue]);
+  }
+  const forest = new Map<string, QueueNode>();
+  for (const { queue, problem } of roots) {
+    const named = new Set<string>();
+    addNamed(queue, children, named);
+    const root = { named, hasPoolsAsQuota: queue.quotas.size === 0 };
+    addNode({ queue, parent: undefined, root, problem }, children, forest);
+  }
+  return forest;
+}
+
+/** Whether a walk up from the queue comes back to it. A queue that hangs below a cycle has a parent that is in one. */
+function isBelowItself(queue: Queue, queues: Queues): boolean {
+  const seen = new Set<string>();
+  for (let { parent } = queue; parent !== undefined && !seen.has(parent); parent = queues.get(parent)?.parent) {
+    if (parent === queue.name) return true;
+    seen.add(parent);
+  }
+  return false;
+}
+
+function addNamed(queue: Queue, children: ReadonlyMap<string, readonly Queue[]>, named: Set<string>): void {
+  for (const pair of queue.quotas.keys()) named.add(pair);
+  for (const child of children.get(queue.name) ?? []) addNamed(child, children, named);
+}
+
+type Above = Pick<QueueNode, "queue" | "parent" | "root" | "problem">;
+
+function addNode(
+  { queue, parent, root, problem }: Above,
+  below: ReadonlyMap<string, readonly Queue[]>,
+  forest: Map<string, QueueNode>,
+): QueueNode {
+  const ofChildren = below.get(queue.name) ?? [];
+  const children: QueueNode[] = [];
+  const path: QueueNode[] = [];
+  const total = new Map<string, number>();
+  const guaranteed = new Map<string, number>();
+  const own = problem ?? problemOf(queue, ofChildren.length > 0);
+  const node = { queue, parent, path, children, root, total, guaranteed, problem: own };
+  path.push(node, ...(parent?.path ?? []));
+  for (const [pair, { nominal }] of queue.quotas) total.set(pair, nominal);
+  const inherited = own === "NOT_A_LEAF" ? undefined : own;
+  for (const child of ofChildren) {
+    const added = addNode({ queue: child, parent: node, root, problem: inherited }, below, forest);
+    children.push(added);
+    for (const [pair, amount] of added.total) {
+      const lent = amount - (added.guaranteed.get(pair) ?? 0);
+      total.set(pair, (total.get(pair) ?? 0) + lent);
+    }
+  }
+  for (const [pair, { lendingLimit }] of queue.quotas)
+    if (lendingLimit !== undefined) guaranteed.set(pair, Math.max(0, (total.get(pair) ?? 0) - lendingLimit));
+  forest.set(queue.name, node);
+  return node;
+}
+
+function problemOf({ problem, stopPolicy }: Queue, isInner: boolean): QueueProblem | undefined {
+  if (problem !== undefined) return "UNREADABLE";
+  if (stopPolicy !== "None") return "HELD";
+  return isInner ? "NOT_A_LEAF" : undefined;
+}

@@ -1,0 +1,84 @@
+import { compareText, SortedMap } from "./sorted-map.ts";
+import { forestOf, type QueueNode } from "./queue-forest.ts";
+import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
+
+/** What granted work uses, by queue. */
+export type QueueUse = {
+  /** By the queue that the work names, whether or not it exists. */
+  readonly own: SortedMap<string, PairAmounts>;
+  /** By queue that exists: of its own work, and of the queues below it what exceeds what they guarantee themselves. */
+  readonly tree: SortedMap<string, PairAmounts>;
+};
+
+export const noUse: QueueUse = { own: SortedMap.empty(compareText), tree: SortedMap.empty(compareText) };
+
+/** The use after a grant in the queue, or with the factor -1 after its release. */
+export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: PairAmounts, factor: 1 | -1): QueueUse {
+  const node = forestOf(queues).get(queue);
+  const own = replaceAmounts(use.own, queue, addAmounts(use.own.get(queue) ?? NO_PAIRS, amounts, factor));
+  return { own, tree: node === undefined ? use.tree : withTreeUse(use.tree, node, amounts, factor) };
+}
+
+/** The use of the tree with so much more, or less, in the queue. */
+export function withTreeUse(
+  tree: QueueUse["tree"],
+  node: QueueNode,
+  amounts: PairAmounts,
+  factor: 1 | -1,
+): QueueUse["tree"] {
+  let after = tree;
+  let change: PairAmounts = factor === 1 ? amounts : addAmounts(NO_PAIRS, amounts, -1);
+  for (const each of node.path) {
+    if (change.size === 0) break;
+    const before = after.get(each.queue.name) ?? NO_PAIRS;
+    const next = addAmounts(before, change, 1);
+    after = replaceAmounts(after, each.queue.name, next);
+    change = changeAbove(each, before, next, change);
+  }
+  return after;
+}
+
+/** What the change of a queue's use changes in its parent's. */
+function changeAbove(node: QueueNode, before: PairAmounts, after: PairAmounts, change: PairAmounts): PairAmounts {
+  if (node.guaranteed.size === 0) return change;
+  const above = new Map<string, number>();
+  for (const pair of change.keys()) {
+    const amount = upOf(node, pair, after.get(pair) ?? 0) - upOf(node, pair, before.get(pair) ?? 0);
+    if (amount !== 0) above.set(pair, amount);
+  }
+  return above;
+}
+
+/** What of the use counts as its parent's, too. */
+export function upOf(node: QueueNode, pair: string, used: number): number {
+  return Math.max(0, used - (node.guaranteed.get(pair) ?? 0));
+}
+
+/** The use by tree after a change of the queues. */
+export function rebuildUse(own: QueueUse["own"], queues: Queues): QueueUse {
+  const forest = forestOf(queues);
+  let tree = noUse.tree;
+  for (const [queue, amounts] of own.entries()) {
+    const node = forest.get(queue);
+    if (node !== undefined) tree = withTreeUse(tree, node, amounts, 1);
+  }
+  return { own, tree };
+}
+
+function addAmounts(amounts: PairAmounts, change: PairAmounts, factor: 1 | -1): PairAmounts {
+  const after = new Map(amounts);
+  for (const [pair, amount] of change) {
+    const next = (after.get(pair) ?? 0) + factor * amount;
+    if (next === 0) after.delete(pair);
+    else after.set(pair, next);
+  }
+  return after;
+}
+
+function replaceAmounts(
+  map: SortedMap<string, PairAmounts>,
+  queue: string,
+  amounts: PairAmounts,
+): SortedMap<string, PairAmounts> {
+  return amounts.size === 0 ? map.delete(queue) : map.set(queue, amounts);
+}

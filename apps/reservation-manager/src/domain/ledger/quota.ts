@@ -1,0 +1,124 @@
+import { upOf, type QueueUse } from "./queue-use.ts";
+import type { QueueNode } from "./queue-forest.ts";
+import { NO_PAIRS, pairOf, type PairAmounts } from "./queue.ts";
+
+/** What the quota of queues is compared with. */
+export type QuotaWorld = {
+  readonly use: QueueUse["tree"];
+  /** What the nodes of the pools can allocate together. */
+  readonly pools: PairAmounts;
+};
+
+/** A pair for which the quota does not suffice. */
+export type PairShortage = { readonly pair: string; readonly requested: number; readonly available: number };
+
+/** Resources that are limited only where a queue of the tree names them. */
+const OPTIONAL_RESOURCES = new Set(["pods", "ephemeral-storage"]);
+
+/** Whether the quota of the tree limits the pair. */
+export function isLimited({ root }: QueueNode, pair: string): boolean {
+  return root.named.has(pair) || !OPTIONAL_RESOURCES.has(pairOf(pair).resource);
+}
+
+/** The amounts that the quota of the tree limits. */
+export function limitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
+  return new Map([...amounts].filter(([pair, amount]) => amount > 0 && isLimited(node, pair)));
+}
+
+/**
+ * What the queue could use in addition: what it guarantees itself and does not use, and of what its tree has free as much as its borrowing limit allows.
+ * Negative where use exceeds quota. The formula of Kueue's resource nodes.
+ */
+export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number {
+  const free = availableOf(node, pair, world.pools, world.use);
+  return mayUse(node, pair) ? free : Math.min(0, free);
+}
+
+/** The most that work of the queue can ever have: what is free for it while nothing is used. */
+export function mostOf(node: QueueNode, pair: string, pools: PairAmounts): number {
+  return mayUse(node, pair) ? mostOfTree(node, pair, pools) : 0;
+}
+
+/** The most that the queue and the queues below it can ever have together. */
+export function mostOfTree(node: QueueNode, pair: string, pools: PairAmounts): number {
+  return availableOf(node, pair, pools, undefined);
+}
+
+function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: QueueUse["tree"] | undefined): number {
+  const usedBy = (each: QueueNode): number => use?.get(each.queue.name)?.get(pair) ?? 0;
+  let free = 0;
+  for (const each of node.path.toReversed()) {
+    const total = totalOf(each, pair, pools);
+    const used = usedBy(each);
+    if (each.parent === undefined) {
+      free = total - used;
+      continue;
+    }
+    const guaranteed = each.guaranteed.get(pair) ?? 0;
+    const limit = each.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
+    const shared = Math.min(free, total - guaranteed - upOf(each, pair, used) + limit);
+    free = Math.max(0, guaranteed - used) + shared;
+  }
+  return free;
+}
+
+/** Work of a queue with a quota uses only what the queue names. */
+function mayUse(node: QueueNode, pair: string): boolean {
+  if (node.queue.quotas.size === 0 || node.queue.quotas.has(pair)) return true;
+  return OPTIONAL_RESOURCES.has(pairOf(pair).resource);
+}
+
+/** Its quota with what the queues below it lend. */
+export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): number {
+  const total = node.total.get(pair) ?? 0;
+  if (node.parent !== undefined || !node.root.hasPoolsAsQuota || node.root.named.has(pair)) return total;
+  return total + (pools.get(pair) ?? 0);
+}
+
+/** The first pair of which less is available than is asked for. */
+export function findShortage(asked: PairAmounts, availableFor: (pair: string) => number): PairShortage | undefined {
+  for (const [pair, requested] of asked) {
+    const available = availableFor(pair);
+    if (requested > available) return { pair, requested, available: Math.max(0, available) };
+  }
+  return undefined;
+}
+
+/**
+ * How far from the queue the quota is that suffices for what is asked for in addition to what is used: 0 is its own with those below it, 1 its parent's. More
+ * than 0: the queue borrows.
+ */
+export function levelOf(node: QueueNode, asked: PairAmounts, world: QuotaWorld): number {
+  let level = 0;
+  for (const [pair, amount] of asked) level = Math.max(level, levelOfPair(node, pair, amount, world));
+  return level;
+}
+
+function levelOfPair(node: QueueNode, pair: string, asked: number, { use, pools }: QuotaWorld): number {
+  let change = asked;
+  for (const [level, each] of node.path.entries()) {
+    const used = use.get(each.queue.name)?.get(pair) ?? 0;
+    if (used + change <= totalOf(each, pair, pools)) return level;
+    change = upOf(each, pair, used + change) - upOf(each, pair, used);
+  }
+  return node.path.length;
+}
+
+/** What the use of each queue of the path is with what is asked for. */
+export function useWith(node: QueueNode, asked: PairAmounts, { use }: QuotaWorld): ReadonlyMap<QueueNode, PairAmounts> {
+  const after = new Map<QueueNode, PairAmounts>();
+  let change = asked;
+  for (const each of node.path) {
+    const before = use.get(each.queue.name) ?? NO_PAIRS;
+    const next = new Map(before);
+    const above = new Map<string, number>();
+    for (const [pair, amount] of change) {
+      const used = before.get(pair) ?? 0;
+      next.set(pair, used + amount);
+      above.set(pair, upOf(each, pair, used + amount) - upOf(each, pair, used));
+    }
+    after.set(each, next);
+    change = above;
+  }
+  return after;
+}

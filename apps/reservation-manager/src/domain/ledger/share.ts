@@ -1,0 +1,68 @@
+import type { QueueNode } from "./queue-forest.ts";
+import { isLimited, mostOfTree, totalOf, type QuotaWorld } from "./quota.ts";
+import { pairOf, type PairAmounts } from "./queue.ts";
+
+/** The dominant resource share of a queue, as an exact fraction. */
+export type Share = {
+  /** Its weight is 0 and it borrows: it comes after all queues that have a weight. */
+  readonly isLast: boolean;
+  readonly numerator: bigint;
+  /** 0 with a numerator above 0: it borrows what its tree cannot lend any more. */
+  readonly denominator: bigint;
+};
+
+const NO_SHARE: Share = { isLast: false, numerator: 0n, denominator: 1n };
+
+/**
+ * Of the resource of which the queue borrows most: what it borrows in all pools, over what its parent can have at most in all pools, over its weight. The
+ * dominant resource fairness of Ghodsi et al. (2011) for what is borrowed, as Kueue's fair sharing has it.
+ */
+export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<QuotaWorld, "pools">): Share {
+  const { parent } = node;
+  if (parent === undefined) return NO_SHARE;
+  const borrowed = new Map<string, number>();
+  for (const [pair, amount] of used) {
+    const beyond = amount - totalOf(node, pair, pools);
+    if (beyond <= 0 || !isLimited(node, pair)) continue;
+    const { resource } = pairOf(pair);
+    borrowed.set(resource, (borrowed.get(resource) ?? 0) + beyond);
+  }
+  if (borrowed.size === 0) return NO_SHARE;
+  const lendable = lendableOf(parent, pools);
+  const { weightMilli } = node.queue;
+  let most = NO_SHARE;
+  for (const [resource, amount] of borrowed) {
+    const share: Share = {
+      isLast: weightMilli === 0,
+      numerator: BigInt(amount) * 1000n,
+      denominator: BigInt(lendable.get(resource) ?? 0) * BigInt(weightMilli === 0 ? 1000 : weightMilli),
+    };
+    if (compareShares(share, most) > 0) most = share;
+  }
+  return most;
+}
+
+/** Lower shares first. */
+export function compareShares(a: Share, b: Share): number {
+  if (a.isLast !== b.isLast) return a.isLast ? 1 : -1;
+  const isEndless = ({ numerator, denominator }: Share): boolean => numerator > 0n && denominator === 0n;
+  if (isEndless(a) || isEndless(b)) return Number(isEndless(a)) - Number(isEndless(b));
+  const difference = a.numerator * b.denominator - b.numerator * a.denominator;
+  return difference === 0n ? 0 : difference < 0n ? -1 : 1;
+}
+
+const lendables = new WeakMap<QueueNode, { readonly pools: PairAmounts; readonly lendable: PairAmounts }>();
+
+/** By resource, what the queue can have at most in all pools together. */
+function lendableOf(node: QueueNode, pools: PairAmounts): PairAmounts {
+  const known = lendables.get(node);
+  if (known?.pools === pools) return known.lendable;
+  const lendable = new Map<string, number>();
+  const pairs = node.root.hasPoolsAsQuota ? new Set([...node.root.named, ...pools.keys()]) : node.root.named;
+  for (const pair of pairs) {
+    const { resource } = pairOf(pair);
+    lendable.set(resource, (lendable.get(resource) ?? 0) + mostOfTree(node, pair, pools));
+  }
+  lendables.set(node, { pools, lendable });
+  return lendable;
+}
