@@ -238,7 +238,7 @@ export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[])
     .at(0)?.request;
 }
 
-/** The best candidate of the queue and of those below it. The winners of the children are compared by level, the share of the child, priority, age and arrival. */
+/** The best candidate at or below the queue. The winners of its children are compared by level, share of the child, priority, age and arrival. */
 export function winnerOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
   if (isLeaf(forest, name)) return candidateOf(forest, name, waiting);
   return childrenOf(forest, name)
