@@ -1,0 +1,300 @@
+import { pairOf, type PairAmounts, type Queue, type Quota } from "../src/domain/queues/queue.ts";
+
+/** The input of every decision about quotas. The functions below compute their answers from this alone, without an index or a cache. */
+export type Forest = {
+  readonly queues: readonly Queue[];
+  /** What the grants of each queue hold, by its name, without those of the queues below it. */
+  readonly own: ReadonlyMap<string, PairAmounts>;
+  /** What the nodes of each pool can allocate together. */
+  readonly allocatable: PairAmounts;
+};
+
+export type QueuedRequest = {
+  readonly sequence: number;
+  /** Undefined: no quota concerns it. */
+  readonly queue?: string;
+  readonly ask: PairAmounts;
+  readonly priority: number;
+  readonly createdAtMs: number;
+};
+
+/** A fraction that may have the denominator 0: more than every number. */
+export type Share = {
+  readonly numerator: bigint;
+  readonly denominator: bigint;
+  /** The queue has the weight 0 and borrows: it comes after every queue that has a weight. */
+  readonly isLast: boolean;
+};
+
+/** Limited only in the pools for which some queue of the tree names them. */
+const OPTIONAL_RESOURCES = ["pods", "ephemeral-storage"];
+
+/** The queue, its parent and so on up to the root; undefined where a parent is missing, and where the parents form a cycle. */
+export function pathOf({ queues }: Forest, name: string): readonly Queue[] | undefined {
+  const path: Queue[] = [];
+  for (let next: string | undefined = name; next !== undefined;) {
+    const queue = queues.find((other) => other.name === next);
+    if (queue === undefined || path.includes(queue)) return undefined;
+    path.push(queue);
+    next = queue.parent;
+  }
+  return path;
+}
+
+/** Why the queue admits nothing. */
+export function problemOf(forest: Forest, name: string): "QUEUE_UNKNOWN" | "QUEUE_HELD" | undefined {
+  const queue = forest.queues.find((other) => other.name === name);
+  if (queue === undefined) return "QUEUE_UNKNOWN";
+  const mayAdmit =
+    queue.problem === undefined &&
+    queue.stopPolicy === "None" &&
+    pathOf(forest, name) !== undefined &&
+    isLeaf(forest, name);
+  return mayAdmit ? undefined : "QUEUE_HELD";
+}
+
+export function isLeaf({ queues }: Forest, name: string): boolean {
+  return queues.every(({ parent }) => parent !== name);
+}
+
+/** False: no limit concerns the pair in the tree of the queue. */
+export function isLimited(forest: Forest, name: string, pair: string): boolean {
+  return !OPTIONAL_RESOURCES.includes(pairOf(pair).resource) || isNamed(forest, name, pair);
+}
+
+export function nominalOf(forest: Forest, name: string, pair: string): bigint {
+  const { quotas, parent } = queueOf(forest, name);
+  const quota = quotas.get(pair);
+  if (quota !== undefined) return BigInt(quota.nominal);
+  const hasPoolsAsQuota = parent === undefined && quotas.size === 0 && !isNamed(forest, name, pair);
+  return hasPoolsAsQuota ? BigInt(forest.allocatable.get(pair) ?? 0) : 0n;
+}
+
+/** total(n) = nominal + sum over children of (total(c) - guaranteed(c)) */
+export function totalOf(forest: Forest, name: string, pair: string): bigint {
+  const lent = childrenOf(forest, name).map(
+    (child) => totalOf(forest, child, pair) - guaranteedOf(forest, child, pair),
+  );
+  return nominalOf(forest, name, pair) + sum(lent);
+}
+
+/** guaranteed(n) = max(0, total - lendingLimit), 0 without a limit */
+export function guaranteedOf(forest: Forest, name: string, pair: string): bigint {
+  const limit = quotaOf(forest, name, pair)?.lendingLimit;
+  return limit === undefined ? 0n : max(0n, totalOf(forest, name, pair) - BigInt(limit));
+}
+
+/** used(n) = own + sum over children of up(c) */
+export function usedOf(forest: Forest, name: string, pair: string): bigint {
+  const own = BigInt(forest.own.get(name)?.get(pair) ?? 0);
+  return own + sum(childrenOf(forest, name).map((child) => upOf(forest, child, pair)));
+}
+
+/** up(n) = max(0, used - guaranteed) */
+export function upOf(forest: Forest, name: string, pair: string): bigint {
+  return max(0n, usedOf(forest, name, pair) - guaranteedOf(forest, name, pair));
+}
+
+/**
+ * free(root) = total - used; free(n) = max(0, guaranteed - used) + min(free(parent), total - guaranteed - up + borrowingLimit), without a limit the free
+ * amount of the parent. Negative where the tree uses more than it has.
+ */
+export function freeOf(forest: Forest, name: string, pair: string): bigint {
+  const { parent } = queueOf(forest, name);
+  const total = totalOf(forest, name, pair);
+  const used = usedOf(forest, name, pair);
+  if (parent === undefined) return total - used;
+  const guaranteed = guaranteedOf(forest, name, pair);
+  const above = freeOf(forest, parent, pair);
+  const limit = quotaOf(forest, name, pair)?.borrowingLimit;
+  const fromAbove =
+    limit === undefined ? above : min(above, total - guaranteed - upOf(forest, name, pair) + BigInt(limit));
+  return max(0n, guaranteed - used) + fromAbove;
+}
+
+/** What the queue can have at most: what is free for it while no queue uses anything. */
+export function maxOf(forest: Forest, name: string, pair: string): bigint {
+  return freeOf({ ...forest, own: new Map() }, name, pair);
+}
+
+/** True when the queue names the pair, names no pair at all, or when the pair is not limited. */
+export function mayUse(forest: Forest, name: string, pair: string): boolean {
+  const { quotas } = queueOf(forest, name);
+  return quotas.size === 0 || quotas.has(pair) || !isLimited(forest, name, pair);
+}
+
+export function fits(forest: Forest, name: string, ask: PairAmounts): boolean {
+  return [...ask].every(
+    ([pair, amount]) =>
+      !isLimited(forest, name, pair) || (mayUse(forest, name, pair) && BigInt(amount) <= freeOf(forest, name, pair)),
+  );
+}
+
+export function canEverFit(forest: Forest, name: string, ask: PairAmounts): boolean {
+  return fits({ ...forest, own: new Map() }, name, ask);
+}
+
+/** The forest after a grant of the ask to the queue. */
+export function withUse(forest: Forest, name: string, ask: PairAmounts): Forest {
+  const own = new Map(forest.own.get(name));
+  for (const [pair, amount] of ask) own.set(pair, (own.get(pair) ?? 0) + amount);
+  return { ...forest, own: new Map([...forest.own, [name, own]]) };
+}
+
+/**
+ * How many levels above the queue the first total is that covers the use after the grant: 0 where that of the queue does. The pair with the highest level
+ * decides. Where not even the total of the root covers it, the level is the length of the path.
+ */
+export function levelOf(forest: Forest, name: string, ask: PairAmounts): number {
+  const after = withUse(forest, name, ask);
+  const path = pathOf(after, name) ?? [];
+  const levels = [...ask.keys()]
+    .filter((pair) => isLimited(after, name, pair))
+    .map((pair) => path.findIndex((queue) => usedOf(after, queue.name, pair) <= totalOf(after, queue.name, pair)))
+    .map((level) => (level === -1 ? path.length : level));
+  return Math.max(0, ...levels);
+}
+
+/**
+ * The dominant resource share: what the queue uses beyond its total, over what its parent can have, over its weight; of the resource with the largest share.
+ * A root has the share 0. For the share after a grant, pass the forest that `withUse` returns.
+ */
+export function shareOf(forest: Forest, name: string): Share {
+  const { parent, weightMilli } = queueOf(forest, name);
+  const none: Share = { numerator: 0n, denominator: 1n, isLast: false };
+  if (parent === undefined) return none;
+  const pairs = pairsOf(forest).filter((pair) => isLimited(forest, name, pair));
+  const parts = [...new Set(pairs.map((pair) => pairOf(pair).resource))].map((resource): Share => {
+    const inPools = pairs.filter((pair) => pairOf(pair).resource === resource);
+    const borrowed = sum(inPools.map((pair) => borrowedOf(forest, name, pair)));
+    const lendable = sum(inPools.map((pair) => maxOf(forest, parent, pair)));
+    if (borrowed === 0n) return none;
+    if (weightMilli === 0) return { numerator: borrowed, denominator: lendable, isLast: true };
+    return { numerator: borrowed * 1000n, denominator: lendable * BigInt(weightMilli), isLast: false };
+  });
+  return parts.reduce((largest, part) => (compareShares(part, largest) > 0 ? part : largest), none);
+}
+
+export function borrowedOf(forest: Forest, name: string, pair: string): bigint {
+  return max(0n, usedOf(forest, name, pair) - totalOf(forest, name, pair));
+}
+
+export function compareShares(a: Share, b: Share): number {
+  if (a.isLast !== b.isLast) return a.isLast ? 1 : -1;
+  return compare(a.numerator * b.denominator, b.numerator * a.denominator);
+}
+
+/** Priority, then age, then arrival. */
+export function compareRequests(a: QueuedRequest, b: QueuedRequest): number {
+  return b.priority - a.priority || a.createdAtMs - b.createdAtMs || a.sequence - b.sequence;
+}
+
+/**
+ * The requests of the queue that may be granted as soon as they fit, in their order: none where it admits nothing, without those that can never fit, and in a
+ * StrictFIFO queue only the first.
+ */
+export function lineOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): readonly QueuedRequest[] {
+  if (problemOf(forest, name) !== undefined) return [];
+  const line = waiting
+    .filter(({ queue, ask }) => queue === name && canEverFit(forest, name, ask))
+    .sort(compareRequests);
+  return queueOf(forest, name).strategy === "StrictFIFO" ? line.slice(0, 1) : line;
+}
+
+/** The request of the queue for which its own quota is kept: the first that would not borrow, and does not fit because others do. */
+export function keptOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
+  return lineOf(forest, name, waiting).find(({ ask }) => levelOf(forest, name, ask) === 0 && !fits(forest, name, ask));
+}
+
+/** The forest as requests see it that would borrow: what is kept for its owners counts as used. */
+export function withKept(forest: Forest, waiting: readonly QueuedRequest[]): Forest {
+  const kept = forest.queues.flatMap(({ name }) => {
+    const request = keptOf(forest, name, waiting);
+    return request === undefined ? [] : [{ name, ask: request.ask }];
+  });
+  return kept.reduce((seen, { name, ask }) => withUse(seen, name, ask), forest);
+}
+
+/** The first request of the queue's line that fits; one that would borrow also has to fit beside what is kept. */
+export function candidateOf(
+  forest: Forest,
+  name: string,
+  waiting: readonly QueuedRequest[],
+): QueuedRequest | undefined {
+  const kept = withKept(forest, waiting);
+  return lineOf(forest, name, waiting).find(
+    ({ ask }) => fits(forest, name, ask) && (levelOf(forest, name, ask) === 0 || fits(kept, name, ask)),
+  );
+}
+
+/** The next grant: the best candidate of all trees by level, priority, age and arrival. Requests without a queue are one more tree. */
+export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
+  const roots = forest.queues.filter(({ parent }) => parent === undefined);
+  const winners = roots.flatMap(({ name }) => winnerOf(forest, name, waiting) ?? []);
+  const free = waiting.filter(({ queue }) => queue === undefined).sort(compareRequests);
+  return [...winners, ...free.slice(0, 1)]
+    .map((request) => ({ request, level: levelOfRequest(forest, request) }))
+    .sort((a, b) => a.level - b.level || compareRequests(a.request, b.request))
+    .at(0)?.request;
+}
+
+/** The best candidate at or below the queue. The winners of its children are compared by level, share of the child, priority, age and arrival. */
+export function winnerOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
+  if (isLeaf(forest, name)) return candidateOf(forest, name, waiting);
+  return childrenOf(forest, name)
+    .flatMap((child) => {
+      const request = winnerOf(forest, child, waiting);
+      if (request === undefined) return [];
+      const after = withUse(forest, request.queue ?? "", request.ask);
+      return [{ request, level: levelOfRequest(forest, request), share: shareOf(after, child) }];
+    })
+    .sort((a, b) => a.level - b.level || compareShares(a.share, b.share) || compareRequests(a.request, b.request))
+    .at(0)?.request;
+}
+
+function levelOfRequest(forest: Forest, { queue, ask }: QueuedRequest): number {
+  return queue === undefined ? 0 : levelOf(forest, queue, ask);
+}
+
+function queueOf({ queues }: Forest, name: string): Queue {
+  const queue = queues.find((other) => other.name === name);
+  if (queue === undefined) throw new Error(`no queue ${name}`);
+  return queue;
+}
+
+function quotaOf(forest: Forest, name: string, pair: string): Quota | undefined {
+  return queueOf(forest, name).quotas.get(pair);
+}
+
+function childrenOf({ queues }: Forest, name: string): readonly string[] {
+  return queues.filter(({ parent }) => parent === name).map((queue) => queue.name);
+}
+
+/** True when some queue of the tree names the pair. */
+function isNamed(forest: Forest, name: string, pair: string): boolean {
+  const root = pathOf(forest, name)?.at(-1);
+  if (root === undefined) throw new Error(`queue ${name} is in no tree`);
+  return forest.queues.some(({ name: other, quotas }) => quotas.has(pair) && pathOf(forest, other)?.at(-1) === root);
+}
+
+/** Every pair that anything names. */
+function pairsOf({ queues, own, allocatable }: Forest): readonly string[] {
+  const named = [...queues.map(({ quotas }) => quotas), ...own.values(), allocatable];
+  return [...new Set(named.flatMap((pairs) => [...pairs.keys()]))];
+}
+
+function sum(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((total, amount) => total + amount, 0n);
+}
+
+function max(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}
+
+function min(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}
+
+function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
