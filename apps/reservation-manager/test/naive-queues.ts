@@ -1,3 +1,4 @@
+import type { Need } from "../src/domain/ledger/reservation.ts";
 import type { PairAmounts, Queue } from "../src/domain/queues/queue.ts";
 import {
   candidateOf,
@@ -29,7 +30,7 @@ type NaiveOutcome = {
   readonly grants: readonly number[];
 };
 
-type Line = QueuedRequest & { readonly owner: string; isGranted: boolean };
+type Line = QueuedRequest & { readonly owner: string; readonly content: string; isGranted: boolean };
 
 /**
  * A ledger with queues where machines are plenty, so that only quotas and order decide. After every operation it grants one request after another until none
@@ -51,7 +52,7 @@ export class NaiveQueues {
     switch (operation.kind) {
       case "reserve": {
         const { owner, queue, needs, priority } = operation;
-        return this.reserve(`${owner.kind}/${owner.id}`, queue, askOf(needs), priority);
+        return this.reserve(`${owner.kind}/${owner.id}`, queue, askOf(needs), priority, printNeeds(needs));
       }
       case "release":
         return this.release(`${operation.owner.kind}/${operation.owner.id}`);
@@ -64,12 +65,20 @@ export class NaiveQueues {
     }
   }
 
-  /** A queue lowers the priority of a request when it arrives; a later `maxPriority` does not change it. */
-  reserve(owner: string, queue: string | undefined, ask: PairAmounts, priority: number): NaiveOutcome {
+  /**
+   * A queue lowers the priority of a request when it arrives; a later `maxPriority` does not change it. Two requests of an owner are the same when their
+   * `content` is.
+   */
+  reserve(
+    owner: string,
+    queue: string | undefined,
+    ask: PairAmounts,
+    priority: number,
+    content = printAmounts(ask),
+  ): NaiveOutcome {
     const known = this.#lines.find((line) => line.owner === owner);
     if (known !== undefined) {
-      const isSame = printAmounts(known.ask) === printAmounts(ask);
-      return isSame
+      return known.content === content
         ? { verdict: { kind: "known", sequence: known.sequence }, grants: [] }
         : { verdict: { kind: "refused", code: "RESERVATION_DIFFERS" }, grants: [] };
     }
@@ -80,6 +89,7 @@ export class NaiveQueues {
     this.#lines.push({
       sequence,
       owner,
+      content,
       ...(queue !== undefined && { queue }),
       ask,
       priority: Math.min(priority, maxPriority),
@@ -186,4 +196,11 @@ function printAmounts(amounts: PairAmounts): string {
     .map(([pair, amount]) => `${pair} ${amount}`)
     .sort()
     .join();
+}
+
+function printNeeds(needs: readonly Need[]): string {
+  return needs
+    .map(({ component, pool, shared }) => `${component} ${pool} ${printAmounts(shared ?? new Map())}`)
+    .sort()
+    .join(";");
 }

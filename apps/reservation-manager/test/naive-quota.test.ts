@@ -106,12 +106,12 @@ it.each<[title: string, Forest, Readonly<Record<string, readonly number[]>>]>([
     { root: [10, 0, 9, 1, 10], left: [6, 0, 8, 1, 10], right: [4, 0, 1, 1, 10] },
   ],
   [
-    "6 of which 2 are lent, beside 4 with 5 used: 1 is left of 6, and the lender has its 4 and that 1",
+    "6 with the lending limit 2, beside 4 with 5 used: 1 of the shared 6 is left, and the lender has its 4 and that 1",
     forest(lending2, { right: { cpu: 5 } }),
     { root: [6, 0, 5, 1, 6], left: [6, 4, 0, 5, 10], right: [4, 0, 5, 1, 6] },
   ],
   [
-    "6 of which 2 are lent, with 5 used: 1 of the use is of the shared 6, so that the other 4 can have 5",
+    "6 with the lending limit 2 and 5 used: 1 of the use is of the shared 6, so that the other queue can have 5",
     forest(lending2, { left: { cpu: 5 } }),
     { root: [6, 0, 1, 5, 6], left: [6, 4, 5, 5, 10], right: [4, 0, 0, 5, 6] },
   ],
@@ -126,7 +126,7 @@ it.each<[title: string, Forest, Readonly<Record<string, readonly number[]>>]>([
     { root: [10, 0, 8, 2, 10], left: [6, 0, 8, 1, 9], right: [4, 0, 0, 2, 10] },
   ],
   [
-    "6 of which 2 are lent, with the borrowing limit 0: 4 guaranteed and 2 shared, with 5 used 1 more",
+    "6 with the lending limit 2 and the borrowing limit 0: 4 guaranteed and 2 shared, with 5 used 1 more",
     forest([queue("root"), queue("root/left", { cpu: { nominal: 6, borrowingLimit: 0, lendingLimit: 2 } })], {
       left: { cpu: 5 },
     }),
@@ -247,21 +247,21 @@ it.each<[title: string, Forest, name: string, ask: Amounts, fit: "now" | "later"
     "now",
   ],
   [
-    "2 pods, of which another queue has 1",
+    "2 pods, where another queue has the only 1",
     forest([...weightsAlone, queue("root/third", { pods: 1 })]),
     "left",
     { pods: 2 },
     "never",
   ],
   [
-    "1 pod, of which another queue has 1",
+    "1 pod, where another queue has the only 1",
     forest([...weightsAlone, queue("root/third", { pods: 1 })]),
     "left",
     { pods: 1 },
     "now",
   ],
   [
-    "1 pod, of which another queue has 1, for a leaf that names cpu alone",
+    "1 pod, where another queue has the only 1, for a leaf that names cpu alone",
     forest([...left6right4, queue("root/third", { pods: 1 })]),
     "left",
     { pods: 1 },
@@ -414,7 +414,13 @@ it.each<[title: string, Forest, name: string, share: `${number}/${number}`, isLa
     "0/1",
     false,
   ],
-  ["the same with 6, of which it has 5: 1/10, over 1/2", forest(department, { leaf: { cpu: 6 } }), "dep", "1/5", false],
+  [
+    "the same with 6 where its total is 1: up 2, borrowed 1/10, over the weight 1/2",
+    forest(department, { leaf: { cpu: 6 } }),
+    "dep",
+    "1/5",
+    false,
+  ],
   ["2 of pods, which no queue names", forest(weightsAlone, { left: { pods: 2 } }, { pods: 5 }), "left", "0/1", false],
 ])("computes the share: %s", (_title, world, name, expected, isLast) => {
   const share = shareOf(world, name);

@@ -37,28 +37,32 @@ const MAX_QUEUES = 7;
 /** With the root. */
 const MAX_LEVELS = 3;
 
-const optionalLimit = fc.option(fc.integer({ min: 0, max: 4 }), { nil: undefined, freq: 1 });
+const sometimes = fc.integer({ min: 0, max: 9 }).map((number) => number === 9);
+
+/** Undefined in `missing` of 10 cases. */
+function sometimesMissing<T>(arbitrary: fc.Arbitrary<T>, missing: number): fc.Arbitrary<T | undefined> {
+  return fc.oneof({ weight: 10 - missing, arbitrary }, { weight: missing, arbitrary: fc.constant(undefined) });
+}
 
 const quota = fc
-  .record({ nominal: fc.integer({ min: 0, max: 6 }), borrowingLimit: optionalLimit, lendingLimit: optionalLimit })
+  .record({
+    nominal: fc.constantFrom(0, 2, 3, 4, 5, 6, 8),
+    borrowingLimit: sometimesMissing(fc.integer({ min: 0, max: 6 }), 8),
+    lendingLimit: sometimesMissing(fc.integer({ min: 0, max: 4 }), 8),
+  })
   .map(({ nominal, borrowingLimit, lendingLimit }): Quota => ({
     nominal,
     ...(borrowingLimit !== undefined && { borrowingLimit }),
     ...(lendingLimit !== undefined && { lendingLimit }),
   }));
 
-/** Undefined in one case of `freq` + 1. */
-function sometimesMissing<T>(arbitrary: fc.Arbitrary<T>, freq: number): fc.Arbitrary<T | undefined> {
-  return fc.option(arbitrary, { nil: undefined, freq });
-}
-
 const namedQuotas = fc
   .tuple(
-    sometimesMissing(quota, 6),
+    sometimesMissing(quota, 1),
     sometimesMissing(quota, 2),
-    sometimesMissing(quota, 1),
-    sometimesMissing(quota, 1),
-    fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: quota }),
+    sometimesMissing(quota, 3),
+    sometimesMissing(quota, 3),
+    sometimesMissing(quota, 9),
   )
   .map((quotas): Queue["quotas"] => {
     const pairs = ["a cpu", "a memory", "b cpu", "b memory", "a pods"];
@@ -71,6 +75,7 @@ const namedQuotas = fc
   });
 
 const quotas = fc.oneof(
+  { weight: 6, arbitrary: quota.map((each): Queue["quotas"] => new Map([["a cpu", each]])) },
   { weight: 3, arbitrary: namedQuotas },
   { weight: 2, arbitrary: fc.constant<Queue["quotas"]>(new Map()) },
 );
@@ -80,12 +85,12 @@ const policies = fc
     weightMilli: fc.constantFrom(0, 500, 1000, 1000, 2000),
     strategy: fc.constantFrom<Queue["strategy"]>("BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"),
     stopPolicy: fc.oneof(
-      { weight: 12, arbitrary: fc.constant("None" as const) },
+      { weight: 30, arbitrary: fc.constant("None" as const) },
       { weight: 1, arbitrary: fc.constantFrom("Hold" as const, "HoldAndDrain" as const) },
     ),
     maxPriority: fc.constantFrom(undefined, undefined, undefined, 0),
     problem: fc.oneof(
-      { weight: 20, arbitrary: fc.constant(undefined) },
+      { weight: 40, arbitrary: fc.constant(undefined) },
       { weight: 1, arbitrary: fc.constant("unreadable") },
     ),
   })
@@ -95,28 +100,51 @@ const policies = fc
     ...(problem !== undefined && { problem }),
   }));
 
-const queue = fc.record({ quotas, policies }).map((parts) => ({ ...parts.policies, quotas: parts.quotas }));
+type QueueParts = Omit<Queue, "name" | "parent">;
+
+const queue: fc.Arbitrary<QueueParts> = fc
+  .record({ quotas, policies })
+  .map((parts) => ({ ...parts.policies, quotas: parts.quotas }));
+
+/** Queues that compete for the same cpu, so that most of what waits could borrow. */
+const rival: fc.Arbitrary<QueueParts> = fc
+  .record({
+    nominal: fc.integer({ min: 3, max: 6 }),
+    weightMilli: fc.constantFrom(0, 500, 1000, 1000, 2000),
+    strategy: fc.constantFrom<Queue["strategy"]>("BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"),
+  })
+  .map(({ nominal, ...more }) => ({ ...more, stopPolicy: "None", quotas: new Map([["a cpu", { nominal }]]) }));
+
+const rivals = fc.oneof(forestsOf(rival, 3, 1), forestsOf(rival, 3, 2));
 
 /** Queues of one or two trees of at most three levels, parents first: q0, q1, ... */
-export const soundForests = fc
-  .tuple(fc.array(fc.record({ queue, parent: fc.nat() }), { minLength: 1, maxLength: MAX_QUEUES }), fc.boolean())
-  .map(([drafts, hasTwoRoots]) => {
+export const soundForests = fc.oneof(forestsOf(queue, 1, MAX_QUEUES), rivals);
+
+/** Only the first `maxParents` queues have children. */
+function forestsOf(
+  parts: fc.Arbitrary<QueueParts>,
+  minLength: number,
+  maxParents: number,
+): fc.Arbitrary<readonly Queue[]> {
+  const drafts = fc.array(fc.record({ parts, parent: fc.nat() }), { minLength, maxLength: MAX_QUEUES, size: "max" });
+  return fc.tuple(drafts, fc.boolean()).map(([all, hasTwoRoots]) => {
     const placed: { readonly queue: Queue; readonly level: number }[] = [];
-    for (const [index, draft] of drafts.entries()) {
-      const parents = placed.filter(({ level }) => level < MAX_LEVELS);
+    for (const [index, draft] of all.entries()) {
+      const parents = placed.filter(({ level }) => level < MAX_LEVELS).slice(0, maxParents);
       const isRoot = index === 0 || (hasTwoRoots && index === 1);
       const parent = isRoot ? undefined : parents[draft.parent % parents.length];
-      placed.push({ queue: named(index, draft.queue, parent?.queue.name), level: (parent?.level ?? 0) + 1 });
+      placed.push({ queue: named(index, draft.parts, parent?.queue.name), level: (parent?.level ?? 0) + 1 });
     }
     return placed.map((each) => each.queue);
   });
+}
 
 /** The same; in some, one queue has another parent: a missing one, itself, or another queue of the forest. */
 export const forests = fc
   .tuple(
     soundForests,
     fc.oneof(
-      { weight: 5, arbitrary: fc.constant(undefined) },
+      { weight: 9, arbitrary: fc.constant(undefined) },
       { weight: 1, arbitrary: fc.record({ moved: fc.nat(), parent: fc.nat(), isMissing: fc.boolean() }) },
     ),
   )
@@ -129,15 +157,16 @@ export const forests = fc
 
 const amount = fc.integer({ min: 0, max: 3 });
 
-const cpuOfA = fc.integer({ min: 1, max: 4 }).map((cpu) => ({ pool: "a", cpu, memory: 0 }));
+const cpuOfA = fc.constantFrom(1, 1, 1, 1, 2, 4, 5).map((cpu) => ({ pool: "a", cpu, memory: 0 }));
 
 const anyNeed = fc.record({ pool: fc.constantFrom("a", "a", "b"), cpu: amount, memory: amount });
 
 /** Mostly cpu of pool a, so that they meet. */
 export const sharedNeeds = fc
   .oneof(
-    { weight: 5, arbitrary: fc.array(cpuOfA, { minLength: 1, maxLength: 2 }) },
-    { weight: 2, arbitrary: fc.array(anyNeed, { minLength: 1, maxLength: 3 }) },
+    { weight: 9, arbitrary: cpuOfA.map((need) => [need]) },
+    { weight: 1, arbitrary: fc.array(cpuOfA, { minLength: 2, maxLength: 2 }) },
+    { weight: 1, arbitrary: fc.array(anyNeed, { minLength: 1, maxLength: 3 }) },
   )
   .map((parts) =>
     parts.map(({ pool, ...requests }, index): Need => {
@@ -148,56 +177,92 @@ export const sharedNeeds = fc
 
 export const asks = sharedNeeds.map(askOf);
 
-const owner = fc.integer({ min: 0, max: 14 }).map((id): Owner => ({ kind: "job", id: `o${id}` }));
+/** Work names its owner by a number that `withOwners` replaces. */
+type Draft =
+  | (Omit<Extract<QueueOperation, { kind: "reserve" }>, "owner"> & { readonly repeats: number | undefined })
+  | { readonly kind: "release"; readonly of: number; readonly isRepeated: boolean }
+  | Extract<QueueOperation, { kind: "put" | "remove" | "wait" }>;
 
 /** The queues of a forest are put; then work comes and goes, and queues are changed, moved, removed and put again. */
-export const queueOperations = forests.chain((queues) =>
-  fc
-    .array(operationOn(queues), { minLength: 1, maxLength: 40, size: "max" })
-    .map((operations) => [...queues.map((each): QueueOperation => ({ kind: "put", queue: each })), ...operations]),
-);
+export const queueOperations = forests.chain((queues) => operationsOn(queues, draftOn(queues)));
 
-/** The same without any change of the queues, so that no queue uses more than it may. */
-export const queueOperationsWithoutChanges = forests.chain((queues) =>
-  fc
-    .array(workOn(queues), { minLength: 1, maxLength: 40, size: "max" })
-    .map((operations) => [...queues.map((each): QueueOperation => ({ kind: "put", queue: each })), ...operations]),
-);
+/** The same without any change of the queues: no queue ever exceeds its limits. */
+export const queueOperationsWithoutChanges = forests.chain((queues) => operationsOn(queues, workOn(queues)));
 
-function operationOn(queues: readonly Queue[]): fc.Arbitrary<QueueOperation> {
+/** Work of queues that compete for the same cpu, without any change of the queues: mostly the order and what is kept decide. */
+export const rivalOperations = rivals.chain((queues) => operationsOn(queues, workOn(queues)));
+
+function operationsOn(queues: readonly Queue[], draft: fc.Arbitrary<Draft>): fc.Arbitrary<readonly QueueOperation[]> {
+  const puts = queues.map((each): QueueOperation => ({ kind: "put", queue: each }));
+  return fc
+    .array(draft, { minLength: 1, maxLength: 80, size: "max" })
+    .map((drafts) => [...puts, ...withOwners(drafts)]);
+}
+
+/** A request has an owner of its own, unless it repeats one. A release is of an owner that none has released, and rarely of any. */
+function withOwners(drafts: readonly Draft[]): readonly QueueOperation[] {
+  let owners = 0;
+  let unreleased: number[] = [];
+  const ownerOf = (id: number): Owner => ({ kind: "job", id: `o${id}` });
+  return drafts.map((draft): QueueOperation => {
+    if (draft.kind === "release") {
+      const released = (draft.isRepeated ? undefined : unreleased[draft.of % unreleased.length]) ?? draft.of;
+      unreleased = unreleased.filter((id) => id !== released);
+      return { kind: "release", owner: ownerOf(released) };
+    }
+    if (draft.kind !== "reserve") return draft;
+    const { repeats, ...request } = draft;
+    if (repeats !== undefined) return { ...request, owner: ownerOf(Math.max(0, owners - 1 - repeats)) };
+    unreleased.push(owners);
+    return { ...request, owner: ownerOf(owners++) };
+  });
+}
+
+function draftOn(queues: readonly Queue[]): fc.Arbitrary<Draft> {
   return fc.oneof(
-    { weight: 14, arbitrary: workOn(queues) },
-    { weight: 2, arbitrary: putOf(queues) },
+    { weight: 60, arbitrary: workOn(queues) },
+    { weight: 5, arbitrary: putOf(queues) },
     {
       weight: 1,
-      arbitrary: fc.constantFrom(...queues).map(({ name }): QueueOperation => ({ kind: "remove", name })),
+      arbitrary: fc.constantFrom(...queues).map(({ name }): Draft => ({ kind: "remove", name })),
     },
   );
 }
 
-function workOn(queues: readonly Queue[]): fc.Arbitrary<QueueOperation> {
+function workOn(queues: readonly Queue[]): fc.Arbitrary<Draft> {
   const leaves = queues.filter(({ name }) => queues.every(({ parent }) => parent !== name));
   const names = queues.map(({ name }) => name);
   const anyQueue = fc.constantFrom(undefined, MISSING, ...names);
+  const anyLeaf = leaves.length === 0 ? anyQueue : fc.constantFrom(...leaves.map(({ name }) => name));
+  // The first leaf asks for more than its part, so that it borrows what others miss later.
   const queueName = fc.oneof(
-    { weight: 8, arbitrary: leaves.length === 0 ? anyQueue : fc.constantFrom(...leaves.map(({ name }) => name)) },
+    { weight: 10, arbitrary: anyLeaf },
+    { weight: 10, arbitrary: fc.constant(leaves[0]?.name) },
     { weight: 1, arbitrary: anyQueue },
   );
   const reserve = fc
-    .record({ owner, queue: queueName, needs: sharedNeeds, priority: fc.constantFrom(-1, 0, 0, 0, 1, 2) })
-    .map((request): QueueOperation => ({ kind: "reserve", ...request }));
+    .record({
+      queue: queueName,
+      needs: sharedNeeds,
+      priority: fc.constantFrom(-1, 0, 0, 0, 1, 2),
+      repeats: sometimesMissing(fc.integer({ min: 0, max: 5 }), 9),
+    })
+    .map((request): Draft => ({ kind: "reserve", ...request }));
+  const release = fc
+    .record({ of: fc.integer({ min: 0, max: 12 }), isRepeated: sometimes })
+    .map((chosen): Draft => ({ kind: "release", ...chosen }));
   return fc.oneof(
-    { weight: 8, arbitrary: reserve },
-    { weight: 4, arbitrary: owner.map((holder): QueueOperation => ({ kind: "release", owner: holder })) },
-    { weight: 1, arbitrary: fc.integer({ min: 1, max: 900 }).map((ms): QueueOperation => ({ kind: "wait", ms })) },
+    { weight: 9, arbitrary: reserve },
+    { weight: 4, arbitrary: release },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 900 }).map((ms): Draft => ({ kind: "wait", ms })) },
   );
 }
 
 /** A queue of the forest as it was, with other quotas, with other policies, or below another parent. */
-function putOf(queues: readonly Queue[]): fc.Arbitrary<QueueOperation> {
+function putOf(queues: readonly Queue[]): fc.Arbitrary<Draft> {
   const known = fc.constantFrom(...queues);
   const changed = fc.oneof(
-    { weight: 2, arbitrary: known },
+    { weight: 6, arbitrary: known },
     { weight: 3, arbitrary: fc.tuple(known, quotas).map(([each, other]) => ({ ...each, quotas: other })) },
     {
       weight: 2,
@@ -209,15 +274,15 @@ function putOf(queues: readonly Queue[]): fc.Arbitrary<QueueOperation> {
       })),
     },
     {
-      weight: 2,
+      weight: 1,
       arbitrary: fc
         .tuple(known, fc.constantFrom(undefined, MISSING, ...queues.map(({ name }) => name)))
         .map(([{ parent: _, ...each }, parent]) => ({ ...each, ...(parent !== undefined && { parent }) })),
     },
   );
-  return changed.map((each): QueueOperation => ({ kind: "put", queue: each }));
+  return changed.map((each): Draft => ({ kind: "put", queue: each }));
 }
 
-function named(index: number, parts: Omit<Queue, "name" | "parent">, parent: string | undefined): Queue {
+function named(index: number, parts: QueueParts, parent: string | undefined): Queue {
   return { ...parts, name: `q${index}`, ...(parent !== undefined && { parent }) };
 }
