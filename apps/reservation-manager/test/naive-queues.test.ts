@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { pairOf, type Queue } from "../src/domain/queues/queue.ts";
+import { pairOf, type Queue } from "../src/domain/ledger/queue.ts";
 import { NaiveQueues } from "./naive-queues.ts";
 import { borrowedOf, freeOf, isLimited, pathOf, totalOf, usedOf } from "./naive-quota.ts";
 import { queueOperations, queueOperationsWithoutChanges, rivalOperations } from "./random-queues.ts";

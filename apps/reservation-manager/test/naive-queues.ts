@@ -1,5 +1,5 @@
 import type { Need } from "../src/domain/ledger/reservation.ts";
-import type { PairAmounts, Queue } from "../src/domain/queues/queue.ts";
+import type { PairAmounts, Queue } from "../src/domain/ledger/queue.ts";
 import {
   candidateOf,
   canEverFit,
@@ -153,8 +153,10 @@ export class NaiveQueues {
     if (queue === undefined) return undefined;
     const forest = this.forest();
     const known = forest.queues.find(({ name }) => name === queue);
-    if (known === undefined || !isLeaf(forest, queue)) return "QUEUE_UNKNOWN";
-    if (known.problem !== undefined || pathOf(forest, queue) === undefined) return undefined;
+    if (known === undefined) return "QUEUE_UNKNOWN";
+    const path = pathOf(forest, queue);
+    if (path === undefined || path.some(({ problem }) => problem !== undefined)) return undefined;
+    if (!isLeaf(forest, queue)) return "QUEUE_UNKNOWN";
     return canEverFit(forest, queue, ask) ? undefined : "QUOTA_EXCEEDED";
   }
 

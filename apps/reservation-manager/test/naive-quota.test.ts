@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/queues/queue.ts";
+import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import {
   borrowedOf,
   canEverFit,
@@ -247,25 +247,25 @@ it.each<[title: string, Forest, name: string, ask: Amounts, fit: "now" | "later"
     "now",
   ],
   [
-    "2 pods, where another queue has the only 1",
-    forest([...weightsAlone, queue("root/third", { pods: 1 })]),
+    "2 pods of 1, which the root names",
+    forest([queue("root", { cpu: 9, pods: 1 }), queue("root/left")]),
     "left",
     { pods: 2 },
     "never",
   ],
   [
-    "1 pod, where another queue has the only 1",
+    "99 pods, where only another queue of the tree names them",
     forest([...weightsAlone, queue("root/third", { pods: 1 })]),
     "left",
-    { pods: 1 },
+    { pods: 99 },
     "now",
   ],
   [
-    "1 pod, where another queue has the only 1, for a leaf that names cpu alone",
-    forest([...left6right4, queue("root/third", { pods: 1 })]),
+    "1 pod of 1, which the root names, for a leaf that names cpu alone",
+    forest([queue("root", { cpu: 9, pods: 1 }), queue("root/left", { cpu: 6 })]),
     "left",
     { pods: 1 },
-    "never",
+    "now",
   ],
   [
     "99 pods of pool q, where only those of pool p are named",

@@ -1,4 +1,4 @@
-import { pairOf, type PairAmounts, type Queue, type Quota } from "../src/domain/queues/queue.ts";
+import { pairOf, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 
 /** The input of every decision about quotas. The functions below compute their answers from this alone, without an index or a cache. */
 export type Forest = {
@@ -26,7 +26,7 @@ export type Share = {
   readonly isLast: boolean;
 };
 
-/** Limited only in the pools for which some queue of the tree names them. */
+/** Limited only in the pools and for the queues for which they are named. */
 const OPTIONAL_RESOURCES = ["pods", "ephemeral-storage"];
 
 /** The queue, its parent and so on up to the root; undefined where a parent is missing, and where the parents form a cycle. */
@@ -45,10 +45,9 @@ export function pathOf({ queues }: Forest, name: string): readonly Queue[] | und
 export function problemOf(forest: Forest, name: string): "QUEUE_UNKNOWN" | "QUEUE_HELD" | undefined {
   const queue = forest.queues.find((other) => other.name === name);
   if (queue === undefined) return "QUEUE_UNKNOWN";
+  const path = pathOf(forest, name);
   const mayAdmit =
-    queue.problem === undefined &&
-    queue.stopPolicy === "None" &&
-    pathOf(forest, name) !== undefined &&
+    path?.every(({ problem, stopPolicy }) => problem === undefined && stopPolicy === "None") === true &&
     isLeaf(forest, name);
   return mayAdmit ? undefined : "QUEUE_HELD";
 }
@@ -57,9 +56,10 @@ export function isLeaf({ queues }: Forest, name: string): boolean {
   return queues.every(({ parent }) => parent !== name);
 }
 
-/** False: no limit concerns the pair in the tree of the queue. */
+/** False: no limit concerns the pair in the queue, because neither it nor a queue above it names the pair. */
 export function isLimited(forest: Forest, name: string, pair: string): boolean {
-  return !OPTIONAL_RESOURCES.includes(pairOf(pair).resource) || isNamed(forest, name, pair);
+  if (!OPTIONAL_RESOURCES.includes(pairOf(pair).resource)) return true;
+  return pathOf(forest, name)?.some(({ quotas }) => quotas.has(pair)) === true;
 }
 
 export function nominalOf(forest: Forest, name: string, pair: string): bigint {
@@ -84,9 +84,9 @@ export function guaranteedOf(forest: Forest, name: string, pair: string): bigint
   return limit === undefined ? 0n : max(0n, totalOf(forest, name, pair) - BigInt(limit));
 }
 
-/** used(n) = own + sum over children of up(c) */
+/** used(n) = own + sum over children of up(c); what is not limited is not counted. */
 export function usedOf(forest: Forest, name: string, pair: string): bigint {
-  const own = BigInt(forest.own.get(name)?.get(pair) ?? 0);
+  const own = isLimited(forest, name, pair) ? BigInt(forest.own.get(name)?.get(pair) ?? 0) : 0n;
   return own + sum(childrenOf(forest, name).map((child) => upOf(forest, child, pair)));
 }
 
@@ -120,7 +120,7 @@ export function maxOf(forest: Forest, name: string, pair: string): bigint {
 /** True when the queue names the pair, names no pair at all, or when the pair is not limited. */
 export function mayUse(forest: Forest, name: string, pair: string): boolean {
   const { quotas } = queueOf(forest, name);
-  return quotas.size === 0 || quotas.has(pair) || !isLimited(forest, name, pair);
+  return quotas.size === 0 || quotas.has(pair) || OPTIONAL_RESOURCES.includes(pairOf(pair).resource);
 }
 
 export function fits(forest: Forest, name: string, ask: PairAmounts): boolean {
@@ -238,7 +238,10 @@ export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[])
     .at(0)?.request;
 }
 
-/** The best candidate at or below the queue. The winners of its children are compared by level, share of the child, priority, age and arrival. */
+/**
+ * The best candidate at or below the queue. The winners of its children are compared by level, share of the child, priority, age and arrival; who borrows for
+ * a child without weight comes last.
+ */
 export function winnerOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
   if (isLeaf(forest, name)) return candidateOf(forest, name, waiting);
   return childrenOf(forest, name)
@@ -248,7 +251,13 @@ export function winnerOf(forest: Forest, name: string, waiting: readonly QueuedR
       const after = withUse(forest, request.queue ?? "", request.ask);
       return [{ request, level: levelOfRequest(forest, request), share: shareOf(after, child) }];
     })
-    .sort((a, b) => a.level - b.level || compareShares(a.share, b.share) || compareRequests(a.request, b.request))
+    .sort(
+      (a, b) =>
+        Number(a.share.isLast) - Number(b.share.isLast) ||
+        a.level - b.level ||
+        compareShares(a.share, b.share) ||
+        compareRequests(a.request, b.request),
+    )
     .at(0)?.request;
 }
 

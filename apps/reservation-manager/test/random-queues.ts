@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Owner } from "@muster/names";
-import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/queues/queue.ts";
+import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import type { Need } from "../src/domain/ledger/reservation.ts";
 
 /** A change of queues, a change of what is asked for, or time that passes. */

@@ -1,6 +1,8 @@
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { startQueueRun, stepQueue } from "../../test/queue-run.ts";
+import { queueOperations } from "../../test/random-queues.ts";
 import { firstNodes, operations, ownerOf, startRun, step } from "../../test/random-world.ts";
 import { emptyLedger, evolve, restoreLedger } from "../domain/ledger/ledger.ts";
 import { finish } from "../domain/ledger/steps.ts";
@@ -16,6 +18,24 @@ it("brings back every event as it was, also from entries that were encoded in pa
       expect(entryCodec.decode(entryCodec.encode(run.events))).toEqual(run.events);
       const parts = run.events.map((event) => entryCodec.encode([event]));
       expect(entryCodec.join?.(parts)).toEqual(entryCodec.encode(run.events));
+    }),
+    { numRuns: 30 },
+  );
+});
+
+it("brings back queues, the queues of requests and what they use, from the log and from a snapshot", async () => {
+  await fc.assert(
+    fc.asyncProperty(queueOperations, async (steps) => {
+      const run = startQueueRun();
+      for (const operation of steps) stepQueue(run, operation);
+      const { ledger } = run.world;
+      expect(entryCodec.decode(entryCodec.encode(run.events))).toEqual(run.events);
+      const restored = await snapshotCodec.assemble([...snapshotCodec.pieces(ledger)]);
+      for (const map of ["queues", "reservations", "grantedByQueue"] as const)
+        expect([...restored[map].entries()]).toEqual([...ledger[map].entries()]);
+      for (const map of ["own", "tree"] as const)
+        expect([...restored.use[map].entries()]).toEqual([...ledger.use[map].entries()]);
+      expect([...restored.queue.byQueue.keys()]).toEqual([...ledger.queue.byQueue.keys()]);
     }),
     { numRuns: 30 },
   );

@@ -23,7 +23,7 @@ import { alternativesOf } from "../ledger/topology.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { findImpossible, type QueueDemand } from "./find-queue-obstacle.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
+import { forestOf, isBroken } from "../ledger/queue-forest.ts";
 import { pairOf, type Queue } from "../ledger/queue.ts";
 
 export type ReservationPolicy = GrantPolicy & {
@@ -162,16 +162,16 @@ const MAX_NAMED = 20;
 function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined {
   const forest = forestOf(queues);
   const node = forest.get(queue);
-  if (node !== undefined && node.problem !== "NOT_A_LEAF") return undefined;
-  const leaves = [...forest.values()].filter(({ problem }) => problem !== "NOT_A_LEAF");
+  if (node !== undefined && (node.children.length === 0 || isBroken(node))) return undefined;
+  const leaves = [...forest.values()].filter(({ children }) => children.length === 0);
   const known = leaves.map((leaf) => leaf.queue.name).sort();
   return { code: "queue_unknown", queue, ...(known.length > 0 && { known: known.slice(0, MAX_NAMED) }) };
 }
 
-/** Refuses what the queue could not have if nothing else were granted. A queue that admits nothing refuses nothing: its problem may pass. */
+/** Refuses what the queue could not have if nothing else were granted. A queue whose quota is not known refuses nothing: its problem may pass. */
 function findSmallQuota({ queue, needs }: QueueDemand, { ledger, machines }: World): Fault | undefined {
   const node = queue === undefined ? undefined : forestOf(ledger.queues).get(queue);
-  if (queue === undefined || node === undefined || node.problem !== undefined) return undefined;
+  if (queue === undefined || node === undefined || isBroken(node)) return undefined;
   const short = findImpossible(node, { needs }, machines);
   if (short === undefined) return undefined;
   const { pair, requested, available } = short;

@@ -7,18 +7,10 @@ import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { poolAmounts } from "./pool-amounts.ts";
-import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
+import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import {
-  findShortage,
-  freeOf,
-  levelOf,
-  limitedAmounts,
-  mostOf,
-  type PairShortage,
-  type QuotaWorld,
-} from "../ledger/quota.ts";
+import { findShortage, freeOf, levelOf, mostOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 
 /**
  * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the queue is first.
@@ -28,7 +20,7 @@ export type QueueObstacle =
   | { readonly code: "QUEUE_UNKNOWN" | "QUEUE_HELD" | "BEHIND_STRICT_HEAD"; readonly queue: string }
   | { readonly code: "WAITING_FOR_QUOTA" | "KEPT_FOR_OWNER"; readonly queue: string; readonly quota: QuotaShortage };
 
-/** The resource of which the queue cannot have what is asked for. */
+/** The resource that is short. */
 export type QuotaShortage = {
   readonly pool: string;
   readonly resource: string;
@@ -47,7 +39,11 @@ export function findQueueObstacle(demand: QueueDemand, place: Place, world: Worl
   const closed = findClosed(queue, node);
   if (closed !== undefined || node === undefined) return closed;
   const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
-  if (strictHead !== undefined && comparePlaces(strictHead, place) < 0) return { code: "BEHIND_STRICT_HEAD", queue };
+  if (strictHead !== undefined && comparePlaces(strictHead, place) < 0) {
+    const impossible = findImpossible(node, demand, world.machines);
+    if (impossible === undefined) return { code: "BEHIND_STRICT_HEAD", queue };
+    return { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(impossible) };
+  }
   return findQuotaObstacle(node, askedAmounts(needs, world.machines).amounts, world);
 }
 
@@ -93,11 +89,18 @@ function isPossible(gang: PoolGang, machines: Machines): boolean {
   return alternativesOf(gang, machines).some((needs) => canHoldAll(machines, needs));
 }
 
-/** The pair of which the queue can never have what the gang asks for. */
+/** The pair that is short even while nothing is used: the request can never be granted. */
 export function findImpossible(node: QueueNode, { needs }: PoolGang, machines: Machines): PairShortage | undefined {
   const pools = poolAmounts(machines);
   const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
   return findShortage(asked, (pair) => mostOf(node, pair, pools));
+}
+
+/** Whether a grant of this demand may let others of its queue, or borrowers, go that its queue stands in the way of. */
+export function mayLetOthersGo({ queue }: QueueDemand, world: World): boolean {
+  if (queue === undefined) return false;
+  const { strategy } = forestOf(world.ledger.queues).get(queue)?.queue ?? {};
+  return strategy === "StrictFIFO" || useWithKept(world) !== world.ledger.use.tree;
 }
 
 const keptUses = new WeakMap<Ledger, { readonly pools: PairAmounts; readonly use: QueueUse["tree"] }>();

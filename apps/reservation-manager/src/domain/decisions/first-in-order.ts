@@ -3,9 +3,9 @@ import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { quotaWorldOf, type QueueDemand } from "./find-queue-obstacle.ts";
-import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
+import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import type { PairAmounts } from "../ledger/queue.ts";
-import { levelOf, limitedAmounts, useWith, type QuotaWorld } from "../ledger/quota.ts";
+import { levelOf, useWith, type QuotaWorld } from "../ledger/quota.ts";
 import { compareShares, shareOf } from "../ledger/share.ts";
 
 type Candidate = {
@@ -19,28 +19,35 @@ type Candidate = {
   readonly use: ReadonlyMap<QueueNode, PairAmounts>;
 };
 
+type Candidates = SortedMap<Place, WaitingClass>;
+
 /**
- * Who is next of the requests that could be granted: in each queue the first by priority and age; between the queues of one parent the one whose nearest quota
- * suffices, then the lower share with the request, then priority and age; from the leaves to the roots. Trees, and requests without a queue, which borrow
- * nothing, are compared alike, without shares.
+ * Who is next of the requests that can be granted: in each queue the first by priority and age; between the queues of one parent the one whose nearest quota
+ * suffices, then the lower share with the request, then priority and age, and queues without weight that borrow come last; from the leaves to the roots. Trees,
+ * and requests without a queue, which borrow nothing, are compared alike, without shares. `rest`: the other candidates, without those found to be blocked.
  */
-export function firstInOrder(
-  candidates: SortedMap<Place, WaitingClass>,
+export function takeFirst(
+  candidates: Candidates,
   world: World,
-): readonly [Place, WaitingClass] | undefined {
-  if (world.ledger.queue.byQueue.size === 0) return candidates.first();
-  const quotas = quotaWorldOf(world);
-  const winners = new Map<QueueNode | undefined, Candidate>();
-  const seen = new Set<string | undefined>();
+  isBlocked: (waiting: WaitingClass, place: Place) => boolean,
+): { readonly first: readonly [Place, WaitingClass] | undefined; readonly rest: Candidates } {
+  const firsts = new Map<string | undefined, readonly [Place, WaitingClass]>();
+  let rest = candidates;
   for (const [place, waiting] of candidates.entries()) {
-    if (seen.has(waiting.queue)) continue;
-    seen.add(waiting.queue);
-    const candidate = candidateOf(place, waiting, world, quotas);
-    winners.set(candidate.node, candidate);
+    if (firsts.has(waiting.queue)) continue;
+    if (isBlocked(waiting, place)) rest = rest.delete(place);
+    else firsts.set(waiting.queue, [place, waiting]);
+    if (firsts.size > 0 && world.ledger.queue.byQueue.size === 0) break;
   }
-  if (seen.size < 2) return candidates.first();
-  const first = winnerOf(winners, quotas);
-  return first && [first.place, first.waiting];
+  const first = firsts.size < 2 ? [...firsts.values()][0] : playAll([...firsts.values()], world);
+  return { first, rest: first === undefined ? rest : rest.delete(first[0]) };
+}
+
+function playAll(firsts: readonly (readonly [Place, WaitingClass])[], world: World): readonly [Place, WaitingClass] {
+  const quotas = quotaWorldOf(world);
+  const candidates = firsts.map(([place, waiting]) => candidateOf(place, waiting, world, quotas));
+  const { place, waiting } = winnerOf(candidates, quotas);
+  return [place, waiting];
 }
 
 function candidateOf(place: Place, waiting: WaitingClass, world: World, quotas: QuotaWorld): Candidate {
@@ -51,31 +58,31 @@ function candidateOf(place: Place, waiting: WaitingClass, world: World, quotas: 
 }
 
 /** Plays the winners of the deepest queues against each other, and so on upwards. */
-function winnerOf(leaves: ReadonlyMap<QueueNode | undefined, Candidate>, quotas: QuotaWorld): Candidate | undefined {
-  const depth = Math.max(...[...leaves.keys()].map((node) => node?.path.length ?? 1));
-  let winners = leaves;
+function winnerOf(candidates: readonly Candidate[], quotas: QuotaWorld): Candidate {
+  const depth = Math.max(...candidates.map(({ node }) => node?.path.length ?? 1));
+  let winners = new Map(candidates.map((candidate) => [candidate.node, candidate]));
   for (let level = depth; level > 1; level -= 1) {
     const next = new Map<QueueNode | undefined, Candidate>();
     for (const [node, candidate] of winners) {
-      const isPlayed = node !== undefined && node.path.length === level;
-      const at = isPlayed ? node.parent : node;
+      const at = node?.path.length === level ? node.parent : node;
       const other = next.get(at);
       if (other === undefined || compareSiblings(candidate, other, at, quotas) < 0) next.set(at, candidate);
     }
     winners = next;
   }
-  return [...winners.values()].sort(compareTrees)[0];
+  return [...winners.values()].reduce((first, other) => (compareTrees(other, first) < 0 ? other : first));
 }
 
 /** Two candidates below one queue. */
 function compareSiblings(a: Candidate, b: Candidate, parent: QueueNode | undefined, quotas: QuotaWorld): number {
-  if (a.level !== b.level || parent === undefined) return compareTrees(a, b);
+  if (parent === undefined) return compareTrees(a, b);
   const share = ({ node, use }: Candidate) => {
     const child = node?.path[node.path.indexOf(parent) - 1];
     return child === undefined ? undefined : shareOf(child, use.get(child) ?? new Map(), quotas);
   };
   const [ofA, ofB] = [share(a), share(b)];
-  return (ofA && ofB ? compareShares(ofA, ofB) : 0) || comparePlaces(a.place, b.place);
+  const isLast = Number(ofA?.isLast) - Number(ofB?.isLast);
+  return isLast || a.level - b.level || (ofA && ofB ? compareShares(ofA, ofB) : 0) || comparePlaces(a.place, b.place);
 }
 
 function compareTrees(a: Candidate, b: Candidate): number {

@@ -1,6 +1,6 @@
-import { forestOf, type QueueNode, type QueueProblem } from "../ledger/queue-forest.ts";
+import { forestOf, isLimited, type QueueNode, type QueueProblem } from "../ledger/queue-forest.ts";
 import { quotaWorldOf } from "./find-queue-obstacle.ts";
-import { isLimited, totalOf, type QuotaWorld } from "../ledger/quota.ts";
+import { totalOf, type QuotaWorld } from "../ledger/quota.ts";
 import { NO_PAIRS, type PairAmounts, type Queue } from "../ledger/queue.ts";
 import { shareOf, type Share } from "../ledger/share.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -9,7 +9,7 @@ import type { World } from "../ledger/world.ts";
 /** What a queue has, uses and waits for. */
 export type QueueReport = {
   readonly queue: Queue;
-  /** Of its work and the work of the queues below it; of unlimited pairs, too. */
+  /** Of its work and the work of the queues below it, what is limited. */
   readonly used: PairAmounts;
   readonly borrowed: PairAmounts;
   /** Of the pairs that it or its work names. */

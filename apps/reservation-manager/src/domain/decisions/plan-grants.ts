@@ -1,11 +1,12 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
+import { mayLetOthersGo } from "./find-queue-obstacle.ts";
 import { findHold } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant, type Machine } from "../ledger/reservation.ts";
 import { countAhead, type Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { firstInOrder } from "./first-in-order.ts";
+import { takeFirst } from "./first-in-order.ts";
 
 export type GrantStep = {
   readonly kind: "grant";
@@ -27,7 +28,7 @@ export type GrantPolicy = HoldPolicy & {
 };
 
 /**
- * Who is granted next: the first request in order (`firstInOrder`: priority, age and arrival; between queues first quota and share) that nothing stands in the
+ * Who is granted next: the first request in order (`takeFirst`: priority, age and arrival; between queues first quota and share) that nothing stands in the
  * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHold` names). Planning
  * again after a complete plan plans nothing.
  *
@@ -65,22 +66,24 @@ function planRound(
   let world = start;
   let hold = findHold(world, policy, nowMs);
   let candidates = findCandidateClasses(world, hold);
-  for (
-    let head = firstInOrder(candidates, world);
-    head !== undefined && machinesLeft > 0;
-    head = firstInOrder(candidates, world)
-  ) {
-    const [place, waiting] = head;
-    candidates = candidates.delete(place);
-    if (obstacleTo(waiting, place, world, hold) !== undefined) continue;
+  while (machinesLeft > 0) {
+    const { first, rest } = takeFirst(
+      candidates,
+      world,
+      (waiting, place) => obstacleTo(waiting, place, world, hold) !== undefined,
+    );
+    if (first === undefined) break;
+    const [place, waiting] = first;
+    candidates = rest;
     const step = planGrant(place, world, holdAheadOf(waiting, place, world, hold));
     steps.push(step);
     machinesLeft -= weigh(step.machines);
+    const isOthersTurn = mayLetOthersGo(waiting, world);
     world = evolveWorld(world, [eventOf(step, nowMs)]);
     const heldBefore = hold?.place.sequence;
     hold = findHold(world, policy, nowMs);
-    // Requests that were passed over may fit without the hold, and come before the rest of this walk.
-    if (heldBefore !== hold?.place.sequence && heldBefore !== step.sequence) break;
+    // Requests that were passed over may go without the hold, or what the queue kept, and come before the rest of this walk.
+    if (isOthersTurn || (heldBefore !== hold?.place.sequence && heldBefore !== step.sequence)) break;
     const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }

@@ -153,10 +153,7 @@ describe("borrowing", () => {
     expect(ask(run, "y", "web", 1)).toBe("WAITING_FOR_QUOTA");
     const [ai, all, web] = buildQueuePage(run.world, undefined, 10).reports;
     expect(ai).toMatchObject({
-      used: new Map([
-        [CPU, 20],
-        ["a pods", 1],
-      ]),
+      used: new Map([[CPU, 20]]),
       borrowed: new Map([[CPU, 10]]),
       admitted: 1,
     });

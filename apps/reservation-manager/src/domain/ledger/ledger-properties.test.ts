@@ -1,6 +1,8 @@
 import { matchesNode, untolerated, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { startQueueRun, stepQueue } from "../../../test/queue-run.ts";
+import { queueOperations } from "../../../test/random-queues.ts";
 import {
   firstNodes,
   nodeOf,
@@ -225,21 +227,30 @@ it("decides the same again from the same inputs", () => {
   );
 });
 
+function expectReplayed({ world: { ledger }, events }: Run): void {
+  const replayed = events.reduce(evolve, emptyLedger);
+  expect(show(replayed)).toEqual(show(ledger));
+  expect(replayed.version).toBe(ledger.version);
+  const { reservations, nextSequence, limits, queues } = ledger;
+  const restored = finish(restoreLedger([...reservations.values()], nextSequence, limits.entries(), queues.values()));
+  expect(show(restored)).toEqual(show(ledger));
+}
+
 it("gives the same ledger when its events are replayed, and when it is restored from its reservations", () => {
   fc.assert(
     fc.property(operations, (steps) => {
-      const { world, events } = runAll(steps);
-      const replayed = events.reduce(evolve, emptyLedger);
-      expect(show(replayed)).toEqual(show(world.ledger));
-      expect(replayed.version).toBe(world.ledger.version);
-      const restored = finish(
-        restoreLedger(
-          [...world.ledger.reservations.values()],
-          world.ledger.nextSequence,
-          world.ledger.limits.entries(),
-        ),
-      );
-      expect(show(restored)).toEqual(show(world.ledger));
+      expectReplayed(runAll(steps));
+    }),
+  );
+});
+
+it("gives the same ledger with queues when its events are replayed, and when it is restored, and then nothing is left to grant", () => {
+  fc.assert(
+    fc.property(queueOperations, (steps) => {
+      const run = startQueueRun();
+      for (const operation of steps) stepQueue(run, operation);
+      expectReplayed(run);
+      expect(planGrants(run.world, policy, run.nowMs)).toEqual({ steps: [], complete: true });
     }),
   );
 });

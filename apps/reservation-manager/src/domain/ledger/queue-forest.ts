@@ -1,7 +1,10 @@
-import type { PairAmounts, Queue, Queues } from "./queue.ts";
+import { pairOf, type PairAmounts, type Queue, type Queues } from "./queue.ts";
 
-/** Why a queue admits nothing. */
-export type QueueProblem = "PARENT_MISSING" | "CYCLE" | "NOT_A_LEAF" | "HELD" | "UNREADABLE";
+/** Why a queue admits nothing. What is wrong with a queue, other than that it has queues below it, is wrong with those, too. */
+export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
+
+/** Its quota cannot be known. */
+type BrokenQueue = "PARENT_MISSING" | "CYCLE" | "UNREADABLE";
 
 /** A queue in its tree. What depends on the machines is not here, so that a forest lives as long as its queues. */
 export type QueueNode = {
@@ -17,6 +20,9 @@ export type QueueNode = {
   readonly guaranteed: PairAmounts;
   readonly problem: QueueProblem | undefined;
 };
+
+/** Resources that are limited only where a queue or one above it names them. */
+const OPTIONAL_RESOURCES = new Set(["pods", "ephemeral-storage"]);
 
 export type QueueTree = {
   /** Pairs for which some queue of the tree has a quota. */
@@ -108,4 +114,28 @@ function problemOf({ problem, stopPolicy }: Queue, isInner: boolean): QueueProbl
   if (problem !== undefined) return "UNREADABLE";
   if (stopPolicy !== "None") return "HELD";
   return isInner ? "NOT_A_LEAF" : undefined;
+}
+
+/** Whether the quota of the queue itself cannot be known. */
+export function isBroken({ problem }: QueueNode): boolean {
+  return problem === "PARENT_MISSING" || problem === "CYCLE" || problem === "UNREADABLE";
+}
+
+/** Whether a quota limits the pair for the queue. */
+export function isLimited({ path }: QueueNode, pair: string): boolean {
+  return !isOptional(pair) || path.some(({ queue }) => queue.quotas.has(pair));
+}
+
+/** Work of a queue with a quota uses only what the queue names. */
+export function mayUse({ queue }: QueueNode, pair: string): boolean {
+  return queue.quotas.size === 0 || queue.quotas.has(pair) || isOptional(pair);
+}
+
+function isOptional(pair: string): boolean {
+  return OPTIONAL_RESOURCES.has(pairOf(pair).resource);
+}
+
+/** The amounts that a quota limits for the queue. */
+export function limitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
+  return new Map([...amounts].filter(([pair, amount]) => amount > 0 && isLimited(node, pair)));
 }

@@ -1,12 +1,12 @@
 import { compareText, SortedMap } from "./sorted-map.ts";
-import { forestOf, type QueueNode } from "./queue-forest.ts";
+import { forestOf, limitedAmounts, type QueueNode } from "./queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 
 /** What granted work uses, by queue. */
 export type QueueUse = {
   /** By the queue that the work names, whether or not it exists. */
   readonly own: SortedMap<string, PairAmounts>;
-  /** By queue that exists: of its own work, and of the queues below it what exceeds what they guarantee themselves. */
+  /** By queue that exists, what is limited: of its own work, and of the queues below it what exceeds what they guarantee themselves. */
   readonly tree: SortedMap<string, PairAmounts>;
 };
 
@@ -16,10 +16,13 @@ export const noUse: QueueUse = { own: SortedMap.empty(compareText), tree: Sorted
 export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: PairAmounts, factor: 1 | -1): QueueUse {
   const node = forestOf(queues).get(queue);
   const own = replaceAmounts(use.own, queue, addAmounts(use.own.get(queue) ?? NO_PAIRS, amounts, factor));
-  return { own, tree: node === undefined ? use.tree : withTreeUse(use.tree, node, amounts, factor) };
+  return {
+    own,
+    tree: node === undefined ? use.tree : withTreeUse(use.tree, node, limitedAmounts(node, amounts), factor),
+  };
 }
 
-/** The use of the tree with so much more, or less, in the queue. */
+/** The use of the tree with so much more, or less, in the queue. `amounts`: those that are limited for it. */
 export function withTreeUse(
   tree: QueueUse["tree"],
   node: QueueNode,
@@ -60,7 +63,7 @@ export function rebuildUse(own: QueueUse["own"], queues: Queues): QueueUse {
   let tree = noUse.tree;
   for (const [queue, amounts] of own.entries()) {
     const node = forest.get(queue);
-    if (node !== undefined) tree = withTreeUse(tree, node, amounts, 1);
+    if (node !== undefined) tree = withTreeUse(tree, node, limitedAmounts(node, amounts), 1);
   }
   return { own, tree };
 }

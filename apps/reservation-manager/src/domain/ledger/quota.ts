@@ -1,6 +1,6 @@
 import { upOf, type QueueUse } from "./queue-use.ts";
-import type { QueueNode } from "./queue-forest.ts";
-import { NO_PAIRS, pairOf, type PairAmounts } from "./queue.ts";
+import { mayUse, type QueueNode } from "./queue-forest.ts";
+import { NO_PAIRS, type PairAmounts } from "./queue.ts";
 
 /** What the quota of queues is compared with. */
 export type QuotaWorld = {
@@ -11,19 +11,6 @@ export type QuotaWorld = {
 
 /** A pair for which the quota does not suffice. */
 export type PairShortage = { readonly pair: string; readonly requested: number; readonly available: number };
-
-/** Resources that are limited only where a queue of the tree names them. */
-const OPTIONAL_RESOURCES = new Set(["pods", "ephemeral-storage"]);
-
-/** Whether the quota of the tree limits the pair. */
-export function isLimited({ root }: QueueNode, pair: string): boolean {
-  return root.named.has(pair) || !OPTIONAL_RESOURCES.has(pairOf(pair).resource);
-}
-
-/** The amounts that the quota of the tree limits. */
-export function limitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
-  return new Map([...amounts].filter(([pair, amount]) => amount > 0 && isLimited(node, pair)));
-}
 
 /**
  * What the queue could use in addition: what it guarantees itself and does not use, and of what its tree has free as much as its borrowing limit allows.
@@ -62,12 +49,6 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
   return free;
 }
 
-/** Work of a queue with a quota uses only what the queue names. */
-function mayUse(node: QueueNode, pair: string): boolean {
-  if (node.queue.quotas.size === 0 || node.queue.quotas.has(pair)) return true;
-  return OPTIONAL_RESOURCES.has(pairOf(pair).resource);
-}
-
 /** Its quota with what the queues below it lend. */
 export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): number {
   const total = node.total.get(pair) ?? 0;
@@ -75,7 +56,7 @@ export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): numb
   return total + (pools.get(pair) ?? 0);
 }
 
-/** The first pair of which less is available than is asked for. */
+/** The first pair whose available amount is less than requested. */
 export function findShortage(asked: PairAmounts, availableFor: (pair: string) => number): PairShortage | undefined {
   for (const [pair, requested] of asked) {
     const available = availableFor(pair);

@@ -1,5 +1,5 @@
-import type { QueueNode } from "./queue-forest.ts";
-import { isLimited, mostOfTree, totalOf, type QuotaWorld } from "./quota.ts";
+import { isLimited, type QueueNode } from "./queue-forest.ts";
+import { mostOfTree, totalOf, type QuotaWorld } from "./quota.ts";
 import { pairOf, type PairAmounts } from "./queue.ts";
 
 /** The dominant resource share of a queue, as an exact fraction. */
@@ -14,8 +14,8 @@ export type Share = {
 const NO_SHARE: Share = { isLast: false, numerator: 0n, denominator: 1n };
 
 /**
- * Of the resource of which the queue borrows most: what it borrows in all pools, over what its parent can have at most in all pools, over its weight. The
- * dominant resource fairness of Ghodsi et al. (2011) for what is borrowed, as Kueue's fair sharing has it.
+ * The largest share over all resources: what the queue borrows of the resource in all pools, over what its parent can have at most in all pools, over its
+ * weight. This is the dominant resource fairness of Ghodsi et al. (2011), applied to what is borrowed, as in Kueue's fair sharing.
  */
 export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<QuotaWorld, "pools">): Share {
   const { parent } = node;

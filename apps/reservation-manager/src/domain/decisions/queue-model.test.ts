@@ -1,0 +1,61 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { NaiveQueues } from "../../../test/naive-queues.ts";
+import { startQueueRun, stepQueue } from "../../../test/queue-run.ts";
+import {
+  queueOperations,
+  queueOperationsWithoutChanges,
+  rivalOperations,
+  type QueueOperation,
+} from "../../../test/random-queues.ts";
+import { policy, type Run } from "../../../test/random-world.ts";
+import type { Verdict } from "./decide-reservation.ts";
+import { explainWaiting } from "./explain-waiting.ts";
+import { findHold } from "./find-hold.ts";
+import { poolAmounts } from "./pool-amounts.ts";
+
+function sayVerdict(verdict: Verdict | undefined): string {
+  if (verdict === undefined) return "";
+  if (verdict.kind === "limit") throw new Error("no request has a limit");
+  if (verdict.kind === "refuse") return verdict.fault.code.toUpperCase();
+  const kinds = { answer: "known", grant: "granted", queue: "waiting" } as const;
+  return `${kinds[verdict.kind]} ${verdict.sequence}`;
+}
+
+function sayNaive(naive: NaiveQueues, operation: QueueOperation): { verdict: string; grants: readonly number[] } {
+  const { verdict, grants } = naive.step(operation);
+  if (verdict === undefined) return { verdict: "", grants };
+  return { verdict: verdict.kind === "refused" ? verdict.code : `${verdict.kind} ${verdict.sequence}`, grants };
+}
+
+function waitsOf({ world, nowMs }: Run) {
+  const hold = findHold(world, policy, nowMs);
+  return [...world.ledger.queue.places.keys()]
+    .map(({ sequence }) => sequence)
+    .sort((a, b) => a - b)
+    .map((sequence) => {
+      const reservation = world.ledger.reservations.get(sequence);
+      return { sequence, code: reservation && explainWaiting(reservation, world, hold)?.code };
+    });
+}
+
+it.each([
+  ["that change", queueOperations],
+  ["that stay as they are", queueOperationsWithoutChanges],
+  ["that compete", rivalOperations],
+])("decides in queues %s as a reference does that computes each formula anew", (_which, operations) => {
+  fc.assert(
+    fc.property(operations, (steps) => {
+      const run = startQueueRun();
+      const naive = new NaiveQueues(poolAmounts(run.world.machines));
+      for (const operation of steps) {
+        const before = run.events.length;
+        const verdict = sayVerdict(stepQueue(run, operation));
+        const grants = run.events.slice(before).flatMap((event) => (event.kind === "granted" ? [event.sequence] : []));
+        expect({ verdict, grants }).toEqual(sayNaive(naive, operation));
+        expect(waitsOf(run)).toEqual(naive.waits());
+      }
+    }),
+    { numRuns: Number(process.env["MUSTER_QUEUE_WORLDS"] ?? 300) },
+  );
+});

@@ -1,0 +1,106 @@
+import type { NatsBus } from "@muster/bus";
+import { buckets, muster } from "@muster/proto";
+import { openBucket } from "@muster/store";
+import { natsServer, until } from "@muster/testkit";
+import { expect, it } from "vitest";
+import { queueCodec } from "../src/adapters/queue-messages.ts";
+import { connected, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+
+const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
+  muster.reservation.v1.ReservationState;
+
+const owner = (id: string) => ({ kind: "job", id });
+
+/** Writes queues as the job-controller does: each with so much cpu of pool a. */
+async function queueWriter(bus: NatsBus) {
+  const bucket = await openBucket(bus.connection, { name: buckets.queues, codec: queueCodec });
+  return {
+    put: async (name: string, parent: string, cpu?: number): Promise<void> => {
+      const quotas =
+        cpu === undefined
+          ? []
+          : [
+              {
+                pool: "a",
+                resources: [{ resource: "cpu", nominal: cpu, borrowingLimit: undefined, lendingLimit: undefined }],
+              },
+            ];
+      const queue = muster.reservation.v1.Queue.create({ name, parent, weightMilli: 1000, quotas });
+      const entry = await bucket.get(name);
+      await (entry === undefined ? bucket.create(name, queue) : bucket.update(name, queue, entry.revision));
+    },
+    remove: async (name: string): Promise<void> => {
+      const entry = await bucket.get(name);
+      if (entry !== undefined) await bucket.delete(name, entry.revision);
+    },
+  };
+}
+
+it("follows queues, lets work wait for their quota, lists what they use, and keeps all of it when another replica leads", async () => {
+  await using server = await natsServer();
+  await using bus = await connected(server);
+  const nodes = await nodeWriter(bus);
+  await nodes.put("n0", "a", { allocatable: { cpu: 64_000, pods: 100 } });
+  const queues = await queueWriter(bus);
+  await queues.put("teams", "");
+  await queues.put("ai", "teams", 4000);
+  await queues.put("web", "teams", 4000);
+  await using first = startManager(server);
+  const reservations = reservationsOf(bus);
+  const reserve = (id: string, queue: string, cpu: number) => {
+    const needs = [{ component: "c", pool: "a", shared: { requests: { cpu } } }];
+    return persist(() => reservations.reserve({ owner: owner(id), needs, wait: true, queue }));
+  };
+  const stateOf = async (id: string) =>
+    (await persist(() => reservations.getReservation({ owner: owner(id) }))).reservation?.state;
+
+  expect((await reserve("x", "ai", 6000)).reservation).toMatchObject({
+    state: GRANTED,
+    queue: "ai",
+    use: [{ pool: "a", amounts: { cpu: 6000, pods: 1 } }],
+  });
+  expect((await reserve("y", "ai", 2500)).reservation).toMatchObject({
+    state: WAITING,
+    because: {
+      code: "WAITING_FOR_QUOTA",
+      queue: "ai",
+      quota: { pool: "a", resource: "cpu", requested: 2500, available: 2000 },
+    },
+  });
+  await expect(reserve("z", "ai", 8001)).rejects.toMatchObject({
+    fault: { code: "quota_exceeded", queue: "ai", resource: "cpu", requested: 8001, most: 8000 },
+  });
+  await expect(reserve("z", "nosuch", 1)).rejects.toMatchObject({
+    fault: { code: "queue_unknown", queue: "nosuch", known: ["ai", "web"] },
+  });
+  expect((await persist(() => reservations.listQueues({ limit: 2 }))).queues).toMatchObject([
+    {
+      queue: { name: "ai", parent: "teams" },
+      used: [{ pool: "a", amounts: { cpu: 6000 } }],
+      borrowed: [{ pool: "a", amounts: { cpu: 2000 } }],
+      quota: [{ pool: "a", amounts: { cpu: 4000 } }],
+      ...{ pending: 1, admitted: 1, shareMillionths: 250_000, problem: "" },
+    },
+    { queue: { name: "teams" }, problem: "NOT_A_LEAF" },
+  ]);
+  const page = await persist(() => reservations.listQueues({ limit: 2, continue: "teams" }));
+  expect(page).toMatchObject({ queues: [{ queue: { name: "web" } }], continue: "" });
+
+  await first.end("SIGKILL");
+  await using second = startManager(server);
+  expect(await stateOf("x")).toBe(GRANTED);
+  await queues.put("web", "teams", 5000);
+  await until("the larger quota lets the request go", async () => (await stateOf("y")) === GRANTED);
+  await queues.remove("ai");
+  await until("the queue is gone", async () => {
+    const { queues: listed } = await persist(() => reservations.listQueues({}));
+    return listed.every(({ queue }) => queue?.name !== "ai");
+  });
+  expect(await stateOf("x")).toBe(GRANTED);
+  await queues.put("ai", "teams", 4000);
+  await until("what its work uses counts again", async () => {
+    const { queues: listed } = await persist(() => reservations.listQueues({}));
+    return listed.find(({ queue }) => queue?.name === "ai")?.used[0]?.amounts["cpu"] === 8500;
+  });
+  expect([...first.errors, ...second.errors]).toEqual([]);
+});
