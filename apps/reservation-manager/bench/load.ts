@@ -36,3 +36,13 @@ export function cpuMs(pid: number | undefined): number {
     return Number.NaN;
   }
 }
+
+/** Memory of a process that is in use, in MiB. NaN where there is no /proc. */
+export function residentMiB(pid: number | undefined): number {
+  try {
+    const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+    return Math.round(Number(kib) / 1024);
+  } catch {
+    return Number.NaN;
+  }
+}

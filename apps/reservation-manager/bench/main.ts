@@ -1,5 +1,6 @@
 import { runBenches } from "@muster/testkit";
 import { benchDecisions } from "./decisions.ts";
+import { benchQueues } from "./queues.ts";
 import { benchRecovery } from "./recovery.ts";
 import { benchThroughput } from "./throughput.ts";
 
@@ -8,4 +9,5 @@ await runBenches({
   throughput: benchThroughput,
   decisions: benchDecisions,
   recovery: benchRecovery,
+  queues: benchQueues,
 });

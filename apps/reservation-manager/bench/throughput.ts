@@ -1,13 +1,11 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { availableParallelism } from "node:os";
-import { fileURLToPath } from "node:url";
 import type { NatsBus } from "@muster/bus";
 import { muster } from "@muster/proto";
 import { natsServer, sized, type TestNats } from "@muster/testkit";
 import { runManager } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
 import { connected, needs, nodeWriter, reservationsOf, startManager } from "../test/managers.ts";
+import { startBare } from "./bare.ts";
 import { cpuMs, IN_FLIGHT, perSecond } from "./load.ts";
 
 const ROUNDS = sized(3, 1);
@@ -80,29 +78,6 @@ async function compare(server: TestNats, bus: NatsBus, serviceCpuMs: () => numbe
     });
   }
   console.table(rows);
-}
-
-type Bare = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
-
-async function startBare(server: TestNats, replyBytes: number): Promise<Bare> {
-  const main = fileURLToPath(new URL("bare.process.ts", import.meta.url));
-  const env = {
-    PATH: process.env["PATH"],
-    BENCH_NATS_URL: server.url,
-    BENCH_NATS_TOKEN: server.token,
-    BENCH_REPLY_BYTES: String(replyBytes),
-  };
-  const child = spawn(process.execPath, [main], { stdio: ["pipe", "pipe", "inherit"], env });
-  await once(child.stdout, "data");
-  const { connection } = await connected(server);
-  return {
-    ask: (request) => connection.request("bench.bare", request, { timeout: 5000 }),
-    [Symbol.asyncDispose]: async () => {
-      await connection.close();
-      child.kill("SIGKILL");
-      await once(child, "exit");
-    },
-  };
 }
 
 function makeContext(server: TestNats, signal: AbortSignal): Parameters<typeof runManager>[0] {

@@ -1,4 +1,4 @@
-import { pairOf, type PairAmounts, type Queue, type Queues } from "./queue.ts";
+import type { PairAmounts, Queue, Queues } from "./queue.ts";
 
 /** Why a queue admits nothing. What is wrong with a queue, other than that it has queues below it, is wrong with those, too. */
 export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
@@ -12,6 +12,7 @@ export type QueueNode = {
   readonly parent: QueueNode | undefined;
   /** From this queue to its root. */
   readonly path: readonly QueueNode[];
+  readonly pathFromRoot: readonly QueueNode[];
   readonly children: readonly QueueNode[];
   readonly root: QueueTree;
   /** Its quota with what the queues below it lend. At the root without the amounts that it gets from its pools. */
@@ -21,8 +22,8 @@ export type QueueNode = {
   readonly problem: QueueProblem | undefined;
 };
 
-/** Resources that are limited only where a queue or one above it names them. */
-const OPTIONAL_RESOURCES = new Set(["pods", "ephemeral-storage"]);
+/** Ends of the pairs that are limited only where a queue or one above it names them. */
+const OPTIONAL_RESOURCES = [" pods", " ephemeral-storage"];
 
 export type QueueTree = {
   /** Pairs for which some queue of the tree has a quota. */
@@ -89,11 +90,13 @@ function addNode(
   const ofChildren = below.get(queue.name) ?? [];
   const children: QueueNode[] = [];
   const path: QueueNode[] = [];
+  const pathFromRoot: QueueNode[] = [];
   const total = new Map<string, number>();
   const guaranteed = new Map<string, number>();
-  const own = problem ?? problemOf(queue, ofChildren.length > 0);
-  const node = { queue, parent, path, children, root, total, guaranteed, problem: own };
+  const own = problemOf(queue, problem, ofChildren.length > 0);
+  const node = { queue, parent, path, pathFromRoot, children, root, total, guaranteed, problem: own };
   path.push(node, ...(parent?.path ?? []));
+  pathFromRoot.push(...(parent?.pathFromRoot ?? []), node);
   for (const [pair, { nominal }] of queue.quotas) total.set(pair, nominal);
   const inherited = own === "NOT_A_LEAF" ? undefined : own;
   for (const child of ofChildren) {
@@ -110,13 +113,19 @@ function addNode(
   return node;
 }
 
-function problemOf({ problem, stopPolicy }: Queue, isInner: boolean): QueueProblem | undefined {
+/** `above`: what is wrong with the queues above it. What makes quotas unknown comes first. */
+function problemOf(
+  { problem, stopPolicy }: Queue,
+  above: QueueProblem | undefined,
+  isInner: boolean,
+): QueueProblem | undefined {
+  if (above !== undefined && above !== "HELD") return above;
   if (problem !== undefined) return "UNREADABLE";
-  if (stopPolicy !== "None") return "HELD";
+  if (above !== undefined || stopPolicy !== "None") return "HELD";
   return isInner ? "NOT_A_LEAF" : undefined;
 }
 
-/** Whether the quota of the queue itself cannot be known. */
+/** Whether the quota of the queue cannot be known. */
 export function isBroken({ problem }: QueueNode): boolean {
   return problem === "PARENT_MISSING" || problem === "CYCLE" || problem === "UNREADABLE";
 }
@@ -132,10 +141,18 @@ export function mayUse({ queue }: QueueNode, pair: string): boolean {
 }
 
 function isOptional(pair: string): boolean {
-  return OPTIONAL_RESOURCES.has(pairOf(pair).resource);
+  return OPTIONAL_RESOURCES.some((resource) => pair.endsWith(resource));
 }
+
+const limited = new WeakMap<QueueNode, WeakMap<PairAmounts, PairAmounts>>();
 
 /** The amounts that a quota limits for the queue. */
 export function limitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
-  return new Map([...amounts].filter(([pair, amount]) => amount > 0 && isLimited(node, pair)));
+  const known = limited.get(node) ?? new WeakMap<PairAmounts, PairAmounts>();
+  limited.set(node, known);
+  const same = known.get(amounts);
+  if (same !== undefined) return same;
+  const ofNode = new Map([...amounts].filter(([pair, amount]) => amount > 0 && isLimited(node, pair)));
+  known.set(amounts, ofNode);
+  return ofNode;
 }

@@ -34,7 +34,7 @@ export function mostOfTree(node: QueueNode, pair: string, pools: PairAmounts): n
 function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: QueueUse["tree"] | undefined): number {
   const usedBy = (each: QueueNode): number => use?.get(each.queue.name)?.get(pair) ?? 0;
   let free = 0;
-  for (const each of node.path.toReversed()) {
+  for (const each of node.pathFromRoot) {
     const total = totalOf(each, pair, pools);
     const used = usedBy(each);
     if (each.parent === undefined) {

@@ -184,7 +184,8 @@ export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQ
   const previous = classOf(queue, reservation, needs);
   const place = placeOf(reservation);
   const before = previous ?? newClass(reservation);
-  const next = { ...before, needs, places: before.places.set(place, true) };
+  // One list for all requests of a class: what is known of it is kept by its identity.
+  const next = { ...before, needs: previous?.needs ?? needs, places: before.places.set(place, true) };
   return replaceClass(queue, place, 1, previous, next);
 }
 

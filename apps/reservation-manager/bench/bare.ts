@@ -1,0 +1,29 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { TestNats } from "@muster/testkit";
+import { connected } from "../test/managers.ts";
+
+export type Bare = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
+
+/** A process that answers each request with so many bytes, and a client that asks it. */
+export async function startBare(server: TestNats, replyBytes: number): Promise<Bare> {
+  const main = fileURLToPath(new URL("bare.process.ts", import.meta.url));
+  const env = {
+    PATH: process.env["PATH"],
+    BENCH_NATS_URL: server.url,
+    BENCH_NATS_TOKEN: server.token,
+    BENCH_REPLY_BYTES: String(replyBytes),
+  };
+  const child = spawn(process.execPath, [main], { stdio: ["pipe", "pipe", "inherit"], env });
+  await once(child.stdout, "data");
+  const { connection } = await connected(server);
+  return {
+    ask: (request) => connection.request("bench.bare", request, { timeout: 5000 }),
+    [Symbol.asyncDispose]: async () => {
+      await connection.close();
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
