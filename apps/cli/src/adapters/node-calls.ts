@@ -2,7 +2,7 @@ import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
 import { isTainted } from "../domain/build-node-views.ts";
-import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../domain/scaled-node.ts";
+import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../adapters/node-messages.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {

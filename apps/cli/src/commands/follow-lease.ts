@@ -5,7 +5,8 @@ import { describeState, whyOf } from "../domain/build-lease-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTimeoutOf, type Goal } from "../domain/decide-wait.ts";
-import { decideLeaseCondition, type Lease } from "../domain/lease.ts";
+import { decideLeaseCondition } from "../domain/lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { followWithLines } from "./follow.ts";
 

@@ -5,7 +5,7 @@ import { buildNodeTable, buildScalerDump } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import type { ScaledNode } from "../domain/scaled-node.ts";
+import type { ScaledNode } from "../adapters/node-messages.ts";
 import { NODE, nodeRecord } from "../kinds/node.ts";
 import { print, printLine, type Format } from "./output.ts";
 

@@ -6,7 +6,8 @@ import { buildAuditTable, describeCounts, describeMove } from "../domain/build-s
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { decideSetWait } from "../domain/decide-set-wait.ts";
-import { phaseOfSet, SET_NOUN, type ReplicaSet } from "../domain/replica-set.ts";
+import { phaseOfSet, SET_NOUN } from "../domain/replica-set.ts";
+import type { ReplicaSet } from "../adapters/farm-messages.ts";
 import { askOfSet } from "../kinds/farm-refusals.ts";
 import { setRecord, setTimedOut } from "../kinds/replica-set.ts";
 import { followWithLines } from "./follow.ts";

@@ -7,7 +7,8 @@ import { adviseRoll, buildRollLine, describeCounts, describeRoll } from "../doma
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTimeoutOf } from "../domain/decide-wait.ts";
 import { decideRolled, decideRollEnd } from "../domain/decide-set-wait.ts";
-import { isSettled, SET_NOUN, type ReplicaSet, type Roll } from "../domain/replica-set.ts";
+import { isSettled, SET_NOUN } from "../domain/replica-set.ts";
+import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
 import { readOneSet } from "./apply.ts";
 import { askOfSet } from "../kinds/farm-refusals.ts";
 import { findRoll } from "../kinds/roll.ts";

@@ -3,15 +3,8 @@ import { isoTime } from "./build-record.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
-import {
-  phaseOfSet,
-  UNREADABLE,
-  type UnreadableSet,
-  type ReplicaSet,
-  type Replica,
-  type Roll,
-  type SetAudit,
-} from "./replica-set.ts";
+import { phaseOfSet, UNREADABLE } from "./replica-set.ts";
+import type { UnreadableSet, ReplicaSet, Replica, Roll, SetAudit } from "../adapters/farm-messages.ts";
 
 const REPLICAS = ["NODE", "POD", "HEALTH", "WHY"] as const;
 

@@ -8,7 +8,7 @@ import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "
 import { pick } from "../adapters/message-fields.ts";
 import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
-import type { Explained } from "../domain/build-explanation.ts";
+import type { Explained } from "../adapters/explanation-messages.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
 import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";

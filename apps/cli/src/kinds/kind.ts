@@ -1,6 +1,6 @@
 import type { Bus } from "@muster/bus";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
-import type { Explained } from "../domain/build-explanation.ts";
+import type { Explained } from "../adapters/explanation-messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 import type { DocumentName } from "../domain/read-name.ts";

@@ -15,14 +15,8 @@ import {
 import { EXIT } from "../domain/decide-exit.ts";
 import { buildLeaseSchema, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
-import {
-  decideLeaseCondition,
-  isLeaseOver,
-  isMishap,
-  LEASE_PHASES,
-  type Lease,
-  type LeaseEvent,
-} from "../domain/lease.ts";
+import { decideLeaseCondition, isLeaseOver, isMishap, LEASE_PHASES } from "../domain/lease.ts";
+import type { Lease, LeaseEvent } from "../adapters/lease-messages.ts";
 import { readLeaseDocument } from "../domain/read-lease-document.ts";
 import { askOfLeases, checkLeaseId } from "./lease-refusals.ts";
 import type { DocumentRow, EventLog, Resource } from "./resource.ts";

@@ -1,7 +1,7 @@
 import { nodeCalls } from "../adapters/node-calls.ts";
 import { buildNodeTable, troubleOf } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import type { ListedNode, ScaledNode } from "../domain/scaled-node.ts";
+import type { ListedNode, ScaledNode } from "../adapters/node-messages.ts";
 import { requireListed } from "./require-listed.ts";
 import type { Resource } from "./resource.ts";
 

@@ -9,7 +9,8 @@ import { buildSetDescription, buildSetTable, describeCounts, withPhase } from ".
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { describeTimeout } from "../domain/decide-wait.ts";
-import { phaseOfSet, SET_NOUN, UNREADABLE, type ReplicaSet, type UnreadableSet } from "../domain/replica-set.ts";
+import { phaseOfSet, SET_NOUN, UNREADABLE } from "../domain/replica-set.ts";
+import type { ReplicaSet, UnreadableSet } from "../adapters/farm-messages.ts";
 import { readSetDocument } from "../domain/read-set-document.ts";
 import { buildSetSchema, SET_KIND, type SetDocument } from "../domain/set-document.ts";
 import { askOfSet } from "./farm-refusals.ts";
