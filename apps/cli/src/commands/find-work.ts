@@ -6,7 +6,7 @@ import { describeTrouble } from "../domain/describe-trouble.ts";
 import { isLeaseId, LEASE_NOUN } from "../domain/lease-document.ts";
 import type { Kind } from "../kinds/kind.ts";
 import type { Resource } from "../kinds/resource.ts";
-import { findResource, namedResource, splitTarget, type CommandLine } from "../kinds/resources.ts";
+import { findResource, namedResource, splitTarget, worksOf, type CommandLine } from "../kinds/resources.ts";
 import { askOf } from "./ask-of.ts";
 
 /** A service that is not installed is asked no longer than this. */
@@ -14,7 +14,7 @@ const OTHER_KINDS_TIMEOUT_MS = 2000;
 
 /** The session or job that `NAME` or `KIND/NAME` means. Throws CommandError for any other kind, with what to use instead. */
 export function readWorkTarget(
-  { kinds, resources }: Pick<CommandLine, "kinds" | "resources">,
+  { resources }: Pick<CommandLine, "resources">,
   text: string,
   command?: "cancel" | "logs",
 ): { readonly kind: Kind; readonly name: string } {
@@ -22,16 +22,16 @@ export function readWorkTarget(
   const refusal = word !== "" && command ? findResource(resources, word)?.refusals?.[command] : undefined;
   if (refusal !== undefined)
     throw new CommandError(EXIT.usage, refusal.message, { hint: refusal.hint(id === "" ? "ID" : id) });
-  const { resource: kind, name } = namedResource(kinds, [text]);
+  const { resource: kind, name } = namedResource(worksOf(resources), [text]);
   return { kind, name };
 }
 
 /** The argument by which commands find work: the name alone is enough for the first kind. */
 export function shortTarget(
-  { kinds }: CommandLine,
+  { resources: [first] }: CommandLine,
   { kind, name }: { readonly kind: string; readonly name: string },
 ): string {
-  return kind === kinds[0].noun ? name : `${kind}/${name}`;
+  return kind === first.noun ? name : `${kind}/${name}`;
 }
 
 /** The item that `text` names; `name` is what its service knows it by. */
@@ -57,23 +57,24 @@ export function askAbout<Answer>(
  * as having none: only the first kind is expected to be installed.
  */
 export async function kindOfName(cli: CommandLine, { link }: Connected, name: string): Promise<Kind> {
-  const [first] = cli.kinds;
+  const kinds = worksOf(cli.resources);
+  const [first] = kinds;
   const brief = withTimeout(link);
   const answers = await Promise.all(
-    cli.kinds.map((kind) => nounOf(kind, kind === first ? link : brief, name, { mayBeSilent: kind !== first })),
+    kinds.map((kind) => nounOf(kind, kind === first ? link : brief, name, { mayBeSilent: kind !== first })),
   );
   // The same job answers for jobs of any kind and for its own kind.
   const nouns = [...new Set(answers.filter((noun) => noun !== undefined && noun !== NONE))];
   const [noun, ...others] = nouns;
   if (noun === undefined) {
-    const asked = cli.kinds.filter((kind, index) => answers[index] === NONE && kind.within === undefined);
+    const asked = kinds.filter((kind, index) => answers[index] === NONE && kind.within === undefined);
     throw new CommandError(EXIT.refused, `no ${asked.map((kind) => kind.noun).join(" and no ")} is called ${name}`, {
       hint: isLeaseId(name)
         ? `did you mean ${LEASE_NOUN}/${name}?`
         : `${asked.map(({ plural }) => `\`muster get ${plural}\``).join(" and ")} show those that exist`,
     });
   }
-  if (others.length === 0) return findResource(cli.kinds, noun) ?? first;
+  if (others.length === 0) return findResource(kinds, noun) ?? first;
   throw new CommandError(
     EXIT.usage,
     `several have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
@@ -83,7 +84,7 @@ export async function kindOfName(cli: CommandLine, { link }: Connected, name: st
 
 /** The answer to a question about work of the first kind. Where that kind has no such name, and another one has, the CommandError names it. */
 async function askOfName<Answer>(
-  { kinds }: CommandLine,
+  { resources }: CommandLine,
   { link }: Connected,
   text: string,
   question: () => Promise<Answer>,
@@ -93,12 +94,12 @@ async function askOfName<Answer>(
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code !== "not_found") throw error;
-    const [, ...others] = kinds;
+    const [, ...others] = worksOf(resources);
     const brief = withTimeout(link);
     const answers = await Promise.all(others.map((kind) => nounOf(kind, brief, text, { mayBeSilent: true })));
     const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
     if (noun === undefined && !isLeaseId(text)) throw error;
-    const hint = `did you mean ${noun === undefined ? LEASE_NOUN : (findResource(kinds, noun)?.noun ?? noun)}/${text}?`;
+    const hint = `did you mean ${noun === undefined ? LEASE_NOUN : (findResource(others, noun)?.noun ?? noun)}/${text}?`;
     throw new CommandError(decideExit(fault).code, describeTrouble(fault), { hint, cause: error });
   }
 }

@@ -1,52 +1,35 @@
-import { faultOf, unlessMissing } from "@muster/faults";
-import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
-import { digest, type Signer } from "@muster/leases/keys";
 import { inSpan } from "@muster/tracing";
-import type { Ordered } from "../adapters/lease-calls.ts";
-import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Placed } from "../adapters/parse-documents.ts";
 import { CommandError } from "../command-error.ts";
-import { describeEnd, withoutPrefix } from "../domain/build-lease-views.ts";
-import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
-import { buildLeaseRecord } from "../domain/lease-record.ts";
-import { buildLeaseId, buildOrder, planOrder } from "../domain/lease.ts";
-import type { Lease } from "../adapters/lease-messages.ts";
-import type { EngineIdentity } from "../adapters/lease-messages.ts";
-import { sealedFields, showResultData } from "../domain/sealed-view.ts";
-import { readLease } from "../kinds/documents.ts";
-import { followLease } from "./follow-lease.ts";
-import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
-import { printRecords, type Format } from "./output.ts";
+import { readOne } from "../kinds/documents.ts";
+import { LEASE_DOCUMENTS } from "../kinds/lease.ts";
+import type { ApplyOptions } from "../kinds/resource.ts";
+import type { CommandLine } from "../kinds/resources.ts";
+import { printRecords } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
-import { askEngine, sealData } from "./seal-order.ts";
+import { checkOrders, sendOrders } from "./send-orders.ts";
 
-export type OrderOptions = {
-  readonly keyFile: string | undefined;
-  /** Undefined: the key that the engine reports. */
-  readonly engineKey: string | undefined;
+export type OrderOptions = Omit<ApplyOptions, "replace"> & {
   /** The older lease whose workload the one document takes over, whatever that says; undefined: what the documents say. */
   readonly reference: string | undefined;
-  readonly dryRun: boolean;
-  readonly wait: boolean;
-  readonly timeoutMs: number | undefined;
-  readonly output: Format;
 };
 
 const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are right";
-
-/** An order is sent again while no engine confirms it. */
-const MAX_SEND_ATTEMPTS = 3;
 
 /**
  * `muster lease order -f FILE`: signs the documents and sends them. Nothing is sent unless the engine accepts all of them. A dry run shows what becomes of
  * each.
  */
-export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
+export async function orderLeases(
+  cli: CommandLine,
+  files: readonly string[],
+  options: OrderOptions,
+): Promise<ExitCode> {
   const read = await readFiles(cli, files, {
-    read: (document) => readLease(cli.kinds, document),
-    titleOf: ({ id }) => id && leaseTitle(id),
+    read: (document) => readOne(cli.resources, LEASE_DOCUMENTS, document),
+    titleOf: ({ id }) => id && `${LEASE_NOUN} ${id}`,
     hint: NOT_ORDERED,
   });
   const documents = options.reference === undefined ? read : referTo(options.reference, read);
@@ -74,214 +57,4 @@ function referTo(reference: string, documents: readonly Placed<LeaseDocument>[])
     ...rest,
     value: { ...value, reference, id: value.id === reference ? undefined : value.id },
   }));
-}
-
-/** No two documents may have the same title. */
-export function leaseTitle(id: string): string {
-  return `${LEASE_NOUN} ${id}`;
-}
-
-export type Sent = {
-  readonly code: ExitCode;
-  /** What was ordered, also before a failure. */
-  readonly records: readonly unknown[];
-  /** The error of the command, after it has printed the rest; undefined: all succeeded. */
-  readonly failure: CommandError | undefined;
-};
-
-/** Sends the orders that were checked, prints each, and waits where `wait` is set. */
-export async function sendOrders(
-  cli: Cli,
-  connected: Connected,
-  orders: readonly Order[],
-  options: Pick<OrderOptions, "dryRun" | "wait" | "timeoutMs" | "output"> & {
-    /** Ids that files say; the others were made for this command alone. */
-    readonly named: ReadonlySet<string>;
-  },
-): Promise<Sent> {
-  if (options.dryRun) return tryOrders(cli, connected, orders, options);
-  const done: Ordered[] = [];
-  const sent = (code: ExitCode, failure?: CommandError): Sent => ({
-    code,
-    records: done.map(({ lease, outcome }) => ({ outcome, ...buildLeaseRecord(lease) })),
-    failure,
-  });
-  try {
-    for (const order of orders) {
-      const ordered = await sendOne(connected, order);
-      done.push(ordered);
-      if (options.output === "table") cli.io.out([describeOrdered(ordered, cli.now())]);
-    }
-    return sent(options.wait ? await followAll(cli, connected, done, options) : EXIT.ok);
-  } catch (error) {
-    if (error instanceof CommandError) return sent(error.exitCode, error);
-    throw error;
-  }
-}
-
-/** Prints what would become of each, sent one after the other. Ends with 1 where one of them would be FAILED. */
-async function tryOrders(
-  cli: Cli,
-  connected: Connected,
-  orders: readonly Order[],
-  { named, output }: Pick<OrderOptions, "output"> & { readonly named: ReadonlySet<string> },
-): Promise<Sent> {
-  const records: unknown[] = [];
-  const before: Order[] = [];
-  let code: ExitCode = EXIT.ok;
-  for (const order of orders) {
-    const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, before));
-    const { lease, outcome, refusedBecause } = tried;
-    records.push({ outcome, refusedBecause, ...buildLeaseRecord(lease) });
-    // An order that fails takes no capacity from the next ones.
-    if (refusedBecause === "") before.push(order);
-    else code = EXIT.failed;
-    if (output === "table") cli.io.out([describeTried(tried, cli.now(), named.has(order.id))]);
-  }
-  return { code, records, failure: undefined };
-}
-
-/** An order that may not have arrived is sent again as it is: the engine makes one lease of it. */
-async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
-  const { stop } = connected.link;
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await askOfLeases(connected, (leases) => leases.order(order));
-    } catch (error) {
-      const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable;
-      if (!isUnknown) throw error;
-      if (attempt < MAX_SEND_ATTEMPTS && !stop.aborted) continue;
-      const get = `\`muster lease get ${order.id}\` says whether it was`;
-      throw new CommandError(error.exitCode, `lease ${order.id} may have been ordered: ${error.message}`, {
-        hint: `${get}; with metadata.name ${order.id} the same file is no second order`,
-        cause: error,
-      });
-    }
-  }
-}
-
-/** The signed orders, and every problem that the engine has with them, with its place. */
-export async function checkOrders(
-  cli: Cli,
-  connected: Connected,
-  documents: readonly Placed<LeaseDocument>[],
-  { signer, engineKey }: { readonly signer: Signer; readonly engineKey: string | undefined },
-): Promise<{ readonly orders: readonly Order[]; readonly problems: readonly Problem[] }> {
-  const problems: Problem[] = [];
-  const orders: Order[] = [];
-  const engines = new Map<string, EngineIdentity>();
-  for (const { value, placeOf } of documents) {
-    const engine = engines.get(value.engine) ?? (await engineOf(connected, value.engine, placeOf("spec.engine")));
-    engines.set(value.engine, engine);
-    requireKey(engine, engineKey);
-    const order = await orderOf(cli, connected, value, { signer, engine }, placeOf("metadata.name"));
-    orders.push(order);
-    await askOfLeases(connected, async (leases) => {
-      try {
-        await leases.checkOrder(order);
-      } catch (error) {
-        const fault = faultOf(error);
-        if (fault?.code !== "invalid_request") throw error;
-        const field = leaseField(fault.field);
-        problems.push({ ...placeOf(field), message: `${field}: ${fault.reason}` });
-      }
-    });
-  }
-  return { orders, problems };
-}
-
-/** The engine of a document. Throws CommandError with the place of the document; nothing is ordered by then. */
-async function engineOf(connected: Connected, id: string, place: Place): Promise<EngineIdentity> {
-  try {
-    return await askEngine(connected, id);
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    throw new CommandError(error.exitCode, `${describePlace(place)}: ${error.message}`, {
-      hint: ["nothing was ordered", error.hint].filter((each) => each !== undefined).join("; "),
-      cause: error,
-    });
-  }
-}
-
-function requireKey({ engine, key }: EngineIdentity, expected: string | undefined): void {
-  if (expected === undefined || key === expected) return;
-  throw new CommandError(EXIT.refused, `engine ${engine} has the key ${key}, and not ${expected}`, {
-    hint: "nothing was sealed or sent; the operator of the engine knows its key, which its log has at the start",
-  });
-}
-
-async function orderOf(
-  cli: Cli,
-  connected: Connected,
-  open: LeaseDocument,
-  { signer, engine }: { readonly signer: Signer; readonly engine: EngineIdentity },
-  place: Place,
-): Promise<Order> {
-  const id = open.id ?? buildLeaseId(cli.now(), cli.randomId());
-  const document = { ...open, data: sealData(open, { id, signer, engine }) };
-  const found = open.id === undefined ? undefined : await findLease(connected, id);
-  const plan = planOrder(document, signer.userId, found, digest);
-  if (plan.send === "nothing")
-    throw new CommandError(EXIT.refused, `${describePlace(place)}: ${plan.because}`, {
-      hint: "nothing was ordered; take another metadata.name, or leave it out",
-    });
-  if (plan.send === "again" && found !== undefined) return { ...found.order, data: document.data };
-  const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: nsFromMs(cli.now()) });
-  return { ...unsigned, signature: signer.sign(buildOrderBytes(unsigned)) };
-}
-
-function findLease(connected: Connected, id: string): Promise<Lease | undefined> {
-  return askOfLeases(connected, (leases) => unlessMissing(leases.get(id)));
-}
-
-function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
-  const what = {
-    ORDERED: `ordered: ends ${describeEnd(lease, nowMs)}`,
-    RESENT: `was ordered before: ${lease.phase}, ends ${describeEnd(lease, nowMs)}`,
-    RETRIED: "had failed, and is tried again",
-  }[outcome];
-  return `${leaseTarget(lease)} ${what}`;
-}
-
-/** The same of a dry run. It leaves out an id that was generated: no lease of that id exists. */
-function describeTried(
-  { lease, outcome, refusedBecause }: Ordered & { readonly refusedBecause: string },
-  nowMs: number,
-  isNamed: boolean,
-): string {
-  const { order, phase } = lease;
-  const becomes = {
-    ORDERED: `would be ordered: ends ${describeEnd(lease, nowMs)}`,
-    RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
-    RETRIED: "has failed, and would be tried again",
-  }[outcome];
-  const what = refusedBecause === "" ? becomes : `would be FAILED immediately: ${plain(withoutPrefix(refusedBecause))}`;
-  const sealed = sealedFields(order);
-  const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
-  return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;
-}
-
-function leaseTarget({ order }: Lease): string {
-  return `${LEASE_NOUN}/${order.id}`;
-}
-
-async function followAll(
-  cli: Cli,
-  connected: Connected,
-  ordered: Ordered[],
-  { timeoutMs, output }: Pick<OrderOptions, "timeoutMs" | "output">,
-): Promise<ExitCode> {
-  for (const [index, { lease, outcome }] of ordered.entries()) {
-    const followed = await followLease(cli, connected, lease, {
-      goal: { kind: "condition", type: "ACTIVE", isTrue: true },
-      timeoutMs,
-      printsEnds: output === "table",
-    });
-    if (followed.code !== EXIT.ok) return followed.code;
-    ordered[index] = { lease: followed.last, outcome };
-    const { order, result } = followed.last;
-    const data = result === undefined ? "" : showResultData(order, result);
-    if (output === "table") cli.io.out([`${LEASE_NOUN}/${order.id} ACTIVE: ${data}`]);
-  }
-  return EXIT.ok;
 }

@@ -1,16 +1,11 @@
-import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
-import { CommandError } from "../command-error.ts";
+import type { FarmCalls } from "../adapters/farm-calls.ts";
+import type { Cli } from "../cli.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import { buildAuditTable, describeCounts, describeMove } from "../domain/build-set-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { buildAuditTable, describeCounts, describeMove, setRecord } from "../domain/build-set-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { decideSetWait } from "../domain/decide-set-wait.ts";
-import { phaseOfSet, SET_NOUN } from "../domain/replica-set.ts";
+import { SET_NOUN } from "../domain/replica-set.ts";
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
 import { askOfSet } from "../kinds/farm-refusals.ts";
-import { setRecord, setTimedOut } from "../kinds/replica-set.ts";
-import { followWithLines } from "./follow.ts";
 import { print, printLine, type Format } from "./output.ts";
 
 type Changed = { readonly name: string; readonly output: Format };
@@ -89,31 +84,5 @@ export async function auditSet(
     table: (style) => (audits.length === 0 ? [`${name} has no audit yet`] : buildAuditTable(audits, style)),
     data: () => audits.map(({ details, ...audit }) => ({ ...buildRecord(audit), details })),
   });
-  return EXIT.ok;
-}
-
-/** Waits until the set has all replicas, and they are ready. Throws CommandError when that takes too long. */
-export async function followSet(
-  cli: Cli,
-  connected: Connected,
-  start: ReplicaSet,
-  timeoutMs: number | undefined,
-): Promise<ExitCode> {
-  const target = `${SET_NOUN}/${start.name}`;
-  const { last, end } = await followWithLines(cli, connected, {
-    start,
-    next: () => farmCalls(connected.link).get(start.name),
-    isEnough: (set) => decideSetWait(set, { kind: "condition", type: "Ready", isTrue: true }) !== "open",
-    line: (set) => {
-      const trouble = set.trouble === undefined ? "" : ` (${plain(set.trouble.message)})`;
-      return `${target} ${phaseOfSet(set)}: ${describeCounts(set)}${trouble}`;
-    },
-    timeoutMs,
-    left: () => `${SET_NOUN} ${start.name} continues; \`muster explain ${target}\` says how far it is`,
-    timedOut: (set) => setTimedOut(set, "all replicas to be ready", timeoutMs ?? 0),
-  });
-  if (end === "interrupted") return EXIT.interrupted;
-  if (end === "gone" || last.deletion !== undefined)
-    throw new CommandError(EXIT.failed, `${SET_NOUN} ${start.name} was deleted before its replicas were ready`);
   return EXIT.ok;
 }

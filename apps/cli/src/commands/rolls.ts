@@ -7,13 +7,19 @@ import { adviseRoll, buildRollLine, describeCounts, describeRoll } from "../doma
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTimeoutOf } from "../domain/decide-wait.ts";
 import { decideRolled, decideRollEnd } from "../domain/decide-set-wait.ts";
+import type { SetDocument } from "../domain/set-document.ts";
 import { isSettled, SET_NOUN } from "../domain/replica-set.ts";
 import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
-import { readOneSet } from "./apply.ts";
 import { askOfSet } from "../kinds/farm-refusals.ts";
+import { readOne } from "../kinds/documents.ts";
+import { LEASE_DOCUMENTS } from "../kinds/lease.ts";
+import { SET_DOCUMENTS } from "../kinds/replica-set.ts";
+import type { CommandLine } from "../kinds/resources.ts";
 import { findRoll } from "../kinds/roll.ts";
+import { APPLY_SETS } from "./apply-sets.ts";
 import { followItem, followWithLines } from "./follow.ts";
 import { print, printLine, type Format } from "./output.ts";
+import { readFiles } from "./read-files.ts";
 
 /** For pods that a roll did not need to be ready: longer than a healthy pod takes. */
 const MAX_SETTLING_MS = 60_000;
@@ -31,7 +37,7 @@ export type StartRoll = FollowOptions &
   };
 
 /** `muster roll OLD -f FILE --minimum N`: moves from one set to another, and keeps a minimum ready. */
-export async function startRoll(cli: Cli, options: StartRoll): Promise<ExitCode> {
+export async function startRoll(cli: CommandLine, options: StartRoll): Promise<ExitCode> {
   const { to, replicas, follow, timeoutMs, output, ...rest } = options;
   const document = "file" in to ? await readOneSet(cli, to.file) : undefined;
   const newSet = document?.name ?? ("set" in to ? to.set : "");
@@ -49,6 +55,17 @@ export async function startRoll(cli: Cli, options: StartRoll): Promise<ExitCode>
     data: () => buildRecord(roll),
   });
   return EXIT.ok;
+}
+
+/** The one set of a file. Throws CommandError for any problem in the file. */
+async function readOneSet(cli: CommandLine, file: string): Promise<SetDocument> {
+  const [only, ...others] = await readFiles(cli, [file], {
+    read: (document) => readOne(cli.resources, SET_DOCUMENTS, document, LEASE_DOCUMENTS.words),
+    titleOf: APPLY_SETS.titleOf,
+  });
+  if (only === undefined || others.length > 0)
+    throw new CommandError(EXIT.usage, `${file} has ${others.length + 1} documents; one is needed`);
+  return only.value;
 }
 
 /** Compares pod ids as documents have them: one that is left out is the name of the set. */

@@ -1,11 +1,12 @@
 import { unlessMissing } from "@muster/faults";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkGoal, describeUnmet, type Goal, type WaitVerdict } from "../domain/decide-wait.ts";
 import type { Resource, Waiting } from "../kinds/resource.ts";
+import type { CommandLine } from "../kinds/resources.ts";
 import { askOf } from "./ask-of.ts";
+import { shortTarget } from "./find-work.ts";
 import { followItem } from "./follow.ts";
 import { print, type Format } from "./output.ts";
 
@@ -13,7 +14,7 @@ export type WaitOptions = { readonly goal: Goal; readonly timeoutMs: number; rea
 
 /** `muster wait KIND/NAME --for GOAL`: waits until the item meets the goal, can no longer meet it, or the time is over. */
 export async function waitFor<Item extends object>(
-  cli: Cli,
+  cli: CommandLine,
   resource: Resource<Item> & { readonly waiting: Waiting<Item> },
   name: string,
   { goal, timeoutMs, output }: WaitOptions,
@@ -61,7 +62,7 @@ export async function waitFor<Item extends object>(
     print(cli.io, output, { table: () => met, data: () => resource.record(last) });
   if (verdict === "met") return EXIT.ok;
   const about = { named: `${noun} ${resource.nameOf(start)}`, state: waiting.describe(last) };
-  const target = waiting.explained?.(last) ?? `${noun}/${resource.nameOf(last)}`;
+  const target = shortTarget(cli, waiting.explained?.(last) ?? { kind: noun, name: resource.nameOf(last) });
   throw new CommandError(EXIT.failed, plain(describeUnmet(about, goal, verdict, timeoutMs)), {
     ...(verdict !== "deleted" && { hint: `\`muster explain ${target}\` says why` }),
   });

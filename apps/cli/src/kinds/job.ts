@@ -36,6 +36,7 @@ function buildJobKind(word: Word): Kind {
   return {
     noun,
     plural: `${noun}s`,
+    missing: "`muster get jobs` shows those that exist",
     ...(!own && { within: OWN.toLowerCase() }),
     documents: [word],
     schema: own ? () => SCHEMA : undefined,

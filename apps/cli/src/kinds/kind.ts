@@ -13,6 +13,8 @@ export type Kind = {
   readonly plural: string;
   /** The noun of a kind that shows all of this one, too. Absent: none does. */
   readonly within?: string;
+  /** The hint for a name that its service does not know. */
+  readonly missing?: string;
   /** What `kind` says in the documents that make one. */
   readonly documents: readonly string[];
   /** Undefined where another project publishes it. */

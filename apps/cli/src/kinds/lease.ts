@@ -3,6 +3,7 @@ import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { explainLeaseOrOwner } from "../commands/explain-lease.ts";
+import { APPLY_LEASES } from "../commands/send-orders.ts";
 import { arrangeLeases, MAX_SHOWN_OVER } from "../domain/arrange-leases.ts";
 import {
   buildLeaseDescription,
@@ -46,6 +47,7 @@ export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
   words: [LEASE_KIND],
   elsewhere: () => "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`",
   read: readLeaseDocument,
+  applying: APPLY_LEASES,
 };
 
 /** Signed orders for a workload or machines, for a time, which the provision engines serve. */

@@ -34,7 +34,7 @@ export const ROLL: Resource<Roll> = {
       return decideRollEnd(start, last, await unlessMissing(farmCalls(link).get(last.newSet))) === "complete";
     },
     describe: buildRollLine,
-    explained: ({ newSet }) => `${SET_NOUN}/${newSet}`,
+    explained: ({ newSet }) => ({ kind: SET_NOUN, name: newSet }),
   },
 };
 

@@ -17,6 +17,7 @@ import type { Kind, Link, WorkCalls } from "./kind.ts";
 export const SESSION: Kind = {
   noun: "session",
   plural: "sessions",
+  missing: "`muster get sessions` shows those that exist",
   documents: ["Session"],
   schema: buildSessionSchema,
   read: (value, known) => {
