@@ -8,7 +8,13 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { decideSetWait } from "../domain/decide-set-wait.ts";
 import { describeTimeout } from "../domain/decide-wait.ts";
 import { phaseOfSet, SET_NOUN } from "../domain/replica-set.ts";
-import { followWithLines } from "./follow.ts";
+import { followGoal } from "./follow.ts";
+
+const SETS = {
+  decide: decideSetWait,
+  next: ({ link }: Connected, { name }: ReplicaSet) => farmCalls(link).get(name),
+};
+export const READY = { kind: "condition", type: "Ready", isTrue: true } as const;
 
 export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
   return new CommandError(EXIT.failed, describeTimeout(timeoutMs, what, describeSetState(set)), {
@@ -24,20 +30,17 @@ export async function followSet(
   timeoutMs: number | undefined,
 ): Promise<ExitCode> {
   const target = `${SET_NOUN}/${start.name}`;
-  const { last, end } = await followWithLines(cli, connected, {
-    start,
-    next: () => farmCalls(connected.link).get(start.name),
-    isEnough: (set) => decideSetWait(set, { kind: "condition", type: "Ready", isTrue: true }) !== "open",
+  const { last, verdict } = await followGoal(cli, connected, SETS, start, {
+    ...{ goal: READY, timeoutMs },
     line: (set) => {
       const trouble = set.trouble === undefined ? "" : ` (${plain(set.trouble.message)})`;
       return `${target} ${phaseOfSet(set)}: ${describeCounts(set)}${trouble}`;
     },
-    timeoutMs,
     left: () => `${SET_NOUN} ${start.name} continues; \`muster explain ${target}\` says how far it is`,
-    timedOut: (set) => setTimedOut(set, "all replicas to be ready", timeoutMs ?? 0),
   });
-  if (end === "interrupted") return EXIT.interrupted;
-  if (end === "gone" || last.deletion !== undefined)
+  if (verdict === "interrupted") return EXIT.interrupted;
+  if (verdict === "open") throw setTimedOut(last, "all replicas to be ready", timeoutMs ?? 0);
+  if (verdict !== "met" || last.deletion !== undefined)
     throw new CommandError(EXIT.failed, `${SET_NOUN} ${start.name} was deleted before its replicas were ready`);
   return EXIT.ok;
 }

@@ -5,7 +5,7 @@ import { CommandError } from "../command-error.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { adviseRoll, buildRollLine, describeCounts, describeRoll } from "../domain/build-set-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { describeTimeoutOf } from "../domain/decide-wait.ts";
+import { describeTimeoutOf, type WaitVerdict } from "../domain/decide-wait.ts";
 import { decideRolled, decideRollEnd } from "../domain/decide-set-wait.ts";
 import type { SetDocument } from "../domain/set-document.ts";
 import { isSettled, SET_NOUN } from "../domain/replica-set.ts";
@@ -17,7 +17,8 @@ import { SET_DOCUMENTS } from "../kinds/replica-set.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import { findRoll } from "../kinds/roll.ts";
 import { APPLY_SETS } from "./apply-sets.ts";
-import { followItem, followWithLines } from "./follow.ts";
+import { READY } from "./follow-set.ts";
+import { followGoal } from "./follow.ts";
 import { print, printLine, type Format } from "./output.ts";
 import { readFiles } from "./read-files.ts";
 
@@ -121,17 +122,16 @@ async function followRoll(
   const farms = farmCalls(connected.link);
   const continues = (roll: Roll): string =>
     `roll ${roll.id} continues; \`muster roll pause ${roll.id}\` stops it, ${adviseRoll(roll)}`;
-  const { last, end } = await followWithLines(cli, connected, {
+  const { last, verdict } = await followGoal(
+    cli,
+    connected,
+    { decide: () => "open", next: () => farms.getRoll(start.id) },
     start,
-    next: () => farms.getRoll(start.id),
-    isEnough: () => false,
-    line: buildRollLine,
-    timeoutMs,
-    left: continues,
-    timedOut: (roll) =>
-      new CommandError(EXIT.failed, describeTimeoutOf(timeoutMs, buildRollLine(roll)), { hint: continues(roll) }),
-  });
-  if (end === "interrupted") return EXIT.interrupted;
+    { goal: { kind: "delete" }, timeoutMs, line: buildRollLine, left: continues },
+  );
+  if (verdict === "interrupted") return EXIT.interrupted;
+  if (verdict === "open")
+    throw new CommandError(EXIT.failed, describeTimeoutOf(timeoutMs, buildRollLine(last)), { hint: continues(last) });
   const ended = await unlessMissing(farms.get(last.newSet));
   const isComplete = decideRollEnd(start, last, ended) === "complete";
   const rolled = isComplete && ended !== undefined ? await untilRolled(cli, connected, ended, timeoutMs) : undefined;
@@ -166,17 +166,16 @@ async function untilRolled(
   timeoutMs: number | undefined,
 ): Promise<{ readonly set: ReplicaSet; readonly isReady: boolean }> {
   let sinceMs: number | undefined;
-  let isReady = false;
-  const { last } = await followItem(cli, connected, {
-    start: set,
-    next: () => farmCalls(connected.link).get(set.name),
-    isEnough: (seen) => {
-      sinceMs = isSettled(seen) ? (sinceMs ?? cli.now()) : undefined;
-      const verdict = decideRolled(seen, cli.now() - (sinceMs ?? cli.now()));
-      isReady = verdict === "met";
-      return seen.uid !== set.uid || verdict !== "open";
-    },
-    timeoutMs: Math.min(timeoutMs ?? Infinity, MAX_SETTLING_MS + 1000 * set.spec.minReadySeconds),
-  });
-  return { set: last, isReady };
+  const decide = (seen: ReplicaSet): WaitVerdict => {
+    sinceMs = isSettled(seen) ? (sinceMs ?? cli.now()) : undefined;
+    return decideRolled(seen, cli.now() - (sinceMs ?? cli.now()));
+  };
+  const { last, verdict } = await followGoal(
+    cli,
+    connected,
+    { decide, uidOf: ({ uid }) => uid, next: () => farmCalls(connected.link).get(set.name) },
+    set,
+    { goal: READY, timeoutMs: Math.min(timeoutMs ?? Infinity, MAX_SETTLING_MS + 1000 * set.spec.minReadySeconds) },
+  );
+  return { set: last, isReady: verdict === "met" };
 }

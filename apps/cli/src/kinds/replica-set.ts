@@ -2,7 +2,7 @@ import { tooOldToExplain } from "../adapters/ask-explanation.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
 import { APPLY_SETS } from "../commands/apply-sets.ts";
 import { setTimedOut } from "../commands/follow-set.ts";
-import { followItem } from "../commands/follow.ts";
+import { followGoal } from "../commands/follow.ts";
 import { printLine } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildSetExplanation } from "../domain/build-set-explanation.ts";
@@ -79,14 +79,15 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
       printLine(cli.io, output, `${SET_NOUN}/${name} is being deleted${pods}`, () => setRecord(set));
       return EXIT.ok;
     }
-    const { last, end } = await followItem(cli, connected, {
-      start: set,
-      next: () => farmCalls(link).get(name),
-      isEnough: ({ uid }) => uid !== set.uid,
-      timeoutMs,
-    });
-    if (end === "interrupted") return EXIT.interrupted;
-    if (end === "timeout") throw setTimedOut(last, "deletion", timeoutMs);
+    const { last, verdict } = await followGoal(
+      cli,
+      connected,
+      { decide: () => "open", uidOf: ({ uid }) => uid, next: () => farmCalls(link).get(name) },
+      set,
+      { goal: { kind: "delete" }, timeoutMs },
+    );
+    if (verdict === "interrupted") return EXIT.interrupted;
+    if (verdict === "open") throw setTimedOut(last, "deletion", timeoutMs);
     printLine(cli.io, output, `${SET_NOUN}/${name} deleted${pods}`, () => setRecord(last));
     return EXIT.ok;
   },
