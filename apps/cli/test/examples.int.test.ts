@@ -10,7 +10,7 @@ import { parseDocuments } from "../src/adapters/parse-documents.ts";
 import { readSessionDocument } from "../src/domain/read-session-document.ts";
 import { readWork } from "../src/kinds/documents.ts";
 import { RESOURCES } from "../src/kinds/resources.ts";
-import type { ComponentSpec, SessionSpec } from "../src/domain/session-document.ts";
+import type { ComponentSpec, SessionSpec } from "../src/adapters/session-spec-messages.ts";
 
 const examples = join(import.meta.dirname, "../../../examples");
 const aNumber: unknown = expect.any(Number);

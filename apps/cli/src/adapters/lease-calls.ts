@@ -72,12 +72,10 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
     },
     get: (id: string) => leaseOf(leases.getLease({ id }, options)),
-    list: ({ user = "", type = "", phase }: LeaseFilter) =>
-      readPages(async (page) => {
-        const query = { continue: page, user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
-        const reply = await leases.listLeases(query, options);
-        return { items: reply.leases.map(leaseFromMessage), next: reply.continue };
-      }),
+    list: ({ user = "", type = "", phase }: LeaseFilter) => {
+      const query = { user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
+      return readPages((page) => leases.listLeases({ ...query, ...page }, options), "leases", leaseFromMessage);
+    },
     /** Leases whose records no engine that answers can read, the first hundred. */
     unreadable: async () =>
       (await leases.listLeases({ limit: 1 }, options)).unreadable.map((each) => pick(each, "id", "because")),

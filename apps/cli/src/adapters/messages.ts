@@ -1,22 +1,15 @@
 import { formatElapsed } from "@muster/faults";
-import { annotations, enums, lowercaseNames, muster } from "@muster/proto";
+import { annotations, enums, muster } from "@muster/proto";
 import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
 import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
-import { buildSpec, type ComponentSpec, type SessionSpec } from "../domain/session-document.ts";
+import { buildSpec } from "../domain/session-document.ts";
 import { conditionsOf, outcomeOf } from "../domain/session-phases.ts";
 import { buildShare, type Share } from "../domain/share.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
 import { pick, unlessDefault } from "./message-fields.ts";
 import { shareOf } from "./reservation-messages.ts";
-
-const KINDS = lowercaseNames(enums.ComponentKind);
-
-/** The wire form of a spec: what is undefined stays absent, which means the service's default. */
-export function specToMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {
-  const components = spec.components.map((component) => ({ ...component, kind: KINDS.numbers[component.kind] }));
-  return { ...spec, components };
-}
+import { KINDS, specFromMessage, type ComponentSpec, type SessionSpec } from "./session-spec-messages.ts";
 
 /** The place in a log from which reading continues. */
 export type LogPlace = {
@@ -153,27 +146,4 @@ export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent 
 /** The same without a description. */
 export function rawEventFromMessage(message: muster.job.v1.JobEvent): JobEvent {
   return pick(message, "atMs", "object", "reason", "message");
-}
-
-function specFromMessage(message = muster.session.v1.SessionSpec.create()): SessionSpec {
-  return {
-    components: message.components.map((component) => ({
-      name: component.name,
-      // Services store no component without a kind.
-      kind: KINDS.nameOf(component.kind) ?? "client",
-      ...pick(component, "pool", "image", "command", "args"),
-      env: component.env.map((variable) => pick(variable, "name", "value")),
-      workingDir: unlessDefault(component.workingDir),
-      readyPort: unlessDefault(component.readyPort),
-      templateJson: unlessDefault(component.templateJson),
-      shared: component.shared ? true : undefined,
-    })),
-    scenarioJson: unlessDefault(message.scenarioJson),
-    timeoutMs: unlessDefault(message.timeoutMs),
-    queueTimeoutMs: unlessDefault(message.queueTimeoutMs),
-    ttlMs: unlessDefault(message.ttlMs),
-    killAfterMs: unlessDefault(message.killAfterMs),
-    priority: unlessDefault(message.priority),
-    workerPort: unlessDefault(message.workerPort),
-  };
 }

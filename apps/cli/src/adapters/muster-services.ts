@@ -21,10 +21,7 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
       return reservationFromMessage(reservation);
     },
     reservations: () =>
-      readPages(async (page) => {
-        const reply = await reservations.listReservations({ continue: page }, options);
-        return { items: reply.reservations.map(reservationFromMessage), next: reply.continue };
-      }),
+      readPages((page) => reservations.listReservations(page, options), "reservations", reservationFromMessage),
     /** How many jobs have machines or wait for them, up to one page. */
     jobReservationsNow: async () => {
       const { reservations: page } = await reservations.listReservations({ ownerKind: "job", limit: 0 }, brief);
@@ -40,11 +37,7 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
       return { gone, refused, namespace, elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused } };
     },
     /** Of every kind. */
-    jobs: () =>
-      readPages(async (page) => {
-        const reply = await jobs.listJobs({ continue: page }, brief);
-        return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
-      }),
+    jobs: () => readPages((page) => jobs.listJobs(page, brief), "jobs", jobFromMessage),
     watcherStatus: async () => pick(await watcher.getStatus({}, brief), "ageMs", "synced", "pods", "nodes"),
   };
 }

@@ -3,7 +3,7 @@ import type { Cli, Connected } from "../cli.ts";
 import { buildDeadLetter, buildDeadLetterRecord, buildDeadLetterTable } from "../domain/build-dead-letters.ts";
 import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { plural } from "../domain/plural.ts";
-import { print, type Format } from "./output.ts";
+import { print, printList, type Format } from "./output.ts";
 
 /** In one list; `--area` and dropping show the rest. */
 const MAX_LETTERS = 500;
@@ -12,9 +12,10 @@ const MAX_LETTERS = 500;
 export async function listDeadLetters(cli: Cli, area: string | undefined, format: Format): Promise<ExitCode> {
   await using connected = await cli.connect();
   const letters = await connected.deadLetters.list(area, MAX_LETTERS);
-  print(cli.io, format, {
-    table: (style) => (letters.length === 0 ? ["no dead letters"] : buildDeadLetterTable(letters, cli.now(), style)),
-    data: () => letters.map(buildDeadLetterRecord),
+  printList(cli.io, format, letters, {
+    none: "no dead letters",
+    table: (style) => buildDeadLetterTable(letters, cli.now(), style),
+    record: buildDeadLetterRecord,
   });
   if (letters.length === MAX_LETTERS) cli.io.err([`note: the oldest ${MAX_LETTERS}; there may be more`]);
   return EXIT.ok;

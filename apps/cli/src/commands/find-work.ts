@@ -7,7 +7,6 @@ import { isLeaseId, LEASE_NOUN } from "../domain/lease-document.ts";
 import type { Kind } from "../kinds/kind.ts";
 import type { Resource } from "../kinds/resource.ts";
 import { findResource, namedResource, splitTarget, worksOf, type CommandLine } from "../kinds/resources.ts";
-import { askOf } from "./ask-of.ts";
 
 /** A service that is not installed is asked no longer than this. */
 const OTHER_KINDS_TIMEOUT_MS = 2000;
@@ -40,6 +39,16 @@ type Subject = {
   readonly text: string | undefined;
   readonly name: string | undefined;
 };
+
+/** The answer to a question about one item; a refusal is put into the words of the command where its resource has such words. */
+export function askOf<Answer>(
+  connected: Connected,
+  resource: Pick<Resource, "ask">,
+  name: string,
+  question: () => Promise<Answer>,
+): Promise<Answer> {
+  return resource.ask === undefined ? question() : resource.ask(connected, name, question);
+}
 
 /** The answer to a question about the subject. A refusal comes with a hint. */
 export function askAbout<Answer>(

@@ -2,8 +2,7 @@ import { faultOf } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import type { Goal, WaitVerdict } from "../domain/decide-wait.ts";
 import type { Waiting } from "../kinds/resource.ts";
-import type { Contact } from "./contact.ts";
-import { keepContact } from "./keep-contact.ts";
+import { keepContact, type Contact } from "./contact.ts";
 
 /** Parts of a state change without its record, so that its service has no long poll for it. */
 const POLL_MS = 1000;

@@ -2,8 +2,7 @@ import type { CommandLine } from "../kinds/resources.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { Resource } from "../kinds/resource.ts";
-import { askOf } from "./ask-of.ts";
-import { kindOfName, readWorkTarget } from "./find-work.ts";
+import { askOf, kindOfName, readWorkTarget } from "./find-work.ts";
 import { print, printLine, type Format } from "./output.ts";
 
 /** `muster get KIND [NAME]` */

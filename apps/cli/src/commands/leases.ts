@@ -5,6 +5,7 @@ import type { Placed } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { arrangeLeases } from "../domain/arrange-leases.ts";
+import { buildCleanupRecord, buildCleanupView } from "../domain/build-cleanup-view.ts";
 import { buildVerdictTable, describeEnd } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { findLeaseUsers, mayHaveUsers } from "../domain/find-lease-users.ts";
@@ -161,6 +162,24 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
   throw new CommandError(EXIT.refused, `${field} is sealed for user ${order.user}, and this key cannot open it`, {
     hint: "--key-file FILE takes another key",
   });
+}
+
+type CleanupOptions = {
+  readonly engine: string;
+  readonly dryRun: boolean;
+  readonly confirm: number;
+  readonly output: Format;
+};
+
+/** `muster lease cleanup`: ends with 1 where the removal waits for `--confirm`. */
+export async function cleanUpLeases(cli: Cli, { engine, dryRun, confirm, output }: CleanupOptions): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const cleanup = await askOfLeases(connected, (leases) => leases.cleanUp(engine, dryRun, confirm));
+  print(cli.io, output, {
+    table: (style) => buildCleanupView(cleanup, { dryRun, nowMs: cli.now() }, style),
+    data: () => buildCleanupRecord(cleanup),
+  });
+  return cleanup.heldBecause === "" ? EXIT.ok : EXIT.failed;
 }
 
 type VerifyOptions = { readonly file: string; readonly engineKey: string | undefined; readonly output: Format };

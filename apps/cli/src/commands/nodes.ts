@@ -7,7 +7,7 @@ import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { ScaledNode } from "../adapters/node-messages.ts";
 import { NODE, nodeRecord } from "../kinds/node.ts";
-import { print, printLine, type Format } from "./output.ts";
+import { print, printLine, printList, type Format } from "./output.ts";
 
 /** `muster nodes [-p POOL]`: the nodes of the node scaler, and those of pools that it did not make; with `all` also those that are terminated. */
 export async function listNodes(
@@ -17,10 +17,10 @@ export async function listNodes(
   await using connected = await cli.connect();
   const { nodes: listed, trouble } = await nodeCalls(connected.link).listWithMachines(pool);
   const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
-  const none = pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`;
-  print(cli.io, output, {
-    table: (style) => (nodes.length === 0 ? [none] : buildNodeTable(nodes, cli.now(), style)),
-    data: () => nodes.map(nodeRecord),
+  printList(cli.io, output, nodes, {
+    none: pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`,
+    table: (style) => buildNodeTable(nodes, cli.now(), style),
+    record: nodeRecord,
   });
   if (trouble !== undefined) cli.io.err([`note: the node scaler does not answer: ${trouble}`]);
   return EXIT.ok;

@@ -6,7 +6,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { SET_NOUN } from "../domain/replica-set.ts";
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
 import { askOfSet } from "../kinds/farm-refusals.ts";
-import { print, printLine, type Format } from "./output.ts";
+import { printLine, printList, type Format } from "./output.ts";
 
 type Changed = { readonly name: string; readonly output: Format };
 
@@ -80,9 +80,10 @@ export async function auditSet(
     // The audit of a deleted set remains, so a name without one may be misspelt.
     await askOfSet(connected, name, (farms) => farms.get(name));
   }
-  print(cli.io, output, {
-    table: (style) => (audits.length === 0 ? [`${name} has no audit yet`] : buildAuditTable(audits, style)),
-    data: () => audits.map(({ details, ...audit }) => ({ ...buildRecord(audit), details })),
+  printList(cli.io, output, audits, {
+    none: `${name} has no audit yet`,
+    table: (style) => buildAuditTable(audits, style),
+    record: ({ details, ...audit }) => ({ ...buildRecord(audit), details }),
   });
   return EXIT.ok;
 }

@@ -15,7 +15,7 @@ import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
-import { keepContact } from "./keep-contact.ts";
+import { keepContact } from "./contact.ts";
 import { print, toYaml, type Format } from "./output.ts";
 import { progressView, type ProgressView } from "./progress-view.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";

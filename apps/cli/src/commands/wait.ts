@@ -5,8 +5,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { checkGoal, describeUnmet, type Goal } from "../domain/decide-wait.ts";
 import type { Resource, Waiting } from "../kinds/resource.ts";
 import type { CommandLine } from "../kinds/resources.ts";
-import { askOf } from "./ask-of.ts";
-import { shortTarget } from "./find-work.ts";
+import { askOf, shortTarget } from "./find-work.ts";
 import { followGoal } from "./follow.ts";
 import { print, type Format } from "./output.ts";
 

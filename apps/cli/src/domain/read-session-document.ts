@@ -12,14 +12,8 @@ import { findNonJson, readJson } from "./find-non-json.ts";
 import { describeValue, valueReader, type Path, type ValueReader } from "@muster/documents";
 import type { ReadDocument } from "./read-document.ts";
 import { GENERATED_LENGTH, readName, type DocumentName } from "./read-name.ts";
-import {
-  API_VERSION,
-  COMPONENT_KINDS,
-  type ComponentKind,
-  type ComponentSpec,
-  type SessionDocument,
-  type SessionSpec,
-} from "./session-document.ts";
+import type { ComponentSpec, SessionSpec } from "../adapters/session-spec-messages.ts";
+import { API_VERSION, COMPONENT_KINDS, type ComponentKind, type SessionDocument } from "./session-document.ts";
 
 const PORT = { min: 1, max: 65_535 };
 const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 };

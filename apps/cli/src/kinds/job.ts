@@ -120,10 +120,7 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
       return continueJob(seen, jobFromMessage(reply.job), Date.now());
     },
     list: async () => {
-      const all = await readPages(async (page) => {
-        const reply = await jobs.listJobs({ continue: page, namespace }, options);
-        return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
-      });
+      const all = await readPages((page) => jobs.listJobs({ ...page, namespace }, options), "jobs", jobFromMessage);
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
     },
     recall: async (seen) => {

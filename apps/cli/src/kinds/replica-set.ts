@@ -1,7 +1,6 @@
 import { tooOldToExplain } from "../adapters/ask-explanation.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
-import { APPLY_SETS } from "../commands/apply-sets.ts";
-import { setTimedOut } from "../commands/follow-set.ts";
+import { APPLY_SETS, setTimedOut } from "../commands/apply-sets.ts";
 import { followGoal } from "../commands/follow.ts";
 import { printLine } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";

@@ -1,9 +1,8 @@
 import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
-import { cleanUpLeases } from "../commands/clean-up-leases.ts";
 import { showEvents } from "../commands/events.ts";
 import { getItems } from "../commands/get.ts";
-import { endLease, listLeases, printSecret, renewLease, verifyLeases } from "../commands/leases.ts";
+import { cleanUpLeases, endLease, listLeases, printSecret, renewLease, verifyLeases } from "../commands/leases.ts";
 import { orderLeases } from "../commands/order-leases.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { LEASE_PHASES } from "../domain/lease.ts";
