@@ -15,7 +15,7 @@ import { pick } from "./message-fields.ts";
 
 export type Outcome = "created" | "changed" | "unchanged";
 
-export type RollRequest = {
+type RollRequest = {
   readonly oldSet: string;
   readonly newSet: string;
   /** Of the new set, which is made; undefined: it exists. */
