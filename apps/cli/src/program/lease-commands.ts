@@ -1,25 +1,31 @@
 import { buildRenewalBytes, formatRfc3339 } from "@muster/leases";
+import { inSpan } from "@muster/tracing";
 import { InvalidArgumentError } from "commander";
+import type { Placed } from "../adapters/parse-documents.ts";
 import { CommandError } from "../command-error.ts";
 import { showEvents } from "../commands/events.ts";
 import { getItems } from "../commands/get.ts";
 import { endLease, inTraceOf, printSecret, verifyLeases } from "../commands/leases.ts";
-import { orderLeases } from "../commands/order-leases.ts";
-import { print, printLine } from "../commands/output.ts";
+import { print, printLine, printRecords } from "../commands/output.ts";
+import { readFiles, refuseProblems } from "../commands/read-files.ts";
+import { checkOrders, sendOrders } from "../commands/send-orders.ts";
 import { arrangeLeases } from "../domain/arrange-leases.ts";
 import { buildCleanupRecord, buildCleanupView } from "../domain/build-cleanup-view.ts";
 import { describeEnd } from "../domain/build-lease-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { LEASE_NOUN, LEASE_TYPES } from "../domain/lease-document.ts";
+import { LEASE_NOUN, LEASE_TYPES, type LeaseDocument } from "../domain/lease-document.ts";
 import { readLeaseDuration } from "../domain/lease-duration.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
 import { buildRenewal, LEASE_PHASES } from "../domain/lease.ts";
+import { readOne } from "../kinds/documents.ts";
 import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
-import { buildLeaseList, LEASE } from "../kinds/lease.ts";
+import { buildLeaseList, LEASE, LEASE_DOCUMENTS } from "../kinds/lease.ts";
 import { nameOfKind } from "../kinds/resources.ts";
 import { argument, choice, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { wholeNumber } from "./parse-values.ts";
 import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
+
+const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are right";
 
 const ID = argument("<lease>", "id of the lease, also as lease/ID");
 const TIMEOUT = timeoutOption("end with 1 when that takes longer, such as 5m");
@@ -54,8 +60,28 @@ image.`,
     "muster lease order -f lease.yaml --wait --timeout 10m",
     "muster lease order -f lease.yaml -o json | jq -r '.[].id'",
   ],
-  run: (cli, [files], { filenames, ...options }) =>
-    orderLeases(cli, filesOf("muster lease order", files, filenames), options),
+  // Nothing is sent unless the engine accepts all of the documents.
+  run: async (cli, [files], { filenames, ...options }) => {
+    const all = filesOf("muster lease order", files, filenames);
+    const read = await readFiles(cli, all, {
+      read: (document) => readOne(cli.resources, LEASE_DOCUMENTS, document),
+      titleOf: ({ id }) => id && `${LEASE_NOUN} ${id}`,
+      hint: NOT_ORDERED,
+    });
+    const documents = options.reference === undefined ? read : referTo(options.reference, read);
+    const signer = await cli.keys.read(options.keyFile);
+    await using connected = await cli.connect();
+    const { orders, problems } = await checkOrders(cli, connected, documents, { signer, engineKey: options.engineKey });
+    refuseProblems(cli, problems, NOT_ORDERED);
+    const attributes = { "muster.leases": orders.length };
+    const named = new Set(documents.flatMap(({ value }) => value.id ?? []));
+    const { code, records, failure } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
+      sendOrders(cli, connected, orders, { ...options, named }),
+    );
+    printRecords(cli.io, options.output, records);
+    if (failure !== undefined) throw failure;
+    return code;
+  },
 });
 
 const RENEW = command({
@@ -254,4 +280,16 @@ function phasesArgument(text: string, before: readonly string[]): readonly strin
   if (phases.some((each) => !LEASE_PHASES.some((known) => known === each)))
     throw new InvalidArgumentError(`Allowed choices are ${LEASE_PHASES.join(", ")}.`);
   return [...before, ...phases];
+}
+
+/** A file that names the older lease orders a new one that takes over from it. */
+function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
+  if (documents.length > 1)
+    throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
+      hint: "each document may say spec.reference",
+    });
+  return documents.map(({ value, ...rest }) => ({
+    ...rest,
+    value: { ...value, reference, id: value.id === reference ? undefined : value.id },
+  }));
 }
