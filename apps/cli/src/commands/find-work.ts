@@ -3,7 +3,6 @@ import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { isLeaseId, LEASE_NOUN } from "../domain/lease-document.ts";
 import type { Kind } from "../kinds/kind.ts";
 import type { Resource } from "../kinds/resource.ts";
 import { findResource, namedResource, splitTarget, worksOf, type CommandLine } from "../kinds/resources.ts";
@@ -65,25 +64,23 @@ export function askAbout<Answer>(
  * The kind of the one item that has this name, of any kind. Throws CommandError when several have it, or none. A kind whose service does not answer counts
  * as having none: only the first kind is expected to be installed.
  */
-export async function kindOfName(cli: CommandLine, { link }: Connected, name: string): Promise<Kind> {
-  const kinds = worksOf(cli.resources);
-  const [first] = kinds;
-  const brief = withTimeout(link);
-  const answers = await Promise.all(
-    kinds.map((kind) => nounOf(kind, kind === first ? link : brief, name, { mayBeSilent: kind !== first })),
-  );
+export async function kindOfName({ resources }: CommandLine, { link }: Connected, name: string): Promise<Kind> {
+  const kinds = worksOf(resources);
+  const answers = await nounsOf(kinds, link, name, kinds[0]);
   // The same job answers for jobs of any kind and for its own kind.
   const nouns = [...new Set(answers.filter((noun) => noun !== undefined && noun !== NONE))];
   const [noun, ...others] = nouns;
   if (noun === undefined) {
     const asked = kinds.filter((kind, index) => answers[index] === NONE && kind.within === undefined);
+    const other = findByForm(resources, name);
     throw new CommandError(EXIT.refused, `no ${asked.map((kind) => kind.noun).join(" and no ")} is called ${name}`, {
-      hint: isLeaseId(name)
-        ? `did you mean ${LEASE_NOUN}/${name}?`
-        : `${asked.map(({ plural }) => `\`muster get ${plural}\``).join(" and ")} show those that exist`,
+      hint:
+        other === undefined
+          ? `${asked.map(({ plural }) => `\`muster get ${plural}\``).join(" and ")} show those that exist`
+          : `did you mean ${other}/${name}?`,
     });
   }
-  if (others.length === 0) return findResource(kinds, noun) ?? first;
+  if (others.length === 0) return findResource(kinds, noun) ?? kinds[0];
   throw new CommandError(
     EXIT.usage,
     `several have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
@@ -104,34 +101,43 @@ async function askOfName<Answer>(
     const fault = faultOf(error);
     if (fault?.code !== "not_found") throw error;
     const [, ...others] = worksOf(resources);
-    const brief = withTimeout(link);
-    const answers = await Promise.all(others.map((kind) => nounOf(kind, brief, text, { mayBeSilent: true })));
+    const answers = await nounsOf(others, link, text);
     const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
-    if (noun === undefined && !isLeaseId(text)) throw error;
-    const hint = `did you mean ${noun === undefined ? LEASE_NOUN : (findResource(others, noun)?.noun ?? noun)}/${text}?`;
+    const meant = noun === undefined ? findByForm(resources, text) : (findResource(others, noun)?.noun ?? noun);
+    if (meant === undefined) throw error;
+    const hint = `did you mean ${meant}/${text}?`;
     throw new CommandError(decideExit(fault).code, describeTrouble(fault), { hint, cause: error });
   }
 }
 
-function withTimeout(link: Connected["link"]): Connected["link"] {
-  return { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHER_KINDS_TIMEOUT_MS)]) };
+/** The noun of the resource whose names have the form of this text. */
+function findByForm(resources: readonly Resource[], text: string): string | undefined {
+  return resources.find(({ isNameOfForm }) => isNameOfForm?.(text) === true)?.noun;
 }
 
 const NONE = Symbol("none has this name");
 
-/** The noun of the work that has the name; undefined where the service of the kind does not answer, and may be silent. */
-async function nounOf(
-  kind: Kind,
+/**
+ * The noun of the work that has the name, for each kind; undefined where the service of the kind does not answer. Only the `expected` kind has the whole time
+ * of a call, and fails the command.
+ */
+function nounsOf(
+  kinds: readonly Kind[],
   link: Connected["link"],
   name: string,
-  { mayBeSilent }: { readonly mayBeSilent: boolean },
-): Promise<string | typeof NONE | undefined> {
-  try {
-    return (await kind.calls(link).get(name)).kind;
-  } catch (error) {
-    const fault = faultOf(error);
-    if (fault?.code === "not_found") return NONE;
-    if (fault === undefined || !mayBeSilent) throw error;
-    return undefined;
-  }
+  expected?: Kind,
+): Promise<(string | typeof NONE | undefined)[]> {
+  const brief = { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHER_KINDS_TIMEOUT_MS)]) };
+  return Promise.all(
+    kinds.map(async (kind) => {
+      try {
+        return (await kind.calls(kind === expected ? link : brief).get(name)).kind;
+      } catch (error) {
+        const fault = faultOf(error);
+        if (fault?.code === "not_found") return NONE;
+        if (fault === undefined || kind === expected) throw error;
+        return undefined;
+      }
+    }),
+  );
 }

@@ -14,7 +14,7 @@ import {
   type LeaseListView,
 } from "../domain/build-lease-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { buildLeaseSchema, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
+import { buildLeaseSchema, isLeaseId, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
 import { decideLeaseCondition, isLeaseOver, isMishap, LEASE_PHASES } from "../domain/lease.ts";
 import type { Lease, LeaseEvent } from "../adapters/lease-messages.ts";
@@ -56,6 +56,7 @@ export const LEASE: Resource<Lease> = {
   plural: `${LEASE_NOUN}s`,
   none: "no leases",
   checkName: checkLeaseId,
+  isNameOfForm: isLeaseId,
   get: ({ link }, id) => leaseCalls(link).get(id),
   list: async (connected) =>
     askOfLeases(connected, (leases) => leases.list({ user: undefined, type: undefined, phase: undefined })),

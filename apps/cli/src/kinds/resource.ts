@@ -37,6 +37,8 @@ export type Resource<Item extends object = object> = {
   readonly none: string;
   /** The name as the services know it. Throws CommandError for a text that cannot be one. */
   readonly checkName?: (text: string) => string;
+  /** Whether a name of this form is most likely one of this resource, where no work has it. Absent: no form is typical. */
+  readonly isNameOfForm?: (text: string) => boolean;
   /** Rejects with FaultError or CommandError when the item is missing. */
   get(connected: Connected, name: string): Promise<Item>;
   list(connected: Connected): Promise<readonly Item[]>;

@@ -22,7 +22,7 @@ export type CommandLine = Cli & {
 /** Resources that the command knows. The first, a kind of work, is meant where none is named. */
 export type Resources = readonly [Resource & Required<Pick<Resource, "work">>, ...Resource[]];
 
-/** The table: a row for each resource, in the order of messages and help. */
+/** The table: a row for each resource, in the order of messages and help. To add one, see docs/checklists/new-resource.md. */
 export const RESOURCES: Resources = [
   workResource(SESSION),
   ...JOBS.map(workResource),
