@@ -303,6 +303,26 @@ export default tseslint.config(
     },
   },
   {
+    // Views of answers take their types from the adapters, which derive them from the generated messages.
+    files: ["apps/cli/src/domain/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: {
+      "no-restricted-imports": pureImports("!../adapters"),
+      "@typescript-eslint/no-restricted-imports": [
+        "error",
+        {
+          patterns: [
+            {
+              group: ["../adapters/*"],
+              message: "domain/ takes data as arguments; import only the types of answers.",
+              allowTypeImports: true,
+            },
+          ],
+        },
+      ],
+    },
+  },
+  {
     // Decisions import the ledger; the ledger imports no decision.
     files: ["apps/reservation-manager/src/domain/decisions/**/*.ts"],
     ignores: ["**/*.test.ts"],

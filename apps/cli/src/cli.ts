@@ -6,7 +6,6 @@ import type { TableStyle } from "./domain/build-table.ts";
 import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
 import type { Connection } from "./domain/decide-connection.ts";
 import type { Link } from "./kinds/kind.ts";
-import type { Kinds } from "./kinds/kinds.ts";
 
 /** Options of every command. */
 export type CommonOptions = { readonly natsUrl?: string; readonly namespace?: string };
@@ -14,7 +13,6 @@ export type CommonOptions = { readonly natsUrl?: string; readonly namespace?: st
 /** Everything outside that a command uses: the terminal, files, time, and the services once it connects. */
 export type Cli = {
   readonly io: Io;
-  readonly kinds: Kinds;
   readonly now: () => number;
   /** Resolves after the delay, or immediately when the signal is aborted. */
   readonly pause: (delayMs: number, signal?: AbortSignal) => Promise<void>;

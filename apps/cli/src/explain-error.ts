@@ -4,6 +4,7 @@ import { CommandError } from "./command-error.ts";
 import { decideExit, EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { describeTrouble } from "./domain/describe-trouble.ts";
 import { shortenWords } from "./domain/shorten.ts";
+import type { Resource } from "./kinds/resource.ts";
 
 /**
  * The error of the command, or of one part of it that was `doing` something, as lines `error: ...` and `hint: ...`, and the exit code. A defect of Muster
@@ -11,6 +12,7 @@ import { shortenWords } from "./domain/shorten.ts";
  */
 export function explainError(
   error: unknown,
+  resources: readonly Pick<Resource, "noun" | "missing">[],
   doing?: string,
 ): { readonly exitCode: ExitCode; readonly lines: readonly string[] } {
   const about = doing === undefined ? "" : `${doing}: `;
@@ -20,7 +22,9 @@ export function explainError(
   const fault = faultOf(error);
   if (fault !== undefined) {
     const { code, hint } = decideExit(fault);
-    return explained(code, about + describeTrouble(fault), hint);
+    const kind = fault.code === "not_found" ? fault.kind.toLowerCase() : undefined;
+    const missing = resources.find(({ noun }) => noun === kind)?.missing;
+    return explained(code, about + describeTrouble(fault), missing ?? hint);
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return explained(EXIT.failed, `a defect of muster itself: ${text}`, "please report it");

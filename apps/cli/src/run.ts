@@ -8,7 +8,7 @@ import type { Interrupts, Io } from "./cli.ts";
 import { readConfig, type Config } from "./config.ts";
 import type { ExitCode } from "./domain/decide-exit.ts";
 import { explainError } from "./explain-error.ts";
-import type { Kinds } from "./kinds/kinds.ts";
+import { RESOURCES, type Resources } from "./kinds/resources.ts";
 import { buildProgram } from "./program.ts";
 import { VERSION } from "./version.ts";
 
@@ -35,15 +35,17 @@ export type Invocation = {
   readonly config: Config;
   readonly io: Io;
   readonly interrupts: Interrupts;
-  readonly kinds?: Kinds;
+  readonly resources?: Resources;
 };
 
 /** Runs one command line, prints its error, and returns its exit code. */
-export async function runCommand({ args, io, ...rest }: Invocation): Promise<ExitCode> {
+export async function runCommand({ args, io, resources = RESOURCES, ...rest }: Invocation): Promise<ExitCode> {
   try {
-    return await buildProgram((common) => makeCli({ io, common, ...rest }), io.outStyle().columns).parse(args);
+    return await buildProgram((common) => makeCli({ io, common, resources, ...rest }), io.outStyle().columns).parse(
+      args,
+    );
   } catch (error) {
-    const { exitCode, lines } = explainError(error);
+    const { exitCode, lines } = explainError(error, resources);
     io.err(lines);
     return exitCode;
   }

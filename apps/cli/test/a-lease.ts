@@ -1,4 +1,4 @@
-import type { Lease } from "../src/domain/lease.ts";
+import type { Lease } from "../src/adapters/lease-messages.ts";
 
 /** A lease as tests begin with: ordered an hour ago for two hours, of a user without a key. */
 export function aLease(changes: Partial<Lease> = {}): Lease {

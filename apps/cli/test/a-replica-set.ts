@@ -1,4 +1,4 @@
-import type { Replica, ReplicaSet, Roll } from "../src/domain/replica-set.ts";
+import type { Replica, ReplicaSet, Roll } from "../src/adapters/farm-messages.ts";
 
 /** Sets and rolls for tests: well in every respect that is not given. */
 export function aReplica(node: string, rest: Partial<Replica> = {}): Replica {

@@ -5,8 +5,7 @@ import { CommanderError } from "commander";
 import { describe, expect, it } from "vitest";
 import { CommandError } from "../src/command-error.ts";
 import { EXIT } from "../src/domain/decide-exit.ts";
-import { KINDS } from "../src/kinds/kinds.ts";
-import { resourcesOf, type CommandLine } from "../src/kinds/resources.ts";
+import { RESOURCES, type CommandLine } from "../src/kinds/resources.ts";
 import { buildProgram } from "../src/program.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -43,8 +42,7 @@ async function problemOfMuster(args: readonly string[], isMentioned: boolean): P
   const printed: string[] = [];
   const io = { err: (lines: readonly string[]) => void printed.push(...lines), out: () => undefined };
   const parts: Partial<Record<string, unknown>> = {
-    kinds: KINDS,
-    resources: resourcesOf(KINDS),
+    resources: RESOURCES,
     io: new Proxy(io, { get: partOf }),
   };
   // Whatever else a command touches, it does once it knows what it is to do.

@@ -9,8 +9,8 @@ import { afterEach, expect, it } from "vitest";
 import { parseDocuments } from "../src/adapters/parse-documents.ts";
 import { readSessionDocument } from "../src/domain/read-session-document.ts";
 import { readWork } from "../src/kinds/documents.ts";
-import { KINDS } from "../src/kinds/kinds.ts";
-import type { ComponentSpec, SessionSpec } from "../src/domain/session-document.ts";
+import { RESOURCES } from "../src/kinds/resources.ts";
+import type { ComponentSpec, SessionSpec } from "../src/adapters/session-spec-messages.ts";
 
 const examples = join(import.meta.dirname, "../../../examples");
 const aNumber: unknown = expect.any(Number);
@@ -93,7 +93,7 @@ it("the failing session's server says why and exits with 3", async () => {
 
 function readExample(name: string): SessionSpec {
   const { documents, problems } = parseDocuments(name, readFileSync(join(examples, name), "utf8"), (each) =>
-    readWork(KINDS, each),
+    readWork(RESOURCES, each),
   );
   expect(problems).toEqual([]);
   expect(documents).toHaveLength(1);

@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { readText } from "../src/adapters/terminal.ts";
 import type { Io } from "../src/cli.ts";
 import { readConfig, type Variables } from "../src/config.ts";
-import type { Kinds } from "../src/kinds/kinds.ts";
+import type { Resources } from "../src/kinds/resources.ts";
 import { runCommand } from "../src/run.ts";
 
 /** A command that runs, in this process or in one of its own. */
@@ -19,7 +19,7 @@ export type Ended = { readonly code: number; readonly out: readonly string[]; re
 
 type World = {
   readonly env: Variables;
-  readonly kinds?: Kinds;
+  readonly resources?: Resources;
   /** Standard input. */
   readonly input?: string;
   /** The text of every file; undefined: the real files. */
@@ -71,8 +71,8 @@ export function startCommand(
   };
   const config = readConfig(world.env, { localFiles: [], keyFile: "/nonexistent/key" });
   const interrupts = { first: first.signal, second: second.signal };
-  const { kinds } = world;
-  const ended = runCommand({ args, config, io, interrupts, ...(kinds !== undefined && { kinds }) });
+  const { resources } = world;
+  const ended = runCommand({ args, config, io, interrupts, ...(resources !== undefined && { resources }) });
   return {
     stdout: () => stdout,
     stderr: () => stderr,
@@ -97,7 +97,7 @@ export function inProcess(
     /** The seed of a user, instead of the token. */
     readonly nkey?: string;
     readonly file?: string;
-    readonly kinds?: Kinds;
+    readonly resources?: Resources;
     readonly key?: string;
     readonly keyFile?: string;
     readonly answer?: string;

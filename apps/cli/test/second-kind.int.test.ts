@@ -3,7 +3,9 @@ import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { Work } from "../src/domain/work.ts";
 import type { Kind } from "../src/kinds/kind.ts";
+import type { Applying, Resource } from "../src/kinds/resource.ts";
 import { SESSION } from "../src/kinds/session.ts";
+import { workResource } from "../src/kinds/work.ts";
 import { inProcess } from "./in-process.ts";
 import { session } from "./session-fixture.ts";
 
@@ -107,12 +109,76 @@ const ERRAND: Kind = {
   },
 };
 
+type Shelf = { readonly name: string; readonly depth: number };
+
+const shelves = new Map<string, Shelf>();
+
+function findShelf(name: string): Shelf {
+  return shelves.get(name) ?? throwFault({ code: "not_found", kind: "shelf", id: name });
+}
+
+/** All that it takes to have a resource that is no work, and is applied. */
+const SHELF: Resource<Shelf> = {
+  noun: "shelf",
+  plural: "shelves",
+  missing: "`muster get shelves` shows those that exist",
+  none: "no shelves",
+  get: (_connected, name) => Promise.resolve().then(() => findShelf(name)),
+  list: () => Promise.resolve([...shelves.values()]),
+  nameOf: ({ name }) => name,
+  table: (all) => all.map(({ name, depth }) => `${name} is ${depth} deep`),
+  record: (shelf) => shelf,
+  describe: ({ name }) => [`all of ${name}`],
+  waiting: {
+    conditions: ["Deep"],
+    decide: ({ depth }, goal) => (goal.kind !== "delete" && depth > 1 === goal.isTrue ? "met" : "open"),
+    describe: ({ name }) => `shelf ${name} is there`,
+  },
+  explain: (_cli, _connected, name) => {
+    const { depth } = findShelf(name);
+    return Promise.resolve({ table: () => [`${name} is ${depth} deep: MEASURED`], data: () => ({ depth }) });
+  },
+  delete: (cli, name) => {
+    shelves.delete(name);
+    cli.io.out([`shelf/${name} deleted`]);
+    return Promise.resolve(0);
+  },
+  documents: {
+    words: ["Shelf"],
+    elsewhere: () => "a Shelf is applied: use `muster apply -f FILE`",
+    read: (document) => {
+      const { metadata, depth } = document as { metadata: { name: string }; depth: number };
+      return { ok: true, value: { name: metadata.name, depth } };
+    },
+    applying: {
+      titleOf: ({ name }: Shelf) => `shelf ${name}`,
+      prepare: (cli, documents) => {
+        const problems = documents.flatMap(({ value: { depth }, placeOf }) =>
+          depth > 0 ? [] : [{ ...placeOf("depth"), message: "depth: must be more than nothing" }],
+        );
+        const send = () => {
+          for (const { value } of documents) shelves.set(value.name, value);
+          cli.io.out(documents.map(({ value }) => `shelf/${value.name} created`));
+          return Promise.resolve({ code: 0 as const, records: [] });
+        };
+        return Promise.resolve(() => Promise.resolve({ problems, send }));
+      },
+    } satisfies Applying<Shelf>,
+  },
+  schema: { word: "shelf", build: () => ({ title: "a shelf" }) },
+};
+
 function documentOf(name: string, way = "long"): string {
   return `kind: Errand\nmetadata: { name: ${name} }\nspec: { way: ${way} }\n`;
 }
 
 function muster(line: string, file = "") {
-  return inProcess(line.split(" "), { url: server.url, token: server.token, kinds: [SESSION, ERRAND], file });
+  return inProcess(line.split(" "), {
+    url: server.url,
+    token: server.token,
+    resources: [workResource(SESSION), workResource(ERRAND), SHELF],
+    file,
+  });
 }
 
 it("runs what the document's kind says and follows it to its end", async () => {
@@ -186,4 +252,47 @@ it("says which kinds there are when one is unknown, and that one does not exist"
     err: ['error: the name is missing after "errand/"'],
   });
   expect(await muster("get errand none")).toMatchObject({ code: 4, err: ["error: errand none does not exist"] });
+});
+
+it.each<[line: string, code: number, out: RegExp, err: RegExp]>([
+  ["get shelves", 0, /^oak is 2 deep$/, /^$/],
+  ["get shelf oak -o json", 0, /"depth": 2/, /^$/],
+  ["get shelf elm", 4, /^$/, /shelf elm does not exist\nhint: `muster get shelves` shows those that exist/],
+  ["get shelfs", 2, /^$/, /Did you mean shelf\?/],
+  ["describe shelf/oak", 0, /^all of oak$/, /^$/],
+  ["explain shelf/oak", 0, /^oak is 2 deep: MEASURED$/, /^$/],
+  ["wait shelf/oak --for=condition=Deep", 0, /^shelf\/oak condition met$/, /^$/],
+  [
+    "wait shelf/oak --for=condition=Deep=false --timeout 0s",
+    1,
+    /^$/,
+    /waiting for condition Deep=false: .*\n.*explain shelf/,
+  ],
+  ["wait shelf/oak --for=condition=Dep", 2, /^$/, /a shelf has no condition "Dep"\nhint: did you mean "Deep"\?/],
+  ["events shelf/oak", 2, /^$/, /a shelf has no events/],
+  ["cancel shelf/oak", 2, /^$/, /"shelf" is no kind/],
+  ["schema shelf", 0, /"title": "a shelf"/, /^$/],
+  ["__complete -- get shelves o", 0, /^oak$/, /^$/],
+  ["__complete -- wait shelf/oak --for condition=D", 0, /^condition=Deep$/, /^$/],
+  ["delete shelf/oak", 0, /^shelf\/oak deleted$/, /^$/],
+])("muster %s, of a resource that is no work", async (line, code, out, err) => {
+  shelves.set("oak", { name: "oak", depth: 2 });
+  const ended = await muster(line);
+  expect(ended.err.join("\n")).toMatch(err);
+  expect(ended.out.join("\n")).toMatch(out);
+  expect(ended.code).toBe(code);
+});
+
+it("applies documents of a resource once all are right, and runs none of them", async () => {
+  shelves.clear();
+  const documentOfDepth = (depth: number) => `kind: Shelf\nmetadata: { name: elm-${depth} }\ndepth: ${depth}\n`;
+  const wrong = await muster("apply -f f", `${documentOfDepth(1)}---\n${documentOfDepth(0)}`);
+  expect(wrong).toMatchObject({ code: 2, out: [] });
+  expect(wrong.err).toContain("error: f:7:8: depth: must be more than nothing");
+  expect(shelves.size).toBe(0);
+  expect(await muster("apply -f f", documentOfDepth(1))).toEqual({ code: 0, out: ["shelf/elm-1 created"], err: [] });
+  expect(await muster("run f", documentOfDepth(1))).toMatchObject({
+    code: 2,
+    err: expect.arrayContaining(["error: f:1:7: kind: a Shelf is applied: use `muster apply -f FILE`"]) as unknown,
+  });
 });

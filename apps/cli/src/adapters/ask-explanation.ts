@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import type { muster } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
-import type { Explained } from "../domain/build-explanation.ts";
+import type { Explained } from "./explanation-messages.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { explainedFromMessage } from "./explanation-messages.ts";

@@ -8,17 +8,21 @@ export const STATUS_TIMEOUT_MS = 2000;
 /** Pages of a list; each has at most 500 items. */
 const MAX_PAGES = 200;
 
-/** All items of a list that comes in pages. */
-export async function readPages<Item>(
-  read: (page: string) => Promise<{ readonly items: readonly Item[]; readonly next: string }>,
+/** All items of a list that comes in pages: those in this field of each reply. */
+export async function readPages<Name extends string, Message, Item>(
+  read: (page: {
+    readonly continue: string;
+  }) => Promise<{ readonly continue: string } & Readonly<Record<Name, readonly Message[]>>>,
+  name: Name,
+  convert: (message: Message) => Item,
 ): Promise<Item[]> {
   const all: Item[] = [];
   let page = "";
   for (let count = 0; count < MAX_PAGES; count++) {
-    const { items, next } = await read(page);
-    all.push(...items);
-    if (next === "") break;
-    page = next;
+    const reply = await read({ continue: page });
+    all.push(...reply[name].map((message) => convert(message)));
+    if (reply.continue === "") break;
+    page = reply.continue;
   }
   return all;
 }

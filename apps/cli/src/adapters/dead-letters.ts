@@ -1,7 +1,6 @@
 import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, type AnyMessageType } from "@muster/proto";
-import type { DeadLetter } from "../domain/build-dead-letters.ts";
 
 /** What the command does with dead letters; each call rejects with FaultError. */
 export type DeadLetterBox = {
@@ -23,17 +22,10 @@ export function deadLetterBox(bus: Bus): DeadLetterBox {
   };
 }
 
-function readable({
-  id,
-  area,
-  reason,
-  subject,
-  type,
-  deliveries,
-  atMs,
-  payload,
-  lostBytes,
-}: BusDeadLetter): DeadLetter {
+/** A message that no service could handle, and why; as base64 where this command does not know its type. */
+export type DeadLetter = ReturnType<typeof readable>;
+
+function readable({ id, area, reason, subject, type, deliveries, atMs, payload, lostBytes }: BusDeadLetter) {
   return { id, area, reason, subject, type, deliveries, atMs, lostBytes, message: decoded(type, payload) };
 }
 

@@ -19,8 +19,7 @@ import {
   type NatsUser,
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { KINDS, type Kinds } from "../kinds/kinds.ts";
-import { resourcesOf, type CommandLine } from "../kinds/resources.ts";
+import type { CommandLine, Resources } from "../kinds/resources.ts";
 import { caller } from "./caller.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { makeKeys } from "./keys.ts";
@@ -39,9 +38,9 @@ export function makeCli(options: {
   readonly io: Io;
   readonly interrupts: Interrupts;
   readonly common: () => CommonOptions;
-  readonly kinds?: Kinds;
+  readonly resources: Resources;
 }): CommandLine {
-  const { config, io, interrupts, kinds = KINDS } = options;
+  const { config, io, interrupts, resources } = options;
   const connectionOf = (user: NatsUser): Connection =>
     decideConnection({
       user,
@@ -51,8 +50,7 @@ export function makeCli(options: {
     });
   return {
     io,
-    kinds,
-    resources: resourcesOf(kinds),
+    resources,
     interrupts,
     now: () => Date.now(),
     pause,

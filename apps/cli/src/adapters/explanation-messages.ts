@@ -1,12 +1,12 @@
 import { muster } from "@muster/proto";
-import type { Explained } from "../domain/build-explanation.ts";
-import type { DemandScaling } from "../domain/scaled-node.ts";
 import { pick } from "./message-fields.ts";
-import { explanationFromMessage } from "./messages.ts";
-import { demandFromMessage } from "./node-messages.ts";
+import { demandFromMessage, type DemandScaling } from "./node-messages.ts";
+import { explanationFromMessage } from "./reservation-messages.ts";
 
-/** The answer of the service that decides. */
-export function explainedFromMessage(message = muster.explain.v1.Explanation.create()): Explained {
+/** An explanation as the service that decides gives it. `reason` decides; `more` is what could not be found out, and the like. */
+export type Explained = ReturnType<typeof explainedFromMessage>;
+
+export function explainedFromMessage(message = muster.explain.v1.Explanation.create()) {
   const { reasons, reservation, scaling } = message;
   const [reason = { code: "UNKNOWN", message: "the service gives no reason", next: "" }, ...more] = reasons.map(
     (each) => pick(each, "code", "message", "next"),

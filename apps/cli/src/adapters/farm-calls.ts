@@ -15,7 +15,7 @@ import { pick } from "./message-fields.ts";
 
 export type Outcome = "created" | "changed" | "unchanged";
 
-export type RollRequest = {
+type RollRequest = {
   readonly oldSet: string;
   readonly newSet: string;
   /** Of the new set, which is made; undefined: it exists. */
@@ -47,11 +47,7 @@ export function farmCalls({ bus, stop }: Link) {
       return { set: setFromMessage(reply.set), outcome: outcomeOf(reply.outcome) };
     },
     get: (name: string) => setOf(farms.getReplicaSet({ name }, options)),
-    list: () =>
-      readPages(async (page) => {
-        const reply = await farms.listReplicaSets({ continue: page }, options);
-        return { items: reply.sets.map(setFromMessage), next: reply.continue };
-      }),
+    list: () => readPages((page) => farms.listReplicaSets(page, options), "sets", setFromMessage),
     /** Sets whose records the farms cannot read. */
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
@@ -81,11 +77,7 @@ export function farmCalls({ bus, stop }: Link) {
       return rollOf(farms.createRoll(request, options));
     },
     getRoll: (id: string) => rollOf(farms.getRoll({ id }, options)),
-    rolls: () =>
-      readPages(async (page) => {
-        const reply = await farms.listRolls({ continue: page }, options);
-        return { items: reply.rolls.map(rollFromMessage), next: reply.continue };
-      }),
+    rolls: () => readPages((page) => farms.listRolls(page, options), "rolls", rollFromMessage),
     /** `minimum` undefined: as before. */
     changeRoll: (id: string, change: RollChange, minimum: number | undefined) =>
       rollOf(farms.changeRoll({ ...identified(), id, change, minimumReplicas: minimum }, options)),

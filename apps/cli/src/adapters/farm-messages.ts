@@ -1,8 +1,18 @@
 import { capitalizeNames, enums, muster } from "@muster/proto";
-import type { ExplainedSet, Replica, ReplicaSet, Roll, SetAudit } from "../domain/replica-set.ts";
 import { MIN_READY_SECONDS, type SetSpec } from "../domain/set-document.ts";
 import { explainedFromMessage } from "./explanation-messages.ts";
-import { pick } from "./message-fields.ts";
+import { nameOf, pick } from "./message-fields.ts";
+
+/** A set as its farm reports it. */
+export type ReplicaSet = ReturnType<typeof setFromMessage>;
+export type Replica = ReplicaSet["replicas"][number];
+/** A set whose record the farms cannot read. */
+export type UnreadableSet = Pick<muster.farm.v1.UnreadableSet, "name" | "because">;
+/** A rolling update as its farm reports it. */
+export type Roll = ReturnType<typeof rollFromMessage>;
+/** A set as its farm explains it, with what each node is to it. */
+export type ExplainedSet = NonNullable<ReturnType<typeof explainedSetFromMessage>>;
+export type SetAudit = ReturnType<typeof auditFromMessage>;
 
 const STRATEGIES = capitalizeNames(enums.AllocationStrategy);
 
@@ -30,7 +40,7 @@ function specFromMessage(message = muster.farm.v1.ReplicaSetSpec.create()): SetS
   };
 }
 
-export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()): ReplicaSet {
+export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()) {
   const record = message.record ?? muster.farm.v1.ReplicaSetRecord.create();
   const { transfer, transfersHeld: held, deletion, trouble } = record;
   return {
@@ -38,6 +48,7 @@ export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()): Re
     revision: message.revision,
     generation: record.generation,
     spec: specFromMessage(record.spec),
+    /** Its own number, or that of its rolling update. */
     desired: message.replicasDesired,
     ...pick(message, "healthy", "eligibleNodes"),
     replicas: message.replicas.map(replicaFromMessage),
@@ -57,23 +68,23 @@ export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()): Re
   };
 }
 
-function replicaFromMessage(message: muster.farm.v1.Replica): Replica {
+function replicaFromMessage(message: muster.farm.v1.Replica) {
   return {
     ...pick(message, "node", "pod"),
-    health: enums.Health.nameOf(message.health) ?? "UNKNOWN",
+    health: nameOf(enums.Health, message.health),
     ...pick(message, "reason", "message", "eligible"),
   };
 }
 
 const TROUBLE = ["code", "message", "sinceMs"] as const;
 
-export function rollFromMessage(message = muster.farm.v1.Roll.create()): Roll {
+export function rollFromMessage(message = muster.farm.v1.Roll.create()) {
   const record = message.record ?? muster.farm.v1.RollRecord.create();
   return {
     id: record.id,
     revision: message.revision,
     ...pick(record, "oldSet", "newSet"),
-    phase: enums.RollPhase.nameOf(record.phase) ?? "UNKNOWN",
+    phase: nameOf(enums.RollPhase, record.phase),
     target: record.replicasDesired,
     minimum: record.minimumReplicas,
     leaveOld: record.leaveOld,
@@ -88,7 +99,7 @@ export function rollFromMessage(message = muster.farm.v1.Roll.create()): Roll {
 }
 
 /** Undefined: the farm is of a version that does not explain sets. */
-export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSetReply): ExplainedSet | undefined {
+export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSetReply) {
   if (message.explanation === undefined) return undefined;
   const { phase, reason } = explainedFromMessage(message.explanation);
   return {
@@ -101,7 +112,7 @@ export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSe
   };
 }
 
-export function auditFromMessage(message: muster.farm.v1.AuditRecord): SetAudit {
+export function auditFromMessage(message: muster.farm.v1.AuditRecord) {
   return {
     id: message.id,
     event: message.eventType,

@@ -2,17 +2,17 @@ import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, LeaseService, type muster } from "@muster/proto";
-import type { CleanupState } from "../domain/build-lease-checks.ts";
-import type { EngineIdentity } from "../domain/lease-engine.ts";
-import type { Lease, LeaseEvent } from "../domain/lease.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
   cleanupFromMessage,
+  cleanupStateFromMessage,
   engineLoadFromMessage,
   leaseEventFromMessage,
   leaseFromMessage,
-  scheduleFromMessage,
+  type EngineIdentity,
+  type Lease,
+  type LeaseEvent,
 } from "./lease-messages.ts";
 import { pick } from "./message-fields.ts";
 
@@ -65,23 +65,17 @@ export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
     engine: async (engine: string): Promise<EngineIdentity> =>
       pick(await leases.getEngine({ engine }, options), "engine", "key"),
     load: async (engine: string) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
-    /** Whether the engine searches for leftovers of leases and removes them. */
-    cleanupState: async (engine: string): Promise<CleanupState> => {
-      const reply = await leases.getCleanup({ engine }, options);
-      return { ...pick(reply, "heldBecause", "waitsFor"), schedule: scheduleFromMessage(reply) };
-    },
+    cleanupState: async (engine: string) => cleanupStateFromMessage(await leases.getCleanup({ engine }, options)),
     /** Searches for leftovers of leases. `confirm`: so many may be removed even if records seem to be lost. */
     cleanUp: async (engine: string, dryRun: boolean, confirm: number) => {
       const request = { ...identified(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
     },
     get: (id: string) => leaseOf(leases.getLease({ id }, options)),
-    list: ({ user = "", type = "", phase }: LeaseFilter) =>
-      readPages(async (page) => {
-        const query = { continue: page, user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
-        const reply = await leases.listLeases(query, options);
-        return { items: reply.leases.map(leaseFromMessage), next: reply.continue };
-      }),
+    list: ({ user = "", type = "", phase }: LeaseFilter) => {
+      const query = { user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
+      return readPages((page) => leases.listLeases({ ...query, ...page }, options), "leases", leaseFromMessage);
+    },
     /** Leases whose records no engine that answers can read, the first hundred. */
     unreadable: async () =>
       (await leases.listLeases({ limit: 1 }, options)).unreadable.map((each) => pick(each, "id", "because")),

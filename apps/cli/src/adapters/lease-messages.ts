@@ -1,41 +1,63 @@
 import type { Result } from "@muster/leases";
 import { textOf, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
 import { enums, lowercaseNames, muster } from "@muster/proto";
-import type { Cleanup, CleanupSchedule } from "../domain/build-cleanup-view.ts";
-import type { EngineLoad } from "../domain/build-lease-checks.ts";
-import type { Lease, LeaseEvent, LeaseUsers } from "../domain/lease.ts";
-import { pick } from "./message-fields.ts";
+import { nameOf, pick } from "./message-fields.ts";
+
+/** A lease as its engine reports it. */
+export type Lease = ReturnType<typeof leaseFromMessage>;
+/** The parts of a lease that its user and its engine have signed; its phase and its end, which are not signed. */
+export type SignedLease = Pick<
+  Lease,
+  "order" | "phase" | "expiresAtNs" | "renewal" | "endRequest" | "result" | "orderHash"
+>;
+export type LeaseUsers = Lease["usedBy"];
+export type LeaseEvent = ReturnType<typeof leaseEventFromMessage>;
+/** The result of one search for leftovers of leases. */
+export type Cleanup = ReturnType<typeof cleanupFromMessage>;
+/** The automatic cleanup of an engine. */
+export type CleanupSchedule = ReturnType<typeof scheduleFromMessage>;
+/** Whether an engine searches for leftovers of leases and removes them. */
+export type CleanupState = ReturnType<typeof cleanupStateFromMessage>;
+/** What leases of an engine take. */
+export type EngineLoad = ReturnType<typeof engineLoadFromMessage>;
+export type EngineIdentity = Pick<muster.provision.v1.GetEngineReply, "engine" | "key">;
+/** One whose record the engines cannot read. */
+export type UnreadableLease = Pick<muster.provision.v1.UnreadableLease, "id" | "because">;
 
 const STATES = lowercaseNames(enums.ResultState);
 
-export function leaseFromMessage(message = muster.provision.v1.Lease.create()): Lease {
+export function leaseFromMessage(message = muster.provision.v1.Lease.create()) {
   const record = message.record ?? muster.provision.v1.LeaseRecord.create();
   const { result, renewal, ending } = record;
   return {
     order: toOrder(record.order ?? muster.provision.v1.Order.create()),
-    phase: enums.LeasePhase.nameOf(record.phase) ?? "UNKNOWN",
+    phase: nameOf(enums.LeasePhase, record.phase),
     ...pick(record, "source", "run"),
     expiresAtNs: toNs(record.expiresAt),
     renewal: renewal && toRenewal(renewal),
     endRequest: ending?.request && toEnd(ending.request),
     ending: ending && { cause: ending.cause, message: ending.message, atNs: toNs(ending.at) },
     result: result && resultFromMessage(result),
+    /** SHA-256 of what its user signed, where the engine no longer keeps the data of its order and its result, after its end. */
     orderHash: record.orderHash.length > 0 ? record.orderHash : undefined,
     waitingBecause: message.waitingBecause,
+    /** It cannot be taken down, or its end cannot be written: an operator has to act. */
     isStuck: message.stuck,
+    /** The leases that have to end before it, and the first few of them. */
     usedBy: usersFromMessage(message),
     endedAtNs: record.endedAt && toNs(record.endedAt),
+    /** Events that are not in its history yet. */
     unpublished: record.outbox.length,
     traceparent: record.traceparent,
     revision: message.revision,
   };
 }
 
-function usersFromMessage({ usedBy, usedByCount }: muster.provision.v1.Lease): LeaseUsers {
+function usersFromMessage({ usedBy, usedByCount }: muster.provision.v1.Lease) {
   const some = usedBy.map(({ id, type, phase, expiresAt }) => ({
     id,
     type,
-    phase: enums.LeasePhase.nameOf(phase) ?? "UNKNOWN",
+    phase: nameOf(enums.LeasePhase, phase),
     expiresAtNs: toNs(expiresAt),
   }));
   return { count: usedByCount, some };
@@ -52,12 +74,12 @@ function resultFromMessage(message: muster.provision.v1.Result): Result {
   };
 }
 
-export function leaseEventFromMessage(message: muster.provision.v1.LeaseEvent): LeaseEvent {
+export function leaseEventFromMessage(message: muster.provision.v1.LeaseEvent) {
   const { id, eventType, message: text, traceparent } = message;
   return { id, event: eventType, message: text, atNs: toNs(message.at), traceparent };
 }
 
-export function cleanupFromMessage(message: muster.provision.v1.CleanupResourcesReply): Cleanup {
+export function cleanupFromMessage(message: muster.provision.v1.CleanupResourcesReply) {
   return {
     steps: message.steps.map((step) => pick(step, "action", "kind", "namespace", "name", "lease", "because")),
     ...pick(message, "found", "removed", "suspected", "heldBecause"),
@@ -65,25 +87,32 @@ export function cleanupFromMessage(message: muster.provision.v1.CleanupResources
   };
 }
 
+export function cleanupStateFromMessage(message: muster.provision.v1.GetCleanupReply) {
+  return { ...pick(message, "heldBecause", "waitsFor"), schedule: scheduleFromMessage(message) };
+}
+
 export function scheduleFromMessage({
   mode,
   nextLook,
-}: Pick<muster.provision.v1.GetCleanupReply, "mode" | "nextLook">): CleanupSchedule {
+}: Pick<muster.provision.v1.GetCleanupReply, "mode" | "nextLook">) {
+  // Undefined: never, now, or once it knows what it waits for.
   return { mode, nextScanMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
 }
 
-export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply): EngineLoad {
+export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply) {
   const { counters, used, capacity } = message;
   const active = Object.values(counters ?? {}).reduce((sum: number, count) => sum + count, 0);
   return {
     active,
     ...pick(message, "engine", "overdue", "unopened"),
+    /** Also by what is being made or taken down. */
     used: unitsFromMessage(used),
+    /** Undefined, and a unit that is undefined: not limited. */
     capacity: capacity && limitsFromMessage(capacity),
   };
 }
 
-function limitsFromMessage(units: muster.provision.v1.ResourceUnits): EngineLoad["capacity"] {
+function limitsFromMessage(units: muster.provision.v1.ResourceUnits): Partial<ReturnType<typeof unitsFromMessage>> {
   const { cru, mruBytes, sruBytes, hruBytes } = units;
   const limited = { cru, mruBytes, sruBytes, hruBytes };
   return Object.fromEntries(Object.entries(limited).filter(([, limit]) => (limit ?? UNLIMITED) < UNLIMITED));
@@ -92,7 +121,7 @@ function limitsFromMessage(units: muster.provision.v1.ResourceUnits): EngineLoad
 /** What earlier engines send for no limit. */
 const UNLIMITED = Number.MAX_SAFE_INTEGER;
 
-function unitsFromMessage(units: muster.provision.v1.ResourceUnits | undefined): EngineLoad["used"] {
+function unitsFromMessage(units: muster.provision.v1.ResourceUnits | undefined) {
   const { cru = 0, mruBytes = 0, sruBytes = 0, hruBytes = 0 } = units ?? {};
   return { cru, mruBytes, sruBytes, hruBytes };
 }

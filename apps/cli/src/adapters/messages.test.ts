@@ -1,6 +1,6 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { explanationFromMessage } from "./messages.ts";
+import { explanationFromMessage } from "./reservation-messages.ts";
 
 const { ExplainReservationReply } = muster.reservation.v1;
 

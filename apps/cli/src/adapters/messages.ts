@@ -1,24 +1,15 @@
 import { formatElapsed } from "@muster/faults";
-import { printAmount } from "@muster/resources";
-import { annotations, enums, lowercaseNames, muster } from "@muster/proto";
+import { annotations, enums, muster } from "@muster/proto";
 import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
-import type { Holder, PartDemand, Pool, Reservation, ReservationExplanation } from "../domain/reservation.ts";
 import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
-import { buildSpec, type ComponentSpec, type SessionSpec } from "../domain/session-document.ts";
+import { buildSpec } from "../domain/session-document.ts";
 import { conditionsOf, outcomeOf } from "../domain/session-phases.ts";
 import { buildShare, type Share } from "../domain/share.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
 import { pick, unlessDefault } from "./message-fields.ts";
-
-const KINDS = lowercaseNames(enums.ComponentKind);
-const STATES = lowercaseNames(enums.ReservationState);
-
-/** The wire form of a spec: what is undefined stays absent, which means the service's default. */
-export function specToMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {
-  const components = spec.components.map((component) => ({ ...component, kind: KINDS.numbers[component.kind] }));
-  return { ...spec, components };
-}
+import { shareOf } from "./reservation-messages.ts";
+import { KINDS, specFromMessage, type ComponentSpec, type SessionSpec } from "./session-spec-messages.ts";
 
 /** The place in a log from which reading continues. */
 export type LogPlace = {
@@ -155,123 +146,4 @@ export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent 
 /** The same without a description. */
 export function rawEventFromMessage(message: muster.job.v1.JobEvent): JobEvent {
   return pick(message, "atMs", "object", "reason", "message");
-}
-
-export function poolFromMessage(message: muster.reservation.v1.Pool): Pool {
-  return {
-    ...pick(message, "name", "available", "capacity", "held", "unusable"),
-    unusableByReason: message.unusableByReason.map((each) => pick(each, "reason", "count")),
-    ...pick(message, "waiting", "elasticMax", "shared", "allocatable", "free", "overcommitted", "overcommittedNodes"),
-    foreign: message.foreign?.pods ? pick(message.foreign, "pods", "requests") : undefined,
-    elasticAtMs: unlessDefault(message.elasticAtMs),
-  };
-}
-
-export function reservationFromMessage(message = muster.reservation.v1.Reservation.create()): Reservation {
-  const { because } = message;
-  return {
-    id: message.id,
-    ownerKind: message.owner?.kind ?? "",
-    ownerId: message.owner?.id ?? "",
-    state: STATES.nameOf(message.state) ?? "unknown",
-    needs: message.needs.map((need) => ({ ...pick(need, "component", "pool"), ...shareOf(need) })),
-    machines: message.machines.map((each) => ({ ...pick(each, "component", "pool", "node"), ...shareOf(each) })),
-    ...pick(message, "priority", "createdAtMs"),
-    grantedAtMs: unlessDefault(message.grantedAtMs),
-    because: because && pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
-  };
-}
-
-function shareOf({ shared }: Pick<muster.reservation.v1.Need, "shared">): { readonly shared?: Share } {
-  return shared === undefined ? {} : { shared: buildShare(shared.requests) };
-}
-
-export function explanationFromMessage(message: muster.reservation.v1.ExplainReservationReply): ReservationExplanation {
-  const { place, hold, concurrency } = message;
-  return {
-    reservation: reservationFromMessage(message.reservation),
-    ...pick(message, "code", "message"),
-    pools: message.pools.map((pool) => ({
-      ...pick(pool, "pool", "requested", "partsMore", "available", "kept", "capacity", "held", "elasticMax"),
-      nodes: unlessDefault(pool.nodes),
-      parts: pool.parts.map(partDemandFrom),
-      amounts:
-        pool.parts.length === 0
-          ? undefined
-          : { free: buildShare(pool.free), allocatable: buildShare(pool.allocatable) },
-      elasticAtMs: unlessDefault(pool.elasticAtMs),
-      unusable: pool.unusable,
-      unusableNodes: pool.unusableNodes.map(({ node, reason, occupant, foreign }) => ({
-        node,
-        reason,
-        occupant: foreign ? foreignText(foreign) : ownerText(occupant),
-      })),
-      unusableMore: pool.unusableMore,
-      holders: pool.holders.map(holderFromMessage),
-      holdersMore: pool.holdersMore,
-    })),
-    place: {
-      ahead: place?.ahead ?? 0,
-      byPriority: (place?.aheadByPriority ?? []).map((each) => pick(each, "priority", "requests")),
-    },
-    hold: hold && { owner: ownerText(hold.owner), ...pick(hold, "own", "waitingSinceMs") },
-    concurrency: concurrency && {
-      ...pick(concurrency, "limit", "granted"),
-      holders: concurrency.holders.map(holderFromMessage),
-    },
-  };
-}
-
-function partDemandFrom(message: muster.reservation.v1.PartDemand): PartDemand {
-  const { part, shortage } = message;
-  return {
-    part: buildShare(part?.requests ?? {}),
-    ...pick(message, "requested", "fitting"),
-    shortage: shortage && {
-      ...pick(shortage, "node", "placed"),
-      resources: shortage.resources.map(({ resource, requested, free }) => ({
-        resource,
-        requested: printAmount(resource, requested),
-        free: printAmount(resource, free),
-      })),
-    },
-  };
-}
-
-function holderFromMessage(message: muster.reservation.v1.Holder): Holder {
-  return { owner: ownerText(message.owner), ...pick(message, "machines", "parts", "sinceMs") };
-}
-
-function ownerText(owner: muster.common.v1.Owner | undefined): string {
-  return owner ? `${owner.kind}/${owner.id}` : "";
-}
-
-function specFromMessage(message = muster.session.v1.SessionSpec.create()): SessionSpec {
-  return {
-    components: message.components.map((component) => ({
-      name: component.name,
-      // Services store no component without a kind.
-      kind: KINDS.nameOf(component.kind) ?? "client",
-      ...pick(component, "pool", "image", "command", "args"),
-      env: component.env.map((variable) => pick(variable, "name", "value")),
-      workingDir: unlessDefault(component.workingDir),
-      readyPort: unlessDefault(component.readyPort),
-      templateJson: unlessDefault(component.templateJson),
-      shared: component.shared ? true : undefined,
-    })),
-    scenarioJson: unlessDefault(message.scenarioJson),
-    timeoutMs: unlessDefault(message.timeoutMs),
-    queueTimeoutMs: unlessDefault(message.queueTimeoutMs),
-    ttlMs: unlessDefault(message.ttlMs),
-    killAfterMs: unlessDefault(message.killAfterMs),
-    priority: unlessDefault(message.priority),
-    workerPort: unlessDefault(message.workerPort),
-  };
-}
-
-/** Foreign pods: the name of the first one, and the number of the others. */
-function foreignText({ pods, examples }: muster.watch.v1.NodeUse): string {
-  const [first] = examples;
-  if (first === undefined) return plural(pods, "foreign pod");
-  return pods === 1 ? `pod ${first}` : `pod ${first} and ${pods - 1} more`;
 }

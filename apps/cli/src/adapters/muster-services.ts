@@ -1,9 +1,9 @@
 import { client, type Bus } from "@muster/bus";
 import { JobService, ReservationService, WatchService } from "@muster/proto";
-import type { KindsTrouble } from "../domain/build-doctor-report.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { pick } from "./message-fields.ts";
-import { explanationFromMessage, jobFromMessage, poolFromMessage, reservationFromMessage } from "./messages.ts";
+import { jobFromMessage } from "./messages.ts";
+import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./reservation-messages.ts";
 
 /** The calls of the services beside work; the signal ends every call. Each one rejects with FaultError and nothing else. */
 export function musterServices(bus: Bus, stop: AbortSignal) {
@@ -21,10 +21,7 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
       return reservationFromMessage(reservation);
     },
     reservations: () =>
-      readPages(async (page) => {
-        const reply = await reservations.listReservations({ continue: page }, options);
-        return { items: reply.reservations.map(reservationFromMessage), next: reply.continue };
-      }),
+      readPages((page) => reservations.listReservations(page, options), "reservations", reservationFromMessage),
     /** How many jobs have machines or wait for them, up to one page. */
     jobReservationsNow: async () => {
       const { reservations: page } = await reservations.listReservations({ ownerKind: "job", limit: 0 }, brief);
@@ -32,20 +29,19 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
     },
     explanation: async (kind: string, id: string) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
-    kindsTrouble: async (): Promise<KindsTrouble> => {
+    /** Kinds that were installed, and kinds that the job controller may not read; jobs in namespaces that no controller serves. */
+    kindsTrouble: async () => {
       const reply = await jobs.listJobs({ limit: 1 }, brief);
       const { kindsGone: gone, kindsRefused: refused, namespace, jobsElsewhere, moreElsewhere: isMore } = reply;
       const names = jobsElsewhere.map((job) => [job.namespace, job.kind.toLowerCase(), job.name].join("/"));
       return { gone, refused, namespace, elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused } };
     },
     /** Of every kind. */
-    jobs: () =>
-      readPages(async (page) => {
-        const reply = await jobs.listJobs({ continue: page }, brief);
-        return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
-      }),
+    jobs: () => readPages((page) => jobs.listJobs(page, brief), "jobs", jobFromMessage),
     watcherStatus: async () => pick(await watcher.getStatus({}, brief), "ageMs", "synced", "pods", "nodes"),
   };
 }
 
 export type MusterServices = ReturnType<typeof musterServices>;
+export type KindsTrouble = Awaited<ReturnType<MusterServices["kindsTrouble"]>>;
+export type WatcherStatus = Awaited<ReturnType<MusterServices["watcherStatus"]>>;

@@ -2,7 +2,7 @@ import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
 import { isTainted } from "../domain/build-node-views.ts";
-import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../domain/scaled-node.ts";
+import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../adapters/node-messages.ts";
 import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
@@ -23,10 +23,11 @@ export function nodeCalls({ bus, stop }: Link) {
   const nodes = client(bus, NodeService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const records = (pool: string) =>
-    readPages(async (page) => {
-      const reply = await nodes.listNodes({ pool, continue: page }, options);
-      return { items: reply.nodes, next: reply.continue };
-    });
+    readPages(
+      (page) => nodes.listNodes({ pool, ...page }, options),
+      "nodes",
+      (record) => record,
+    );
   return {
     /** Of one pool, or of all. */
     list: async (pool = "") => (await records(pool)).map((record) => nodeFromMessage(record)),
@@ -70,12 +71,10 @@ function faultOrThrow(error: unknown): { readonly error: unknown } {
 /** Machine states by node; empty if the ledger does not answer, because the list of nodes is useful without them. */
 async function machineStates({ bus, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
   const ledger = client(bus, ReservationService);
-  const asked = readPages(async (page) => {
-    const reply = await ledger.listMachines({ pool, continue: page }, { timeoutMs: BRIEF_TIMEOUT_MS, signal: stop });
-    return { items: reply.machines, next: reply.continue };
-  });
+  const options = { timeoutMs: BRIEF_TIMEOUT_MS, signal: stop };
+  const asked = readPages((page) => ledger.listMachines({ pool, ...page }, options), "machines", machineFromMessage);
   return asked.then(
-    (machines) => new Map(machines.map((machine) => [machine.node, machineFromMessage(machine)])),
+    (machines) => new Map(machines.map((machine) => [machine.node, machine])),
     (error: unknown) => {
       // An interrupt ends the command.
       if (faultOf(error)?.code === "cancelled") throw error;

@@ -1,17 +1,24 @@
 import { enums, muster } from "@muster/proto";
-import type {
-  BootingNodes,
-  DemandScaling,
-  ListedNode,
-  MachineState,
-  PoolScaling,
-  PoolTrouble,
-  ScaledNode,
-  ScalerDump,
-} from "../domain/scaled-node.ts";
-import { pick, unlessDefault } from "./message-fields.ts";
+import { nameOf, pick, unlessDefault } from "./message-fields.ts";
 
-export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), machine?: MachineState): ScaledNode {
+/** A node that the node scaler made, or makes. */
+export type ScaledNode = ReturnType<typeof nodeFromMessage>;
+/** A row of the list of nodes. A node that Muster did not make has no more than this, and the phase STATIC. */
+export type ListedNode = Pick<ScaledNode, keyof ReturnType<typeof staticNode>> & Partial<ScaledNode>;
+/** A node as the ledger reports it. */
+export type MachineState = ReturnType<typeof machineFromMessage>;
+export type BootingNodes = ReturnType<typeof bootingFromMessage>;
+export type PoolScaling = ReturnType<typeof scalingFromMessage>;
+export type PoolTrouble = ReturnType<typeof troubleFromMessage>;
+/** What the scaler's leader does and remembers. */
+export type ScalerDump = ReturnType<typeof dumpFromMessage>;
+/** What the scaler does about the machines that an owner waits for. */
+export type DemandScaling =
+  | ReturnType<typeof demandFromMessage>
+  /** No scaler has answered. */
+  | { readonly state: "unanswered"; readonly trouble: string };
+
+export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), machine?: MachineState) {
   const { spec, holder } = message;
   const terminate = spec?.terminate;
   return {
@@ -20,9 +27,10 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
     instanceType: spec?.instanceType ?? "",
     spot: spec?.spot ?? false,
     zone: spec?.zone ?? "",
-    phase: enums.NodePhase.nameOf(message.phase) ?? "UNKNOWN",
+    phase: nameOf(enums.NodePhase, message.phase),
     ...pick(message, "phaseSinceMs", "createdAtMs", "instanceId", "kubernetesNode", "addresses", "boundTo"),
     holder: holder ? `${holder.kind}/${holder.id}` : "",
+    /** Undefined: it is not to end. */
     terminate: terminate && {
       ...pick(terminate, "code", "message", "atMs"),
       drainUntilMs: unlessDefault(terminate.drainUntilMs),
@@ -30,15 +38,16 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
     unhealthySinceMs: unlessDefault(message.unhealthySinceMs),
     idleSinceMs: unlessDefault(message.idleSinceMs),
     trouble: message.trouble,
+    /** Undefined: it has not joined, or the ledger does not answer. */
     machine,
   };
 }
 
-export function machineFromMessage(message: muster.reservation.v1.MachineState): MachineState {
+export function machineFromMessage(message: muster.reservation.v1.MachineState) {
   const { foreign, holder } = message;
   return {
     ...pick(message, "node", "pool", "standing", "allocatable", "free", "excess"),
-    // A ledger that does not report the tolerated standing may not report cordons either.
+    /** False with the standing CORDONED: it is tainted. Undefined: a ledger that does not report the tolerated standing may not report cordons either. */
     cordoned: message.toleratedStanding === "" ? undefined : message.cordoned,
     holder: holder?.owner === undefined ? "" : `${holder.owner.kind}/${holder.owner.id}`,
     sharedHolders: message.sharedHolders.map(({ owner, sinceMs }) => ({
@@ -50,25 +59,28 @@ export function machineFromMessage(message: muster.reservation.v1.MachineState):
 }
 
 /** A node that the node scaler did not make. */
-export function staticNode(machine: MachineState): ListedNode {
+export function staticNode(machine: MachineState) {
   const { node, pool, holder } = machine;
-  return { name: node, pool, phase: "STATIC", kubernetesNode: node, holder, machine };
+  const phase: string = "STATIC";
+  return { name: node, pool, phase, kubernetesNode: node, holder, machine };
 }
 
-export function scalingFromMessage(message: muster.node.v1.PoolScaling): PoolScaling {
+export function scalingFromMessage(message: muster.node.v1.PoolScaling) {
   const { blockedCode, blockedMessage } = message;
   return {
     ...pick(message, "pool", "max", "standby"),
     booting: message.booting.map(bootingFromMessage),
+    /** Why nodes that are needed are not made; undefined: all are. */
     blocked: blockedCode ? { code: blockedCode, message: blockedMessage } : undefined,
   };
 }
 
-export function dumpFromMessage(message: muster.node.v1.DumpNodesReply): ScalerDump {
+export function dumpFromMessage(message: muster.node.v1.DumpNodesReply) {
   return {
     ...pick(message, "leader", "term", "nodes"),
     loops: message.loops.map((loop) => ({
       ...pick(loop, "name", "intervalMs", "rounds", "failures"),
+      /** Undefined: it has not run yet. */
       lastStartedAtMs: unlessDefault(loop.lastStartedAtMs),
       ...pick(loop, "lastDurationMs", "meanDurationMs", "error"),
     })),
@@ -85,24 +97,27 @@ export function dumpFromMessage(message: muster.node.v1.DumpNodesReply): ScalerD
   };
 }
 
-export function demandFromMessage(message: muster.node.v1.ExplainDemandReply): DemandScaling {
-  if (!message.known) return { state: "unknown" };
+export function demandFromMessage(message: muster.node.v1.ExplainDemandReply) {
+  // The scaler knows of no need that it could meet.
+  if (!message.known) return { state: "unknown" } as const;
   return {
-    state: "known",
+    state: "known" as const,
+    /** `code` is BOOTING, or the reason why no node is made. */
     ...pick(message, "code", "message"),
     booting: message.booting.map(bootingFromMessage),
     troubles: message.troubles.map(troubleFromMessage),
   };
 }
 
-function troubleFromMessage(trouble: muster.node.v1.PoolTrouble): PoolTrouble {
+function troubleFromMessage(trouble: muster.node.v1.PoolTrouble) {
   return {
     ...pick(trouble, "pool", "code", "provider", "instanceType", "spot", "zone", "message", "sinceMs"),
+    /** Undefined: as soon as a node is needed. */
     nextTryAtMs: unlessDefault(trouble.nextTryAtMs),
     boots: trouble.boots,
   };
 }
 
-function bootingFromMessage(message: muster.node.v1.BootingNodes): BootingNodes {
+function bootingFromMessage(message: muster.node.v1.BootingNodes) {
   return pick(message, "instanceType", "spot", "count", "sinceMs");
 }

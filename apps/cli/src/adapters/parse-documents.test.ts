@@ -6,7 +6,7 @@ import type { SessionDocument } from "../domain/session-document.ts";
 import { anySession } from "../../test/any-session.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
-import { KINDS } from "../kinds/kinds.ts";
+import { RESOURCES } from "../kinds/resources.ts";
 import { buildDocument } from "../domain/session-document.ts";
 import {
   describeProblem,
@@ -55,7 +55,7 @@ function withTemplate(line: string): string {
 }
 
 function parse(file: string, text: string): Parsed<ReadWork> {
-  return parseDocuments(file, text, (document) => readWork(KINDS, document));
+  return parseDocuments(file, text, (document) => readWork(RESOURCES, document));
 }
 
 /** The session that a document asks for: what is submitted is what `--dry-run` writes. */

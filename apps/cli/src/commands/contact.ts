@@ -1,5 +1,7 @@
 import { type Fault, faultOf, formatDuration, formatElapsed, isRetryable } from "@muster/faults";
+import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
+import { describeConnection } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { isAborted } from "../is-aborted.ts";
@@ -71,4 +73,15 @@ export function contact(deps: ContactDeps): Contact {
       return undefined;
     },
   };
+}
+
+/** Contact with the services over this connection, reported on standard error, or by `say`. */
+export function keepContact(cli: Cli, connected: Connected, say = cli.io.err): Contact & Disposable {
+  const { now, pause, connection } = cli;
+  const hint = (): string => connection().hint;
+  const kept = contact({ address: describeConnection(connection()), hint, now, pause, say });
+  const listening = connected.onLink((state) => {
+    kept.link(state);
+  });
+  return { ...kept, [Symbol.dispose]: () => listening[Symbol.dispose]() };
 }

@@ -17,7 +17,7 @@ import type { Check, Seen } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { enginesOf } from "../domain/lease-engine.ts";
-import type { Lease } from "../domain/lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 import { print, type Format } from "./output.ts";
 
 /** `muster doctor`: checks everything that a session needs, and says what to do about each problem. */

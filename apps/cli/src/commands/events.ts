@@ -4,8 +4,8 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { EventLog, Resource } from "../kinds/resource.ts";
 import { namedResource, type CommandLine } from "../kinds/resources.ts";
 import { askAbout } from "./find-work.ts";
-import { keepContact } from "./keep-contact.ts";
-import { print, type Format } from "./output.ts";
+import { keepContact } from "./contact.ts";
+import { printList, type Format } from "./output.ts";
 
 export type EventsOptions = {
   readonly follow: boolean;
@@ -34,9 +34,10 @@ export async function showEvents(
   const { events } = await askAbout(cli, connected, { resource, text, name }, () =>
     log.read(connected, { name, ...options }),
   );
-  print(cli.io, options.output, {
-    table: (style) => (events.length === 0 ? [log.none(name)] : log.table(events, style)),
-    data: () => events.map((event) => log.record(event)),
+  printList(cli.io, options.output, events, {
+    none: log.none(name),
+    table: (style) => log.table(events, style),
+    record: (event) => log.record(event),
   });
   return EXIT.ok;
 }

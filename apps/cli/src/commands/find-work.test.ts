@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { KINDS } from "../kinds/kinds.ts";
-import { resourcesOf } from "../kinds/resources.ts";
+import { RESOURCES } from "../kinds/resources.ts";
 import { readWorkTarget } from "./find-work.ts";
 
-const CLI = { kinds: KINDS, resources: resourcesOf(KINDS) };
+const CLI = { resources: RESOURCES };
 
 describe("the session or job that a command names", () => {
   it.each([

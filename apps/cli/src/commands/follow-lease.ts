@@ -5,9 +5,16 @@ import { describeState, whyOf } from "../domain/build-lease-views.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTimeoutOf, type Goal } from "../domain/decide-wait.ts";
-import { decideLeaseCondition, type Lease } from "../domain/lease.ts";
+import { decideLeaseCondition } from "../domain/lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
-import { followWithLines } from "./follow.ts";
+import { followGoal } from "./follow.ts";
+
+/** An engine deletes the record of a lease only after its end. */
+const LEASES = {
+  decide: (lease: Lease, goal: Goal) => decideLeaseCondition(lease, goal),
+  next: ({ link }: Connected, { order }: Lease) => leaseCalls(link).get(order.id),
+};
 
 type Options = {
   readonly goal: Goal;
@@ -28,26 +35,20 @@ export async function followLease(
 ): Promise<{ readonly last: Lease; readonly code: ExitCode }> {
   const { id } = start.order;
   const history = `\`muster lease history ${id}\` shows what happened to it`;
-  const { last, end } = await followWithLines(cli, connected, {
-    start,
-    next: () => leaseCalls(connected.link).get(id),
-    isEnough: (lease) => decideLeaseCondition(lease, goal) !== "open",
+  const { last, verdict } = await followGoal(cli, connected, LEASES, start, {
+    ...{ goal, timeoutMs },
     line: (lease) => {
       const why = whyOf(lease);
       const isEnd = lease === start ? why === "" : decideLeaseCondition(lease, goal) !== "open";
       if (printsEnds && isEnd) return undefined;
       return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
     },
-    timeoutMs,
     left: () => `lease ${id} continues; \`muster lease get ${id}\` says how it is, \`muster lease end ${id}\` ends it`,
-    timedOut: (lease) =>
-      new CommandError(EXIT.failed, describeTimeoutOf(timeoutMs, describeState(lease)), {
-        hint: `it continues; ${history}`,
-      }),
   });
-  if (end === "interrupted") return { last, code: EXIT.interrupted };
-  // An engine deletes the record of a lease only after its end.
-  const isMet = (end === "gone" && goal.kind === "delete") || decideLeaseCondition(last, goal) === "met";
-  if (isMet) return { last, code: EXIT.ok };
-  throw new CommandError(EXIT.failed, describeState(last), { hint: history });
+  if (verdict === "met") return { last, code: EXIT.ok };
+  if (verdict === "interrupted") return { last, code: EXIT.interrupted };
+  if (verdict !== "open") throw new CommandError(EXIT.failed, describeState(last), { hint: history });
+  throw new CommandError(EXIT.failed, describeTimeoutOf(timeoutMs, describeState(last)), {
+    hint: `it continues; ${history}`,
+  });
 }

@@ -1,15 +1,13 @@
 import { faultOf } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
-import type { Contact } from "./contact.ts";
-import { keepContact } from "./keep-contact.ts";
+import type { Goal, WaitVerdict } from "../domain/decide-wait.ts";
+import type { Waiting } from "../kinds/resource.ts";
+import { keepContact, type Contact } from "./contact.ts";
 
 /** Parts of a state change without its record, so that its service has no long poll for it. */
 const POLL_MS = 1000;
 
-/** Differs whenever the record does. */
-type Revised = { readonly revision: number | string };
-
-export type FollowDeps<Item> = {
+type FollowDeps<Item> = {
   /** The next state. A long poll answers once the record differs from `seen`, or after some seconds. */
   readonly next: (seen: Item, signal: AbortSignal) => Promise<Item>;
   readonly contact: Pick<Contact, "ask">;
@@ -25,7 +23,7 @@ export type FollowDeps<Item> = {
  * Follows one item until its state is enough, and returns that state; the last one seen when the signal is aborted first. Rejects when the item is gone, and
  * when contact is lost for good.
  */
-export async function follow<Item extends Revised>(
+export async function follow<Item extends object>(
   { next, contact, title, pause, changed, isEnough }: FollowDeps<Item>,
   start: Item,
   signal: AbortSignal,
@@ -36,80 +34,77 @@ export async function follow<Item extends Revised>(
     await pause?.(signal);
     const found = await contact.ask(title, () => next(seen, signal), signal);
     if (found === undefined) break;
-    if (found.revision !== seen.revision) changed?.(found);
+    if (revisionOf(found) !== revisionOf(seen)) changed?.(found);
     item = found;
   }
   return item;
 }
 
-/** Why following has ended: the state is enough, the item does not exist any more, the time is over, or Ctrl-C. */
-export type Ended<Item> = { readonly last: Item; readonly end: "enough" | "gone" | "timeout" | "interrupted" };
+/** Differs whenever the record does. */
+function revisionOf(item: object): unknown {
+  return "revision" in item ? item.revision : undefined;
+}
 
-export type Followed<Item> = {
-  readonly start: Item;
-  readonly next: FollowDeps<Item>["next"];
-  readonly isLongPoll?: boolean | undefined;
-  readonly isEnough: (item: Item) => boolean;
+/** What following has to know of a resource. */
+type Followable<Item extends object> = Pick<Waiting<Item>, "decide" | "isLongPoll" | "uidOf" | "isMetByDeletion"> &
+  Required<Pick<Waiting<Item>, "next">>;
+
+type FollowOptions<Item> = {
+  readonly goal: Goal;
   readonly timeoutMs: number | undefined;
+  /** Printed to standard error whenever it differs; undefined: nothing new to print. */
+  readonly line?: (item: Item) => string | undefined;
+  /** Printed after Ctrl-C, which leaves the item running: what becomes of it. */
+  readonly left?: (last: Item) => string;
 };
 
-/** Follows one item until its state is enough, at most for the time. */
-export async function followItem<Item extends Revised>(
+/** `last` is the last state that was seen, and why following has ended: `open` means that the time is over. */
+type Followed<Item> = { readonly last: Item; readonly verdict: WaitVerdict | "deleted" | "interrupted" };
+
+/** Follows one item until it meets the goal or can no longer meet it, at most for the time. */
+export async function followGoal<Item extends object>(
   cli: Cli,
   connected: Connected,
-  { start, next, isLongPoll = false, isEnough, timeoutMs }: Followed<Item>,
-): Promise<Ended<Item>> {
+  waiting: Followable<Item>,
+  start: Item,
+  { goal, timeoutMs, line, left }: FollowOptions<Item>,
+): Promise<Followed<Item>> {
+  const state: { last: Item; verdict: Followed<Item>["verdict"] } = { last: start, verdict: "open" };
+  let printed: string | undefined;
+  const isEnough = (item: Item): boolean => {
+    const isOther = waiting.uidOf?.(item) !== waiting.uidOf?.(start);
+    state.verdict = isOther ? "deleted" : waiting.decide(item, goal);
+    if (isOther) return true;
+    state.last = item;
+    const text = line?.(item);
+    if (text !== undefined && text !== printed) cli.io.err([text]);
+    printed = text ?? printed;
+    return state.verdict !== "open";
+  };
   const timeout = new AbortController();
   const over = new AbortController();
   if (timeoutMs !== undefined) void cli.pause(timeoutMs, over.signal).then(() => timeout.abort());
   const stop = AbortSignal.any([cli.interrupts.first, timeout.signal]);
   using contact = keepContact(cli, connected);
-  const state = { last: start, isEnough: false };
   const deps = {
-    ...{ next, contact, title: "state" },
-    ...(!isLongPoll && { pause: (signal: AbortSignal) => cli.pause(POLL_MS, signal) }),
-    isEnough: (item: Item): boolean => {
-      state.last = item;
-      state.isEnough = isEnough(item);
-      return state.isEnough;
-    },
+    ...{ contact, title: "state", isEnough },
+    next: (seen: Item, signal: AbortSignal) => waiting.next(connected, seen, signal),
+    ...(waiting.isLongPoll !== true && { pause: (signal: AbortSignal) => cli.pause(POLL_MS, signal) }),
   };
   try {
     await follow(deps, start, stop);
-    if (state.isEnough) return { last: state.last, end: "enough" };
-    return { last: state.last, end: cli.interrupts.first.aborted ? "interrupted" : "timeout" };
   } catch (error) {
-    if (faultOf(error)?.code === "not_found") return { last: state.last, end: "gone" };
-    throw error;
+    if (faultOf(error)?.code !== "not_found") throw error;
+    state.verdict = "deleted";
   } finally {
     over.abort();
   }
-}
-
-/** Follows one item, and prints a line to standard error whenever that changes. Ctrl-C leaves the item running. Throws `timedOut` when the time is over. */
-export async function followWithLines<Item extends Revised>(
-  cli: Cli,
-  connected: Connected,
-  followed: Followed<Item> & {
-    /** Undefined: nothing new to print. */
-    readonly line: (item: Item) => string | undefined;
-    /** What becomes of the item after Ctrl-C. */
-    readonly left: (last: Item) => string;
-    readonly timedOut: (last: Item) => Error;
-  },
-): Promise<Ended<Item>> {
-  const { line, left, timedOut, isEnough } = followed;
-  let printed: string | undefined;
-  const ended = await followItem(cli, connected, {
-    ...followed,
-    isEnough: (item) => {
-      const text = line(item);
-      if (text !== undefined && text !== printed) cli.io.err([text]);
-      printed = text ?? printed;
-      return isEnough(item);
-    },
-  });
-  if (ended.end === "timeout") throw timedOut(ended.last);
-  if (ended.end === "interrupted") cli.io.err([`left: ${left(ended.last)}`]);
-  return ended;
+  const { last, verdict } = state;
+  if (verdict === "open" && cli.interrupts.first.aborted) {
+    if (left !== undefined) cli.io.err([`left: ${left(last)}`]);
+    return { last, verdict: "interrupted" };
+  }
+  if (verdict !== "deleted") return { last, verdict };
+  const isMet = await (waiting.isMetByDeletion?.(connected, { start, last }, goal) ?? goal.kind === "delete");
+  return { last, verdict: isMet ? "met" : verdict };
 }

@@ -5,7 +5,7 @@ import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
 import type { Cli } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
-import type { Lease } from "../domain/lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 import { endLease } from "./leases.ts";
 
 const { signer } = makeSigner();

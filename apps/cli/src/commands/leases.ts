@@ -1,50 +1,31 @@
-import { buildEndBytes, buildRenewalBytes, formatRfc3339, isSealed, nsFromMs } from "@muster/leases";
+import { buildEndBytes, isSealed, nsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
+import type { Lease, SignedLease } from "../adapters/lease-messages.ts";
 import type { Placed } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { arrangeLeases } from "../domain/arrange-leases.ts";
-import { buildVerdictTable, describeEnd } from "../domain/build-lease-views.ts";
+import { buildVerdictTable } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { findLeaseUsers, mayHaveUsers } from "../domain/find-lease-users.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
-import { buildEnd, buildRenewal, isLeaseOver, type Lease, type SignedLease } from "../domain/lease.ts";
+import { buildEnd, isLeaseOver } from "../domain/lease.ts";
 import { listSome } from "../domain/list-some.ts";
 import { plural } from "../domain/plural.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 import { isProven, verifyLease } from "../domain/verify-lease.ts";
-import { followLease } from "./follow-lease.ts";
-import { buildLeaseList, LEASE } from "../kinds/lease.ts";
 import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
+import { followLease } from "./follow-lease.ts";
 import { print, printLine, type Format } from "./output.ts";
-import { openResult } from "./seal-order.ts";
 import { readFiles } from "./read-files.ts";
+import { openResult } from "./seal-order.ts";
 
 /** Leases that use another one, in one message. */
 const USERS_SHOWN = 5;
 
 type Named = { readonly id: string; readonly output: Format };
 type Signed = Named & { readonly keyFile: string | undefined };
-
-/** `muster lease renew NAME --for 2h` */
-export async function renewLease(
-  cli: Cli,
-  { id, forNs, keyFile, output }: Signed & { readonly forNs: bigint },
-): Promise<ExitCode> {
-  const signer = await cli.keys.read(keyFile);
-  await using connected = await cli.connect();
-  const found = await ownLease(connected, id, signer);
-  const unsigned = buildRenewal(found, forNs);
-  const renewal = { ...unsigned, signature: signer.sign(buildRenewalBytes(unsigned, found.order)) };
-  const lease = await inTraceOf(found, "muster lease renew", () =>
-    askOfLeases(connected, (leases) => leases.renew(renewal)),
-  );
-  const line = `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`;
-  printLine(cli.io, output, line, () => buildLeaseRecord(lease));
-  return EXIT.ok;
-}
 
 type EndOptions = Signed & {
   /** Also a lease that others use. */
@@ -90,39 +71,13 @@ async function requireUnused(connected: Connected, lease: Lease): Promise<void> 
 }
 
 /** Later requests of its user belong to the trace of the order. */
-function inTraceOf<Answer>({ order, traceparent }: Lease, doing: string, work: () => Promise<Answer>): Promise<Answer> {
+export function inTraceOf<Answer>(
+  { order, traceparent }: Lease,
+  doing: string,
+  work: () => Promise<Answer>,
+): Promise<Answer> {
   const attributes = { "muster.lease": order.id };
   return inSpan("@muster/cli", doing, { parent: contextOfTraceparent(traceparent), attributes }, work);
-}
-
-export type LeaseQuery = {
-  readonly mine: boolean;
-  readonly type: string | undefined;
-  /** Empty: any. */
-  readonly phases: readonly string[];
-  /** Also all that are over. Of phases that are named all are shown. */
-  readonly all: boolean;
-  readonly keyFile: string | undefined;
-  readonly output: Format;
-};
-
-/** `muster lease get`; without a condition it is `muster get leases`. */
-export async function listLeases(
-  cli: Cli,
-  { mine, keyFile, type, phases, all, output }: LeaseQuery,
-): Promise<ExitCode> {
-  const user = mine ? (await cli.keys.read(keyFile)).userId : undefined;
-  await using connected = await cli.connect();
-  const phase = phases.length === 1 ? phases[0] : undefined;
-  const found = await askOfLeases(connected, (asked) => asked.list({ user, type, phase }));
-  const leases = phases.length === 0 ? found : found.filter((each) => phases.includes(each.phase));
-  const isWhole = all || phases.length > 0;
-  print(cli.io, output, {
-    table: (style) =>
-      leases.length === 0 ? [LEASE.none] : buildLeaseList(leases, cli.now(), { style, isOfOneUser: mine, isWhole }),
-    data: () => arrangeLeases(leases, leases.length).shown.map(buildLeaseRecord),
-  });
-  return EXIT.ok;
 }
 
 /** `muster lease get ID --secret FIELD`: only this field of the result, opened. */

@@ -8,9 +8,8 @@ import { nearestName } from "@muster/documents";
 import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
-import type { Contact } from "./contact.ts";
+import { keepContact, type Contact } from "./contact.ts";
 import { askAbout, readWorkTarget } from "./find-work.ts";
-import { keepContact } from "./keep-contact.ts";
 
 /** The pause of `-f` after an empty answer. */
 const POLL_MS = 500;

@@ -16,6 +16,21 @@ export function print(
   else io.out([toYaml(forms.data())]);
 }
 
+/** Prints a list; `none` where it is empty. */
+export function printList<Item>(
+  io: Io,
+  format: Format,
+  items: readonly Item[],
+  forms: {
+    readonly none: string;
+    readonly table: (style: TableStyle) => readonly string[];
+    readonly record: (item: Item) => unknown;
+  },
+): void {
+  const table = (style: TableStyle) => (items.length === 0 ? [forms.none] : forms.table(style));
+  print(io, format, { table, data: () => items.map((item) => forms.record(item)) });
+}
+
 /** Prints a change: one line for people, the record for programs. */
 export function printLine(io: Io, format: Format, line: string, record: () => unknown): void {
   print(io, format, { table: () => [line], data: record });

@@ -1,7 +1,7 @@
 import type { Io } from "../cli.ts";
 import { buildProgressBlock, buildProgressLines, buildScalingLine, buildWaitLine } from "../domain/build-progress.ts";
 import type { Followed } from "../domain/build-progress.ts";
-import type { DemandScaling } from "../domain/scaled-node.ts";
+import type { DemandScaling } from "../adapters/node-messages.ts";
 import { phaseOf, type Work } from "../domain/work.ts";
 
 /** Shows the progress of work: a block that is redrawn on a terminal, appended lines everywhere else. */

@@ -15,7 +15,7 @@ import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
-import { keepContact } from "./keep-contact.ts";
+import { keepContact } from "./contact.ts";
 import { print, toYaml, type Format } from "./output.ts";
 import { progressView, type ProgressView } from "./progress-view.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
@@ -38,7 +38,7 @@ const SUBMIT_ATTEMPTS = 3;
 /** `muster run FILE...`: submits the work of the files and follows it until it is over. */
 export async function run(cli: CommandLine, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
-    read: (document) => readWork(cli.kinds, document),
+    read: (document) => readWork(cli.resources, document),
     titleOf: ({ kind, draft: { name } }) => ("exact" in name ? `${kind.noun} ${name.exact}` : undefined),
   });
   if (options.dryRun) {
@@ -173,7 +173,7 @@ async function submit(cli: CommandLine, { link }: Connected, { value: { kind, dr
 }
 
 function callsOf(cli: CommandLine, { link }: Connected, { kind }: Work): WorkCalls {
-  return (findResource(cli.kinds, kind) ?? cli.kinds[0]).calls(link);
+  return (findResource(cli.resources, kind)?.work ?? cli.resources[0].work).calls(link);
 }
 
 /** `session x`; two kinds may use one name. */
@@ -294,7 +294,7 @@ function sayLeft(left: {
 function report(cli: CommandLine, doing: string, error: unknown, view?: ProgressView): ExitCode {
   const fault = faultOf(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;
-  const { exitCode, lines } = explainError(error, doing);
+  const { exitCode, lines } = explainError(error, cli.resources, doing);
   if (view === undefined) cli.io.err(lines);
   else view.say(lines);
   return exitCode;

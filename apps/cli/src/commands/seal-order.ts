@@ -7,7 +7,8 @@ import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { enginesOf, type EngineIdentity } from "../domain/lease-engine.ts";
+import { enginesOf } from "../domain/lease-engine.ts";
+import type { EngineIdentity } from "../adapters/lease-messages.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 
 /** The identity of an engine. Throws CommandError where it does not answer, with the ids of those that do. */

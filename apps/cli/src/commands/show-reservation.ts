@@ -5,7 +5,7 @@ import { waitsForNodes } from "@muster/ledger-client/explanation";
 import { buildOwnerExplanation, explainOwner } from "../domain/build-explanation.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import type { ReservationExplanation } from "../domain/reservation.ts";
+import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { Shown } from "../kinds/resource.ts";
 
 /** The machines that an owner holds or waits for. Throws CommandError where the ledger does not know it: before its first request, and after its release. */

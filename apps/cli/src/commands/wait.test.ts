@@ -2,10 +2,10 @@ import { memoryBus, serve, type Handlers } from "@muster/bus";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
-import type { Cli } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
 import { readGoal } from "../domain/decide-wait.ts";
 import { LEASE } from "../kinds/lease.ts";
+import type { CommandLine } from "../kinds/resources.ts";
 import { waitFor } from "./wait.ts";
 
 /** Waits for a lease that is over for the reason, of an engine that knows it. */
@@ -39,7 +39,7 @@ async function waiting(phase: string, cause: string, goal: string) {
       err: (lines: readonly string[]) => err.push(...lines),
     },
     connect: () => Promise.resolve(connected),
-  } as unknown as Cli;
+  } as unknown as CommandLine;
   const resource = { ...LEASE, waiting: LEASE.waiting! };
   const code = await waitFor(cli, resource, "4711-1", { goal: readGoal(goal)!, timeoutMs: 1000, output: "table" });
   return { code, out, err };

@@ -1,19 +1,19 @@
 import { unlessMissing } from "@muster/faults";
-import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { checkGoal, describeUnmet, type Goal, type WaitVerdict } from "../domain/decide-wait.ts";
+import { checkGoal, describeUnmet, type Goal } from "../domain/decide-wait.ts";
 import type { Resource, Waiting } from "../kinds/resource.ts";
-import { askOf } from "./ask-of.ts";
-import { followItem } from "./follow.ts";
+import type { CommandLine } from "../kinds/resources.ts";
+import { askOf, shortTarget } from "./find-work.ts";
+import { followGoal } from "./follow.ts";
 import { print, type Format } from "./output.ts";
 
 export type WaitOptions = { readonly goal: Goal; readonly timeoutMs: number; readonly output: Format };
 
 /** `muster wait KIND/NAME --for GOAL`: waits until the item meets the goal, can no longer meet it, or the time is over. */
 export async function waitFor<Item extends object>(
-  cli: Cli,
+  cli: CommandLine,
   resource: Resource<Item> & { readonly waiting: Waiting<Item> },
   name: string,
   { goal, timeoutMs, output }: WaitOptions,
@@ -33,35 +33,16 @@ export async function waitFor<Item extends object>(
     if (output === "table") cli.io.out(met);
     return EXIT.ok;
   }
-  let last = start;
-  const verdictOf = (item: Item): WaitVerdict | "deleted" => {
-    if (waiting.uidOf?.(item) !== waiting.uidOf?.(start)) return "deleted";
-    last = item;
-    return waiting.decide(item, goal);
-  };
-  let verdict = verdictOf(start);
-  const { end } = await followItem(cli, connected, {
-    start: { item: start, revision: 0 },
-    next: async ({ item, revision }, signal) => ({
-      item: await (waiting.next?.(connected, item, signal) ?? resource.get(connected, name)),
-      revision: revision + 1,
-    }),
-    isLongPoll: waiting.isLongPoll,
-    isEnough: ({ item }) => (verdict = verdictOf(item)) !== "open",
-    timeoutMs,
-  });
-  if (end === "interrupted") return EXIT.interrupted;
-  if (end === "gone") verdict = "deleted";
-  if (verdict === "deleted") {
-    const isMet = waiting.isMetByDeletion?.(connected, { start, last }, goal) ?? goal.kind === "delete";
-    if (await isMet) verdict = "met";
-  }
+  const next: Required<Waiting<Item>>["next"] = (within, seen, signal) =>
+    waiting.next?.(within, seen, signal) ?? resource.get(within, name);
+  const { last, verdict } = await followGoal(cli, connected, { ...waiting, next }, start, { goal, timeoutMs });
+  if (verdict === "interrupted") return EXIT.interrupted;
   if (verdict === "met" && waiting.note !== undefined) cli.io.err(waiting.note(last));
   if (verdict === "met" || output !== "table")
     print(cli.io, output, { table: () => met, data: () => resource.record(last) });
   if (verdict === "met") return EXIT.ok;
   const about = { named: `${noun} ${resource.nameOf(start)}`, state: waiting.describe(last) };
-  const target = waiting.explained?.(last) ?? `${noun}/${resource.nameOf(last)}`;
+  const target = shortTarget(cli, waiting.explained?.(last) ?? { kind: noun, name: resource.nameOf(last) });
   throw new CommandError(EXIT.failed, plain(describeUnmet(about, goal, verdict, timeoutMs)), {
     ...(verdict !== "deleted" && { hint: `\`muster explain ${target}\` says why` }),
   });

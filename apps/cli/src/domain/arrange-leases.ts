@@ -1,4 +1,5 @@
-import { isLeaseOver, type Lease } from "./lease.ts";
+import { isLeaseOver } from "./lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 
 /** Leases that are over, in a list of all. */
 export const MAX_SHOWN_OVER = 10;

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { buildCleanupRecord, buildCleanupView, type Cleanup } from "./build-cleanup-view.ts";
+import { buildCleanupRecord, buildCleanupView } from "./build-cleanup-view.ts";
+import type { Cleanup } from "../adapters/lease-messages.ts";
 
 const step = { action: "SUSPECTED", kind: "Secret", namespace: "default", name: "s", lease: "1-1", because: "gone" };
 const schedule = { mode: "dry-run", nextScanMs: 3_600_000 };

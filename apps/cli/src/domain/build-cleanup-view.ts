@@ -1,35 +1,7 @@
+import type { Cleanup, CleanupSchedule } from "../adapters/lease-messages.ts";
 import { formatElapsed } from "@muster/faults";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { plural } from "./plural.ts";
-
-/** The result of one search for leftovers of leases. */
-export type Cleanup = {
-  /** The first ones. */
-  readonly steps: readonly {
-    /** SUSPECTED or REMOVED. */
-    readonly action: string;
-    readonly kind: string;
-    /** Empty: it lives in none. */
-    readonly namespace: string;
-    readonly name: string;
-    readonly lease: string;
-    readonly because: string;
-  }[];
-  readonly found: number;
-  readonly removed: number;
-  readonly suspected: number;
-  /** Why the removal waits for a confirmation; empty: it does not wait. */
-  readonly heldBecause: string;
-  readonly schedule: CleanupSchedule;
-};
-
-/** The automatic cleanup of an engine. */
-export type CleanupSchedule = {
-  /** off, dry-run or on; empty: it does not say. */
-  readonly mode: string;
-  /** Undefined: never, now, or once it knows what it waits for. */
-  readonly nextScanMs: number | undefined;
-};
 
 /** In one line; undefined: the engine does not say. */
 export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: number): string | undefined {

@@ -1,21 +1,7 @@
+import type { DeadLetter } from "../adapters/dead-letters.ts";
 import { formatElapsed } from "@muster/faults";
 import { buildRecord } from "./build-record.ts";
 import { buildTable, type TableStyle } from "./build-table.ts";
-
-/** A message that no service could handle, and why. */
-export type DeadLetter = {
-  readonly id: number;
-  readonly area: string;
-  readonly reason: string;
-  readonly subject: string;
-  readonly type: string;
-  readonly deliveries: number;
-  readonly atMs: number;
-  /** The message as data; as base64 where this command does not know its type. */
-  readonly message: unknown;
-  /** Bytes of a payload that was too large to be kept; such a letter can only be dropped. */
-  readonly lostBytes: number | undefined;
-};
 
 export function buildDeadLetterTable(letters: readonly DeadLetter[], nowMs: number, style: TableStyle): string[] {
   const rows = letters.map(({ id, area, atMs, deliveries, subject, reason }) => [

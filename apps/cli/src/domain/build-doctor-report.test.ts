@@ -1,9 +1,10 @@
 import { expect, it } from "vitest";
-import { buildChecks, isHealthy, type KindsTrouble, type Observations } from "./build-doctor-report.ts";
+import type { KindsTrouble } from "../adapters/muster-services.ts";
+import { buildChecks, isHealthy, type Observations } from "./build-doctor-report.ts";
 
 const NO_ROOM = {
   ...{ shared: 0, allocatable: {}, free: {}, foreign: undefined },
-  ...{ overcommitted: 0, overcommittedNodes: [] },
+  ...{ overcommitted: 0, overcommittedNodes: [], elasticAtMs: undefined },
 };
 
 const replica = (name: string, version = "1.0.0") => ({ name, id: `${name}-${version}`, version });

@@ -1,21 +1,17 @@
 import { formatElapsed } from "@muster/faults";
+import type { UnreadableSet } from "../adapters/farm-messages.ts";
+import type { UnreadableLease } from "../adapters/lease-messages.ts";
+import type { KindsTrouble, WatcherStatus } from "../adapters/muster-services.ts";
+import type { Pool } from "../adapters/reservation-messages.ts";
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
-import { buildGrowthChecks, isElastic } from "./build-growth-checks.ts";
-import {
-  buildLeaseChecks,
-  buildUnreadableLeaseChecks,
-  type SeenEngine,
-  type UnreadableLease,
-} from "./build-lease-checks.ts";
+import { buildGrowthChecks, isElastic, type SeenScaler } from "./build-growth-checks.ts";
+import { buildLeaseChecks, buildUnreadableLeaseChecks, type SeenEngine } from "./build-lease-checks.ts";
 import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import { listSome } from "./list-some.ts";
 import { colourOf } from "./paint.ts";
 import { appOf } from "./describe-trouble.ts";
 import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
-import type { Pool } from "./reservation.ts";
-import type { ScalerDump } from "./scaled-node.ts";
-import type { UnreadableSet } from "./replica-set.ts";
 import type { Work } from "./work.ts";
 
 export type NatsObservation = {
@@ -39,39 +35,16 @@ export type DroppedSignals = {
   readonly dropped: number;
 };
 
-/** Kinds of job, and jobs, that no controller runs. */
-export type KindsTrouble = {
-  /** Installed in the cluster before, and not any more. */
-  readonly gone: readonly string[];
-  /** The job controller has no right to read them. */
-  readonly refused: readonly string[];
-  /** The namespace whose jobs are run; empty where the job controller does not say. */
-  readonly namespace: string;
-  readonly elsewhere: {
-    /** `namespace/kind/name` of jobs in namespaces that no controller serves. */
-    readonly jobs: readonly string[];
-    /** More of them exist. */
-    readonly isMore: boolean;
-    /** The job controller has no right to list them. */
-    readonly isRefused: boolean;
-  };
-};
-
 export type Observations = {
   readonly connection: Pick<Connection, "natsUrl" | "because" | "hint">;
   readonly nats: Seen<NatsObservation>;
   readonly replicas: Seen<readonly ServiceReplica[]>;
-  readonly watcher: Seen<{
-    readonly ageMs: number;
-    readonly synced: boolean;
-    readonly pods: number;
-    readonly nodes: number;
-  }>;
+  readonly watcher: Seen<WatcherStatus>;
   readonly pools: Seen<readonly Pool[]>;
   /** Jobs that have machines, or wait for them. */
   readonly jobReservations: Seen<number>;
   /** What the node scaler's leader remembers. */
-  readonly scaler: Seen<Pick<ScalerDump, "pools" | "troubles">>;
+  readonly scaler: Seen<SeenScaler>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
   /** Kinds of job that were installed, and are not any more; trouble: no job controller answers. */
   readonly kinds: Seen<KindsTrouble>;

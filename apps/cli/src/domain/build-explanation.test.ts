@@ -1,12 +1,8 @@
 import { expect, it } from "vitest";
-import {
-  buildLeaseExplanation,
-  buildOwnerExplanation,
-  explanationRecord,
-  type Explained,
-} from "./build-explanation.ts";
+import { buildLeaseExplanation, buildOwnerExplanation, explanationRecord } from "./build-explanation.ts";
+import type { Explained } from "../adapters/explanation-messages.ts";
 import { buildReservationTable } from "./build-views.ts";
-import type { Reservation, ReservationExplanation } from "./reservation.ts";
+import type { Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 
 const STYLE = { columns: 80, colours: false };
 
@@ -90,6 +86,7 @@ it("shows the parts that do not fit, the short resource, and what is free of the
     pools: [
       {
         ...{ pool: "p", requested: 3, available: 0, kept: 0, capacity: 2, held: 2, unusable: 0, elasticMax: 0 },
+        ...{ nodes: undefined, elasticAtMs: undefined },
         parts: [{ part: SHARED, requested: 2, fitting: 1, shortage: { node: "b", placed: 1, resources } }],
         partsMore: 0,
         amounts: { free: { memory: "1Gi", cpu: "250m" }, allocatable: { memory: "8Gi", cpu: "2" } },

@@ -1,3 +1,4 @@
+import type { Explained } from "../adapters/explanation-messages.ts";
 import { formatElapsed } from "@muster/faults";
 import { amountOf, roundAmount } from "@muster/resources";
 import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
@@ -6,26 +7,9 @@ import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
-import type { PoolExplanation, ReservationExplanation } from "./reservation.ts";
-import type { DemandScaling } from "./scaled-node.ts";
+import type { PoolExplanation, ReservationExplanation } from "../adapters/reservation-messages.ts";
+import type { DemandScaling } from "../adapters/node-messages.ts";
 import { countCell, countMachines, describeShare, partCells, partHeader, resourcesOf, type Share } from "./share.ts";
-
-/** An explanation as the service that decides gives it. */
-export type Explained = {
-  /** Noun of its kind. */
-  readonly kind: string;
-  readonly name: string;
-  /** Empty: it is gone. */
-  readonly phase: string;
-  readonly sinceMs: number;
-  readonly isOver: boolean;
-  /** The one that decides. */
-  readonly reason: Explanation;
-  /** What could not be found out, and the like. */
-  readonly more: readonly Explanation[];
-  readonly reservation: ReservationExplanation | undefined;
-  readonly scaling: DemandScaling | undefined;
-};
 
 /** The explanation for people: the sentence, then who has what of each pool that it waits for. */
 export function buildExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { buildGrowthChecks } from "./build-growth-checks.ts";
-import type { PoolScaling, PoolTrouble } from "./scaled-node.ts";
+import type { PoolScaling, PoolTrouble } from "../adapters/node-messages.ts";
 
 const NO_ROOM = {
   ...{ shared: 0, allocatable: {}, free: {}, foreign: undefined },

@@ -3,8 +3,8 @@ import { ok, warning, type Check, type Seen } from "./check.ts";
 import { describeSilence } from "./build-node-views.ts";
 import { listSome } from "./list-some.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
-import type { Pool } from "./reservation.ts";
-import type { PoolTrouble, ScalerDump } from "./scaled-node.ts";
+import type { Pool } from "../adapters/reservation-messages.ts";
+import type { PoolScaling, PoolTrouble } from "../adapters/node-messages.ts";
 
 /** Such a pool is healthy without a node while no work needs one. */
 export function isElastic({ elasticMax }: Pool): boolean {
@@ -14,8 +14,8 @@ export function isElastic({ elasticMax }: Pool): boolean {
 /** Troubles of one pool that are shown; `muster nodes dump` has the rest. */
 const MAX_SHOWN = 3;
 
-type Scaler = Pick<ScalerDump, "pools" | "troubles">;
-type SeenPools = { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<Scaler> };
+export type SeenScaler = { readonly pools: readonly PoolScaling[]; readonly troubles: readonly PoolTrouble[] };
+type SeenPools = { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<SeenScaler> };
 
 /** Whether each pool that may grow gets nodes. Nothing where no pool may; of a scaler that does not answer only for how long it was not heard. */
 export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): Check[] {
@@ -30,7 +30,7 @@ export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): 
   return pools.value.filter(isElastic).map(({ name }) => checkPool(name, scaler.value, nowMs));
 }
 
-function checkPool(pool: string, { pools, troubles }: Scaler, nowMs: number): Check {
+function checkPool(pool: string, { pools, troubles }: SeenScaler, nowMs: number): Check {
   const check = `nodes of ${pool}`;
   const mine = troubles.filter((trouble) => trouble.pool === pool);
   const blocked = pools.find((one) => one.pool === pool)?.blocked;

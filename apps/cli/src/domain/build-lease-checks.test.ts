@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
-import { buildLeaseChecks, type EngineLoad, type SeenEngine } from "./build-lease-checks.ts";
+import { buildLeaseChecks, type SeenEngine } from "./build-lease-checks.ts";
+import type { EngineLoad } from "../adapters/lease-messages.ts";
 
 const NOW_MS = 1_700_003_600_123;
 const some = [{ id: "4711-2", type: "container", phase: "ACTIVE", expiresAtNs: 1_700_007_200_123_000_000n }];

@@ -1,31 +1,10 @@
-import { describeSchedule, type CleanupSchedule } from "./build-cleanup-view.ts";
+import type { CleanupState, EngineLoad, Lease, UnreadableLease } from "../adapters/lease-messages.ts";
+import { describeSchedule } from "./build-cleanup-view.ts";
 import { describeUsers } from "./build-lease-views.ts";
 import { plain } from "./build-table.ts";
 import { failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
-import type { Lease } from "./lease.ts";
 import { listSome } from "./list-some.ts";
 import { plural } from "./plural.ts";
-
-type Units = {
-  readonly cru: number;
-  readonly mruBytes: number;
-  readonly sruBytes: number;
-  readonly hruBytes: number;
-};
-
-/** What leases of an engine take. */
-export type EngineLoad = {
-  readonly engine: string;
-  readonly active: number;
-  /** Still running minutes after their end. */
-  readonly overdue: number;
-  /** Of the oldest that run: those with secrets that the present key of the engine cannot open. */
-  readonly unopened: number;
-  /** Also by what is being made or taken down. */
-  readonly used: Units;
-  /** Undefined, and a unit that is undefined: not limited. */
-  readonly capacity: Partial<Units> | undefined;
-};
 
 /** What was seen of an engine and its leases. */
 export type SeenEngine = {
@@ -40,17 +19,6 @@ export type SeenEngine = {
   /** Only its leader answers. */
   readonly cleanup: Seen<CleanupState>;
 };
-
-export type CleanupState = {
-  /** Why the removal of leftovers waits for a confirmation; empty: it does not wait. */
-  readonly heldBecause: string;
-  /** What the search for leftovers waits for; empty: nothing. */
-  readonly waitsFor: string;
-  readonly schedule: CleanupSchedule;
-};
-
-/** One whose record the engines cannot read. */
-export type UnreadableLease = { readonly id: string; readonly because: string };
 
 /** Leases that are named. */
 const MAX_SHOWN = 3;

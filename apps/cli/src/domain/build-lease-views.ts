@@ -2,7 +2,7 @@ import { formatElapsed } from "@muster/faults";
 import { formatDurationNs, formatRfc3339, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
 import { buildLine, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import type { Lease, LeaseEvent, LeaseUsers } from "./lease.ts";
+import type { Lease, LeaseEvent, LeaseUsers } from "../adapters/lease-messages.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
 import { colourOf, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { buildNodeTable } from "./build-node-views.ts";
-import type { ListedNode, MachineState, ScaledNode } from "./scaled-node.ts";
+import type { ListedNode, MachineState, ScaledNode } from "../adapters/node-messages.ts";
 
 const node: ScaledNode = {
   ...{ name: "elastic-7f3k2", pool: "elastic", instanceType: "c7i.4xlarge", spot: true, zone: "eu-central-1a" },
@@ -36,6 +36,7 @@ it("shows what is granted in parts, within the width of a terminal", () => {
       free: {},
       excess: {},
       foreign: undefined,
+      cordoned: undefined,
     };
   };
   const claimed = { ...node, phase: "CLAIMED", holder: "job/a", spot: false, zone: "z1", instanceType: "large" };
@@ -96,6 +97,7 @@ describe("the room of nodes", () => {
       sharedHolders: [],
       excess: {},
       foreign: undefined,
+      cordoned: undefined,
     },
     allocatable: { cpu: 4000, memory: 15.48 * GI, pods: 110, "nvidia.com/gpu": 2 },
     free: { cpu: 500, memory: 3 * GI, pods: 100, "nvidia.com/gpu": 1 },

@@ -13,7 +13,7 @@ import type {
   PoolScaling,
   PoolTrouble,
   ScalerDump,
-} from "./scaled-node.ts";
+} from "../adapters/node-messages.ts";
 
 const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO"];
 

@@ -3,7 +3,7 @@ import { describeScaling } from "./build-node-views.ts";
 import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
-import type { DemandScaling } from "./scaled-node.ts";
+import type { DemandScaling } from "../adapters/node-messages.ts";
 import { partCells, partHeader } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 

@@ -32,6 +32,10 @@ export function buildSessionSchema(): Schema {
   };
 }
 
+/** The fields of a spec and of a component, in the order of messages. */
+export const SPEC_FIELDS = Object.keys(spec().properties ?? {});
+export const COMPONENT_FIELDS = Object.keys(component().properties ?? {});
+
 /** As the formatter of the repository has it. */
 const MAX_LINE = 120;
 
@@ -76,7 +80,7 @@ function metadata(): Schema {
   };
 }
 
-function spec(): Schema {
+function spec() {
   const { timeoutMs, queueTimeoutMs, ttlMs, killAfterMs } = SESSION_LIMITS;
   const usual = SESSION_DEFAULTS;
   return closed(["components"], {
@@ -100,7 +104,7 @@ function spec(): Schema {
   });
 }
 
-function component(): Schema {
+function component() {
   return {
     anyOf: [{ required: ["image"] }, { required: ["command"] }],
     ...closed(["name", "kind", "pool"], {

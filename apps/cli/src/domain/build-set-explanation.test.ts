@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
 import { aReplicaSet } from "../../test/a-replica-set.ts";
 import { buildSetExplanation } from "./build-set-explanation.ts";
-import type { ExplainedSet, NodeVerdict, ReplicaSet } from "./replica-set.ts";
+import type { ExplainedSet, ReplicaSet } from "../adapters/farm-messages.ts";
 
 const STYLE = { columns: 80, colours: false };
 
-function node(name: string, code: string, message = ""): NodeVerdict {
+function node(name: string, code: string, message = "") {
   return { node: name, code, message };
 }
 

@@ -1,7 +1,7 @@
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
-import type { ExplainedSet } from "./replica-set.ts";
+import type { ExplainedSet } from "../adapters/farm-messages.ts";
 
 /** Nodes that are shown one by one. */
 const MAX_NODES_SHOWN = 50;

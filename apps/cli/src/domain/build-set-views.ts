@@ -1,17 +1,10 @@
 import { formatDuration, formatElapsed } from "@muster/faults";
-import { isoTime } from "./build-record.ts";
+import { buildRecord, isoTime } from "./build-record.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
-import {
-  phaseOfSet,
-  UNREADABLE,
-  type UnreadableSet,
-  type ReplicaSet,
-  type Replica,
-  type Roll,
-  type SetAudit,
-} from "./replica-set.ts";
+import { phaseOfSet, SET_NOUN, UNREADABLE } from "./replica-set.ts";
+import type { UnreadableSet, ReplicaSet, Replica, Roll, SetAudit } from "../adapters/farm-messages.ts";
 
 const REPLICAS = ["NODE", "POD", "HEALTH", "WHY"] as const;
 
@@ -106,9 +99,14 @@ function buildReplicaTable(replicas: readonly Replica[], style: TableStyle): str
   );
 }
 
-/** The stable form for `-o json` and `-o yaml`, beside what `buildRecord` makes of it. */
-export function withPhase(set: ReplicaSet): ReplicaSet & { readonly kind: string; readonly phase: string } {
-  return { kind: "replica-set", phase: phaseOfSet(set), ...set };
+/** The stable form for `-o json` and `-o yaml`. The spec, with the template of its user, keeps its names. */
+export function setRecord(set: ReplicaSet): Record<string, unknown> {
+  const { spec, ...rest } = set;
+  return { ...buildRecord({ kind: SET_NOUN, phase: phaseOfSet(set), ...rest }), spec };
+}
+
+export function describeSetState(set: ReplicaSet): string {
+  return `${SET_NOUN} ${set.name} is ${phaseOfSet(set)}: ${describeCounts(set)}`;
 }
 
 export function buildRollTable(rolls: readonly Roll[], nowMs: number, style: TableStyle): string[] {

@@ -15,38 +15,9 @@ const TEXT_WIDTH_MIN = 16;
 const GAP = "  ";
 /** Columns that are left out first, in this order: those that other commands show, and those that follow from the others. */
 const DROPPED_FIRST = [
-  ...[
-    "USER",
-    "SPOT",
-    "ZONE",
-    "ADDRESS",
-    "KIND",
-    "ID",
-    "AFTER",
-    "TRIES",
-    "KEPT",
-    "CAPACITY",
-    "PRIORITY",
-    "TYPE",
-    "MACHINES",
-    "TOOK",
-    "HELD",
-    "PART",
-  ],
-  ...[
-    "AREA",
-    "FAILURES",
-    "SUBJECT",
-    "UNUSABLE",
-    "WHY UNUSABLE",
-    "POOL",
-    "AGE",
-    "NODE",
-    "TIME",
-    "FOREIGN",
-    "HELD BY / BOUND TO",
-  ],
-];
+  "USER,SPOT,ZONE,ADDRESS,KIND,ID,AFTER,TRIES,KEPT,CAPACITY,PRIORITY,TYPE,MACHINES,TOOK,HELD,PART",
+  "AREA,FAILURES,SUBJECT,UNUSABLE,WHY UNUSABLE,POOL,AGE,NODE,TIME,FOREIGN,HELD BY / BOUND TO",
+].flatMap((names) => names.split(","));
 
 /**
  * Lines of a table whose columns are as wide as they must be. When it is wider than allowed, long texts are cut, and end with an ellipsis; where that is not

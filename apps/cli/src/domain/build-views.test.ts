@@ -4,7 +4,14 @@ import { buildPoolTable, type ShownPool } from "./build-views.ts";
 const GI = 2 ** 30;
 const pool: ShownPool = {
   ...{ name: "workers", available: 2, capacity: 12, held: 10, unusable: 1, waiting: 3, elasticMax: 0 },
-  ...{ shared: 4, foreign: undefined, scaling: undefined, overcommitted: 0, overcommittedNodes: [] },
+  ...{
+    shared: 4,
+    foreign: undefined,
+    scaling: undefined,
+    elasticAtMs: undefined,
+    overcommitted: 0,
+    overcommittedNodes: [],
+  },
   unusableByReason: [{ reason: "FOREIGN_USE", count: 1 }],
   allocatable: { cpu: 52_000, memory: 201.3 * GI, pods: 1430 },
   free: { cpu: 9500, memory: 35 * GI, pods: 1300 },

@@ -17,16 +17,6 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-const JOBS = "`muster get jobs` shows those that exist";
-/** Where the names of each kind of thing are shown. */
-const LISTS = new Map<string, string>([
-  ["session", "`muster get sessions` shows those that exist"],
-  ["job", JOBS],
-  ...["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob"].map((kind): [string, string] => [kind, JOBS]),
-  ["node", "`muster nodes` shows those that exist"],
-  ["dead letter", "`muster dead-letters list` shows those that exist"],
-]);
-
 /** How the command ends when a service answered with this fault, and what the user can do. */
 export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hint: string | undefined } {
   switch (fault.code) {
@@ -38,7 +28,10 @@ export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hi
     case "already_exists":
       return { code: EXIT.refused, hint: "choose another name, or let generateName make one" };
     case "not_found":
-      return { code: EXIT.refused, hint: LISTS.get(fault.kind) };
+      return {
+        code: EXIT.refused,
+        hint: fault.kind === "dead letter" ? "`muster dead-letters list` shows those that exist" : undefined,
+      };
     case "pool_unknown":
     case "pool_capacity":
     case "pool_availability":

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { aReplica, aReplicaSet, aRollOf } from "../../test/a-replica-set.ts";
 import { decideRolled, decideRollEnd, decideRollWait, decideSetWait } from "./decide-set-wait.ts";
 import type { WaitVerdict, Goal } from "./decide-wait.ts";
-import type { ReplicaSet, Roll } from "./replica-set.ts";
+import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
 
 function goal(type: string, isTrue = true): Goal {
   return { kind: "condition", type, isTrue };

@@ -1,5 +1,6 @@
 import type { WaitVerdict, Goal } from "./decide-wait.ts";
-import { isSettled, type ReplicaSet, type Roll } from "./replica-set.ts";
+import { isSettled } from "./replica-set.ts";
+import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
 
 /** Conditions of a set. Available: all desired replicas are ready. Ready: and no change is under way. */
 export const SET_CONDITIONS = ["Ready", "Available", "Disabled", "Transferring", "Rolling", "Troubled"] as const;

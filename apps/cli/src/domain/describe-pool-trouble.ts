@@ -1,7 +1,7 @@
 import { formatElapsed } from "@muster/faults";
 import { plain } from "./build-table.ts";
 import { plural } from "./plural.ts";
-import type { PoolTrouble } from "./scaled-node.ts";
+import type { PoolTrouble } from "../adapters/node-messages.ts";
 
 /** `no large on demand in zone-a for 2m05s (out of capacity), asked for again in 7m55s` */
 export function describePoolTrouble(trouble: PoolTrouble, nowMs: number): string {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import { findLeaseUsers } from "./find-lease-users.ts";
-import type { Lease } from "./lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 
 const { order } = aLease();
 const lease = (id: string, type: string, data: unknown, changes: Partial<Lease> = {}, user = order.user): Lease =>

@@ -1,6 +1,6 @@
 import type { Order } from "@muster/leases";
 import { readData, type LeaseData } from "@muster/leases/data";
-import type { Lease } from "./lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 
 const LIVING = ["ORDERED", "PROVISIONING", "ACTIVE"];
 

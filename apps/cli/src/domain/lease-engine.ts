@@ -1,12 +1,5 @@
 import type { ServiceReplica } from "./build-doctor-report.ts";
 
-/** What an engine says of itself. */
-export type EngineIdentity = {
-  readonly engine: string;
-  /** The public key that it signs with, in base58; secrets are sealed to it. */
-  readonly key: string;
-};
-
 const OF_ENGINE = "provision-";
 
 /** Ids of the engines that have a replica on the bus. */

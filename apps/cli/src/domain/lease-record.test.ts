@@ -13,7 +13,7 @@ import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription } from "./build-lease-views.ts";
 import { buildLeaseRecord, readLeaseRecord } from "./lease-record.ts";
-import type { Lease, SignedLease } from "./lease.ts";
+import type { Lease, SignedLease } from "../adapters/lease-messages.ts";
 import { isProven, verifyLease } from "./verify-lease.ts";
 
 const user = readSigner("user", "01".repeat(32));

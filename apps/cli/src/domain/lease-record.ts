@@ -8,7 +8,7 @@ import {
   type Renewal,
   type Result,
 } from "@muster/leases";
-import type { Lease, LeaseEvent, SignedLease } from "./lease.ts";
+import type { Lease, LeaseEvent, SignedLease } from "../adapters/lease-messages.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
 import { valueReader, type Path, type ValueReader } from "@muster/documents";
 import type { ReadDocument } from "./read-document.ts";

@@ -3,7 +3,8 @@ import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription, buildLeaseHistory, buildLeaseTable } from "./build-lease-views.ts";
-import { buildLeaseId, buildRenewal, decideLeaseCondition, LEASE_PHASES, planOrder, type Lease } from "./lease.ts";
+import { buildLeaseId, buildRenewal, decideLeaseCondition, LEASE_PHASES, planOrder } from "./lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 import type { Goal } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 

@@ -1,3 +1,4 @@
+import type { Lease, SignedLease } from "../adapters/lease-messages.ts";
 import {
   buildOrderBytes,
   MAX_DURATION_NS,
@@ -5,62 +6,11 @@ import {
   type EndRequest,
   type Order,
   type Renewal,
-  type Result,
 } from "@muster/leases";
 import type { WaitVerdict, Goal } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
 export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"] as const;
-
-/** The parts of a lease that its user and its engine have signed; its phase and its end, which are not signed. */
-export type SignedLease = {
-  readonly order: Order;
-  /** One of LEASE_PHASES, or UNKNOWN. */
-  readonly phase: string;
-  readonly expiresAtNs: bigint;
-  /** The one that holds. */
-  readonly renewal: Renewal | undefined;
-  /** With which its user ended it. */
-  readonly endRequest: EndRequest | undefined;
-  readonly result: Result | undefined;
-  /** SHA-256 of what its user signed, where the engine no longer keeps the data of its order and its result, after its end. */
-  readonly orderHash: Uint8Array | undefined;
-};
-
-/** A lease as its engine reports it. */
-export type Lease = SignedLease & {
-  readonly source: string;
-  /** How often its order was begun. */
-  readonly run: number;
-  readonly ending: { readonly cause: string; readonly message: string; readonly atNs: bigint } | undefined;
-  /** Why it does not progress; empty: it does, or is complete. */
-  readonly waitingBecause: string;
-  /** It cannot be taken down, or its end cannot be written: an operator has to act. */
-  readonly isStuck: boolean;
-  /** The leases that have to end before it. */
-  readonly usedBy: LeaseUsers;
-  readonly endedAtNs: bigint | undefined;
-  /** Events that are not in its history yet. */
-  readonly unpublished: number;
-  /** W3C traceparent of its order; empty: it was not traced. */
-  readonly traceparent: string;
-  readonly revision: number;
-};
-
-/** Leases that use another one. */
-export type LeaseUsers = {
-  readonly count: number;
-  /** The first few of them. */
-  readonly some: readonly (Pick<Order, "id" | "type"> & { readonly phase: string; readonly expiresAtNs: bigint })[];
-};
-
-export type LeaseEvent = {
-  readonly id: string;
-  readonly event: string;
-  readonly message: string;
-  readonly atNs: bigint;
-  readonly traceparent: string;
-};
 
 type Unsigned<Signed> = Omit<Signed, "signature">;
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { orderReservations } from "./order-reservations.ts";
-import type { Reservation } from "./reservation.ts";
+import type { Reservation } from "../adapters/reservation-messages.ts";
 
 function reservation(id: string, priority: number, createdAtMs: number, grantedAtMs?: number): Reservation {
   const state = grantedAtMs === undefined ? "waiting" : "granted";

@@ -1,4 +1,4 @@
-import type { Reservation } from "./reservation.ts";
+import type { Reservation } from "../adapters/reservation-messages.ts";
 
 /** As the queue stands: those that wait by priority and age, then those that have their machines, the newest grant last. */
 export function orderReservations(all: readonly Reservation[]): Reservation[] {

@@ -7,43 +7,16 @@ export function paint(text: string, colour: Colour, colours: boolean): string {
   return !colours || colour === "none" || text === "" ? text : `\u001b[${CODE[colour]}m${text}\u001b[0m`;
 }
 
+const WORDS: readonly (readonly [colour: Colour, words: string])[] = [
+  ["green", "DONE SUCCEEDED COMPLETED READY ACTIVE ok"],
+  ["red", "ERROR INTERNAL_ERROR FAILED failed STUCK"],
+  ["yellow", "CANCELLED RESTARTING SUSPENDED NOT_READY UNKNOWN waiting warning DELAYED TROUBLED"],
+  ["cyan", "ORDERED PROVISIONING DECOMMISSIONING ACCEPT PROVISION RUN STARTING RUNNING CREATED"],
+];
+
+const COLOURS = new Map(WORDS.flatMap(([colour, words]) => words.split(" ").map((word) => [word, colour])));
+
 /** The colour of a phase of work, or of a state of a component. */
 export function colourOf(word: string): Colour {
-  switch (word) {
-    case "DONE":
-    case "SUCCEEDED":
-    case "COMPLETED":
-    case "READY":
-    case "ACTIVE":
-    case "ok":
-      return "green";
-    case "ERROR":
-    case "INTERNAL_ERROR":
-    case "FAILED":
-    case "failed":
-    case "STUCK":
-      return "red";
-    case "CANCELLED":
-    case "RESTARTING":
-    case "SUSPENDED":
-    case "NOT_READY":
-    case "UNKNOWN":
-    case "waiting":
-    case "warning":
-    case "DELAYED":
-    case "TROUBLED":
-      return "yellow";
-    case "ORDERED":
-    case "PROVISIONING":
-    case "DECOMMISSIONING":
-    case "ACCEPT":
-    case "PROVISION":
-    case "RUN":
-    case "STARTING":
-    case "RUNNING":
-    case "CREATED":
-      return "cyan";
-    default:
-      return "none";
-  }
+  return COLOURS.get(word) ?? "none";
 }

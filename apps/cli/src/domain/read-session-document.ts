@@ -10,36 +10,14 @@ import {
 import type { Fault } from "@muster/faults";
 import { findNonJson, readJson } from "./find-non-json.ts";
 import { describeValue, valueReader, type Path, type ValueReader } from "@muster/documents";
+import { COMPONENT_FIELDS, SPEC_FIELDS } from "./build-session-schema.ts";
 import type { ReadDocument } from "./read-document.ts";
 import { GENERATED_LENGTH, readName, type DocumentName } from "./read-name.ts";
-import {
-  API_VERSION,
-  COMPONENT_KINDS,
-  type ComponentKind,
-  type ComponentSpec,
-  type SessionDocument,
-  type SessionSpec,
-} from "./session-document.ts";
+import type { ComponentSpec, SessionSpec } from "../adapters/session-spec-messages.ts";
+import { API_VERSION, COMPONENT_KINDS, type ComponentKind, type SessionDocument } from "./session-document.ts";
 
 const PORT = { min: 1, max: 65_535 };
 const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 };
-const DURATIONS = ["timeout", "queueTimeout", "ttl", "killAfter"] as const;
-const SPEC_FIELDS = ["components", "scenario", ...DURATIONS, "priority", "workerPort"];
-const COMPONENT_FIELDS = [
-  "name",
-  "kind",
-  "pool",
-  "image",
-  "command",
-  "args",
-  "env",
-  "workingDir",
-  "readyPort",
-  "replicas",
-  "template",
-  "shared",
-];
-
 /**
  * Reads one document's plain data as a session, or reports every problem in it. Never throws. `kinds` are the known kinds, for a document of
  * another one.
@@ -83,18 +61,18 @@ function readSpec(reader: ValueReader, value: unknown, name: DocumentName | unde
   if (spec === undefined) return undefined;
   const optional = <Value>(field: string, read: (path: Path, value: unknown) => Value | undefined) =>
     spec[field] === undefined ? undefined : read(["spec", field], spec[field]);
+  const duration = (field: "timeout" | "queueTimeout" | "ttl" | "killAfter") =>
+    optional(field, (path, found) => reader.duration(path, found, SESSION_LIMITS[`${field}Ms`]));
   const components = required(reader, ["spec"], spec, "components")
     ? readComponents(reader, spec["components"], name)
     : [];
   return {
     components,
     scenarioJson: spec["scenario"] === undefined ? undefined : readScenario(reader, spec["scenario"]),
-    timeoutMs: optional("timeout", (path, found) => reader.duration(path, found, SESSION_LIMITS.timeoutMs)),
-    queueTimeoutMs: optional("queueTimeout", (path, found) =>
-      reader.duration(path, found, SESSION_LIMITS.queueTimeoutMs),
-    ),
-    ttlMs: optional("ttl", (path, found) => reader.duration(path, found, SESSION_LIMITS.ttlMs)),
-    killAfterMs: optional("killAfter", (path, found) => reader.duration(path, found, SESSION_LIMITS.killAfterMs)),
+    timeoutMs: duration("timeout"),
+    queueTimeoutMs: duration("queueTimeout"),
+    ttlMs: duration("ttl"),
+    killAfterMs: duration("killAfter"),
     priority: optional("priority", (path, found) => reader.integer(path, found, PRIORITY)),
     workerPort: optional("workerPort", (path, found) => reader.integer(path, found, PORT)),
   };

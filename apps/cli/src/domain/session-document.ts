@@ -1,3 +1,4 @@
+import type { ComponentSpec, SessionSpec } from "../adapters/session-spec-messages.ts";
 import { formatDuration } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import type { DocumentName } from "./read-name.ts";
@@ -5,39 +6,7 @@ import type { DocumentName } from "./read-name.ts";
 export const API_VERSION = `${API_GROUP}/v1`;
 
 export const COMPONENT_KINDS = ["driver", "server", "client"] as const;
-export type ComponentKind = (typeof COMPONENT_KINDS)[number];
-
-export type ComponentSpec = {
-  readonly name: string;
-  readonly kind: ComponentKind;
-  readonly pool: string;
-  /** Empty: the service's default. */
-  readonly image: string;
-  readonly command: readonly string[];
-  readonly args: readonly string[];
-  readonly env: readonly { readonly name: string; readonly value: string }[];
-  /** Undefined: the image's. */
-  readonly workingDir: string | undefined;
-  /** Undefined: ready when it runs. */
-  readonly readyPort: number | undefined;
-  /** JSON text of its pod template; undefined: none. */
-  readonly templateJson: string | undefined;
-  /** Its pod gets a part of a machine. Undefined: a whole machine. */
-  readonly shared: true | undefined;
-};
-
-/** What is undefined is left to the service's default. */
-export type SessionSpec = {
-  readonly components: readonly ComponentSpec[];
-  /** JSON text for the driver. */
-  readonly scenarioJson: string | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly queueTimeoutMs: number | undefined;
-  readonly ttlMs: number | undefined;
-  readonly killAfterMs: number | undefined;
-  readonly priority: number | undefined;
-  readonly workerPort: number | undefined;
-};
+export type ComponentKind = ComponentSpec["kind"];
 
 /** One YAML document of kind Session, complete and correct as far as can be known without the services. */
 export type SessionDocument = { readonly name: DocumentName; readonly spec: SessionSpec };

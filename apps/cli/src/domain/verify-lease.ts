@@ -7,7 +7,8 @@ import {
   endOf,
   publicKeyOf,
 } from "@muster/leases";
-import { isLeaseOver, type SignedLease } from "./lease.ts";
+import { isLeaseOver } from "./lease.ts";
+import type { SignedLease } from "../adapters/lease-messages.ts";
 
 /** Whether the owner of the public key signed the content. */
 export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;

@@ -1,60 +1,62 @@
 import { nearestName } from "@muster/documents";
 import type { ReadDocument } from "../domain/read-document.ts";
-import type { LeaseDocument } from "../domain/lease-document.ts";
-import type { SetDocument } from "../domain/set-document.ts";
+import { SET_KIND } from "../domain/set-document.ts";
 import type { Draft, Kind } from "./kind.ts";
-import type { Kinds } from "./kinds.ts";
-import { LEASE_DOCUMENTS } from "./lease.ts";
-import { SET_DOCUMENTS } from "./replica-set.ts";
-import type { DocumentRow } from "./resource.ts";
+import type { Applying, DocumentRow } from "./resource.ts";
+import { worksOf, type Resources } from "./resources.ts";
 
 /** Work that a document asks for, and its kind. */
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
 
-/** What `apply` creates or updates. */
-export type ReadApplied = { readonly set: SetDocument } | { readonly lease: LeaseDocument };
+/** What `apply` creates or updates, and how. */
+export type ReadApplied = { readonly applying: Applying<unknown>; readonly value: unknown };
 
 /** Reads a document of `muster run`. */
-export function readWork(kinds: Kinds, document: unknown): ReadDocument<ReadWork> {
-  return readAs(document, workRows(kinds), [SET_DOCUMENTS, LEASE_DOCUMENTS]);
-}
-
-/** Reads a document of a replica set. */
-export function readSet(kinds: Kinds, document: unknown): ReadDocument<SetDocument> {
-  return readAs(document, [SET_DOCUMENTS], [...workRows(kinds), LEASE_DOCUMENTS], LEASE_DOCUMENTS.words);
-}
-
-/** Reads a document of a lease. */
-export function readLease(kinds: Kinds, document: unknown): ReadDocument<LeaseDocument> {
-  return readAs(document, [LEASE_DOCUMENTS], [...workRows(kinds), SET_DOCUMENTS]);
+export function readWork(resources: Resources, document: unknown): ReadDocument<ReadWork> {
+  return readAs(document, workRows(resources), documentRows(resources));
 }
 
 /** Reads a document of `muster apply`. */
-export function readApplied(kinds: Kinds, document: unknown): ReadDocument<ReadApplied> {
-  if (!LEASE_DOCUMENTS.words.some((word) => word === wordOf(document))) {
-    const read = readSet(kinds, document);
-    return read.ok ? { ok: true, value: { set: read.value } } : read;
-  }
-  const read = readLease(kinds, document);
-  if (!read.ok) return read;
-  if (read.value.id !== undefined) return { ok: true, value: { lease: read.value } };
-  const message =
-    "must have a name, NUMBER-NUMBER: without it each `apply` would be another lease, which is what `muster lease order -f FILE` makes";
-  return { ok: false, findings: [{ path: ["metadata"], at: "value", message }] };
+export function readApplied(resources: Resources, document: unknown): ReadDocument<ReadApplied> {
+  const accepted = documentRows(resources).flatMap(({ applying, ...row }): DocumentRow<ReadApplied>[] => {
+    if (applying === undefined) return [];
+    const read = applying.read ?? row.read;
+    return [{ ...row, read: (given) => mapRead(read(given), (value) => ({ applying, value })) }];
+  });
+  const [first, ...others] = accepted;
+  if (first === undefined) throw new Error("no resource has documents that can be applied");
+  return readAs(document, [first, ...others], workRows(resources));
 }
 
-function workRows(kinds: Kinds): readonly [DocumentRow<ReadWork>, ...DocumentRow<ReadWork>[]] {
+/** Reads a document of one resource. `further`: kinds that are named as known, too. */
+export function readOne<Value>(
+  resources: Resources,
+  row: DocumentRow<Value>,
+  document: unknown,
+  further: readonly string[] = [],
+): ReadDocument<Value> {
+  const others = documentRows(resources).filter(({ words }) => words !== row.words);
+  return readAs(document, [row], [...workRows(resources), ...others], further);
+}
+
+function documentRows(resources: Resources): readonly DocumentRow[] {
+  return resources.flatMap(({ documents }) => documents ?? []);
+}
+
+function workRows(resources: Resources): readonly [DocumentRow<ReadWork>, ...DocumentRow<ReadWork>[]] {
+  const kinds = worksOf(resources);
   const known = kinds.flatMap(({ documents }) => documents);
   const rowOf = (kind: Kind): DocumentRow<ReadWork> => ({
     words: kind.documents,
     elsewhere: (word) => `a ${word} runs to its end: use \`muster run FILE\``,
-    read: (document) => {
-      const read = kind.read(document, known);
-      return read.ok ? { ok: true, value: { kind, draft: read.value } } : read;
-    },
+    read: (document) => mapRead(kind.read(document, known), (draft) => ({ kind, draft })),
   });
   const [first, ...others] = kinds;
   return [rowOf(first), ...others.map(rowOf)];
+}
+
+function mapRead<Value, Mapped>(read: ReadDocument<Value>, map: (value: Value) => Mapped): ReadDocument<Mapped> {
+  return read.ok ? { ok: true, value: map(read.value) } : read;
 }
 
 /**
@@ -85,9 +87,8 @@ function describeUnknownKind(word: string, known: readonly string[]): string {
   const jobs = known.filter((each) => /.Job$/.test(each));
   if (NOT_RUN.includes(word) && jobs.length > 0)
     return `${word} is not run; of Kubeflow's kinds are ${jobs.join(", ")}`;
-  const [set = ""] = SET_DOCUMENTS.words;
-  if (KUBERNETES.includes(word) && known.includes(set))
-    return `${word} is a kind of Kubernetes, for kubectl; Muster has ${set}`;
+  if (KUBERNETES.includes(word) && known.includes(SET_KIND))
+    return `${word} is a kind of Kubernetes, for kubectl; Muster has ${SET_KIND}`;
   const near = nearestName(word, known);
   return `"${word}" is no kind; ${near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`}`;
 }

@@ -5,7 +5,7 @@ import { adviseRoll } from "../domain/build-set-views.ts";
 import { decideExit } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { suggestName } from "../domain/suggest-name.ts";
-import type { ReplicaSet, Roll } from "../domain/replica-set.ts";
+import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
 /** The answer of the farms to a question about this set. A refusal becomes a CommandError in the words of the command, with what to do next. */

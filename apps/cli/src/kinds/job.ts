@@ -8,7 +8,7 @@ import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "
 import { pick } from "../adapters/message-fields.ts";
 import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
-import type { Explained } from "../domain/build-explanation.ts";
+import type { Explained } from "../adapters/explanation-messages.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
 import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
@@ -36,6 +36,7 @@ function buildJobKind(word: Word): Kind {
   return {
     noun,
     plural: `${noun}s`,
+    missing: "`muster get jobs` shows those that exist",
     ...(!own && { within: OWN.toLowerCase() }),
     documents: [word],
     schema: own ? () => SCHEMA : undefined,
@@ -119,10 +120,7 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
       return continueJob(seen, jobFromMessage(reply.job), Date.now());
     },
     list: async () => {
-      const all = await readPages(async (page) => {
-        const reply = await jobs.listJobs({ continue: page, namespace }, options);
-        return { items: reply.jobs.map(jobFromMessage), next: reply.continue };
-      });
+      const all = await readPages((page) => jobs.listJobs({ ...page, namespace }, options), "jobs", jobFromMessage);
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
     },
     recall: async (seen) => {

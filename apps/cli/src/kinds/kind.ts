@@ -1,6 +1,6 @@
 import type { Bus } from "@muster/bus";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
-import type { Explained } from "../domain/build-explanation.ts";
+import type { Explained } from "../adapters/explanation-messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 import type { DocumentName } from "../domain/read-name.ts";
@@ -13,6 +13,8 @@ export type Kind = {
   readonly plural: string;
   /** The noun of a kind that shows all of this one, too. Absent: none does. */
   readonly within?: string;
+  /** The hint for a name that its service does not know. */
+  readonly missing?: string;
   /** What `kind` says in the documents that make one. */
   readonly documents: readonly string[];
   /** Undefined where another project publishes it. */

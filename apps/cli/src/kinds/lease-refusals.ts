@@ -6,7 +6,7 @@ import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import type { Lease } from "../domain/lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
 /** The id as it is. Throws CommandError for a text that cannot be one. */

@@ -3,6 +3,7 @@ import { leaseCalls } from "../adapters/lease-calls.ts";
 import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { explainLeaseOrOwner } from "../commands/explain-lease.ts";
+import { APPLY_LEASES } from "../commands/send-orders.ts";
 import { arrangeLeases, MAX_SHOWN_OVER } from "../domain/arrange-leases.ts";
 import {
   buildLeaseDescription,
@@ -13,16 +14,10 @@ import {
   type LeaseListView,
 } from "../domain/build-lease-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { buildLeaseSchema, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
+import { buildLeaseSchema, isLeaseId, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
-import {
-  decideLeaseCondition,
-  isLeaseOver,
-  isMishap,
-  LEASE_PHASES,
-  type Lease,
-  type LeaseEvent,
-} from "../domain/lease.ts";
+import { decideLeaseCondition, isLeaseOver, isMishap, LEASE_PHASES } from "../domain/lease.ts";
+import type { Lease, LeaseEvent } from "../adapters/lease-messages.ts";
 import { readLeaseDocument } from "../domain/read-lease-document.ts";
 import { askOfLeases, checkLeaseId } from "./lease-refusals.ts";
 import type { DocumentRow, EventLog, Resource } from "./resource.ts";
@@ -52,6 +47,7 @@ export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
   words: [LEASE_KIND],
   elsewhere: () => "a Lease is signed with your key: use `muster lease order -f FILE`, or `muster apply -f FILE`",
   read: readLeaseDocument,
+  applying: APPLY_LEASES,
 };
 
 /** Signed orders for a workload or machines, for a time, which the provision engines serve. */
@@ -60,6 +56,7 @@ export const LEASE: Resource<Lease> = {
   plural: `${LEASE_NOUN}s`,
   none: "no leases",
   checkName: checkLeaseId,
+  isNameOfForm: isLeaseId,
   get: ({ link }, id) => leaseCalls(link).get(id),
   list: async (connected) =>
     askOfLeases(connected, (leases) => leases.list({ user: undefined, type: undefined, phase: undefined })),

@@ -1,15 +1,15 @@
 import { tooOldToExplain } from "../adapters/ask-explanation.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
-import { CommandError } from "../command-error.ts";
-import { followItem } from "../commands/follow.ts";
+import { APPLY_SETS, setTimedOut } from "../commands/apply-sets.ts";
+import { followGoal } from "../commands/follow.ts";
 import { printLine } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildSetExplanation } from "../domain/build-set-explanation.ts";
-import { buildSetDescription, buildSetTable, describeCounts, withPhase } from "../domain/build-set-views.ts";
+import { buildSetDescription, buildSetTable, describeSetState, setRecord } from "../domain/build-set-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
-import { describeTimeout } from "../domain/decide-wait.ts";
-import { phaseOfSet, SET_NOUN, UNREADABLE, type ReplicaSet, type UnreadableSet } from "../domain/replica-set.ts";
+import { SET_NOUN, UNREADABLE } from "../domain/replica-set.ts";
+import type { ReplicaSet, UnreadableSet } from "../adapters/farm-messages.ts";
 import { readSetDocument } from "../domain/read-set-document.ts";
 import { buildSetSchema, SET_KIND, type SetDocument } from "../domain/set-document.ts";
 import { askOfSet } from "./farm-refusals.ts";
@@ -19,6 +19,7 @@ export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
   words: [SET_KIND],
   elsewhere: () => "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`",
   read: readSetDocument,
+  applying: APPLY_SETS,
 };
 
 /** Pods kept on chosen nodes, which the replication farms own. A list has those whose records the farms cannot read, too. */
@@ -77,14 +78,15 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
       printLine(cli.io, output, `${SET_NOUN}/${name} is being deleted${pods}`, () => setRecord(set));
       return EXIT.ok;
     }
-    const { last, end } = await followItem(cli, connected, {
-      start: set,
-      next: () => farmCalls(link).get(name),
-      isEnough: ({ uid }) => uid !== set.uid,
-      timeoutMs,
-    });
-    if (end === "interrupted") return EXIT.interrupted;
-    if (end === "timeout") throw setTimedOut(last, "deletion", timeoutMs);
+    const { last, verdict } = await followGoal(
+      cli,
+      connected,
+      { decide: () => "open", uidOf: ({ uid }) => uid, next: () => farmCalls(link).get(name) },
+      set,
+      { goal: { kind: "delete" }, timeoutMs },
+    );
+    if (verdict === "interrupted") return EXIT.interrupted;
+    if (verdict === "open") throw setTimedOut(last, "deletion", timeoutMs);
     printLine(cli.io, output, `${SET_NOUN}/${name} deleted${pods}`, () => setRecord(last));
     return EXIT.ok;
   },
@@ -105,20 +107,4 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
 
 function isReadable(set: ReplicaSet | UnreadableSet): set is ReplicaSet {
   return "spec" in set;
-}
-
-/** The stable form. The spec, with the template of its user, keeps its names. */
-export function setRecord(set: ReplicaSet): Record<string, unknown> {
-  const { spec, ...rest } = withPhase(set);
-  return { ...buildRecord(rest), spec };
-}
-
-export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
-  return new CommandError(EXIT.failed, describeTimeout(timeoutMs, what, describeSetState(set)), {
-    hint: `\`muster explain ${SET_NOUN}/${set.name}\` says why`,
-  });
-}
-
-function describeSetState(set: ReplicaSet): string {
-  return `${SET_NOUN} ${set.name} is ${phaseOfSet(set)}: ${describeCounts(set)}`;
 }

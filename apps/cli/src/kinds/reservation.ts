@@ -1,7 +1,7 @@
 import { buildRecord } from "../domain/build-record.ts";
 import { buildReservationTable } from "../domain/build-views.ts";
 import { orderReservations } from "../domain/order-reservations.ts";
-import type { Reservation } from "../domain/reservation.ts";
+import type { Reservation } from "../adapters/reservation-messages.ts";
 import type { Resource } from "./resource.ts";
 
 /** Who holds machines or waits for them. The name is that of the owner: `KIND/ID`, or the name of a session. */

@@ -1,10 +1,13 @@
+import type { Placed, Problem } from "../adapters/parse-documents.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 import type { Cli, Connected } from "../cli.ts";
+import type { CommandError } from "../command-error.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { TableStyle } from "../domain/build-table.ts";
 import type { ExitCode } from "../domain/decide-exit.ts";
 import type { WaitVerdict, Goal } from "../domain/decide-wait.ts";
 import type { Format } from "../commands/output.ts";
+import type { Kind } from "./kind.ts";
 
 /** Where output for people goes, and when. */
 export type View = { readonly nowMs: number; readonly style: TableStyle };
@@ -20,16 +23,22 @@ export type Resource<Item extends object = object> = {
   /** Names one in commands and messages: `replica-set`. */
   readonly noun: string;
   readonly plural: string;
+  /** What `run`, `cancel` and `logs` have to know of a kind of work. Absent: it is none. */
+  readonly work?: Kind;
   /** Other words for it, however their letters and hyphens are written. */
   readonly aliases?: readonly string[];
   /** The alias that completion offers. */
   readonly shortName?: string;
   /** `get` refuses it with this hint. */
   readonly listedBy?: string;
+  /** The hint for a name that its service does not know. Absent: the row adds hints in `ask`, or has none. */
+  readonly missing?: string;
   /** The table of an empty list. */
   readonly none: string;
   /** The name as the services know it. Throws CommandError for a text that cannot be one. */
   readonly checkName?: (text: string) => string;
+  /** Whether a name of this form is most likely one of this resource, where no work has it. Absent: no form is typical. */
+  readonly isNameOfForm?: (text: string) => boolean;
   /** Rejects with FaultError or CommandError when the item is missing. */
   get(connected: Connected, name: string): Promise<Item>;
   list(connected: Connected): Promise<readonly Item[]>;
@@ -56,7 +65,6 @@ export type Resource<Item extends object = object> = {
   readonly delete?: (cli: Cli, name: string, options: DeleteOptions) => Promise<ExitCode>;
   /** Why commands for sessions and jobs refuse it, and what to use instead. */
   readonly refusals?: Readonly<Record<"cancel" | "logs", Refusal>>;
-  /** Documents of work are read by its kind. */
   readonly documents?: DocumentRow;
   readonly schema?: SchemaRow;
 };
@@ -70,6 +78,43 @@ export type DocumentRow<Value = unknown> = {
   /** The error of other commands, with the command to use. */
   readonly elsewhere: (word: string) => string;
   readonly read: (document: unknown) => ReadDocument<Value>;
+  /** What `muster apply` does with them. Absent: it refuses them. */
+  readonly applying?: Applying<Value>;
+};
+
+/** `muster apply` checks the documents of all resources before it sends the first one. */
+export type Applying<Value> = {
+  /** Names the item of a document. No two documents of one command may have the same. */
+  titleOf(value: Value): string;
+  /** Reads a document as `apply` takes it. Absent: as every command does. */
+  read?(document: unknown): ReadDocument<Value>;
+  /** Reads from the caller what is needed, such as a key, before the command connects. */
+  prepare(cli: Cli, documents: readonly Placed<Value>[], options: ApplyOptions): Promise<CheckDocuments>;
+};
+
+/** Every problem that the service would report, with its place, and what sends the documents when no resource has any. */
+export type CheckDocuments = (
+  connected: Connected,
+) => Promise<{ readonly problems: readonly Problem[]; readonly send: () => Promise<Sent> }>;
+
+export type Sent = {
+  readonly code: ExitCode;
+  /** What was done, also before a failure. */
+  readonly records: readonly unknown[];
+  /** The error of the command, after it has printed the rest; undefined: all succeeded. */
+  readonly failure?: CommandError | undefined;
+};
+
+export type ApplyOptions = {
+  /** Signs leases. */
+  readonly keyFile: string | undefined;
+  /** The key that secrets of leases are sealed to; undefined: the one that the engine reports. */
+  readonly engineKey: string | undefined;
+  readonly replace: boolean;
+  readonly dryRun: boolean;
+  readonly wait: boolean;
+  readonly timeoutMs: number | undefined;
+  readonly output: Format;
 };
 
 export type SchemaRow = {
@@ -100,8 +145,8 @@ export type Waiting<Item extends object> = {
   note?(last: Item): readonly string[];
   /** The state in a sentence. */
   describe(item: Item): string;
-  /** The argument of `muster explain`. Absent: NOUN/NAME. */
-  explained?(item: Item): string;
+  /** What `muster explain` is asked about. Absent: the item. */
+  explained?(item: Item): { readonly kind: string; readonly name: string };
 };
 
 /** Events of one item or of all, in the order of time. */

@@ -2,7 +2,8 @@ import { nearestName } from "@muster/documents";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import type { Kinds } from "./kinds.ts";
+import { JOBS } from "./job.ts";
+import type { Kind } from "./kind.ts";
 import { LEASE } from "./lease.ts";
 import { NODE } from "./node.ts";
 import { POOL } from "./pool.ts";
@@ -10,21 +11,27 @@ import { REPLICA_SET } from "./replica-set.ts";
 import { RESERVATION } from "./reservation.ts";
 import type { Resource } from "./resource.ts";
 import { ROLL } from "./roll.ts";
+import { SESSION } from "./session.ts";
 import { workResource } from "./work.ts";
 
 /** What commands that are generic over the table need from outside. */
 export type CommandLine = Cli & {
-  /** With a row for each of `kinds`. */
   readonly resources: Resources;
 };
 
-/** Every resource that the command knows. The first is meant where none is named. */
-export type Resources = readonly [Resource, ...Resource[]];
+/** Resources that the command knows. The first, a kind of work, is meant where none is named. */
+export type Resources = readonly [Resource & Required<Pick<Resource, "work">>, ...Resource[]];
 
-/** The kinds of work, and everything else. */
-export function resourcesOf([first, ...others]: Kinds): Resources {
-  const works = others.map((kind) => workResource(kind, first));
-  return [workResource(first, first), ...works, REPLICA_SET, ROLL, LEASE, POOL, RESERVATION, NODE];
+/** The table: a row for each resource, in the order of messages and help. To add one, see docs/checklists/new-resource.md. */
+export const RESOURCES: Resources = [
+  workResource(SESSION),
+  ...JOBS.map(workResource),
+  ...[REPLICA_SET, ROLL, LEASE, POOL, RESERVATION, NODE],
+];
+
+/** The kinds of work. */
+export function worksOf([first, ...others]: Resources): readonly [Kind, ...Kind[]] {
+  return [first.work, ...others.flatMap(({ work }) => work ?? [])];
 }
 
 /** The words of a resource, or of a kind of work. */

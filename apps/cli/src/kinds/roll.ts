@@ -6,7 +6,8 @@ import { buildRecord } from "../domain/build-record.ts";
 import { buildRollLine, buildRollTable } from "../domain/build-set-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
-import { SET_NOUN, type Roll } from "../domain/replica-set.ts";
+import { SET_NOUN } from "../domain/replica-set.ts";
+import type { Roll } from "../adapters/farm-messages.ts";
 import { suggestName } from "../domain/suggest-name.ts";
 import type { Resource } from "./resource.ts";
 
@@ -33,7 +34,7 @@ export const ROLL: Resource<Roll> = {
       return decideRollEnd(start, last, await unlessMissing(farmCalls(link).get(last.newSet))) === "complete";
     },
     describe: buildRollLine,
-    explained: ({ newSet }) => `${SET_NOUN}/${newSet}`,
+    explained: ({ newSet }) => ({ kind: SET_NOUN, name: newSet }),
   },
 };
 

@@ -3,7 +3,8 @@ import { unlessMissing } from "@muster/faults";
 import { muster, SessionService, subjects } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { askExplanation } from "../adapters/ask-explanation.ts";
-import { sessionFromMessage, specToMessage } from "../adapters/messages.ts";
+import { sessionFromMessage } from "../adapters/messages.ts";
+import { specToMessage } from "../adapters/session-spec-messages.ts";
 import { buildSessionSchema } from "../domain/build-session-schema.ts";
 import { readSessionDocument } from "../domain/read-session-document.ts";
 import { buildDocument } from "../domain/session-document.ts";
@@ -17,6 +18,7 @@ import type { Kind, Link, WorkCalls } from "./kind.ts";
 export const SESSION: Kind = {
   noun: "session",
   plural: "sessions",
+  missing: "`muster get sessions` shows those that exist",
   documents: ["Session"],
   schema: buildSessionSchema,
   read: (value, known) => {
@@ -69,11 +71,7 @@ function sessionCalls(link: Link): WorkCalls {
       const reply = await sessions.watchSession(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
       return sessionFromMessage(reply.session);
     },
-    list: () =>
-      readPages(async (page) => {
-        const reply = await sessions.listSessions({ continue: page }, options);
-        return { items: reply.sessions.map(sessionFromMessage), next: reply.continue };
-      }),
+    list: () => readPages((page) => sessions.listSessions(page, options), "sessions", sessionFromMessage),
     cancel: async (name) => {
       const reply = await sessions.cancelSession({ requestId: crypto.randomUUID(), name }, options);
       return sessionFromMessage(reply.session);

@@ -19,12 +19,14 @@ import type { EventLog, EventQuery, Resource } from "./resource.ts";
 /** Hints may be lost, so a follower reads all events again this often. */
 const EVENTS_POLL_MS = 10_000;
 
-/** The row of a kind of work: sessions, jobs. Commands find work of the `first` kind by its name alone. */
-export function workResource(kind: Kind, first: Kind): Resource<Work> {
+/** The row of a kind of work: sessions, jobs. */
+export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind } {
   const { noun, plural, schema } = kind;
   return {
     noun,
     plural,
+    work: kind,
+    ...(kind.missing !== undefined && { missing: kind.missing }),
     none: `no ${plural}`,
     get: ({ link }, name) => kind.calls(link).get(name),
     list: async ({ link }) =>
@@ -41,7 +43,7 @@ export function workResource(kind: Kind, first: Kind): Resource<Work> {
       isLongPoll: true,
       uidOf: ({ uid }) => uid,
       describe: describeWork,
-      explained: (work) => (work.kind === first.noun ? work.name : `${work.kind}/${work.name}`),
+      explained: (work) => work,
     },
     events: eventsOf(kind),
     explain: async (cli, { link }, name) => {

@@ -1,4 +1,8 @@
-import { newKey, showKey } from "../commands/keys.ts";
+import type { Signer } from "@muster/leases/keys";
+import type { Cli } from "../cli.ts";
+import { print, type Format } from "../commands/output.ts";
+import { buildFacts } from "../domain/build-facts.ts";
+import { EXIT } from "../domain/decide-exit.ts";
 import { command, type CommandRow } from "./command-row.ts";
 import { KEY_FILE, OUTPUT } from "./shared-options.ts";
 
@@ -16,14 +20,39 @@ id is its public half. Only this file can renew or end its leases.`,
       description: "Make a key, in a file that only its owner may read. An existing file is left as it is.",
       options: { keyFile: KEY_FILE, output: OUTPUT },
       examples: ["muster keys new", "muster keys new --key-file team.key -o json"],
-      run: (cli, _, options) => newKey(cli, options),
+      run: async (cli, _, { keyFile, output }) => {
+        const { signer, file } = await cli.keys.make(keyFile);
+        show(cli, signer, file, output);
+        const used = cli.keys.whereIs(keyFile);
+        if ("variable" in used) cli.io.err([`note: ${used.variable} is set, and goes before this file`]);
+        return EXIT.ok;
+      },
     }),
     command({
       name: "show",
       description: "Show the user id and the public key, which are no secrets.",
       options: { keyFile: KEY_FILE, output: OUTPUT },
       examples: ["muster keys show", "muster keys show -o json | jq -r .user"],
-      run: (cli, _, options) => showKey(cli, options),
+      run: async (cli, _, { keyFile, output }) => {
+        const signer = await cli.keys.read(keyFile);
+        const used = cli.keys.whereIs(keyFile);
+        show(cli, signer, "file" in used ? used.file : used.variable, output);
+        return EXIT.ok;
+      },
     }),
   ],
 };
+
+/** The public parts. */
+function show({ io }: Cli, { userId, publicKey }: Signer, from: string, output: Format): void {
+  const hex = Buffer.from(publicKey).toString("hex");
+  print(io, output, {
+    table: () =>
+      buildFacts([
+        ["user", userId],
+        ["public key", hex],
+        ["private key", `in ${from}`],
+      ]),
+    data: () => ({ user: userId, publicKey: hex, from }),
+  });
+}

@@ -1,19 +1,31 @@
+import { buildRenewalBytes, formatRfc3339 } from "@muster/leases";
+import { inSpan } from "@muster/tracing";
 import { InvalidArgumentError } from "commander";
+import type { Placed } from "../adapters/parse-documents.ts";
 import { CommandError } from "../command-error.ts";
-import { cleanUpLeases } from "../commands/clean-up-leases.ts";
 import { showEvents } from "../commands/events.ts";
 import { getItems } from "../commands/get.ts";
-import { endLease, listLeases, printSecret, renewLease, verifyLeases } from "../commands/leases.ts";
-import { orderLeases } from "../commands/order-leases.ts";
+import { endLease, inTraceOf, printSecret, verifyLeases } from "../commands/leases.ts";
+import { print, printLine, printRecords } from "../commands/output.ts";
+import { readFiles, refuseProblems } from "../commands/read-files.ts";
+import { checkOrders, sendOrders } from "../commands/send-orders.ts";
+import { arrangeLeases } from "../domain/arrange-leases.ts";
+import { buildCleanupRecord, buildCleanupView } from "../domain/build-cleanup-view.ts";
+import { describeEnd } from "../domain/build-lease-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { LEASE_PHASES } from "../domain/lease.ts";
+import { LEASE_NOUN, LEASE_TYPES, type LeaseDocument } from "../domain/lease-document.ts";
 import { readLeaseDuration } from "../domain/lease-duration.ts";
-import { LEASE_TYPES } from "../domain/lease-document.ts";
-import { LEASE } from "../kinds/lease.ts";
+import { buildLeaseRecord } from "../domain/lease-record.ts";
+import { buildRenewal, LEASE_PHASES } from "../domain/lease.ts";
+import { readOne } from "../kinds/documents.ts";
+import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
+import { buildLeaseList, LEASE, LEASE_DOCUMENTS } from "../kinds/lease.ts";
 import { nameOfKind } from "../kinds/resources.ts";
 import { argument, choice, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { wholeNumber } from "./parse-values.ts";
 import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
+
+const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are right";
 
 const ID = argument("<lease>", "id of the lease, also as lease/ID");
 const TIMEOUT = timeoutOption("end with 1 when that takes longer, such as 5m");
@@ -48,8 +60,28 @@ image.`,
     "muster lease order -f lease.yaml --wait --timeout 10m",
     "muster lease order -f lease.yaml -o json | jq -r '.[].id'",
   ],
-  run: (cli, [files], { filenames, ...options }) =>
-    orderLeases(cli, filesOf("muster lease order", files, filenames), options),
+  // Nothing is sent unless the engine accepts all of the documents.
+  run: async (cli, [files], { filenames, ...options }) => {
+    const all = filesOf("muster lease order", files, filenames);
+    const read = await readFiles(cli, all, {
+      read: (document) => readOne(cli.resources, LEASE_DOCUMENTS, document),
+      titleOf: ({ id }) => id && `${LEASE_NOUN} ${id}`,
+      hint: NOT_ORDERED,
+    });
+    const documents = options.reference === undefined ? read : referTo(options.reference, read);
+    const signer = await cli.keys.read(options.keyFile);
+    await using connected = await cli.connect();
+    const { orders, problems } = await checkOrders(cli, connected, documents, { signer, engineKey: options.engineKey });
+    refuseProblems(cli, problems, NOT_ORDERED);
+    const attributes = { "muster.leases": orders.length };
+    const named = new Set(documents.flatMap(({ value }) => value.id ?? []));
+    const { code, records, failure } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
+      sendOrders(cli, connected, orders, { ...options, named }),
+    );
+    printRecords(cli.io, options.output, records);
+    if (failure !== undefined) throw failure;
+    return code;
+  },
 });
 
 const RENEW = command({
@@ -64,7 +96,20 @@ const RENEW = command({
     output: OUTPUT,
   },
   examples: ["muster lease renew 1767225600000-7 --for 2h"],
-  run: (cli, [id], options) => renewLease(cli, { id: leaseIdOf(id), ...options }),
+  run: async (cli, [text], { forNs, keyFile, output }) => {
+    const id = leaseIdOf(text);
+    const signer = await cli.keys.read(keyFile);
+    await using connected = await cli.connect();
+    const found = await ownLease(connected, id, signer);
+    const unsigned = buildRenewal(found, forNs);
+    const renewal = { ...unsigned, signature: signer.sign(buildRenewalBytes(unsigned, found.order)) };
+    const lease = await inTraceOf(found, "muster lease renew", () =>
+      askOfLeases(connected, (leases) => leases.renew(renewal)),
+    );
+    const line = `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`;
+    printLine(cli.io, output, line, () => buildLeaseRecord(lease));
+    return EXIT.ok;
+  },
 });
 
 const END = command({
@@ -111,15 +156,27 @@ const GET = command({
     "muster lease get 1767225600000-7 --secret kubeconfig > kubeconfig",
     "muster lease get --phase ACTIVE -o json | jq '.[].result.data | fromjson'",
   ],
-  run: (cli, [id], { active, phases, secret, ...options }) => {
-    if (id === undefined && secret !== undefined)
+  run: async (cli, [text], { mine, type, active, all, secret, keyFile, output, ...asked }) => {
+    const id = text === undefined ? undefined : leaseIdOf(text);
+    if (id !== undefined && secret !== undefined) return printSecret(cli, id, { secret, keyFile });
+    if (id !== undefined) return getItems(cli, LEASE, id, output);
+    if (secret !== undefined)
       throw new CommandError(EXIT.usage, "--secret is of one lease, and none is named", {
         hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,
       });
-    if (id === undefined) return listLeases(cli, { phases: active ? [...phases, "ACTIVE"] : phases, ...options });
-    return secret === undefined
-      ? getItems(cli, LEASE, leaseIdOf(id), options.output)
-      : printSecret(cli, leaseIdOf(id), { secret, keyFile: options.keyFile });
+    const phases = active ? [...asked.phases, "ACTIVE"] : asked.phases;
+    const user = mine ? (await cli.keys.read(keyFile)).userId : undefined;
+    await using connected = await cli.connect();
+    const phase = phases.length === 1 ? phases[0] : undefined;
+    const found = await askOfLeases(connected, (asked) => asked.list({ user, type, phase }));
+    const leases = phases.length === 0 ? found : found.filter((each) => phases.includes(each.phase));
+    const isWhole = all || phases.length > 0;
+    print(cli.io, output, {
+      table: (style) =>
+        leases.length === 0 ? [LEASE.none] : buildLeaseList(leases, cli.now(), { style, isOfOneUser: mine, isWhole }),
+      data: () => arrangeLeases(leases, leases.length).shown.map(buildLeaseRecord),
+    });
+    return EXIT.ok;
   },
 });
 
@@ -171,7 +228,15 @@ const CLEANUP = command({
   },
   text: "An object that is left over is removed when it still is some time later.",
   examples: ["muster lease cleanup --dry-run", "muster lease cleanup --confirm 120"],
-  run: (cli, _, options) => cleanUpLeases(cli, options),
+  run: async (cli, _, { engine, dryRun, confirm, output }) => {
+    await using connected = await cli.connect();
+    const cleanup = await askOfLeases(connected, (leases) => leases.cleanUp(engine, dryRun, confirm));
+    print(cli.io, output, {
+      table: (style) => buildCleanupView(cleanup, { dryRun, nowMs: cli.now() }, style),
+      data: () => buildCleanupRecord(cleanup),
+    });
+    return cleanup.heldBecause === "" ? EXIT.ok : EXIT.failed;
+  },
 });
 
 /** Signed orders for a workload or machines, for a time. */
@@ -215,4 +280,16 @@ function phasesArgument(text: string, before: readonly string[]): readonly strin
   if (phases.some((each) => !LEASE_PHASES.some((known) => known === each)))
     throw new InvalidArgumentError(`Allowed choices are ${LEASE_PHASES.join(", ")}.`);
   return [...before, ...phases];
+}
+
+/** A file that names the older lease orders a new one that takes over from it. */
+function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
+  if (documents.length > 1)
+    throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
+      hint: "each document may say spec.reference",
+    });
+  return documents.map(({ value, ...rest }) => ({
+    ...rest,
+    value: { ...value, reference, id: value.id === reference ? undefined : value.id },
+  }));
 }

@@ -1,6 +1,15 @@
 import { nearestName } from "@muster/documents";
 import type { Command } from "commander";
-import { dumpNodes, listNodes, terminateNode } from "../commands/nodes.ts";
+import { nodeCalls } from "../adapters/node-calls.ts";
+import type { ScaledNode } from "../adapters/node-messages.ts";
+import type { Cli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { print, printLine, printList } from "../commands/output.ts";
+import { buildNodeTable, buildScalerDump } from "../domain/build-node-views.ts";
+import { buildRecord } from "../domain/build-record.ts";
+import { plain } from "../domain/build-table.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { NODE, nodeRecord } from "../kinds/node.ts";
 import { argument, command, option, type CommandRow } from "./command-row.ts";
 import { OUTPUT } from "./shared-options.ts";
 
@@ -33,9 +42,18 @@ export const NODES: CommandRow = {
       examples: ["muster nodes list -p elastic", "muster nodes list --all -o json"],
       // A misspelt command is taken for an argument of this one, which has none.
       hasExcessArguments: true,
-      run: (cli, _, options, list) => {
+      run: async (cli, _, { pool, all, output }, list) => {
         refuseArguments(list);
-        return listNodes(cli, options);
+        await using connected = await cli.connect();
+        const { nodes: listed, trouble } = await nodeCalls(connected.link).listWithMachines(pool);
+        const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
+        printList(cli.io, output, nodes, {
+          none: pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`,
+          table: (style) => buildNodeTable(nodes, cli.now(), style),
+          record: nodeRecord,
+        });
+        if (trouble !== undefined) cli.io.err([`note: the node scaler does not answer: ${trouble}`]);
+        return EXIT.ok;
       },
     }),
     command({
@@ -43,7 +61,15 @@ export const NODES: CommandRow = {
       description: "Show what the scaler does: its loops, what is short, pools, and which node is for whom.",
       options: { output: OUTPUT },
       examples: ["muster nodes dump", "muster nodes dump -o json | jq '.troubles'"],
-      run: (cli, _, { output }) => dumpNodes(cli, output),
+      run: async (cli, _, { output }) => {
+        await using connected = await cli.connect();
+        const dump = await nodeCalls(connected.link).dump();
+        print(cli.io, output, {
+          table: (style) => buildScalerDump(dump, cli.now(), style),
+          data: () => buildRecord(dump),
+        });
+        return EXIT.ok;
+      },
     }),
     command({
       name: "terminate",
@@ -51,7 +77,16 @@ export const NODES: CommandRow = {
       arguments: [argument("<node>", "its name")],
       options: { sure: option("-y, --yes", "do not ask"), output: OUTPUT },
       examples: ["muster nodes terminate elastic-7f3k2", "muster nodes terminate elastic-7f3k2 --yes"],
-      run: (cli, [name], options) => terminateNode(cli, name, options),
+      run: async (cli, [name], { sure, output }) => {
+        await using connected = await cli.connect();
+        if (!sure && !(await confirm(cli, await NODE.get(connected, name)))) {
+          cli.io.err(["nothing was done"]);
+          return EXIT.interrupted;
+        }
+        const node = await nodeCalls(connected.link).terminate(name, cli.caller());
+        printLine(cli.io, output, describeEnd(node), () => buildRecord(node));
+        return EXIT.ok;
+      },
     }),
   ],
 };
@@ -61,4 +96,24 @@ function refuseArguments({ args: [word], parent }: Command): void {
   if (word === undefined) return;
   const near = nearestName(word, parent?.commands.map((each) => each.name()) ?? []);
   parent?.error(`error: unknown command '${word}'${near === undefined ? "" : `\n(Did you mean ${near}?)`}`);
+}
+
+async function confirm(cli: Cli, node: ScaledNode): Promise<boolean> {
+  const answer = await cli.io.ask(
+    `End node ${node.name} (${describeState(node)})? It is drained first; what still runs on it then is stopped. [y/N] `,
+    cli.interrupts.first,
+  );
+  if (answer === undefined)
+    throw new CommandError(EXIT.usage, "there is no terminal to ask on", {
+      hint: "--yes ends the node without asking",
+    });
+  return /^\s*y(?:es)?\s*$/i.test(answer);
+}
+
+function describeEnd(node: ScaledNode): string {
+  return `node ${node.name} is to end: it is ${describeState(node)}; \`muster nodes\` shows how far it is`;
+}
+
+function describeState({ phase, holder }: ScaledNode): string {
+  return holder === "" ? phase : `${phase}, held by ${plain(holder)}`;
 }

@@ -1,14 +1,33 @@
+import { unlessMissing } from "@muster/faults";
+import { farmCalls, type RollChange } from "../adapters/farm-calls.ts";
+import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
+import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
+import { APPLY_SETS, READY } from "../commands/apply-sets.ts";
+import { followGoal } from "../commands/follow.ts";
 import { getItems } from "../commands/get.ts";
-import { changeRoll, showRollStatus, startRoll } from "../commands/rolls.ts";
-import { EXIT } from "../domain/decide-exit.ts";
-import { REPLICA_SET } from "../kinds/replica-set.ts";
-import { findResource, nameOfKind, splitTarget } from "../kinds/resources.ts";
-import { ROLL } from "../kinds/roll.ts";
-import { argument, command, excluding, option, required, withDefault, type CommandRow } from "./command-row.ts";
+import { type Format, print, printLine } from "../commands/output.ts";
+import { readFiles } from "../commands/read-files.ts";
+import { buildRecord } from "../domain/build-record.ts";
+import { adviseRoll, buildRollLine, describeCounts, describeRoll } from "../domain/build-set-views.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { decideRolled, decideRollEnd } from "../domain/decide-set-wait.ts";
+import { describeTimeoutOf, type WaitVerdict } from "../domain/decide-wait.ts";
+import { isSettled, SET_NOUN } from "../domain/replica-set.ts";
+import type { SetDocument } from "../domain/set-document.ts";
+import { readOne } from "../kinds/documents.ts";
+import { askOfSet } from "../kinds/farm-refusals.ts";
+import { LEASE_DOCUMENTS } from "../kinds/lease.ts";
+import { REPLICA_SET, SET_DOCUMENTS } from "../kinds/replica-set.ts";
+import { type CommandLine, findResource, nameOfKind, splitTarget } from "../kinds/resources.ts";
+import { findRoll, ROLL } from "../kinds/roll.ts";
+import { argument, command, type CommandRow, excluding, option, required, withDefault } from "./command-row.ts";
 import { durationArgument } from "./parse-values.ts";
 import { replicaCount } from "./set-commands.ts";
 import { OUTPUT, timeoutOption } from "./shared-options.ts";
+
+/** For pods that a roll did not need to be ready: longer than a healthy pod takes. */
+const MAX_SETTLING_MS = 60_000;
 
 const ROLL_ARGUMENT = argument("<roll>", "name of the rolling update, or of one of its sets");
 
@@ -42,20 +61,31 @@ const START = command({
     "muster roll web -f web-2.yaml --canary 1 --minimum 2",
     "muster roll web --to web-2 --replicas 3 --minimum 2",
   ],
-  run: (cli, [set], { file, to, canary, replicas, leaveOld, delayMs = 0, ...rest }) => {
-    const target = file === undefined ? to && { set: nameOfKind(REPLICA_SET, to) } : { file };
-    if (target === undefined || target === "")
+  run: async (cli, [set], { file, to = "", minimum, canary, replicas, leaveOld, delayMs = 0, follow, ...rest }) => {
+    if (file === undefined && to === "")
       throw new CommandError(EXIT.usage, "what to roll to is missing", {
-        hint: `muster roll ${set} -f FILE --minimum ${rest.minimum}, or --to NAME of a set that exists`,
+        hint: `muster roll ${set} -f FILE --minimum ${minimum}, or --to NAME of a set that exists`,
       });
-    return startRoll(cli, {
-      ...rest,
-      oldSet: nameOfKind(REPLICA_SET, set),
-      to: target,
-      replicas: canary ?? replicas,
-      leaveOld: canary !== undefined || leaveOld,
-      delayMs,
+    const given = file === undefined ? nameOfKind(REPLICA_SET, to) : "";
+    const oldSet = nameOfKind(REPLICA_SET, set);
+    const document = file === undefined ? undefined : await readOneSet(cli, file);
+    const newSet = document?.name ?? given;
+    await using connected = await cli.connect();
+    const old = await askOfSet(connected, oldSet, (farms) => farms.get(oldSet));
+    if (document !== undefined) refuseOtherPodId(old, document.name, document.spec.podId);
+    const numbers = { replicas: canary ?? replicas ?? document?.spec.replicas, minimum, delayMs };
+    const leaves = canary !== undefined || leaveOld;
+    const request = { oldSet, newSet, spec: document?.spec, ...numbers, leaveOld: leaves };
+    const roll = await askOfSet(connected, oldSet, (farms) => farms.roll(request));
+    if (follow) {
+      cli.io.err([describeRoll(roll)]);
+      return await followRoll(cli, connected, roll, rest);
+    }
+    print(cli.io, rest.output, {
+      table: () => [`roll/${roll.id} started: ${describeRoll(roll)}`, `\`muster roll status ${roll.id}\` follows it`],
+      data: () => buildRecord(roll),
     });
+    return EXIT.ok;
   },
 });
 
@@ -69,8 +99,12 @@ const STATUS = command({
     output: OUTPUT,
   },
   examples: ["muster roll status web-2", "muster roll status web --timeout 10m"],
-  run: (cli, [name], { follow, ...options }) =>
-    follow ? showRollStatus(cli, rollNameOf(name), options) : getItems(cli, ROLL, rollNameOf(name), options.output),
+  run: async (cli, [text], { follow, ...options }) => {
+    const name = rollNameOf(text);
+    if (!follow) return getItems(cli, ROLL, name, options.output);
+    await using connected = await cli.connect();
+    return await followRoll(cli, connected, await findRoll(connected, name), options);
+  },
 });
 
 const GET = command({
@@ -128,7 +162,16 @@ all options of that. Its name is that of its new set.`,
         arguments: [ROLL_ARGUMENT],
         options: { ...own, ...FOLLOWED },
         examples: [`muster roll ${verb} web-2`],
-        run: (cli, [name], options) => changeRoll(cli, rollNameOf(name), { change, minimum: undefined, ...options }),
+        run: async (cli, [text], { follow, ...options }) => {
+          const name = rollNameOf(text);
+          await using connected = await cli.connect();
+          const { id } = await findRoll(connected, name);
+          const minimum = "minimum" in options ? options.minimum : undefined;
+          const roll = await askOfSet(connected, name, (farms) => farms.changeRoll(id, change, minimum));
+          if (follow) return await followRoll(cli, connected, roll, options);
+          printLine(cli.io, options.output, `roll/${id} ${describeChange(change, roll)}`, () => buildRecord(roll));
+          return EXIT.ok;
+        },
       }),
     ),
   ],
@@ -142,4 +185,107 @@ all options of that. Its name is that of its new set.`,
 function rollNameOf(text: string): string {
   const isRoll = text.includes("/") && findResource([ROLL], splitTarget(text).word) !== undefined;
   return nameOfKind(isRoll ? ROLL : REPLICA_SET, text);
+}
+
+/** The one set of a file. Throws CommandError for any problem in the file. */
+async function readOneSet(cli: CommandLine, file: string): Promise<SetDocument> {
+  const [only, ...others] = await readFiles(cli, [file], {
+    read: (document) => readOne(cli.resources, SET_DOCUMENTS, document, LEASE_DOCUMENTS.words),
+    titleOf: APPLY_SETS.titleOf,
+  });
+  if (only === undefined || others.length > 0)
+    throw new CommandError(EXIT.usage, `${file} has ${others.length + 1} documents; one is needed`);
+  return only.value;
+}
+
+/** Compares pod ids as documents have them: one that is left out is the name of the set. */
+function refuseOtherPodId({ name, spec }: ReplicaSet, newSet: string, podId: string): void {
+  const desired = podId === "" ? newSet : podId;
+  if (desired === spec.podId) return;
+  throw new CommandError(
+    EXIT.usage,
+    `${newSet} has pod id "${desired}", and ${name} has "${spec.podId}": only pods of one pod id give way to each other on a node`,
+    { hint: `write \`podId: ${spec.podId}\` into the spec of ${newSet}` },
+  );
+}
+
+function describeChange(change: RollChange, roll: Roll): string {
+  switch (change) {
+    case "PAUSE":
+      return `is paused: both sets stay as they are until \`muster roll resume ${roll.id}\``;
+    case "RESUME":
+      return "continues";
+    case "UNDO":
+      return `goes back: ${describeRoll(roll)}`;
+    case "REDO":
+      return `goes forward again: ${describeRoll(roll)}`;
+  }
+}
+
+/** Prints its progress until it is over. */
+async function followRoll(
+  cli: Cli,
+  connected: Connected,
+  start: Roll,
+  { timeoutMs, output }: { readonly timeoutMs: number | undefined; readonly output: Format },
+): Promise<ExitCode> {
+  const farms = farmCalls(connected.link);
+  const continues = (roll: Roll): string =>
+    `roll ${roll.id} continues; \`muster roll pause ${roll.id}\` stops it, ${adviseRoll(roll)}`;
+  const { last, verdict } = await followGoal(
+    cli,
+    connected,
+    { decide: () => "open", next: () => farms.getRoll(start.id) },
+    start,
+    { goal: { kind: "delete" }, timeoutMs, line: buildRollLine, left: continues },
+  );
+  if (verdict === "interrupted") return EXIT.interrupted;
+  if (verdict === "open")
+    throw new CommandError(EXIT.failed, describeTimeoutOf(timeoutMs, buildRollLine(last)), { hint: continues(last) });
+  const ended = await unlessMissing(farms.get(last.newSet));
+  const isComplete = decideRollEnd(start, last, ended) === "complete";
+  const rolled = isComplete && ended !== undefined ? await untilRolled(cli, connected, ended, timeoutMs) : undefined;
+  const set = rolled?.set ?? ended;
+  if (isComplete || output !== "table") {
+    const line = `roll/${last.id} complete: ${last.newSet}${set === undefined ? "" : ` has ${describeCounts(set)}`}`;
+    printLine(cli.io, output, line, () => buildRecord({ ...last, outcome: isComplete ? "complete" : "undone" }));
+  }
+  if (rolled?.isReady === false)
+    throw new CommandError(
+      EXIT.failed,
+      `roll ${last.id} is complete, and not all pods of ${last.newSet} are ready for good`,
+      {
+        hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` says why; \`muster wait ${SET_NOUN}/${last.newSet} --for=condition=Ready\` waits on`,
+      },
+    );
+  if (isComplete) return EXIT.ok;
+  throw new CommandError(
+    EXIT.failed,
+    `roll ${start.id} did not complete: it was undone, gave way to another roll of one of its sets, or a set was deleted`,
+    {
+      hint: `\`muster audit ${last.oldSet}\` and \`muster audit ${last.newSet}\` show what was done`,
+    },
+  );
+}
+
+/** The set once its pods are ready, or will not be; a roll does not wait for the last ones. */
+async function untilRolled(
+  cli: Cli,
+  connected: Connected,
+  set: ReplicaSet,
+  timeoutMs: number | undefined,
+): Promise<{ readonly set: ReplicaSet; readonly isReady: boolean }> {
+  let sinceMs: number | undefined;
+  const decide = (seen: ReplicaSet): WaitVerdict => {
+    sinceMs = isSettled(seen) ? (sinceMs ?? cli.now()) : undefined;
+    return decideRolled(seen, cli.now() - (sinceMs ?? cli.now()));
+  };
+  const { last, verdict } = await followGoal(
+    cli,
+    connected,
+    { decide, uidOf: ({ uid }) => uid, next: () => farmCalls(connected.link).get(set.name) },
+    set,
+    { goal: READY, timeoutMs: Math.min(timeoutMs ?? Infinity, MAX_SETTLING_MS + 1000 * set.spec.minReadySeconds) },
+  );
+  return { set: last, isReady: verdict === "met" };
 }

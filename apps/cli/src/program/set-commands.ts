@@ -1,10 +1,16 @@
+import type { FarmCalls } from "../adapters/farm-calls.ts";
+import type { ReplicaSet } from "../adapters/farm-messages.ts";
 import { CommandError } from "../command-error.ts";
 import { apply } from "../commands/apply.ts";
-import { auditSet, enableSet, holdSet, scaleSet, transferSet } from "../commands/replica-sets.ts";
-import { EXIT } from "../domain/decide-exit.ts";
+import { printLine, printList, type Format } from "../commands/output.ts";
+import { buildRecord } from "../domain/build-record.ts";
+import { buildAuditTable, describeCounts, describeMove, setRecord } from "../domain/build-set-views.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { SET_NOUN } from "../domain/replica-set.ts";
 import { MAX_SET_REPLICAS } from "../domain/set-document.ts";
+import { askOfSet } from "../kinds/farm-refusals.ts";
 import { REPLICA_SET } from "../kinds/replica-set.ts";
-import { findResource, namedResource, nameOfKind } from "../kinds/resources.ts";
+import { findResource, namedResource, nameOfKind, type CommandLine } from "../kinds/resources.ts";
 import { argument, choice, command, excluding, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { wholeNumber } from "./parse-values.ts";
 import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
@@ -13,12 +19,27 @@ import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeout
 const SET = argument("<set>", "name of the replica set, also as rs/NAME");
 const NAME = argument("[name]", "the name, where the kind stands before it: rs NAME");
 const DELETE_WAIT_MS = 300_000;
+const UNDER_WAY = "; the transfer that is under way continues";
 
 /** Parses a number of replicas. */
 export const replicaCount = wholeNumber(0, MAX_SET_REPLICAS);
 
-function setNameOf([set, name]: readonly [string, string | undefined]): string {
-  return nameOfKind(REPLICA_SET, set, name);
+type Change = (farms: FarmCalls, name: string) => Promise<ReplicaSet>;
+type Describe = (set: ReplicaSet) => string;
+
+/** Requests one change of a set, and prints its outcome. */
+async function changeSet(
+  cli: CommandLine,
+  [set, given]: readonly [string, string | undefined],
+  output: Format,
+  change: Change,
+  describe: Describe,
+): Promise<ExitCode> {
+  const name = nameOfKind(REPLICA_SET, set, given);
+  await using connected = await cli.connect();
+  const changed = await askOfSet(connected, name, (farms) => change(farms, name));
+  printLine(cli.io, output, `${SET_NOUN}/${name} ${describe(changed)}`, () => setRecord(changed));
+  return EXIT.ok;
 }
 
 const APPLY = command({
@@ -62,7 +83,14 @@ const SCALE = command({
     output: OUTPUT,
   },
   examples: ["muster scale web --replicas 5", "muster scale rs/web --replicas 5 --current-replicas 3"],
-  run: (cli, named, options) => scaleSet(cli, { name: setNameOf(named), ...options }),
+  run: (cli, named, { replicas, expected, output }) =>
+    changeSet(
+      cli,
+      named,
+      output,
+      (farms, name) => farms.scale(name, replicas, expected),
+      (set) => `scaled: ${describeCounts(set)}`,
+    ),
 });
 
 const TRANSFER = command({
@@ -84,12 +112,28 @@ const TRANSFER = command({
     "muster transfer web --release",
   ],
   run: (cli, named, { from, to = "", hold, release, because, output }) => {
-    const changed = { name: setNameOf(named), output };
-    if (hold) return holdSet(cli, { ...changed, hold: { by: cli.caller(), because } });
-    if (release) return holdSet(cli, { ...changed, hold: undefined });
-    if (from !== undefined) return transferSet(cli, { ...changed, from, to });
+    const change = (ask: Change, describe: Describe) => changeSet(cli, named, output, ask, describe);
+    if (hold)
+      return change(
+        (farms, name) => farms.hold(name, { by: cli.caller(), because }),
+        ({ name, transfer }) =>
+          `leaves no node until \`muster transfer ${name} --release\`${transfer === undefined ? "" : UNDER_WAY}`,
+      );
+    if (release)
+      return change(
+        (farms, name) => farms.hold(name, undefined),
+        () => "may leave nodes again",
+      );
+    if (from !== undefined)
+      return change(
+        (farms, name) => farms.transfer(name, from, to),
+        ({ name, transfer }) =>
+          transfer === undefined
+            ? `has left ${from}`
+            : `${describeMove(transfer)}; \`muster wait ${SET_NOUN}/${name} --for=condition=Transferring=false\` waits for the end`,
+      );
     throw new CommandError(EXIT.usage, "one of --from NODE, --hold and --release is needed", {
-      hint: `\`muster describe rs ${changed.name}\` shows the nodes that it is on`,
+      hint: `\`muster describe rs ${nameOfKind(REPLICA_SET, ...named)}\` shows the nodes that it is on`,
     });
   },
 });
@@ -106,7 +150,15 @@ const ENABLING = (
     arguments: [SET, NAME],
     options: { output: OUTPUT },
     examples: [`muster ${name} web`],
-    run: (cli, named, { output }) => enableSet(cli, { name: setNameOf(named), enabled, output }),
+    run: (cli, named, { output }) =>
+      changeSet(
+        cli,
+        named,
+        output,
+        (farms, set) => farms.enable(set, enabled),
+        (set) =>
+          enabled ? `enabled: ${describeCounts(set)}` : `disabled: its ${set.replicas.length} pods stay as they are`,
+      ),
   }),
 );
 
@@ -149,7 +201,19 @@ const AUDIT = command({
   arguments: [SET, NAME],
   options: { limit: LIMIT, output: OUTPUT },
   examples: ["muster audit web", "muster audit web -o json | jq '.[].event'"],
-  run: (cli, named, options) => auditSet(cli, { name: setNameOf(named), ...options }),
+  run: async (cli, named, { limit, output }) => {
+    const name = nameOfKind(REPLICA_SET, ...named);
+    await using connected = await cli.connect();
+    const audits = await askOfSet(connected, name, (farms) => farms.audit(name, limit));
+    // The audit of a deleted set remains, so a name without one may be misspelt.
+    if (audits.length === 0) await askOfSet(connected, name, (farms) => farms.get(name));
+    printList(cli.io, output, audits, {
+      none: `${name} has no audit yet`,
+      table: (style) => buildAuditTable(audits, style),
+      record: ({ details, ...audit }) => ({ ...buildRecord(audit), details }),
+    });
+    return EXIT.ok;
+  },
 });
 
 /** Create and change replica sets. */

@@ -1,7 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { backup, checkBackup, restore } from "../commands/backup.ts";
 import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
-import { dropDeadLetters, listDeadLetters, replayDeadLetters, showDeadLetter } from "../commands/dead-letters.ts";
 import { doctor } from "../commands/doctor.ts";
 import { print } from "../commands/output.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -10,6 +9,7 @@ import type { Resource, SchemaRow } from "../kinds/resource.ts";
 import { findResource, type Resources } from "../kinds/resources.ts";
 import { VERSION } from "../version.ts";
 import { argument, command, option, type ArgumentRow, type CommandRow } from "./command-row.ts";
+import { DEAD_LETTERS } from "./dead-letter-commands.ts";
 import { OUTPUT } from "./shared-options.ts";
 
 const DOCTOR = command({
@@ -34,49 +34,6 @@ const SHOW_VERSION = command({
     return Promise.resolve(EXIT.ok);
   },
 });
-
-const LETTERS = argument("<id...>", "their ids", (text, before: readonly number[] = []) => [
-  ...before,
-  letterArgument(text),
-]);
-
-const DEAD_LETTERS: CommandRow = {
-  name: "dead-letters",
-  description: "Messages that no service could handle, and why; send them again, or drop them.",
-  examples: [
-    "muster dead-letters list",
-    "muster dead-letters show 12",
-    "muster dead-letters replay 12 13",
-    "muster dead-letters drop 14",
-  ],
-  commands: [
-    command({
-      name: "list",
-      description: "List them, oldest first.",
-      options: { area: option("--area <area>", "only those of this area: session"), output: OUTPUT },
-      run: (cli, _, { area, output }) => listDeadLetters(cli, area, output),
-    }),
-    command({
-      name: "show",
-      description: "Show one, with the message itself.",
-      arguments: [argument("<id>", "its id", letterArgument)],
-      options: { output: OUTPUT },
-      run: (cli, [id], { output }) => showDeadLetter(cli, id, output),
-    }),
-    command({
-      name: "replay",
-      description: "Send messages again to where they were first sent, once the cause is fixed.",
-      arguments: [LETTERS],
-      run: (cli, [ids]) => replayDeadLetters(cli, ids),
-    }),
-    command({
-      name: "drop",
-      description: "Drop them for good.",
-      arguments: [LETTERS],
-      run: (cli, [ids]) => dropDeadLetters(cli, ids),
-    }),
-  ],
-};
 
 const BACKUP = command({
   name: "backup",
@@ -156,9 +113,4 @@ const COMPLETE = command({
 /** For the operation of Muster itself, and for editors and shells. */
 export function upkeepCommands(resources: Resources): readonly CommandRow[] {
   return [DOCTOR, SHOW_VERSION, DEAD_LETTERS, BACKUP, RESTORE, schemaCommand(resources), COMPLETION, COMPLETE];
-}
-
-function letterArgument(text: string): number {
-  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError("The id of a letter is a whole number.");
-  return Number(text);
 }

@@ -1,18 +1,22 @@
-import { parseDuration } from "@muster/faults";
+import { faultOf, parseDuration, unlessMissing } from "@muster/faults";
 import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
 import { showEvents } from "../commands/events.ts";
-import { explain } from "../commands/explain.ts";
-import { cancelWork, describeItem, getItems } from "../commands/get.ts";
+import { askAbout, askOf, kindOfName, readWorkTarget } from "../commands/find-work.ts";
+import { getItems } from "../commands/get.ts";
 import { logs } from "../commands/logs.ts";
+import { print, printLine } from "../commands/output.ts";
 import { run } from "../commands/run.ts";
+import { showReservation } from "../commands/show-reservation.ts";
 import { waitFor } from "../commands/wait.ts";
+import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { readGoal, type Goal } from "../domain/decide-wait.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
+import { readGoal, type Goal } from "../domain/decide-wait.ts";
+import { readOwner } from "../domain/owner.ts";
 import { LEASE } from "../kinds/lease.ts";
 import { POOL } from "../kinds/pool.ts";
-import { namedResource, type Resources } from "../kinds/resources.ts";
+import { findResource, namedResource, splitTarget, type Resources } from "../kinds/resources.ts";
 import { argument, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { nameAfter, resourceArgument, wordsOf } from "./resource-argument.ts";
 import { OUTPUT, timeoutOption } from "./shared-options.ts";
@@ -92,10 +96,22 @@ function describeCommand(resources: Resources): CommandRow {
       "muster describe job/training",
       "muster describe rs web",
     ],
-    run: (cli, [first, second], { output }) => {
+    run: async (cli, [first, second], { output }) => {
+      const { resource, word } = first;
       const name = nameAfter(first, second);
-      if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${first.word} is missing`);
-      return describeItem(cli, first.resource, name, output);
+      if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${word} is missing`);
+      await using connected = await cli.connect();
+      const item = await askOf(
+        connected,
+        resource,
+        name,
+        () => resource.getWhole?.(connected, name) ?? resource.get(connected, name),
+      );
+      print(cli.io, output, {
+        table: (style) => resource.describe?.(item, { nowMs: cli.now(), style }) ?? [],
+        data: () => resource.record(item),
+      });
+      return EXIT.ok;
     },
   });
 }
@@ -119,7 +135,18 @@ const CANCEL = command({
   arguments: [argument("<name>", "its name; with its kind, as in job/NAME, where several have it")],
   options: { output: OUTPUT },
   examples: ["muster cancel http-benchmark-x7k2p", "muster cancel job/training"],
-  run: (cli, [name], { output }) => cancelWork(cli, name, output),
+  run: async (cli, [target], { output }) => {
+    const { kind: meant, name } = readWorkTarget(cli, target, "cancel");
+    await using connected = await cli.connect();
+    const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
+    const work = await kind.calls(connected.link).cancel(name);
+    const how =
+      work.finishedAtMs === undefined
+        ? `is being cancelled; \`muster describe ${kind.noun} ${name}\` shows how far it is`
+        : "was over already: nothing changed";
+    printLine(cli.io, output, `${kind.noun} ${name} ${how}`, () => buildWorkRecord(work));
+    return EXIT.ok;
+  },
 });
 
 const LOGS = command({
@@ -158,7 +185,29 @@ const EXPLAIN = command({
     "muster explain replica-set/web",
     "muster explain lease/4711-1",
   ],
-  run: (cli, [name], { output }) => explain(cli, name, output),
+  run: async (cli, [text], { output }) => {
+    const { word, name } = splitTarget(text);
+    const found = text.includes("/") ? findResource(cli.resources, word) : cli.resources[0];
+    const nouns = cli.resources.flatMap((each) => (each.explain === undefined ? [] : [each.noun]));
+    const owner = readOwner(found?.explain === undefined ? text : `${found.noun}/${name}`, nouns);
+    if ("trouble" in owner) throw new CommandError(EXIT.usage, owner.trouble);
+    const { kind, id } = owner;
+    await using connected = await cli.connect();
+    const reservation = () => unlessMissing(connected.services.explanation(kind, id));
+    const shown = await askAbout(cli, connected, { resource: found ?? {}, text, name: id }, async () => {
+      if (found?.explain === undefined) return showReservation(cli, connected, owner, await reservation());
+      try {
+        return await found.explain(cli, connected, id);
+      } catch (error) {
+        if (faultOf(error)?.code !== "not_found" || found.hasOwnerIds !== true) throw error;
+        const known = await reservation();
+        if (known === undefined) throw error;
+        return showReservation(cli, connected, owner, known);
+      }
+    });
+    print(cli.io, output, shown);
+    return EXIT.ok;
+  },
 });
 
 const EVENTS = command({

@@ -1,7 +1,6 @@
 import { faultOf, unlessMissing } from "@muster/faults";
 import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
 import { digest, type Signer } from "@muster/leases/keys";
-import { inSpan } from "@muster/tracing";
 import type { Ordered } from "../adapters/lease-calls.ts";
 import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
 import type { Cli, Connected } from "../cli.ts";
@@ -11,81 +10,37 @@ import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
-import { buildLeaseId, buildOrder, planOrder, type Lease } from "../domain/lease.ts";
-import type { EngineIdentity } from "../domain/lease-engine.ts";
+import { buildLeaseId, buildOrder, planOrder } from "../domain/lease.ts";
+import type { Lease } from "../adapters/lease-messages.ts";
+import type { EngineIdentity } from "../adapters/lease-messages.ts";
+import { readLeaseDocument } from "../domain/read-lease-document.ts";
 import { sealedFields, showResultData } from "../domain/sealed-view.ts";
-import { readLease } from "../kinds/documents.ts";
 import { followLease } from "./follow-lease.ts";
 import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
-import { printRecords, type Format } from "./output.ts";
-import { readFiles, refuseProblems } from "./read-files.ts";
+import type { Applying, ApplyOptions, Sent } from "../kinds/resource.ts";
 import { askEngine, sealData } from "./seal-order.ts";
-
-export type OrderOptions = {
-  readonly keyFile: string | undefined;
-  /** Undefined: the key that the engine reports. */
-  readonly engineKey: string | undefined;
-  /** The older lease whose workload the one document takes over, whatever that says; undefined: what the documents say. */
-  readonly reference: string | undefined;
-  readonly dryRun: boolean;
-  readonly wait: boolean;
-  readonly timeoutMs: number | undefined;
-  readonly output: Format;
-};
-
-const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are right";
 
 /** An order is sent again while no engine confirms it. */
 const MAX_SEND_ATTEMPTS = 3;
 
-/**
- * `muster lease order -f FILE`: signs the documents and sends them. Nothing is sent unless the engine accepts all of them. A dry run shows what becomes of
- * each.
- */
-export async function orderLeases(cli: Cli, files: readonly string[], options: OrderOptions): Promise<ExitCode> {
-  const read = await readFiles(cli, files, {
-    read: (document) => readLease(cli.kinds, document),
-    titleOf: ({ id }) => id && leaseTitle(id),
-    hint: NOT_ORDERED,
-  });
-  const documents = options.reference === undefined ? read : referTo(options.reference, read);
-  const signer = await cli.keys.read(options.keyFile);
-  await using connected = await cli.connect();
-  const { orders, problems } = await checkOrders(cli, connected, documents, { signer, engineKey: options.engineKey });
-  refuseProblems(cli, problems, NOT_ORDERED);
-  const attributes = { "muster.leases": orders.length };
-  const named = new Set(documents.flatMap(({ value }) => value.id ?? []));
-  const { code, records, failure } = await inSpan("@muster/cli", "muster lease order", { attributes }, () =>
-    sendOrders(cli, connected, orders, { ...options, named }),
-  );
-  printRecords(cli.io, options.output, records);
-  if (failure !== undefined) throw failure;
-  return code;
-}
-
-/** A file that names the older lease orders a new one that takes over from it. */
-function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
-  if (documents.length > 1)
-    throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
-      hint: "each document may say spec.reference",
-    });
-  return documents.map(({ value, ...rest }) => ({
-    ...rest,
-    value: { ...value, reference, id: value.id === reference ? undefined : value.id },
-  }));
-}
-
-/** No two documents may have the same title. */
-export function leaseTitle(id: string): string {
-  return `${LEASE_NOUN} ${id}`;
-}
-
-export type Sent = {
-  readonly code: ExitCode;
-  /** What was ordered, also before a failure. */
-  readonly records: readonly unknown[];
-  /** The error of the command, after it has printed the rest; undefined: all succeeded. */
-  readonly failure: CommandError | undefined;
+/** `muster apply` of leases. Without a name each `apply` would order another lease. */
+export const APPLY_LEASES: Applying<LeaseDocument> = {
+  titleOf: ({ id = "" }) => `${LEASE_NOUN} ${id}`,
+  read: (document) => {
+    const read = readLeaseDocument(document);
+    if (!read.ok || read.value.id !== undefined) return read;
+    const message =
+      "must have a name, NUMBER-NUMBER: without it each `apply` would be another lease, which is what `muster lease order -f FILE` makes";
+    return { ok: false, findings: [{ path: ["metadata"], at: "value", message }] };
+  },
+  prepare: async (cli, documents, options) => {
+    const signer = await cli.keys.read(options.keyFile);
+    return async (connected) => {
+      const { orders, problems } = await checkOrders(cli, connected, documents, { signer, ...options });
+      const named = new Set(orders.map(({ id }) => id));
+      return { problems, send: () => sendOrders(cli, connected, orders, { ...options, named }) };
+    };
+  },
 };
 
 /** Sends the orders that were checked, prints each, and waits where `wait` is set. */
@@ -93,7 +48,7 @@ export async function sendOrders(
   cli: Cli,
   connected: Connected,
   orders: readonly Order[],
-  options: Pick<OrderOptions, "dryRun" | "wait" | "timeoutMs" | "output"> & {
+  options: Pick<ApplyOptions, "dryRun" | "wait" | "timeoutMs" | "output"> & {
     /** Ids that files say; the others were made for this command alone. */
     readonly named: ReadonlySet<string>;
   },
@@ -123,7 +78,7 @@ async function tryOrders(
   cli: Cli,
   connected: Connected,
   orders: readonly Order[],
-  { named, output }: Pick<OrderOptions, "output"> & { readonly named: ReadonlySet<string> },
+  { named, output }: Pick<ApplyOptions, "output"> & { readonly named: ReadonlySet<string> },
 ): Promise<Sent> {
   const records: unknown[] = [];
   const before: Order[] = [];
@@ -268,7 +223,7 @@ async function followAll(
   cli: Cli,
   connected: Connected,
   ordered: Ordered[],
-  { timeoutMs, output }: Pick<OrderOptions, "timeoutMs" | "output">,
+  { timeoutMs, output }: Pick<ApplyOptions, "timeoutMs" | "output">,
 ): Promise<ExitCode> {
   for (const [index, { lease, outcome }] of ordered.entries()) {
     const followed = await followLease(cli, connected, lease, {

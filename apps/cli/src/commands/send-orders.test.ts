@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
 import type { Cli, Connected } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
-import { checkOrders, sendOrders } from "./order-leases.ts";
+import { checkOrders, sendOrders } from "./send-orders.ts";
 import { openResult, sealData } from "./seal-order.ts";
 
 const SILENT: Fault = { code: "deadline_exceeded", operation: "provision.order-lease", timeoutMs: 1 };

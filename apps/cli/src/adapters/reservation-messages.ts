@@ -1,0 +1,113 @@
+import { enums, lowercaseNames, muster } from "@muster/proto";
+import { printAmount } from "@muster/resources";
+import { plural } from "../domain/plural.ts";
+import { buildShare, type Share } from "../domain/share.ts";
+import { pick, unlessDefault } from "./message-fields.ts";
+
+const STATES = lowercaseNames(enums.ReservationState);
+
+export type Pool = ReturnType<typeof poolFromMessage>;
+export type Reservation = ReturnType<typeof reservationFromMessage>;
+export type ReservationExplanation = ReturnType<typeof explanationFromMessage>;
+export type PoolExplanation = ReservationExplanation["pools"][number];
+
+export function poolFromMessage(message: muster.reservation.v1.Pool) {
+  return {
+    ...pick(message, "name", "available", "capacity", "held", "unusable"),
+    unusableByReason: message.unusableByReason.map((each) => pick(each, "reason", "count")),
+    ...pick(message, "waiting", "elasticMax", "shared", "allocatable", "free", "overcommitted", "overcommittedNodes"),
+    foreign: message.foreign?.pods ? pick(message.foreign, "pods", "requests") : undefined,
+    /** Undefined: the node scaler never wrote it, or the ledger does not report it. */
+    elasticAtMs: unlessDefault(message.elasticAtMs),
+  };
+}
+
+export function reservationFromMessage(message = muster.reservation.v1.Reservation.create()) {
+  const { because } = message;
+  return {
+    id: message.id,
+    ownerKind: message.owner?.kind ?? "",
+    ownerId: message.owner?.id ?? "",
+    state: STATES.nameOf(message.state) ?? ("unknown" as const),
+    needs: message.needs.map((need) => ({ ...pick(need, "component", "pool"), ...shareOf(need) })),
+    machines: message.machines.map((each) => ({ ...pick(each, "component", "pool", "node"), ...shareOf(each) })),
+    ...pick(message, "priority", "createdAtMs"),
+    grantedAtMs: unlessDefault(message.grantedAtMs),
+    /** Undefined when it does not wait. */
+    because: because && pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
+  };
+}
+
+/** The part of a machine that a need has; nothing where it has a whole one. */
+export function shareOf({ shared }: Pick<muster.reservation.v1.Need, "shared">): { readonly shared?: Share } {
+  return shared === undefined ? {} : { shared: buildShare(shared.requests) };
+}
+
+export function explanationFromMessage(message: muster.reservation.v1.ExplainReservationReply) {
+  const { place, hold, concurrency } = message;
+  return {
+    reservation: reservationFromMessage(message.reservation),
+    ...pick(message, "code", "message"),
+    pools: message.pools.map((pool) => ({
+      ...pick(pool, "pool", "requested", "partsMore", "available", "kept", "capacity", "held", "elasticMax"),
+      /** The nodes of the pool that count, such as `disk=ssd`; undefined: all without taints. */
+      nodes: unlessDefault(pool.nodes),
+      parts: pool.parts.map(partDemandFrom),
+      /** Of the nodes that count and can be granted; undefined without parts. */
+      amounts:
+        pool.parts.length === 0
+          ? undefined
+          : { free: buildShare(pool.free), allocatable: buildShare(pool.allocatable) },
+      elasticAtMs: unlessDefault(pool.elasticAtMs),
+      unusable: pool.unusable,
+      unusableNodes: pool.unusableNodes.map(({ node, reason, occupant, foreign }) => ({
+        node,
+        reason,
+        occupant: foreign ? foreignText(foreign) : ownerText(occupant),
+      })),
+      unusableMore: pool.unusableMore,
+      holders: pool.holders.map(holderFromMessage),
+      holdersMore: pool.holdersMore,
+    })),
+    place: {
+      ahead: place?.ahead ?? 0,
+      byPriority: (place?.aheadByPriority ?? []).map((each) => pick(each, "priority", "requests")),
+    },
+    hold: hold && { owner: ownerText(hold.owner), ...pick(hold, "own", "waitingSinceMs") },
+    concurrency: concurrency && {
+      ...pick(concurrency, "limit", "granted"),
+      holders: concurrency.holders.map(holderFromMessage),
+    },
+  };
+}
+
+function partDemandFrom(message: muster.reservation.v1.PartDemand) {
+  const { part, shortage } = message;
+  return {
+    part: buildShare(part?.requests ?? {}),
+    ...pick(message, "requested", "fitting"),
+    shortage: shortage && {
+      ...pick(shortage, "node", "placed"),
+      resources: shortage.resources.map(({ resource, requested, free }) => ({
+        resource,
+        requested: printAmount(resource, requested),
+        free: printAmount(resource, free),
+      })),
+    },
+  };
+}
+
+function holderFromMessage(message: muster.reservation.v1.Holder) {
+  return { owner: ownerText(message.owner), ...pick(message, "machines", "parts", "sinceMs") };
+}
+
+function ownerText(owner: muster.common.v1.Owner | undefined): string {
+  return owner ? `${owner.kind}/${owner.id}` : "";
+}
+
+/** Foreign pods: the name of the first one, and the number of the others. */
+function foreignText({ pods, examples }: muster.watch.v1.NodeUse): string {
+  const [first] = examples;
+  if (first === undefined) return plural(pods, "foreign pod");
+  return pods === 1 ? `pod ${first}` : `pod ${first} and ${pods - 1} more`;
+}

@@ -1,0 +1,38 @@
+import { enums, lowercaseNames, muster } from "@muster/proto";
+import { pick, unlessDefault } from "./message-fields.ts";
+
+/** What is undefined is left to the service's default. */
+export type SessionSpec = ReturnType<typeof specFromMessage>;
+export type ComponentSpec = SessionSpec["components"][number];
+
+export const KINDS = lowercaseNames(enums.ComponentKind);
+
+/** The wire form of a spec: what is undefined stays absent, which means the service's default. */
+export function specToMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {
+  const components = spec.components.map((component) => ({ ...component, kind: KINDS.numbers[component.kind] }));
+  return { ...spec, components };
+}
+
+export function specFromMessage(message = muster.session.v1.SessionSpec.create()) {
+  return {
+    components: message.components.map((component) => ({
+      name: component.name,
+      // Services store no component without a kind.
+      kind: KINDS.nameOf(component.kind) ?? "client",
+      ...pick(component, "pool", "image", "command", "args"),
+      env: component.env.map((variable) => pick(variable, "name", "value")),
+      // Undefined: the image's working directory, ready when it runs, no template, a whole machine.
+      workingDir: unlessDefault(component.workingDir),
+      readyPort: unlessDefault(component.readyPort),
+      templateJson: unlessDefault(component.templateJson),
+      shared: component.shared ? (true as const) : undefined,
+    })),
+    scenarioJson: unlessDefault(message.scenarioJson),
+    timeoutMs: unlessDefault(message.timeoutMs),
+    queueTimeoutMs: unlessDefault(message.queueTimeoutMs),
+    ttlMs: unlessDefault(message.ttlMs),
+    killAfterMs: unlessDefault(message.killAfterMs),
+    priority: unlessDefault(message.priority),
+    workerPort: unlessDefault(message.workerPort),
+  };
+}

@@ -1,0 +1,115 @@
+import { InvalidArgumentError } from "commander";
+import { describeFault, faultOf } from "@muster/faults";
+import type { Cli, Connected } from "../cli.ts";
+import { buildDeadLetter, buildDeadLetterRecord, buildDeadLetterTable } from "../domain/build-dead-letters.ts";
+import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import { plural } from "../domain/plural.ts";
+import { print, printList } from "../commands/output.ts";
+import { argument, command, option, type CommandRow } from "./command-row.ts";
+import { OUTPUT } from "./shared-options.ts";
+
+/** In one list; `--area` and dropping show the rest. */
+const MAX_LETTERS = 500;
+
+const LETTERS = argument("<id...>", "their ids", (text, before: readonly number[] = []) => [
+  ...before,
+  letterArgument(text),
+]);
+
+/** `muster dead-letters`: what no service could handle. */
+export const DEAD_LETTERS: CommandRow = {
+  name: "dead-letters",
+  description: "Messages that no service could handle, and why; send them again, or drop them.",
+  examples: [
+    "muster dead-letters list",
+    "muster dead-letters show 12",
+    "muster dead-letters replay 12 13",
+    "muster dead-letters drop 14",
+  ],
+  commands: [
+    command({
+      name: "list",
+      description: "List them, oldest first.",
+      options: { area: option("--area <area>", "only those of this area: session"), output: OUTPUT },
+      run: async (cli, _, { area, output }) => {
+        await using connected = await cli.connect();
+        const letters = await connected.deadLetters.list(area, MAX_LETTERS);
+        printList(cli.io, output, letters, {
+          none: "no dead letters",
+          table: (style) => buildDeadLetterTable(letters, cli.now(), style),
+          record: buildDeadLetterRecord,
+        });
+        if (letters.length === MAX_LETTERS) cli.io.err([`note: the oldest ${MAX_LETTERS}; there may be more`]);
+        return EXIT.ok;
+      },
+    }),
+    command({
+      name: "show",
+      description: "Show one, with the message itself.",
+      arguments: [argument("<id>", "its id", letterArgument)],
+      options: { output: OUTPUT },
+      run: async (cli, [id], { output }) => {
+        await using connected = await cli.connect();
+        const letter = await connected.deadLetters.show(id);
+        print(cli.io, output, {
+          table: (style) => buildDeadLetter(letter, style),
+          data: () => buildDeadLetterRecord(letter),
+        });
+        return EXIT.ok;
+      },
+    }),
+    command({
+      name: "replay",
+      description: "Send messages again to where they were first sent, once the cause is fixed.",
+      arguments: [LETTERS],
+      run: (cli, [ids]) =>
+        each(cli, ids, async ({ deadLetters }, id) => {
+          const { duplicate } = await deadLetters.replay(id);
+          return duplicate ? `letter ${id}: its work is queued already; dropped` : `letter ${id}: sent again`;
+        }),
+    }),
+    command({
+      name: "drop",
+      description: "Drop them for good.",
+      arguments: [LETTERS],
+      run: (cli, [ids]) =>
+        each(cli, ids, async ({ deadLetters }, id) => {
+          await deadLetters.drop(id);
+          return `letter ${id}: dropped`;
+        }),
+    }),
+  ],
+};
+
+/** Continues after a refusal; the exit code is that of the first refusal. */
+async function each(
+  cli: Cli,
+  ids: readonly number[],
+  act: (connected: Connected, id: number) => Promise<string>,
+): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  let refused: { readonly code: ExitCode; readonly hint: string | undefined; count: number } | undefined;
+  for (const id of ids) {
+    try {
+      cli.io.out([await act(connected, id)]);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined) throw error;
+      refused = refused ?? { ...decideExit(fault), count: 0 };
+      refused.count += 1;
+      const about = fault.code === "not_found" ? "" : `letter ${id}: `;
+      cli.io.err([`error: ${about}${describeFault(fault)}`]);
+    }
+  }
+  if (refused === undefined) return EXIT.ok;
+  cli.io.err([
+    `${refused.count} of ${plural(ids.length, "letter")} failed`,
+    ...(refused.hint === undefined ? [] : [`hint: ${refused.hint}`]),
+  ]);
+  return refused.code;
+}
+
+function letterArgument(text: string): number {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError("The id of a letter is a whole number.");
+  return Number(text);
+}
