@@ -75,7 +75,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "jobs/status.muster.dev default": "patch",
     "jobs/finalizers.muster.dev default": "update",
     "namespaces everywhere": "list watch",
-    "queues.muster.dev everywhere": "list watch patch",
+    "queues.muster.dev everywhere": "get list watch patch",
     "queues/status.muster.dev everywhere": "patch",
   },
   "replication-farm": { "pods default": "get list watch create patch delete", "nodes everywhere": "get" },

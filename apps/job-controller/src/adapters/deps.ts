@@ -1,9 +1,9 @@
 import { client, type NatsBus } from "@muster/bus";
 import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls } from "@muster/kube";
-import { explainCalls, openLedgerClient } from "@muster/ledger-client";
-import { labels, ReservationService } from "@muster/proto";
+import { explainCalls, openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
+import { buckets, labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { installationOf } from "@muster/store";
+import { installationOf, openBucket } from "@muster/store";
 import { openNodes } from "@muster/watch";
 import type { Config } from "../config.ts";
 import { ownerIdOfUnit } from "../domain/build-units.ts";
@@ -13,12 +13,16 @@ import { answers } from "./answers.ts";
 import type { JobElsewhere } from "../domain/plan-elsewhere.ts";
 import { openElsewhere, type Elsewhere } from "./elsewhere.ts";
 import { gatherEvents, type RecordEvent } from "./gather-events.ts";
+import type { Fence } from "./fence.ts";
 import { followKinds } from "./follow-kinds.ts";
+import { openQueues, type Queues } from "./follow-queues.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import { makeMachines, OWNER_KIND, type Machines, type MachinesDeps } from "./machines.ts";
 import { openMemberLogs } from "./member-log.ts";
 import { makePasses, type MakeReconcile } from "./passes.ts";
+import { mirrorQueues, queueCodec, type QueueBucket } from "./mirror-queues.ts";
 import { openPodGroups } from "./pod-groups.ts";
+import { queueReports } from "./report-queues.ts";
 import { sweep, reportOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
 
@@ -27,6 +31,11 @@ export type Deps = AsyncDisposable & {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly machines: Machines;
+  readonly queues: Pick<Queues, "changes" | "isRefused">;
+  /** Makes the bucket of queues equal to the Queues of the cluster. */
+  readonly mirrorQueues: (isHeld: Fence) => Promise<void>;
+  /** Writes the status of queues, and lets empty ones go that are being deleted. */
+  readonly reportQueues: (isHeld: Fence) => Promise<void>;
   /** Answers users. */
   readonly answers: ReturnType<typeof answers>;
   /** Kinds that the API server serves. */
@@ -75,7 +84,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
   });
   const nodes = undo.use(await followNodes(context, bus));
-  const machines = await openLedger(undo, bus, runtimes);
+  const ledger = client(bus, ReservationService);
+  const machines = await openLedger(undo, { bus, calls: ledger }, runtimes);
+  const queues = undo.use(openQueues({ kube, calls, namespace, logger, changed: wakerOfAll(runtimes) }));
   const { recordEvent, reportUnserved } = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
@@ -101,20 +112,27 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const reportPodsLeft = reportOnce((left) =>
     logger.warn(left, "a pod has outlived its job and keeps machines: delete it"),
   );
+  const mirroring = { queues, calls, openBucket: openQueueBucket(bus) };
   const opened = undo.move();
   return {
     calls,
     world,
     machines,
+    queues,
+    mirrorQueues: (isHeld) => mirrorQueues(mirroring, isHeld),
+    reportQueues: queueReports({ queues, calls, ledger, now: Date.now, elapsedMs: () => performance.now() }),
     answers: answering,
     ...known,
     discover: async () => {
       // Before the first pass: the marks of pods are set when they are created, or never.
       await groups.discover();
-      return kinds.discover();
+      const [ofQueues] = await Promise.allSettled([queues.discover()]);
+      const missing = await kinds.discover();
+      if (ofQueues.status === "rejected") throw ofQueues.reason;
+      return missing;
     },
     scanElsewhere: elsewhere.scan,
-    reconcileOf: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
+    reconcileOf: makePasses(context, { calls, world, groups, machines, queues, nodes, installation, recordEvent }),
     sweep: async () => {
       const seen = { machines, nodes, world, runtimes: [...runtimes.values()], kindsUnread: kinds.unread() };
       reportPodsLeft(await sweep({ calls, namespace, logger, ...seen }));
@@ -151,8 +169,11 @@ function notifyOwners({ pods }: Pick<World, "pods">, changed: (ownerId: string) 
 }
 
 /** The reservations of jobs; changes wake the jobs that they belong to. */
-async function openLedger(undo: AsyncDisposableStack, bus: NatsBus, runtimes: Runtimes): Promise<Machines> {
-  const calls = client(bus, ReservationService);
+async function openLedger(
+  undo: AsyncDisposableStack,
+  { bus, calls }: { readonly bus: NatsBus; readonly calls: ReservationCalls },
+  runtimes: Runtimes,
+): Promise<Machines> {
   const elapsedMs = (): number => performance.now();
   const known = { bus, calls, ownerKind: OWNER_KIND, groupOf: ownerIdOfUnit, elapsedMs };
   const ledger = undo.use(await openLedgerClient(known));
@@ -204,6 +225,25 @@ function namedAs(runtimes: Runtimes): (key: string) => void {
   };
 }
 
+/** Opens the bucket when it is first needed; a failed attempt is repeated. */
+function openQueueBucket(bus: NatsBus): () => Promise<QueueBucket> {
+  let opening: Promise<QueueBucket> | undefined;
+  return () => {
+    opening ??= openBucket(bus.connection, { name: buckets.queues, codec: queueCodec }).catch((error: unknown) => {
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  };
+}
+
+/** Wakes every job, after those that have changed themselves. */
+function wakerOfAll(runtimes: Runtimes): () => void {
+  return () => {
+    for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(jobKey(job), "low");
+  };
+}
+
 /** Changes of the ledger wake their jobs. */
 function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
   return {
@@ -211,8 +251,6 @@ function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
       for (const { jobs, wake } of runtimes.values())
         for (const job of jobs.byIndex("ownerId", ownerId)) wake(jobKey(job));
     },
-    listed: () => {
-      for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(jobKey(job), "low");
-    },
+    listed: wakerOfAll(runtimes),
   };
 }
