@@ -41,8 +41,8 @@ const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"] as const;
 const MAX_WEIGHT = 1_000_000;
 
 /**
- * Reads a Queue. Never throws: a queue that cannot be read keeps what could be, and has the problems of all fields as its own, so that it admits nothing instead
- * of vanishing. The schema refuses most of them; an older definition, or a quantity that cannot be counted, gets here.
+ * Reads a Queue. Never throws: a queue with unreadable fields keeps the readable ones and has the problems of all fields, so that it admits nothing instead of
+ * vanishing. The schema refuses most of them; not those of an older definition, and no quantity that the ledger cannot count.
  */
 export function readQueue(name: string, spec: unknown): QueueRecord {
   const notes: Notes = { problems: [], warnings: [] };
