@@ -71,7 +71,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { maxInFlight, timeoutMs, namespace } = config.kube;
   const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight }));
   const world = undo.use(openWorld(kube, context));
-  const runtimes = new Map<string, KindRuntime>();
+  const runtimes = keepRuntimes(undo);
   const gone = new Set<string>();
   const known = {
     runtimes: () => [...runtimes.values()],
@@ -80,13 +80,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     kindsUnknown: () => kinds.unknown(),
     kindsUnread: () => kinds.unread(),
   };
-  undo.defer(async () => {
-    await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
-  });
   const nodes = undo.use(await followNodes(context, bus));
   const ledger = client(bus, ReservationService);
   const machines = await openLedger(undo, { bus, calls: ledger }, runtimes);
   const queues = undo.use(openQueues({ kube, calls, namespace, logger, changed: wakerOfAll(runtimes) }));
+  const queueWork = openQueueWork({ queues, calls, ledger, bus });
   const { recordEvent, reportUnserved } = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
@@ -112,24 +110,19 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const reportPodsLeft = reportOnce((left) =>
     logger.warn(left, "a pod has outlived its job and keeps machines: delete it"),
   );
-  const mirroring = { queues, calls, openBucket: openQueueBucket(bus) };
   const opened = undo.move();
   return {
     calls,
     world,
     machines,
     queues,
-    mirrorQueues: (isHeld) => mirrorQueues(mirroring, isHeld),
-    reportQueues: queueReports({ queues, calls, ledger, now: Date.now, elapsedMs: () => performance.now() }),
+    ...queueWork,
     answers: answering,
     ...known,
     discover: async () => {
       // Before the first pass: the marks of pods are set when they are created, or never.
       await groups.discover();
-      const [ofQueues] = await Promise.allSettled([queues.discover()]);
-      const missing = await kinds.discover();
-      if (ofQueues.status === "rejected") throw ofQueues.reason;
-      return missing;
+      return discoverBoth(queues, kinds);
     },
     scanElsewhere: elsewhere.scan,
     reconcileOf: makePasses(context, { calls, world, groups, machines, queues, nodes, installation, recordEvent }),
@@ -218,11 +211,43 @@ function openEvents(
 
 type Runtimes = Map<string, KindRuntime>;
 
+/** The kinds that are followed, by name; disposed of with the stack. */
+function keepRuntimes(undo: AsyncDisposableStack): Runtimes {
+  const runtimes: Runtimes = new Map();
+  undo.defer(async () => {
+    await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
+  });
+  return runtimes;
+}
+
 /** Wakes the jobs of this name: budgets and groups have the name of their job. */
 function namedAs(runtimes: Runtimes): (key: string) => void {
   return (key) => {
     for (const runtime of runtimes.values()) if (runtime.job(key) !== undefined) runtime.wake(key);
   };
+}
+
+type QueueWorkDeps = {
+  readonly queues: Queues;
+  readonly calls: KubeCalls;
+  readonly ledger: ReservationCalls;
+  readonly bus: NatsBus;
+};
+
+function openQueueWork({ queues, calls, ledger, bus }: QueueWorkDeps): Pick<Deps, "mirrorQueues" | "reportQueues"> {
+  const mirroring = { queues, calls, openBucket: openQueueBucket(bus) };
+  return {
+    mirrorQueues: (isHeld) => mirrorQueues(mirroring, isHeld),
+    reportQueues: queueReports({ queues, calls, ledger, now: Date.now, elapsedMs: () => performance.now() }),
+  };
+}
+
+/** A failed check of queues does not stop that of the kinds. */
+async function discoverBoth(queues: Queues, kinds: ReturnType<typeof followKinds>): Promise<readonly Kind[]> {
+  const [ofQueues] = await Promise.allSettled([queues.discover()]);
+  const missing = await kinds.discover();
+  if (ofQueues.status === "rejected") throw ofQueues.reason;
+  return missing;
 }
 
 /** Opens the bucket when it is first needed; a failed attempt is repeated. */

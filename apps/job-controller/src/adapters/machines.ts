@@ -95,10 +95,9 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
         const answer = await ledger.reserve(id, needs, { priority, topology, queue });
         // A ledger of an earlier version drops these: then no request is repeated because of them.
-        if (answer !== undefined && (topology !== undefined || queue !== undefined || needs.some(isSpecific))) {
-          const drops = (topology && !answer.topology) || (queue && !answer.queue);
-          dropsConstraints = Boolean(drops) || !isKept(answer.needs, needs);
-        }
+        if (answer !== undefined && (topology !== undefined || queue !== undefined || needs.some(isSpecific)))
+          dropsConstraints =
+            isDropped(topology, answer.topology) || isDropped(queue, answer.queue) || !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : refusalCodeOf(fault);
@@ -125,6 +124,10 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       }
     },
   };
+}
+
+function isDropped(requested: string | undefined, answered: string | undefined): boolean {
+  return requested !== undefined && answered === undefined;
 }
 
 /** Whether a ledger of an earlier version drops a part of the need. */

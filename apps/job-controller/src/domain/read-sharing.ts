@@ -35,7 +35,7 @@ export function readIsShared(replica: Fields, ofJob: JobSharing): boolean {
   return isShared;
 }
 
-/** Whether a container, or the pod itself, has a request or a limit, which is a request where there is none. */
+/** Whether a container, or the pod itself, has a request, or a limit, which counts as one. */
 function hasRequests(spec: Fields): boolean {
   return amountsIn(spec).some((each) => each?.names.some((name) => amountOf(name, String(each.raw(name))) !== 0));
 }

@@ -166,7 +166,7 @@ describe("a queue whose deletion was requested", () => {
       "HAS_QUEUES: it has queues below it: b, c; delete them, or change their spec.parent",
     ],
     [
-      "stays with many queues below it, of which it names five",
+      "stays with many queues below it, and names five",
       { state: undefined, children: ["b", "c", "d", "e", "f", "g", "h"] },
       "HAS_QUEUES: it has queues below it: b, c, d, e, f and 2 more; delete them, or change their spec.parent",
     ],

@@ -25,7 +25,7 @@ describe("a queue that can be read", () => {
     ["memory in bytes", quota("memory", { nominal: "1.5Gi" }), recorded("memory", 1.5 * 2 ** 30)],
     ["an exponent", quota("memory", { nominal: "1e3" }), recorded("memory", 1000)],
     [
-      "limits, of which 0 is one",
+      "limits, also 0",
       quota("nvidia.com/gpu", { nominal: 8, borrowingLimit: "4", lendingLimit: 0 }),
       recorded("nvidia.com/gpu", 8, { borrowingLimit: 4, lendingLimit: 0 }),
     ],

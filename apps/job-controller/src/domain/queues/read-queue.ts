@@ -133,7 +133,7 @@ function readUnique(fields: Fields, field: string, seen: Set<string>): string | 
 function readAmount(fields: Fields, field: string, resource: string): number | undefined {
   const written = fields.raw(field);
   if (written === undefined) return undefined;
-  const text = String(written).trim();
+  const text = typeof written === "string" || typeof written === "number" ? String(written).trim() : "";
   const amount = isCountable(resource, written) ? amountOf(resource, text) : undefined;
   if (amount === undefined) {
     fields.refuse(field, `must be ${COUNTABLE}, not ${JSON.stringify(written)}`);
