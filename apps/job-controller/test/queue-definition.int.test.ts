@@ -1,9 +1,21 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { KubeError, kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { installDefinition } from "./job-world.ts";
 
 type Queue = KubeObject & { readonly spec: Readonly<Record<string, unknown>>; readonly status?: unknown };
+
+const KUBECTL = [process.env["KUBEBUILDER_ASSETS"] ?? "", ...(process.env["PATH"] ?? "").split(":")]
+  .map((directory) => join(directory, "kubectl"))
+  .find((file) => existsSync(file));
+if (KUBECTL === undefined && process.env["CI"] === "true") throw new Error("CI=true allows no skipped suite: kubectl");
+const WITH = KUBECTL === undefined ? "(skipped: none in KUBEBUILDER_ASSETS or on the PATH)" : "";
 
 const QUEUES = { apiVersion: "muster.dev/v1", plural: "queues" };
 const queue = (name: string, spec: Queue["spec"]): Queue => ({
@@ -51,9 +63,11 @@ for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`the definition of queues under ${server.title}`, { timeout: 120_000 }, () => {
     const stack = new AsyncDisposableStack();
     let calls: KubeCalls;
+    let kubeconfig = "";
 
     beforeAll(async () => {
       const api = stack.use(await server.start());
+      ({ kubeconfig } = api);
       calls = stack.use(kubeCalls(loadKube(api.kubeconfig)));
       await installDefinition(calls, "muster.dev_queues.yaml");
     }, 120_000);
@@ -111,6 +125,25 @@ for (const server of API_SERVERS) {
       const query = { fieldValidation: "Strict" };
       const error = await refusalOf(calls.create(QUEUES, queue("unknown", { quota: [] }), { query }));
       expect(error).toContain('unknown field "spec.quota"');
+    });
+
+    it.skipIf(KUBECTL === undefined)(`has columns and words for kubectl ${WITH}`, async () => {
+      const cache = await mkdtemp(join(tmpdir(), "kubectl-"));
+      stack.defer(() => rm(cache, { recursive: true }));
+      const env = { KUBECACHEDIR: cache, PATH: "/usr/bin:/bin", KUBECONFIG: kubeconfig };
+      const kubectl = async (...args: string[]) =>
+        (await promisify(execFile)(KUBECTL ?? "", args, { env })).stdout
+          .split("\n")
+          .map((line) => line.split(/\s{2,}/));
+      await calls.create(QUEUES, queue("columns", { parent: "company", weight: 0.5 }));
+      const status = { pending: 3, admitted: 0, reason: "HELD", message: "spec.stopPolicy is Hold", share: "0.25" };
+      await calls.patch(QUEUES, "columns", { kind: "merge", body: { status } }, { subresource: "status" });
+      const [heading, row] = await kubectl("get", "mq", "columns");
+      expect(heading).toEqual(["NAME", "PARENT", "PENDING", "ADMITTED", "REASON", "AGE"]);
+      expect(row?.slice(0, 5)).toEqual(["columns", "company", "3", "0", "HELD"]);
+      const [, wide] = await kubectl("get", "queues", "columns", "-o", "wide");
+      expect(wide?.slice(6)).toEqual(["0.5", "0.25", "spec.stopPolicy is Hold"]);
+      expect((await kubectl("explain", "mq.spec.quotas.resources")).flat().join(" ")).toContain("borrowingLimit");
     });
 
     it.each(REFUSED)("refuses %s", async (_title, manifest, message) => {

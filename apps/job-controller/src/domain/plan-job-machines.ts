@@ -69,7 +69,7 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
 
 const NO_QUEUE: QueueChoice = { kind: "none" };
 /** The ledger follows the queues a moment after this controller: a queue that exists here may not exist there yet. */
-const QUEUE_RETRY_MS = 2000;
+const QUEUE_RETRY_MS = 5000;
 
 type WaitingUnit = Extract<UnitSeen, { readonly components: readonly string[] }>;
 

@@ -49,12 +49,12 @@ describe("a job with a queue", () => {
     ["repeats no refused request then", refused("POOL_UNKNOWN", 30_000), UNKNOWN, []],
     [
       "repeats one that the ledger refused soon",
-      refused("QUEUE_UNKNOWN", 2000),
+      refused("QUEUE_UNKNOWN", 5000),
       TEAM,
       ["reserve worker-0+worker-1: gang"],
     ],
-    ["repeats it not sooner", refused("QUEUE_UNKNOWN", 1999), TEAM, []],
-    ["repeats other refusals later", refused("QUOTA_EXCEEDED", 2000), TEAM, []],
+    ["repeats it not sooner", refused("QUEUE_UNKNOWN", 4999), TEAM, []],
+    ["repeats other refusals later", refused("QUOTA_EXCEEDED", 5000), TEAM, []],
   ])("%s", (_title, unit, queue, steps) => {
     expect(plan({ units: [unit], budget: undefined, queue })).toEqual(steps);
   });
