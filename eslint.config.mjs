@@ -328,4 +328,10 @@ export default tseslint.config(
     ignores: ["**/*.test.ts"],
     rules: { "no-restricted-imports": pureImports("!../ledger") },
   },
+  {
+    // Queues are read as jobs are; decisions about jobs import decisions about queues, not the reverse.
+    files: ["apps/job-controller/src/domain/queues/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: { "no-restricted-imports": pureImports("!../kind.ts", "!../read-fields.ts") },
+  },
 );

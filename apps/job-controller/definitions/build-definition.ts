@@ -78,7 +78,10 @@ function expand(value: unknown, definitions: Schema): unknown {
   const name = reference.replace("#/definitions/", "");
   const found = definitions[name];
   if (found === undefined) throw new Error(`no definition ${name}`);
-  return name === "podTemplate" ? found : expand(found, definitions);
+  if (name === "podTemplate") return found;
+  // Fields beside a reference, such as a description of this use, are added to what it refers to.
+  const { $ref: _, ...others } = value;
+  return { ...objectOf(expand(found, definitions)), ...objectOf(expand(others, definitions)) };
 }
 
 /** A template says what pods have of their own; names, namespaces and owners are the controller's. */

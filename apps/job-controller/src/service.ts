@@ -15,6 +15,10 @@ const MAX_CONCURRENT_REQUESTS = 2048;
 const STALE_RETRY_MS = 1000;
 /** A kind that was installed is run after this at the latest. */
 const BEGIN_EVERY_MS = 1000;
+/** The bucket of queues is compared with the Queues at least this often; each change of a Queue brings it forward. */
+const MIRROR_EVERY_MS = 15_000;
+/** The status of a queue is written at most this often, and is at most this old while it changes. */
+const REPORT_EVERY_MS = 2000;
 /** Without its own kind the service is not ready. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
 const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";
@@ -74,12 +78,13 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 }
 
 /** Other kinds may be installed or not, and readable or not, by choice; /readyz notes them. */
-function noteMissing({ kindsGone, kindsRefused }: Deps): { readonly note: string } | undefined {
+function noteMissing({ kindsGone, kindsRefused, queues }: Deps): { readonly note: string } | undefined {
   const gone = kindsGone();
   const refused = kindsRefused().map(({ plural, group }) => `${plural}.${group}`);
   const notes = [
     ...(gone.length === 0 ? [] : [`not installed any more: ${gone.join(", ")}`]),
     ...(refused.length === 0 ? [] : [`no right to read: ${refused.join(", ")}`]),
+    ...(queues.isRefused() ? ["no right to read queues and namespaces: jobs have no queues"] : []),
   ];
   return notes.length === 0 ? undefined : { note: notes.join("; ") };
 }
@@ -114,6 +119,19 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
     // The loop that every replica runs retries what fails here.
     deps.machines.refresh(stop).catch((error: unknown) => {
       if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer; the next refresh asks it again");
+    }),
+    repeat(context, {
+      name: "job-queues",
+      everyMs: MIRROR_EVERY_MS,
+      work: () => deps.mirrorQueues(isHeld),
+      rest: (ms, signalled) => deps.queues.changes.wait(ms, signalled),
+      stop,
+    }),
+    repeat(context, {
+      name: "job-queue-status",
+      everyMs: REPORT_EVERY_MS,
+      work: () => deps.reportQueues(isHeld),
+      stop,
     }),
     repeat(context, {
       name: "job-sweep",

@@ -5,6 +5,7 @@ import { muster, ReservationService } from "@muster/proto";
 const { Machine, Need, Reservation, ReservationState, Share } = muster.reservation.v1;
 type Reservation = muster.reservation.v1.Reservation;
 type Need = muster.reservation.v1.Need;
+type Queue = muster.reservation.v1.Queue;
 type Owner = muster.common.v1.Owner.$Properties | null | undefined;
 
 type TestNode = { readonly name: string; readonly pool: string };
@@ -18,9 +19,11 @@ export type ContractLedger = AsyncDisposable & {
 /** Millicores of each machine. */
 const MACHINE_CPU = 1000;
 
+/** `readQueues`: those of the bucket. A queue that is held or has a problem admits nothing; the ledger applies no quotas. */
 export async function contractLedger(
   bus: NatsBus,
   listNodes: () => Promise<readonly TestNode[]>,
+  readQueues: () => Promise<readonly Queue[]> = () => Promise.resolve([]),
 ): Promise<ContractLedger> {
   const reservations = new Map<string, Reservation>();
   let sequence = 0;
@@ -49,8 +52,21 @@ export async function contractLedger(
 
   const grantAll = async (): Promise<void> => {
     const nodes = await listNodes();
+    const held = new Set((await readQueues()).filter((queue) => problemOf(queue) !== "").map(({ name }) => name));
     for (const [key, each] of reservations)
-      if (each.state === ReservationState.RESERVATION_STATE_WAITING) reservations.set(key, grant(each, nodes));
+      if (each.state === ReservationState.RESERVATION_STATE_WAITING && !held.has(each.queue))
+        reservations.set(key, grant(each, nodes));
+  };
+
+  const stateOf = (queue: Queue, all: readonly Queue[]): muster.reservation.v1.QueueState.$Properties => {
+    const own = [...reservations.values()].filter((each) => each.queue === queue.name);
+    const granted = own.filter(({ state }) => state === ReservationState.RESERVATION_STATE_GRANTED);
+    const needs = granted.flatMap((each) => each.needs);
+    const cpu = needs.reduce((sum, need) => sum + cpuOf(need), 0);
+    const used = cpu === 0 ? [] : [{ pool: needs[0]?.pool ?? "", amounts: { cpu } }];
+    const isInner = all.some(({ parent }) => parent === queue.name);
+    const problem = isInner ? "NOT_A_LEAF" : problemOf(queue);
+    return { queue, used, pending: own.length - granted.length, admitted: granted.length, problem };
   };
 
   const handlers: Handlers<typeof ReservationService> = {
@@ -103,7 +119,11 @@ export async function contractLedger(
     limitConcurrency: notServed,
     listDemand: notServed,
     listMachines: notServed,
-    listQueues: notServed,
+    listQueues: async () => {
+      const queues = await readQueues();
+      await grantAll();
+      return { queues: queues.map((queue) => stateOf(queue, queues)) };
+    },
   };
   const served = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
   return {
@@ -126,6 +146,10 @@ function cpuOf({ shared }: Pick<Need, "shared">): number {
 
 function isSame(one: readonly Need[], other: readonly Need[]): boolean {
   return JSON.stringify(one.map(copyOf)) === JSON.stringify(other.map(copyOf));
+}
+
+function problemOf({ stopPolicy, problem }: Queue): string {
+  return problem !== "" || stopPolicy !== "None" ? "HELD" : "";
 }
 
 function keyOf(owner: Owner): string {

@@ -8,6 +8,7 @@ import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/jo
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { GroupSpec } from "../src/domain/pod-group.ts";
+import type { QueueChoice } from "../src/domain/queues/choose-queue.ts";
 import { holds } from "../src/domain/requests.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
@@ -31,6 +32,8 @@ export type World = {
   /** Failures that happened to pods by their own doing, each once. */
   failures: number;
   deleting: boolean;
+  /** Of the job, as its labels and the queues are now. */
+  queue: QueueChoice;
   policy: JobPolicy;
 };
 
@@ -41,6 +44,7 @@ export type Happening =
     }
   | { kind: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
   | { kind: "share"; type: number; requests: Requests | undefined }
+  | { kind: "queue"; choice: QueueChoice }
   | { kind: "time"; ms: number }
   | { kind: "crash-in-steps"; after: number };
 
@@ -65,6 +69,7 @@ export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
     maxMachines,
     failures: 0,
     deleting: false,
+    queue: { kind: "none" },
     policy,
   };
   pass(world);
@@ -99,6 +104,7 @@ export function observe(world: World): Snapshot {
       existing: world.group === undefined ? [] : [{ apiVersion: GROUPS.apiVersion, group: world.group }],
     },
     units: [...world.units.values()],
+    queue: world.queue,
     nodesLost: [...world.lost],
     nodesUnschedulable: [...world.cordoned].filter((machine) => isShared(world, machine)),
   };
@@ -132,10 +138,12 @@ function apply(world: World, step: JobStep): void {
       const because = { code: "POOL_AVAILABILITY", text: "" };
       const shares = new Map(step.unit.needs.flatMap(({ component, shared }) => (shared ? [[component, shared]] : [])));
       const before = world.units.get(step.unit.id);
-      if (before === undefined) {
-        const { id } = step.unit;
-        world.units.set(id, { id, state: "waiting", components, shares, because, sinceMs: world.nowMs });
-      }
+      const { id, queue } = step.unit;
+      const gang = world.units.get(ownerIdOf(JOB));
+      if (gang?.state === "granted") expect(queue, "a member in another queue than its gang").toBe(gang.queue);
+      else expect(queue, "a gang in another queue than its job").toBe(nameOf(world.queue));
+      const waiting = { id, components, shares, because, sinceMs: world.nowMs, ...(queue !== undefined && { queue }) };
+      if (before === undefined) world.units.set(id, { ...waiting, state: "waiting" });
       return;
     }
     case "release": {
@@ -207,6 +215,12 @@ function apply(world: World, step: JobStep): void {
   }
 }
 
+/** Of the queue in which a job may request machines. */
+function nameOf(choice: QueueChoice): string | undefined {
+  expect(["none", "queue"], "a request without a known queue").toContain(choice.kind);
+  return choice.kind === "queue" ? choice.name : undefined;
+}
+
 function check(world: World): void {
   expect(isTrue(world.status, "Succeeded") && isTrue(world.status, "Failed"), "two outcomes").toBe(false);
   expect(restartsOf(world.status), "failures that did not happen").toBeLessThanOrEqual(world.failures);
@@ -229,6 +243,9 @@ export function happen(world: World, event: Happening): void {
       return;
     case "grant":
       grant(world);
+      return;
+    case "queue":
+      world.queue = event.choice;
       return;
     case "share": {
       const { replicas } = world.spec;
@@ -284,7 +301,8 @@ function grant(world: World): void {
     if (nodes === undefined) continue;
     const shares = new Map([...nodes.keys()].flatMap((each) => [[each, unit.shares?.get(each)] as const]));
     const parts = [...shares].filter((part): part is [string, Requests] => part[1] !== undefined);
-    world.units.set(id, { id, state: "granted", nodes, ...(parts.length > 0 && { shares: new Map(parts) }) });
+    const kept = { ...(parts.length > 0 && { shares: new Map(parts) }), ...(unit.queue && { queue: unit.queue }) };
+    world.units.set(id, { id, state: "granted", nodes, ...kept });
   }
 }
 
@@ -328,7 +346,11 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
   return group !== undefined && there.length >= group.minMember;
 }
 
-function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "time" | "grant" | "share">): PodFact[] {
+function turn(
+  world: World,
+  each: PodFact,
+  event: Exclude<Happening["kind"], "time" | "grant" | "share" | "queue">,
+): PodFact[] {
   const over = !mayRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
   switch (event) {
@@ -363,6 +385,7 @@ function turn(world: World, each: PodFact, event: Exclude<Happening["kind"], "ti
  */
 export function calmDown(world: World): boolean {
   world.spec = { ...world.spec, suspend: false };
+  if (world.queue.kind !== "none") world.queue = { kind: "queue", name: "last" };
   for (const machine of world.cordoned) world.lost.add(machine);
   for (let round = 0; round < 100; round += 1) {
     const statusBefore = world.status;

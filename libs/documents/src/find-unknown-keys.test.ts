@@ -43,6 +43,27 @@ describe("keys of Muster in a job", () => {
       "spec mpiReplicaSpecs Worker template metadata labels muster.dev/topology: " +
         'has no effect with the string "zone": it belongs into annotations of the job, not on a pod template',
     ],
+    [
+      "a misspelt label",
+      { metadata: { labels: { "muster.dev/queues": "a" } } },
+      'metadata labels muster.dev/queues: has no effect with the string "a": did you mean "muster.dev/queue"?',
+    ],
+    [
+      "a label that is near none",
+      { metadata: { labels: { "muster.dev/estimated-runtime": "a" } } },
+      'metadata labels muster.dev/estimated-runtime: has no effect with the string "a": known keys are muster.dev/queue',
+    ],
+    [
+      "the queue among the annotations",
+      annotated({ "muster.dev/queue": "a" }),
+      'metadata annotations muster.dev/queue: has no effect with the string "a": it belongs into labels',
+    ],
+    [
+      "the queue on a template",
+      { spec: { replicaSpecs: { worker: { template: { metadata: { labels: { "muster.dev/queue": "a" } } } } } } },
+      "spec replicaSpecs worker template metadata labels muster.dev/queue: " +
+        'has no effect with the string "a": it belongs on the job, not on a pod template',
+    ],
   ])("are reported: %s", (_title, job, text) => {
     expect(shown(job)).toEqual([text]);
   });
@@ -50,6 +71,7 @@ describe("keys of Muster in a job", () => {
   it("are reported neither where they exist nor of other groups", () => {
     const annotations = { "muster.dev/sharing": "half", "muster.dev/cancelled": "x", "example.com/share": "a" };
     expect(shown(annotated({ "muster.dev/topology": "zone" }))).toEqual([]);
+    expect(shown({ metadata: { labels: { "muster.dev/queue": "a" } } })).toEqual([]);
     expect(
       shown({ ...annotated(annotations), spec: { replicaSpecs: { worker: { template: annotated(annotations) } } } }),
     ).toEqual([]);

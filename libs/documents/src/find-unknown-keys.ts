@@ -1,4 +1,4 @@
-import { isMusterKey, JOB_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "@muster/names";
+import { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "@muster/names";
 import { nearestName } from "./nearest-name.ts";
 import { describeValue, type Path } from "./read-value.ts";
 
@@ -35,6 +35,9 @@ function keysOf(metadata: Fields, path: Path): readonly UnknownKey[] {
 
 type Field = (typeof FIELDS)[number];
 
+/** The keys that users write, by field. */
+const KNOWN: Readonly<Record<Field, readonly string[]>> = { labels: JOB_LABEL_KEYS, annotations: JOB_KEYS };
+
 function isKnown(field: Field, key: string, isTemplate: boolean): boolean {
   return MUSTER_KEYS[field].includes(key) && !(isTemplate && JOB_ONLY_KEYS.includes(key));
 }
@@ -45,8 +48,8 @@ function describeKey(field: Field, key: string, isTemplate: boolean): string {
   if (isMisplaced)
     return `it belongs ${other === undefined ? "on" : `into ${other} of`} the job, not on a pod template`;
   if (other !== undefined) return `it belongs into ${other}`;
-  const near = nearestName(key, JOB_KEYS);
-  return near === undefined ? `known keys are ${JOB_KEYS.join(", ")}` : `did you mean "${near}"?`;
+  const near = nearestName(key, [...JOB_KEYS, ...JOB_LABEL_KEYS]);
+  return near === undefined ? `known keys are ${KNOWN[field].join(", ")}` : `did you mean "${near}"?`;
 }
 
 type Fields = Readonly<Record<string, unknown>>;

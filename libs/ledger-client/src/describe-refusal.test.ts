@@ -22,3 +22,13 @@ it("names no resource where the ledger names none", () => {
       "request less of each resource, or add larger machines",
   );
 });
+
+it("prints what a queue can have at most as quantities", () => {
+  const exceeded = { code: "quota_exceeded", queue: "team-a", pool: "p" } as const;
+  expect(describeRefusal({ ...exceeded, resource: "cpu", requested: 12_500, most: 8000 }, needs)).toBe(
+    "the queue team-a can have 8 of cpu in pool p at most, 12500m are needed: request less, or raise its quota",
+  );
+  expect(describeRefusal({ ...exceeded, resource: "memory", requested: 2 ** 40, most: 0 }, needs)).toBe(
+    "the queue team-a can have 0 of memory in pool p at most, 1Ti are needed: request less, or raise its quota",
+  );
+});

@@ -7,6 +7,7 @@ import type { Need } from "./reservation.ts";
  * match none of them do not count.
  */
 export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
+  if (fault.code === "quota_exceeded") return describeQuota(fault);
   if (fault.code !== "pool_capacity" || fault.topology !== undefined) return describeFault(fault);
   const { pool, requested, capacity, short = [] } = fault;
   const ofPool = needs.filter((need) => need.pool === pool);
@@ -27,4 +28,9 @@ export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
 function describeShort({ resource, requested, largest }: ShortResource): string {
   const instead = largest === 0 ? "no machine has any" : `the largest machine has ${printAmount(resource, largest)}`;
   return `${printAmount(resource, requested)} of ${resource} and ${instead}`;
+}
+
+function describeQuota({ queue, pool, resource, requested, most }: Extract<Fault, { code: "quota_exceeded" }>): string {
+  const [needed, available] = [requested, most].map((amount) => printAmount(resource, amount));
+  return `the queue ${queue} can have ${available} of ${resource} in pool ${pool} at most, ${needed} are needed: request less, or raise its quota`;
 }

@@ -55,9 +55,26 @@ export function adviseWait({
   if (code === "POOL_UNKNOWN") return "name a pool that exists: `muster pools` lists them";
   if (code === "POOL_CAPACITY") return "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity";
   if (code === "LIMIT_EXCEEDED") return "request less of what the message names, or split the work";
+  const advice = adviseOnQueue(code);
+  if (advice !== undefined) return advice;
   const broken = pools.map((each) => ({ pool: each.pool, nodes: countBroken(each) })).find(({ nodes }) => nodes > 0);
   if (broken === undefined) return "";
   return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
+}
+
+/** What can be done about a code that concerns the queue of the reservation; undefined for the other codes. */
+function adviseOnQueue(code: string): string | undefined {
+  if (code === "WAITING_FOR_QUOTA")
+    return "wait until work of its tree ends, or raise a quota: `kubectl describe queue` shows what is used";
+  if (code === "KEPT_FOR_OWNER") return "wait: the queue that owns the quota has work that waits for it";
+  if (code === "BEHIND_STRICT_HEAD")
+    return "wait for the first one, or set spec.strategy of the queue to BestEffortFIFO";
+  if (code === "QUEUE_UNKNOWN")
+    return "name a queue in the label muster.dev/queue of the job: `kubectl get queues` lists them";
+  if (code === "QUEUE_HELD")
+    return "set spec.stopPolicy of the queue to None, or correct what `kubectl describe queue` names";
+  if (code === "QUOTA_EXCEEDED") return "request less, or raise the quota or the borrowingLimit of the queue";
+  return undefined;
 }
 
 /** Nodes that need a repair. A node with foreign use needs none: it can be granted in parts. */
@@ -73,7 +90,12 @@ export function waitsForNodes({
   readonly code: string;
   readonly pools: readonly Pick<SeenPool, "elasticMax">[];
 }): boolean {
-  return code !== "" && code !== "CONCURRENCY_LIMIT" && pools.some(({ elasticMax }) => elasticMax > 0);
+  return (
+    code !== "" &&
+    code !== "CONCURRENCY_LIMIT" &&
+    adviseOnQueue(code) === undefined &&
+    pools.some(({ elasticMax }) => elasticMax > 0)
+  );
 }
 
 /** Why machines are held for work that is gone; undefined where no pod is left of it. */

@@ -178,5 +178,6 @@ function isSame(known: Reservation | undefined, next: Reservation | undefined): 
   if (known?.id !== next?.id || known?.state !== next?.state) return false;
   if (known?.state !== "waiting" || next?.state !== "waiting") return true;
   const [before, after] = [known.because, next.because];
+  if (before?.queue !== after?.queue || before?.quota?.resource !== after?.quota?.resource) return false;
   return before?.code === after?.code && before?.pool === after?.pool && before?.requested === after?.requested;
 }

@@ -2,6 +2,7 @@ import { FaultError } from "@muster/faults";
 import { enums, muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { ledgerCalls } from "./ledger-calls.ts";
+import { readReservation } from "./reservation.ts";
 
 const { CheckReservationReply, GetReservationReply, ListReservationsReply, ReserveReply, UnreserveReply } =
   muster.reservation.v1;
@@ -91,5 +92,20 @@ it("writes what a shared need requests, reads what was granted, and takes an abs
       { ...part, node: "n" },
       { ...whole, node: "m" },
     ],
+  });
+});
+
+it("names the queue in a request, and reads it and what its quota lacks", async () => {
+  const { ledger, asked } = opened();
+  expect(await ledger.reserve("echo", NEEDS, { queue: "team-a" })).not.toHaveProperty("queue");
+  expect(asked).toMatchObject([{ request: { queue: "team-a" } }]);
+  const quota = { queue: "company", pool: "p", resource: "cpu", requested: 4000, available: 1000 };
+  const owner = { kind: "session", id: "echo" };
+  const because = { ...BECAUSE, code: "WAITING_FOR_QUOTA", queue: "team-a", quota };
+  const message = Reservation.decode(Reservation.encode({ id: "r-1", owner, queue: "team-a", because }).finish());
+  const { available: _, ...shortage } = quota;
+  expect(readReservation(message, "session")).toMatchObject({
+    queue: "team-a",
+    because: { code: "WAITING_FOR_QUOTA", queue: "team-a", quota: shortage },
   });
 });

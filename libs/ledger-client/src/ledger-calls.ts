@@ -19,6 +19,8 @@ type ReserveOptions = CallOptions & {
   readonly priority?: number;
   /** All machines shall be nodes with the same value of this label. */
   readonly topology?: string | undefined;
+  /** The queue whose quota it uses; absent: none, so that no quota concerns it. A reservation that exists keeps its queue. */
+  readonly queue?: string | undefined;
   /** While this many reservations of the owner kind are granted, none is. 0: no limit. */
   readonly concurrencyLimit?: number;
 };
@@ -45,9 +47,9 @@ type OwnerMethods = "reserve" | "checkReservation" | "getReservation" | "unreser
 export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKind: string): LedgerCalls {
   const ownerOf = (id: string) => ({ kind: ownerKind, id });
   return {
-    reserve: async (ownerId, needs, { priority = 0, topology, concurrencyLimit = 0, ...options } = {}) => {
+    reserve: async (ownerId, needs, { priority = 0, topology, queue, concurrencyLimit = 0, ...options } = {}) => {
       const request = { requestId: randomUUID(), owner: ownerOf(ownerId), ...needsMessage(needs), wait: true };
-      const reply = await calls.reserve({ ...request, priority, topology, concurrencyLimit }, options);
+      const reply = await calls.reserve({ ...request, priority, topology, queue, concurrencyLimit }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
     check: async (ownerId, needs, options) => {

@@ -31,7 +31,19 @@ export type WaitReason = {
   readonly nodes?: string | undefined;
   /** The label whose one value all machines need, if it is what is waited for. */
   readonly topology?: string | undefined;
+  /** The queue of the reservation, if the code concerns queues. */
+  readonly queue?: string | undefined;
+  /** What the quota lacks, if it is what is waited for. */
+  readonly quota?: QuotaShortage | undefined;
   readonly ahead: number;
+};
+
+/** Amounts as in shares. `queue` is the one whose quota does not suffice: that of the reservation, or one above it. */
+type QuotaShortage = {
+  readonly queue: string;
+  readonly pool: string;
+  readonly resource: string;
+  readonly requested: number;
 };
 
 /** A reservation as the ledger shows it. */
@@ -45,6 +57,8 @@ export type Reservation = {
   readonly needs: readonly Need[];
   /** All machines are nodes with the same value of this label; absent: they may be anywhere. */
   readonly topology?: string;
+  /** The queue whose quota it uses; absent: none. */
+  readonly queue?: string;
 } & (
   | { readonly state: "waiting"; /** Undefined: the ledger states none. */ readonly because: WaitReason | undefined }
   | {
@@ -61,8 +75,8 @@ export function readReservation(
   ownerKind: string,
 ): Reservation | undefined {
   if (message?.owner?.kind !== ownerKind) return undefined;
-  const { id, owner, sequence, createdAtMs, needs, nodeSelections, topology, machines, domain, because, state } =
-    message;
+  const { id, owner, sequence, createdAtMs, needs, nodeSelections, topology, queue, state } = message;
+  const { machines, domain, because } = message;
   const read = {
     id,
     ownerId: owner.id,
@@ -70,6 +84,7 @@ export function readReservation(
     createdAtMs,
     needs: needs.map((need) => ({ ...readShare(need), ...readSelection(nodeSelections[need.nodeSelection - 1]) })),
     ...(topology !== "" && { topology }),
+    ...(queue !== "" && { queue }),
   };
   if (enums.ReservationState.nameOf(state) === "GRANTED")
     return {
@@ -107,7 +122,14 @@ export function needsMessage(
 
 export function readWaitReason(message: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {
   if (message === undefined) return undefined;
-  const { code, pool, requested, parts, available, nodes, topology, ahead } = message;
+  const { code, pool, requested, parts, available, nodes, topology, queue, ahead } = message;
   const where = { ...(nodes !== "" && { nodes }), ...(topology && { topology: topology.key }) };
-  return { code, pool, requested, parts, available, ...where, ahead };
+  const quota = readShortage(message);
+  return { code, pool, requested, parts, available, ...where, ...(queue !== "" && { queue }), ...quota, ahead };
+}
+
+function readShortage({ quota }: muster.reservation.v1.WaitReason): Pick<WaitReason, "quota"> {
+  if (quota === undefined) return {};
+  const { queue, pool, resource, requested } = quota;
+  return { quota: { queue, pool, resource, requested } };
 }

@@ -2,9 +2,9 @@ import { API_GROUP } from "./api-group.ts";
 
 /** Every label of Muster on objects in Kubernetes, without the group. */
 const LABELS = [
-  ...["attempt", "component", "component-kind", "controller", "exclusive", "group-name", "installation", "job-name"],
-  ...["job-role", "lease", "lease-run", "lease-user", "node", "owner", "owner-kind", "owner-uid", "pool"],
-  ...["replica-index", "replica-type", "scaler"],
+  ...["attempt", "component", "component-kind", "controller", "default-queue", "exclusive", "group-name"],
+  ...["installation", "job-name", "job-role", "lease", "lease-run", "lease-user", "node", "owner", "owner-kind"],
+  ...["owner-uid", "pool", "queue", "replica-index", "replica-type", "scaler"],
 ];
 
 /** Every annotation of Muster on objects in Kubernetes, without the group. */
@@ -16,11 +16,14 @@ const ANNOTATIONS = [
 /** The keys below `muster.dev/` that exist, by the field of `metadata` in which they have a meaning. */
 export const MUSTER_KEYS = { labels: LABELS.map(inGroup), annotations: ANNOTATIONS.map(inGroup) } as const;
 
-/** Those that users write in a job. Muster writes the others itself. */
+/** The annotations that users write in a job. Muster writes the others itself. */
 export const JOB_KEYS = ["main-container", "pool", "sharing", "topology"].map(inGroup);
 
+/** The labels that users write on a job. Muster writes the others itself. */
+export const JOB_LABEL_KEYS = ["queue"].map(inGroup);
+
 /** Those of a job that have a meaning on the job itself, and none on its pod templates. */
-export const JOB_ONLY_KEYS = ["topology"].map(inGroup);
+export const JOB_ONLY_KEYS = ["queue", "topology"].map(inGroup);
 
 /** Whether only Muster gives the key a meaning. */
 export function isMusterKey(key: string): boolean {

@@ -18,6 +18,10 @@ export const labels = {
   podId: "pod_id",
   /** On pods: `true` for a whole machine, `false` for a part of one. An exclusive pod excludes pods with either value. */
   exclusive: "muster.dev/exclusive",
+  /** On jobs: the queue whose quota they use. */
+  queue: "muster.dev/queue",
+  /** On namespaces: the queue of jobs that name none. */
+  defaultQueue: "muster.dev/default-queue",
   /** On nodes that the node scaler made: the name of their record. */
   scaledNode: "muster.dev/node",
   /** On nodes that a node scaler made: which scaler, where there are several in one cluster. */

@@ -10,6 +10,8 @@ import { applyAll, readManifests } from "./manifests.ts";
 const RESOURCE = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 /** The job-controller needs this definition to become ready. */
 const JOBS = "jobs.muster.dev";
+/** Ends the names of definitions that can only be Muster's. */
+const OWN_GROUP = ".muster.dev";
 const LEASE_ROLE = "muster-lease";
 const ESTABLISHED_TIMEOUT_MS = 30_000;
 
@@ -31,7 +33,7 @@ export async function installDefinitions(
     files.map(async (file) => {
       const body = parse(await readFile(join(directory, file), "utf8")) as V1CustomResourceDefinition;
       const name = body.metadata?.name ?? "";
-      if (name !== JOBS && (await isForeign(calls, name, signal))) return [];
+      if (!name.endsWith(OWN_GROUP) && (await isForeign(calls, name, signal))) return [];
       const query = { fieldManager: "muster-local", force: true };
       await calls.patch(RESOURCE, name, { kind: "apply", body }, { query, signal });
       await established(calls, name, signal);

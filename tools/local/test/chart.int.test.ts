@@ -67,7 +67,7 @@ describe.skipIf(missing !== undefined)(
       const docs = await readFile(join(ROOT, "docs/real-cluster.md"), "utf8");
       const [line = ""] = /^helm install muster .*$/m.exec(docs) ?? [];
       const words = line.replace("deploy/helm/muster", CHART).replace(" --wait", "").split(" ").slice(1);
-      await kubectl("delete crd jobs.muster.dev --ignore-not-found");
+      await kubectl("delete crd jobs.muster.dev queues.muster.dev --ignore-not-found");
       await kubectl(`apply --server-side --force-conflicts -f ${join(ROOT, "deploy/crds")}`);
       // The accounts and roles of services outside the cluster exist, too.
       await grantAccess(server.kubeconfig, join(home.path, "access"), { more: ["slices.yaml"] });

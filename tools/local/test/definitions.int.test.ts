@@ -23,7 +23,8 @@ for (const server of apiServers(startApiServer)) {
       const labels = { origin: "kubeflow" };
       await calls.create(RESOURCE, { ...foreign, metadata: { name: "tfjobs.kubeflow.org", labels } });
 
-      const others = ["jaxjobs.kubeflow.org", "jobs.muster.dev", "mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org"];
+      const kubeflow = ["jaxjobs.kubeflow.org", "mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org"];
+      const others = [...kubeflow, "jobs.muster.dev", "queues.muster.dev"].toSorted();
       // The second installation finds its own definitions and rewrites them.
       for (const _time of ["first", "second"])
         expect((await installDefinitions(api.kubeconfig, DIRECTORY, GOING_ON)).toSorted()).toEqual(others);

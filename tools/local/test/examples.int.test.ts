@@ -1,7 +1,10 @@
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { kubeCalls, loadKube, unlessMissing } from "@muster/kube";
+import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
+import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
 import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
@@ -27,6 +30,9 @@ const COMMANDS: readonly (readonly [file: string, command: string, code: number,
   ["leases/zdb.yaml", ORDER, 1, /PROVISION_ZDB_IMAGE is not set/],
 ];
 
+/** Applied with kubectl, as its README states. Last, because other jobs need a queue while it exists. */
+const APPLIED = "queues.yaml";
+
 describe("on the local stack", () => {
   let world: World;
   let key: string;
@@ -42,7 +48,9 @@ describe("on the local stack", () => {
 
   it("each file of examples/ has its command here", async () => {
     const files = await readdir(EXAMPLES, { recursive: true });
-    expect(files.filter((file) => file.endsWith(".yaml")).sort()).toEqual(COMMANDS.map(([file]) => file).sort());
+    expect(files.filter((file) => file.endsWith(".yaml")).sort()).toEqual(
+      [...COMMANDS.map(([file]) => file), APPLIED].sort(),
+    );
   });
 
   it.each(COMMANDS)(
@@ -56,4 +64,22 @@ describe("on the local stack", () => {
       expect(ended.code, ended.output).toBe(code);
     },
   );
+
+  it(`${APPLIED} works as its README states: kubectl apply and delete`, { timeout: 300_000 }, async () => {
+    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    const objects = (await readManifests(join(EXAMPLES, APPLIED))).map((object) =>
+      object.kind === "Job" ? { ...object, metadata: { ...object.metadata, namespace: "default" } } : object,
+    );
+    await applyAll(calls, objects);
+    for (const name of ["queued-a", "queued-b"]) {
+      const ended = await muster(world, ["wait", `job/${name}`, "--for=condition=Succeeded", "--timeout=2m"]);
+      expect(ended.code, ended.output).toBe(0);
+    }
+    for (const object of objects.toReversed()) {
+      const [resource, name] = [resourceOf(object), object.metadata?.name ?? ""];
+      await unlessMissing(calls.delete(resource, name));
+      const isGone = async (): Promise<boolean> => (await unlessMissing(calls.get(resource, name))) === undefined;
+      await until(`${object.kind} ${name} is gone`, isGone, { timeoutMs: 60_000 });
+    }
+  });
 });

@@ -273,7 +273,8 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     expect(await left(WORK)).toEqual([]);
     const wide = await world.kubectl("get clusterroles,clusterrolebindings,validatingadmissionpolicies,crds -o name");
     const ours = wide.split("\n").filter((name) => /muster/.test(name));
-    expect(ours).toEqual(["customresourcedefinition.apiextensions.k8s.io/jobs.muster.dev"]);
+    const definitions = ["jobs.muster.dev", "queues.muster.dev"];
+    expect(ours).toEqual(definitions.map((name) => `customresourcedefinition.apiextensions.k8s.io/${name}`));
   });
 });
 

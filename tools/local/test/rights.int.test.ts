@@ -40,6 +40,8 @@ const RESOURCES = [
   "jobs.muster.dev",
   "jobs/status.muster.dev",
   "jobs/finalizers.muster.dev",
+  "queues.muster.dev",
+  "queues/status.muster.dev",
   "roles.rbac.authorization.k8s.io",
   "rolebindings.rbac.authorization.k8s.io",
   "clusterroles.rbac.authorization.k8s.io",
@@ -72,6 +74,9 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "jobs.muster.dev default": "get list watch create patch delete",
     "jobs/status.muster.dev default": "patch",
     "jobs/finalizers.muster.dev default": "update",
+    "namespaces everywhere": "list watch",
+    "queues.muster.dev everywhere": "get list watch patch",
+    "queues/status.muster.dev everywhere": "patch",
   },
   "replication-farm": { "pods default": "get list watch create patch delete", "nodes everywhere": "get" },
   "node-scaler": {

@@ -25,6 +25,7 @@ type Schema = {
   readonly additionalProperties?: boolean | Schema;
   readonly oneOf?: readonly Schema[];
   readonly allOf?: readonly { readonly if?: Schema; readonly then?: Schema }[];
+  readonly "x-kubernetes-int-or-string"?: boolean;
 };
 
 const OPENING = `# Fields of documents
@@ -66,6 +67,7 @@ export async function documentsPage(): Promise<string> {
         "`muster.dev/topology` is a label of nodes: all machines of the job are nodes with the same value of it. Guide: [jobs](../jobs.md).",
     ),
     ...KUBEFLOW.map(kubeflowSection),
+    queueSection(),
     section(
       "PinnedReplicaSet",
       set,
@@ -100,21 +102,31 @@ async function poolSchema(): Promise<Schema> {
   return buildPoolSchema();
 }
 
-function kubeflowSection(plural: string): string {
-  const text = readFileSync(join(ROOT, `deploy/crds/kubeflow.org_${plural}.yaml`), "utf8");
-  const { spec } = parse(text) as {
+/** The kind and the schema of a definition of deploy/crds. */
+function readDefinition(file: string): { readonly kind: string; readonly schema: Schema } {
+  const { spec } = parse(readFileSync(join(ROOT, "deploy/crds", file), "utf8")) as {
     readonly spec: {
       readonly names: { kind: string };
       readonly versions: readonly { schema: { openAPIV3Schema: Schema } }[];
     };
   };
-  const schema = spec.versions[0]?.schema.openAPIV3Schema ?? {};
+  return { kind: spec.names.kind, schema: spec.versions[0]?.schema.openAPIV3Schema ?? {} };
+}
+
+function queueSection(): string {
+  const { kind, schema } = readDefinition("muster.dev_queues.yaml");
+  const { spec = {}, status = {} } = schema.properties ?? {};
+  return section(kind, { ...schema, properties: { spec, status } }, "Guide: [queues](../queues.md).");
+}
+
+function kubeflowSection(plural: string): string {
+  const { kind, schema } = readDefinition(`kubeflow.org_${plural}.yaml`);
   const { runPolicy, ...others } = schema.properties?.["spec"]?.properties ?? {};
   const isFirst = plural === KUBEFLOW[0];
   const fields = isFirst ? { ...others, runPolicy: runPolicy ?? {} } : others;
   const written = { ...schema, properties: { spec: { ...schema.properties?.["spec"], properties: fields } } };
   const shared = isFirst ? "" : "It also has the `spec.runPolicy` of a [TFJob](#tfjob). ";
-  return section(spec.names.kind, written, `${shared}Guide: [Kubeflow's jobs under Muster](../kubeflow.md).`);
+  return section(kind, written, `${shared}Guide: [Kubeflow's jobs under Muster](../kubeflow.md).`);
 }
 
 function dataSection({ if: condition, then }: { readonly if?: Schema; readonly then?: Schema }): string {
@@ -174,6 +186,7 @@ function typeOf(field: Schema): string {
   if (field.enum !== undefined) return field.enum.map((word) => `\`${String(word)}\``).join(", ");
   if (format === "duration" || format === "quantity" || pattern?.includes("|ms|") || pattern?.includes("(ms|"))
     return format === "quantity" ? "quantity" : "duration";
+  if (field["x-kubernetes-int-or-string"] === true) return "quantity";
   if (type === "array") return `list of ${items === undefined ? "any" : typeOf(items)}${sizeOf(minItems, maxItems)}`;
   if (type === "object") return typeof values === "object" ? `map of ${typeOf(values)}` : "object";
   if (type !== undefined) return `${String(type)}${rangeOf(field.minimum, field.maximum)}`;

@@ -153,6 +153,13 @@ it("has exactly the conditions of jobs, with the reasons that the controller set
   expect(shown.toSorted()).toEqual([...new Set(known)].toSorted());
 });
 
+it("has exactly the reasons of the conditions of queues", async () => {
+  const source = await read(`${APPS.jobs}/queues/describe-queue.ts`);
+  const known = all(source, /(?:\bno\(|\bblocked\(|\breason: |\bcase )\s*"([A-Z_]+)"/g);
+  const listed = (conditions.get("Conditions of queues") ?? []).flatMap(({ cells }) => all(cells[1] ?? "", /`(\w+)`/g));
+  expect([...new Set(listed)].toSorted()).toEqual([...new Set(known)].toSorted());
+});
+
 it("has exactly the reasons of events of jobs that are no conditions", async () => {
   const source = await sourceOfJobs();
   const reported = all(

@@ -1,9 +1,9 @@
 import { client, type NatsBus } from "@muster/bus";
 import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls } from "@muster/kube";
-import { explainCalls, openLedgerClient } from "@muster/ledger-client";
-import { labels, ReservationService } from "@muster/proto";
+import { explainCalls, openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
+import { buckets, labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { installationOf } from "@muster/store";
+import { installationOf, openBucket } from "@muster/store";
 import { openNodes } from "@muster/watch";
 import type { Config } from "../config.ts";
 import { ownerIdOfUnit } from "../domain/build-units.ts";
@@ -13,12 +13,16 @@ import { answers } from "./answers.ts";
 import type { JobElsewhere } from "../domain/plan-elsewhere.ts";
 import { openElsewhere, type Elsewhere } from "./elsewhere.ts";
 import { gatherEvents, type RecordEvent } from "./gather-events.ts";
+import type { Fence } from "./fence.ts";
 import { followKinds } from "./follow-kinds.ts";
+import { openQueues, type Queues } from "./follow-queues.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import { makeMachines, OWNER_KIND, type Machines, type MachinesDeps } from "./machines.ts";
 import { openMemberLogs } from "./member-log.ts";
 import { makePasses, type MakeReconcile } from "./passes.ts";
+import { mirrorQueues, queueCodec, type QueueBucket } from "./mirror-queues.ts";
 import { openPodGroups } from "./pod-groups.ts";
+import { queueReports } from "./report-queues.ts";
 import { sweep, reportOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
 
@@ -27,6 +31,11 @@ export type Deps = AsyncDisposable & {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly machines: Machines;
+  readonly queues: Pick<Queues, "changes" | "isRefused">;
+  /** Makes the bucket of queues equal to the Queues of the cluster. */
+  readonly mirrorQueues: (isHeld: Fence) => Promise<void>;
+  /** Writes the status of queues, and lets empty ones go that are being deleted. */
+  readonly reportQueues: (isHeld: Fence) => Promise<void>;
   /** Answers users. */
   readonly answers: ReturnType<typeof answers>;
   /** Kinds that the API server serves. */
@@ -62,7 +71,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { maxInFlight, timeoutMs, namespace } = config.kube;
   const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight }));
   const world = undo.use(openWorld(kube, context));
-  const runtimes = new Map<string, KindRuntime>();
+  const runtimes = keepRuntimes(undo);
   const gone = new Set<string>();
   const known = {
     runtimes: () => [...runtimes.values()],
@@ -71,11 +80,11 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     kindsUnknown: () => kinds.unknown(),
     kindsUnread: () => kinds.unread(),
   };
-  undo.defer(async () => {
-    await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
-  });
   const nodes = undo.use(await followNodes(context, bus));
-  const machines = await openLedger(undo, bus, runtimes);
+  const ledger = client(bus, ReservationService);
+  const machines = await openLedger(undo, { bus, calls: ledger }, runtimes);
+  const queues = undo.use(openQueues({ kube, calls, namespace, logger, changed: wakerOfAll(runtimes) }));
+  const queueWork = openQueueWork({ queues, calls, ledger, bus });
   const { recordEvent, reportUnserved } = openEvents(undo, context, calls);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
@@ -106,15 +115,17 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     calls,
     world,
     machines,
+    queues,
+    ...queueWork,
     answers: answering,
     ...known,
     discover: async () => {
       // Before the first pass: the marks of pods are set when they are created, or never.
       await groups.discover();
-      return kinds.discover();
+      return discoverBoth(queues, kinds);
     },
     scanElsewhere: elsewhere.scan,
-    reconcileOf: makePasses(context, { calls, world, groups, machines, nodes, installation, recordEvent }),
+    reconcileOf: makePasses(context, { calls, world, groups, machines, queues, nodes, installation, recordEvent }),
     sweep: async () => {
       const seen = { machines, nodes, world, runtimes: [...runtimes.values()], kindsUnread: kinds.unread() };
       reportPodsLeft(await sweep({ calls, namespace, logger, ...seen }));
@@ -151,8 +162,11 @@ function notifyOwners({ pods }: Pick<World, "pods">, changed: (ownerId: string) 
 }
 
 /** The reservations of jobs; changes wake the jobs that they belong to. */
-async function openLedger(undo: AsyncDisposableStack, bus: NatsBus, runtimes: Runtimes): Promise<Machines> {
-  const calls = client(bus, ReservationService);
+async function openLedger(
+  undo: AsyncDisposableStack,
+  { bus, calls }: { readonly bus: NatsBus; readonly calls: ReservationCalls },
+  runtimes: Runtimes,
+): Promise<Machines> {
   const elapsedMs = (): number => performance.now();
   const known = { bus, calls, ownerKind: OWNER_KIND, groupOf: ownerIdOfUnit, elapsedMs };
   const ledger = undo.use(await openLedgerClient(known));
@@ -197,10 +211,61 @@ function openEvents(
 
 type Runtimes = Map<string, KindRuntime>;
 
+/** The kinds that are followed, by name; disposed of with the stack. */
+function keepRuntimes(undo: AsyncDisposableStack): Runtimes {
+  const runtimes: Runtimes = new Map();
+  undo.defer(async () => {
+    await Promise.all([...runtimes.values()].map((runtime) => runtime[Symbol.asyncDispose]()));
+  });
+  return runtimes;
+}
+
 /** Wakes the jobs of this name: budgets and groups have the name of their job. */
 function namedAs(runtimes: Runtimes): (key: string) => void {
   return (key) => {
     for (const runtime of runtimes.values()) if (runtime.job(key) !== undefined) runtime.wake(key);
+  };
+}
+
+type QueueWorkDeps = {
+  readonly queues: Queues;
+  readonly calls: KubeCalls;
+  readonly ledger: ReservationCalls;
+  readonly bus: NatsBus;
+};
+
+function openQueueWork({ queues, calls, ledger, bus }: QueueWorkDeps): Pick<Deps, "mirrorQueues" | "reportQueues"> {
+  const mirroring = { queues, calls, openBucket: openQueueBucket(bus) };
+  return {
+    mirrorQueues: (isHeld) => mirrorQueues(mirroring, isHeld),
+    reportQueues: queueReports({ queues, calls, ledger, now: Date.now, elapsedMs: () => performance.now() }),
+  };
+}
+
+/** A failed check of queues does not stop that of the kinds. */
+async function discoverBoth(queues: Queues, kinds: ReturnType<typeof followKinds>): Promise<readonly Kind[]> {
+  const [ofQueues] = await Promise.allSettled([queues.discover()]);
+  const missing = await kinds.discover();
+  if (ofQueues.status === "rejected") throw ofQueues.reason;
+  return missing;
+}
+
+/** Opens the bucket when it is first needed; a failed attempt is repeated. */
+function openQueueBucket(bus: NatsBus): () => Promise<QueueBucket> {
+  let opening: Promise<QueueBucket> | undefined;
+  return () => {
+    opening ??= openBucket(bus.connection, { name: buckets.queues, codec: queueCodec }).catch((error: unknown) => {
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  };
+}
+
+/** Wakes every job, after those that have changed themselves. */
+function wakerOfAll(runtimes: Runtimes): () => void {
+  return () => {
+    for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(jobKey(job), "low");
   };
 }
 
@@ -211,8 +276,6 @@ function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
       for (const { jobs, wake } of runtimes.values())
         for (const job of jobs.byIndex("ownerId", ownerId)) wake(jobKey(job));
     },
-    listed: () => {
-      for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(jobKey(job), "low");
-    },
+    listed: wakerOfAll(runtimes),
   };
 }

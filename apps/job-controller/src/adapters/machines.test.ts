@@ -260,6 +260,19 @@ describe("machines of jobs", () => {
     expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("dropsConstraints");
   });
 
+  it("have the queue of their reservation, and are marked while the ledger drops queues", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    await world.machines.reserve({ ...UNIT, queue: "team-a" }, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "waiting", dropsConstraints: true });
+    world.answer.reserve = { ...reservation("2", "waiting"), queue: "team-a" };
+    await world.machines.reserve({ ...UNIT, queue: "team-a" }, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ queue: "team-a" });
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("dropsConstraints");
+    world.hint("granted", { ...reservation("2", "granted"), queue: "team-a" });
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", queue: "team-a" });
+  });
+
   it("stay as they were when there was no answer", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);

@@ -66,7 +66,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     refusals.set(ownerId, (refusals.get(ownerId) ?? new Map<string, Refused>()).set(refused.id, refused));
     changed(ownerId);
   };
-  /** As the last answer to a request with shares, node selections or a topology showed. */
+  /** As the last answer to a request with shares, node selections, a topology or a queue showed. */
   let dropsConstraints = false;
   ledger.onChange((ownerId) => {
     if (ownerId === undefined) {
@@ -90,13 +90,14 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       return [...reserved, ...refused].sort((a, b) => (a.id < b.id ? -1 : 1));
     },
     ownerIds: () => new Set([...ledger.groups(), ...refusals.keys()]),
-    reserve: async ({ id, needs, topology }, priority) => {
+    reserve: async ({ id, needs, topology, queue }, priority) => {
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
-        const answer = await ledger.reserve(id, needs, { priority, topology });
+        const answer = await ledger.reserve(id, needs, { priority, topology, queue });
         // A ledger of an earlier version drops these: then no request is repeated because of them.
-        if (answer !== undefined && (topology !== undefined || needs.some(isSpecific)))
-          dropsConstraints = (topology !== undefined && answer.topology === undefined) || !isKept(answer.needs, needs);
+        if (answer !== undefined && (topology !== undefined || queue !== undefined || needs.some(isSpecific)))
+          dropsConstraints =
+            isDropped(topology, answer.topology) || isDropped(queue, answer.queue) || !isKept(answer.needs, needs);
       } catch (error) {
         const fault = faultOf(error);
         const code = fault === undefined ? undefined : refusalCodeOf(fault);
@@ -123,6 +124,10 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       }
     },
   };
+}
+
+function isDropped(requested: string | undefined, answered: string | undefined): boolean {
+  return requested !== undefined && answered === undefined;
 }
 
 /** Whether a ledger of an earlier version drops a part of the need. */

@@ -16,6 +16,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
       nodes: new Map(reservation.machines.map(({ component, node }) => [component, node])),
       ...withShares(reservation.machines),
       ...withDomain(reservation),
+      ...withQueue(reservation),
     };
   const because = { pool: "", requested: 0, ...reservation.because, code: reservation.because?.code || "Waiting" };
   return {
@@ -25,6 +26,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
     ...withShares(reservation.needs),
     ...withSelections(reservation.needs),
     ...(reservation.topology !== undefined && { topology: reservation.topology }),
+    ...withQueue(reservation),
     because: { code: because.code, text: explainWait(because) },
     sinceMs,
   };
@@ -42,6 +44,10 @@ function withSelections(needs: readonly Need[]): { readonly selections?: Readonl
     selection === undefined ? [] : [[component, selection] as const],
   );
   return selections.length === 0 ? {} : { selections: new Map(selections) };
+}
+
+function withQueue({ queue }: Reservation): { readonly queue?: string } {
+  return queue === undefined ? {} : { queue };
 }
 
 function withDomain({ topology: key, domain: value }: Extract<Reservation, { readonly state: "granted" }>) {

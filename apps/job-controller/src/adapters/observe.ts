@@ -5,6 +5,7 @@ import type { Crowding, Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
+import type { QueueChoice } from "../domain/queues/choose-queue.ts";
 import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
 import { podsOf } from "../domain/job-pods.ts";
 import { jobLabels } from "../domain/member-labels.ts";
@@ -37,6 +38,8 @@ export type ObserveDeps = {
   readonly lostAmong: Nodes["lostAmong"];
   readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];
+  /** The queue of a job with these labels. */
+  readonly queueOf: (labels: JobRow["metadata"]["labels"]) => QueueChoice;
   readonly defaults: KindDefaults;
   readonly now: () => number;
 };
@@ -111,6 +114,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
       : NOTHING_MISSING),
     budget: deps.budgetOf(metadata, jobLabels(kind.labelKeys, metadata)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
+    queue: deps.queueOf(metadata.labels),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
     nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],

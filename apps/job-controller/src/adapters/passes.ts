@@ -12,6 +12,7 @@ import { jobKey } from "../domain/ownership.ts";
 import { makeReconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
 import { fenced, type Fence } from "./fence.ts";
+import type { Queues } from "./follow-queues.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
@@ -27,6 +28,7 @@ type PassWorld = {
   readonly world: World;
   readonly groups: PodGroups;
   readonly machines: Machines;
+  readonly queues: Pick<Queues, "choose">;
   readonly nodes: Nodes;
   /** The id of our installation. */
   readonly installation: string;
@@ -104,7 +106,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
   };
 }
 
-function observeDeps(config: Config, { calls, machines, world, groups, nodes }: PassWorld): ObserveDeps {
+function observeDeps(config: Config, { calls, machines, queues, world, groups, nodes }: PassWorld): ObserveDeps {
   return {
     calls,
     machines,
@@ -115,6 +117,7 @@ function observeDeps(config: Config, { calls, machines, world, groups, nodes }: 
     lostAmong: nodes.lostAmong,
     crowding: openCrowding(nodes, config.policy.replacementWaitMs),
     endsOf: world.ends.of,
+    queueOf: queues.choose,
     defaults: config.defaults,
     now: Date.now,
   };

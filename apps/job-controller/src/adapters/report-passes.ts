@@ -48,6 +48,7 @@ export function passReports(
       const message = `pod ${pod.metadata?.name ?? ""} is ignored: ${because}`;
       recordEvent(job, "Warning", "UnreadableIndex", message);
     }
+    for (const step of steps) if (step.kind === "reserve") reportLowering(recordEvent, job, step);
     for (const step of steps)
       logger.info({ job: key, kind: job.kind.kind, step: step.kind, because: step.because }, "planned");
   };
@@ -59,4 +60,14 @@ export function passReports(
       recordEvent(job, "Warning", "StepRefused", `${step.kind}: ${describeFault(fault)}`);
   };
   return { reportStatus, planned, failed };
+}
+
+function reportLowering(
+  recordEvent: RecordEvent,
+  job: JobRow,
+  { unit, priority, loweredFrom }: Extract<JobStep, { kind: "reserve" }>,
+): void {
+  if (loweredFrom === undefined) return;
+  const message = `the priority ${loweredFrom} of the job is lowered to ${priority}, the maxPriority of the queue ${unit.queue}`;
+  recordEvent(job, "Warning", "PriorityLowered", message);
 }

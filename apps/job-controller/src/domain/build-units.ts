@@ -18,6 +18,8 @@ export type Unit = {
   readonly needs: readonly UnitNeed[];
   /** All of its machines are nodes with the same value of this label. */
   readonly topology?: string | undefined;
+  /** The queue whose quota it uses; absent: none. */
+  readonly queue?: string | undefined;
   readonly because: "gang" | "scaled-up" | "machine-lost";
 };
 

@@ -11,3 +11,24 @@ it.each([
 ])("explains the wait for %d, %d of them parts", (requested, parts, text) => {
   expect(explainWait({ code: "POOL_AVAILABILITY", pool: "a", requested, parts })).toBe(text);
 });
+
+const gpus = { pool: "gpu", resource: "nvidia.com/gpu", requested: 8 };
+it.each([
+  ["WAITING_FOR_QUOTA", undefined, "the quota of the queue a, with what it may borrow, does not suffice now"],
+  [
+    "WAITING_FOR_QUOTA",
+    gpus,
+    "8 of nvidia.com/gpu in pool gpu are needed, and the quota of the queue a, with what it may borrow, has less now",
+  ],
+  [
+    "WAITING_FOR_QUOTA",
+    { pool: "cpu", resource: "cpu", requested: 1500 },
+    "1500m of cpu in pool cpu are needed, and the quota of the queue a, with what it may borrow, has less now",
+  ],
+  ["KEPT_FOR_OWNER", gpus, "the queue a would have to borrow quota, which is kept for work of the queue that owns it"],
+  ["BEHIND_STRICT_HEAD", undefined, "the queue a is StrictFIFO, and another request is first"],
+  ["QUEUE_UNKNOWN", undefined, "the queue a does not exist, or has queues below it"],
+  ["QUEUE_HELD", undefined, "the queue a admits nothing now; its condition Admitting has the reason"],
+])("explains %s with %j", (code, quota, text) => {
+  expect(explainWait({ code, pool: "", requested: 1, queue: "a", quota })).toBe(text);
+});

@@ -1,3 +1,5 @@
+import { printAmount } from "@muster/resources";
+
 /** The ledger's reason for a wait, in the form of its replies. */
 type LedgerReason = {
   readonly code: string;
@@ -8,10 +10,13 @@ type LedgerReason = {
   /** The nodes of the pool that count, in words. */
   readonly nodes?: string | undefined;
   readonly topology?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
 };
 
 /** For people. The text is stored in the job's status, so it names no number that changes while the job waits. */
-export function explainWait({ code, pool, requested, parts = 0, nodes, topology }: LedgerReason): string {
+export function explainWait(reason: LedgerReason): string {
+  const { code, pool, requested, parts = 0, nodes, topology } = reason;
   const among = nodes === undefined ? "" : ` that its pods accept (${nodes})`;
   switch (code) {
     case "POOL_AVAILABILITY":
@@ -26,7 +31,7 @@ export function explainWait({ code, pool, requested, parts = 0, nodes, topology 
     case "POOLS_NOT_KNOWN_YET":
       return "the pools are not known yet";
     default:
-      return `${code}${pool === "" ? "" : ` in pool ${pool}`}`;
+      return explainQueue(reason) ?? `${code}${pool === "" ? "" : ` in pool ${pool}`}`;
   }
 }
 
@@ -35,4 +40,25 @@ function explainParts(pool: string, machines: number, parts: number, among: stri
   if (machines === 0)
     return `${part} of pool ${pool}${among} ${parts === 1 ? "is needed, and no machine has room" : "are needed, and fewer fit"}`;
   return `${machines === 1 ? "1 machine" : `${machines} machines`} and ${part} of pool ${pool}${among} are needed, and fewer fit`;
+}
+
+/** Undefined: the code concerns no queue. */
+function explainQueue({ code, queue = "", quota }: LedgerReason): string | undefined {
+  switch (code) {
+    case "WAITING_FOR_QUOTA": {
+      if (quota === undefined) return `the quota of the queue ${queue}, with what it may borrow, does not suffice now`;
+      const amount = printAmount(quota.resource, quota.requested);
+      return `${amount} of ${quota.resource} in pool ${quota.pool} are needed, and the quota of the queue ${queue}, with what it may borrow, has less now`;
+    }
+    case "KEPT_FOR_OWNER":
+      return `the queue ${queue} would have to borrow quota, which is kept for work of the queue that owns it`;
+    case "BEHIND_STRICT_HEAD":
+      return `the queue ${queue} is StrictFIFO, and another request is first`;
+    case "QUEUE_UNKNOWN":
+      return `the queue ${queue} does not exist, or has queues below it`;
+    case "QUEUE_HELD":
+      return `the queue ${queue} admits nothing now; its condition Admitting has the reason`;
+    default:
+      return undefined;
+  }
 }

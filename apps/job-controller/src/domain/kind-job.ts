@@ -12,7 +12,7 @@ import { isComplete, readManifest, type ReplicaDraft } from "./read-manifest.ts"
 import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-policies.ts";
 import { readRunPolicy } from "./read-run-policy.ts";
 import { withNodeSelections } from "./read-node-selection.ts";
-import { readIsShared, readSharing, withRequests } from "./read-sharing.ts";
+import { readIsShared, readJobSharing, withRequests } from "./read-sharing.ts";
 import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
 
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
@@ -92,7 +92,7 @@ function read(resource: unknown, defaults: KindDefaults): ReadResult {
 
 function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: Notes): JobSpec {
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
-  const sharing = readSharing(metadata);
+  const sharing = readJobSharing(metadata);
   const shared = new Set<string>();
   const types = spec.object("replicaSpecs");
   const drafts = (types?.names ?? []).flatMap((type) => {

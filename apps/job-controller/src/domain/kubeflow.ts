@@ -9,7 +9,7 @@ import type { Fields } from "./read-fields.ts";
 import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
 import { withNodeSelections } from "./read-node-selection.ts";
-import { readIsShared, readSharing, withRequests } from "./read-sharing.ts";
+import { readIsShared, readJobSharing, withRequests } from "./read-sharing.ts";
 import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
 import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
 
@@ -181,7 +181,7 @@ function readReplicas(
   const specs = spec.object(framework.replicaSpecs);
   if ((specs?.names ?? []).length === 0) spec.refuse(framework.replicaSpecs, "needs at least one replica type");
   const known = framework.types.map(({ name }) => name).join(", ");
-  const sharing = readSharing(metadata);
+  const sharing = readJobSharing(metadata);
   const seen = new Set<string>();
   const shared = new Set<string>();
   const drafts = (specs?.names ?? []).flatMap((written) => {

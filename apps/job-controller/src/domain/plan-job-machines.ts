@@ -4,6 +4,7 @@ import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import { heldMachines, isHome, isLostTo, isOutgrown, needsOf, type GrantedUnit } from "./member-machines.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
+import { QUEUE_UNKNOWN, type QueueChoice } from "./queues/choose-queue.ts";
 import { nodeSelectionKey, type NodeSelection } from "@muster/resources";
 import { sameRequests } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
@@ -30,7 +31,15 @@ export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobSt
 
 /** Requests missing units and releases unneeded ones; granted machines only once no pod of this job can run on them. */
 export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
-  const units = buildUnits(snapshot.job, spec, status, snapshot.units);
+  const gang = grantedGang(snapshot);
+  const choice = snapshot.queue ?? NO_QUEUE;
+  const queue = gang === undefined ? nameOf(choice) : gang.queue;
+  const units = buildUnits(snapshot.job, spec, status, snapshot.units).map((unit) => ({
+    ...unit,
+    ...(queue && { queue }),
+  }));
+  const mayAsk = gang !== undefined || (choice.kind !== "unknown" && choice.kind !== "unlisted");
+  const priority = priorityIn(choice, spec.priority);
   const seen = new Map(snapshot.units.map((unit) => [unit.id, unit]));
   const wanted = new Set(units.map(({ id }) => id));
   const releases = snapshot.units
@@ -38,22 +47,59 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
     .flatMap((unit) => planRelease(snapshot, unit, "scaled-down"));
   const asks = units.flatMap((unit): JobStep[] => {
     const before = seen.get(unit.id);
-    const ask: JobStep = { kind: "reserve", unit, priority: spec.priority, because: unit.because };
+    const ask: readonly JobStep[] = mayAsk ? [{ kind: "reserve", unit, ...priority, because: unit.because }] : [];
     switch (before?.state) {
       case undefined:
       case "none":
-        return [ask];
+        return [...ask];
       case "unknown":
         return [];
       case "refused":
-        return snapshot.nowMs - before.sinceMs >= policy.refusedRetryMs ? [ask] : [];
-      case "waiting":
-        return isSameRequest(before, unit) ? [] : planRelease(snapshot, before, "needs-changed");
+        return snapshot.nowMs >= refusedUntilMs(before, policy) ? [...ask] : [];
+      case "waiting": {
+        const isSame = isSameRequest(before, unit) && (gang !== undefined || isInQueue(before, choice));
+        return isSame ? [] : planRelease(snapshot, before, "needs-changed");
+      }
       case "granted":
         return unit.because === "gang" ? [] : planReplacement(snapshot, before, spec);
     }
   });
   return [...releases, ...asks];
+}
+
+const NO_QUEUE: QueueChoice = { kind: "none" };
+/** The ledger follows the queues a moment after this controller: a queue that exists here may not exist there yet. */
+const QUEUE_RETRY_MS = 5000;
+
+type WaitingUnit = Extract<UnitSeen, { readonly components: readonly string[] }>;
+
+/** When a refused request is repeated. */
+export function refusedUntilMs({ sinceMs, because }: WaitingUnit, { refusedRetryMs }: JobPolicy): number {
+  return sinceMs + (because.code === QUEUE_UNKNOWN ? Math.min(QUEUE_RETRY_MS, refusedRetryMs) : refusedRetryMs);
+}
+
+function grantedGang({ units, job }: Snapshot): GrantedUnit | undefined {
+  const gang = units.find(({ id }) => id === ownerIdOf(job));
+  return gang?.state === "granted" ? gang : undefined;
+}
+
+function nameOf(choice: QueueChoice): string | undefined {
+  return choice.kind === "queue" ? choice.name : undefined;
+}
+
+function priorityIn(
+  choice: QueueChoice,
+  priority: number,
+): { readonly priority: number; readonly loweredFrom?: number } {
+  const maxPriority = choice.kind === "queue" ? (choice.maxPriority ?? Infinity) : Infinity;
+  return priority > maxPriority ? { priority: maxPriority, loweredFrom: priority } : { priority };
+}
+
+/** Whether a request that waits is one of the queue that the job has now. */
+function isInQueue({ queue, dropsConstraints = false }: WaitingUnit, choice: QueueChoice): boolean {
+  if (choice.kind === "unlisted") return true;
+  if (choice.kind === "unknown") return false;
+  return dropsConstraints || queue === nameOf(choice);
 }
 
 /** Releases everything that the job holds or waits for, as soon as it may. */
@@ -103,10 +149,7 @@ function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   });
 }
 
-function isSameRequest(
-  seen: Extract<UnitSeen, { readonly components: readonly string[] }>,
-  { needs, topology }: Unit,
-): boolean {
+function isSameRequest(seen: WaitingUnit, { needs, topology }: Unit): boolean {
   const { components, shares, selections, dropsConstraints = false } = seen;
   if (components.length !== needs.length) return false;
   if (!dropsConstraints && seen.topology !== topology) return false;

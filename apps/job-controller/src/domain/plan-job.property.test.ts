@@ -9,6 +9,7 @@ import { mayRun } from "./job-pods.ts";
 import { isTrue } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { JobStep } from "./plan-steps.ts";
+import type { QueueChoice } from "./queues/choose-queue.ts";
 
 const BACKOFF_LIMIT = 3;
 
@@ -37,9 +38,17 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
 );
 
 const requests = fc.constantFrom({}, { cpu: 300 }, { cpu: 500 }, { cpu: 800 }, undefined);
-/** As they are after the job or a template was edited, too. */
+const choice = fc.constantFrom<QueueChoice>(
+  { kind: "none" },
+  { kind: "queue", name: "a" },
+  { kind: "queue", name: "b" },
+  { kind: "unknown", message: "there is none" },
+  { kind: "unlisted" },
+);
+/** As they are after the job or a template was edited, too, and while queues come and go. */
 const sharing: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 20, arbitrary: happening },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("queue" as const), choice }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("share" as const), type: fc.nat(1), requests }) },
 );
 

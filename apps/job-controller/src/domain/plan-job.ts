@@ -12,10 +12,17 @@ import { noteTroubles } from "./note-troubles.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
 import { isWholeGangOutgrown, machinesOf, type GrantedUnit } from "./member-machines.ts";
-import { planJobMachines, planReleases, replacedMembers, replacementSinceMs } from "./plan-job-machines.ts";
+import {
+  planJobMachines,
+  planReleases,
+  refusedUntilMs,
+  replacedMembers,
+  replacementSinceMs,
+} from "./plan-job-machines.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
+import { QUEUE_UNKNOWN } from "./queues/choose-queue.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
@@ -152,9 +159,7 @@ function planRunning(
   const status = pods.restarting ? noteRestart(troubled, next, policy, nowMs) : noteProgress(snapshot, spec, troubled);
   const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
   const waitsMs = replacementSinceMs(snapshot, status);
-  const refusedMs = snapshot.units.flatMap((unit) =>
-    unit.state === "refused" ? [unit.sinceMs + policy.refusedRetryMs] : [],
-  );
+  const refusedMs = snapshot.units.flatMap((unit) => (unit.state === "refused" ? [refusedUntilMs(unit, policy)] : []));
   const times = [
     ...pods.dueMs,
     restartMs > nowMs ? restartMs : Infinity,
@@ -314,23 +319,31 @@ function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy):
       return transitionConditions(started, { type: "MachinesReserved", status: "True", ...change }, nowMs);
     }
     case "waiting":
-    case "refused": {
-      const { code, text } = gang.because;
-      const before = conditionOf(status, "MachinesReserved");
-      if (before?.status === "False" && before.reason === code && wasWrittenRecently(before, nowMs, policy))
-        return status;
-      return transitionConditions(
-        status,
-        { type: "MachinesReserved", status: "False", reason: code, message: text },
-        nowMs,
-      );
-    }
+      return noteWait(status, gang.because, policy, nowMs);
+    case "refused":
+      return noteWait(status, describeChoice(snapshot) ?? gang.because, policy, nowMs);
     case "unknown":
       return noteSilence(status, nowMs);
     case "none":
-    case undefined:
-      return status;
+    case undefined: {
+      const because = describeChoice(snapshot);
+      return because === undefined ? status : noteWait(status, because, policy, nowMs);
+    }
   }
+}
+
+type Because = { readonly code: string; readonly text: string };
+
+/** Why no machines are requested; undefined: they are, or nothing is known yet. */
+function describeChoice({ queue }: Snapshot): Because | undefined {
+  return queue?.kind === "unknown" ? { code: QUEUE_UNKNOWN, text: queue.message } : undefined;
+}
+
+function noteWait(status: JobStatus, { code, text }: Because, policy: JobPolicy, nowMs: number): JobStatus {
+  const before = conditionOf(status, "MachinesReserved");
+  if (before?.status === "False" && before.reason === code && wasWrittenRecently(before, nowMs, policy)) return status;
+  const change = { type: "MachinesReserved", status: "False", reason: code, message: text } as const;
+  return transitionConditions(status, change, nowMs);
 }
 
 /** Describes the reserved machines, and what is missing: a right, or machines for single members. */

@@ -31,7 +31,14 @@ export type ReleaseReason =
 
 /** A step towards the desired state, in an order in which later steps may rely on earlier ones. Each may run twice without harm. */
 export type JobStep =
-  | { readonly kind: "reserve"; readonly unit: Unit; readonly priority: number; readonly because: Unit["because"] }
+  | {
+      readonly kind: "reserve";
+      readonly unit: Unit;
+      readonly priority: number;
+      /** The priority of the job, if its queue lowers it. */
+      readonly loweredFrom?: number;
+      readonly because: Unit["because"];
+    }
   | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
   | { readonly kind: "create-companions"; readonly names: readonly string[]; readonly because: "missing" }
   | {

@@ -59,6 +59,44 @@ describe("the machines of a replica type", () => {
   });
 });
 
+describe("the members of a job with a queue, without an annotation, get", () => {
+  const ofQueue = (spec: Manifest, annotations: Manifest = {}, queue = "team-a") => {
+    const metadata = { name: "train", labels: { "muster.dev/queue": queue }, ...annotations };
+    const worker = replicaManifest({ template: { spec } });
+    return JOB_KIND.read({ ...jobManifest("train", { replicaSpecs: { worker } }), metadata }, DEFAULTS);
+  };
+  const busy = { containers: [requesting({ cpu: "1" })] };
+  const limited = { containers: [{ ...CONTAINER, resources: { limits: { cpu: "1" } } }] };
+  const inInit = { containers: [CONTAINER], initContainers: [requesting({ cpu: "1" }, { name: "init" })] };
+  const ofPod = { containers: [CONTAINER], resources: { requests: { cpu: "1" } } };
+
+  it.each<[string, Manifest, Manifest | undefined]>([
+    ["parts where a container has requests", busy, { cpu: 1000 }],
+    ["parts where a container has limits", limited, { cpu: 1000 }],
+    ["parts where an init container has requests", inInit, { cpu: 1000 }],
+    ["parts where the pod has requests", ofPod, { cpu: 1000 }],
+    ["whole machines where the template has no requests", { containers: [CONTAINER] }, undefined],
+    ["whole machines where all requests are 0", { containers: [requesting({ cpu: "0" })] }, undefined],
+  ])("%s", (_title, spec, shared) => {
+    expect(sharesOf(ofQueue(spec))).toEqual([shared]);
+  });
+
+  it("what an annotation states, with or without requests", () => {
+    expect(sharesOf(ofQueue(busy, noted("exclusive")))).toEqual([undefined]);
+    expect(sharesOf(ofQueue({ containers: [CONTAINER] }, noted("shared")))).toEqual([{}]);
+  });
+
+  it("whole machines with an empty label, as without one", () => {
+    expect(sharesOf(ofQueue(busy, {}, ""))).toEqual([undefined]);
+  });
+
+  it("a problem where amounts cannot be counted", () => {
+    expect(ofQueue({ containers: [requesting({ cpu: "many" })] })).toMatchObject({
+      problems: [{ field: "spec.replicaSpecs.worker.template.spec.containers[0].resources.requests.cpu" }],
+    });
+  });
+});
+
 describe("a shared member requests", () => {
   it.each<[string, Manifest, Manifest]>([
     ["nothing when its template does not: its pod counts alone", { containers: [CONTAINER] }, {}],

@@ -1,7 +1,8 @@
 import { API_GROUP } from "@muster/names";
-import { COUNTABLE, isCountable, specRequests, type Requests } from "@muster/resources";
+import { amountOf, COUNTABLE, isCountable, specRequests, type Requests } from "@muster/resources";
 import { initContainersOf } from "./build-pod.ts";
 import type { Container, JobSpec, PodTemplate } from "./job.ts";
+import { QUEUE_LABEL } from "./queues/choose-queue.ts";
 import type { Fields } from "./read-fields.ts";
 
 /** Annotation of a job or of the pod template of a replica type, which wins: whether members get parts of machines or whole machines. */
@@ -10,25 +11,43 @@ export const SHARING_ANNOTATION = `${API_GROUP}/sharing`;
 const SHARINGS = ["shared", "exclusive"] as const;
 type Sharing = (typeof SHARINGS)[number];
 
+/** Whether members get parts of machines: as the annotation of the job states, or, of a job with a queue, where the template has requests. */
+type JobSharing = Sharing | "where-requested" | undefined;
+
+/** Reads the annotation of a job, and without one whether the job has the label of a queue. */
+export function readJobSharing(metadata: Fields | undefined): JobSharing {
+  const isQueued = (metadata?.object("labels")?.text(QUEUE_LABEL) ?? "") !== "";
+  return readSharing(metadata) ?? (isQueued ? "where-requested" : undefined);
+}
+
 /** Reads the annotation of a job or of a template; undefined if it is absent or invalid. An invalid one is noted as a problem. */
-export function readSharing(metadata: Fields | undefined): Sharing | undefined {
+function readSharing(metadata: Fields | undefined): Sharing | undefined {
   return metadata?.object("annotations")?.oneOf(SHARING_ANNOTATION, SHARINGS);
 }
 
 /** Whether the members of a replica type get parts of machines. If so, refuses unreadable amounts, because the ledger counts them. */
-export function readIsShared(replica: Fields, ofJob: Sharing | undefined): boolean {
+export function readIsShared(replica: Fields, ofJob: JobSharing): boolean {
   const template = replica.object("template");
-  const isShared = (readSharing(template?.object("metadata")) ?? ofJob) === "shared";
+  const sharing = readSharing(template?.object("metadata")) ?? ofJob;
   const spec = template?.object("spec");
+  const isShared = sharing === "shared" || (sharing === "where-requested" && spec !== undefined && hasRequests(spec));
   if (isShared && spec !== undefined) checkAmounts(spec);
   return isShared;
 }
 
-function checkAmounts(spec: Fields): void {
+/** Whether a container, or the pod itself, has a request, or a limit, which counts as one. */
+function hasRequests(spec: Fields): boolean {
+  return amountsIn(spec).some((each) => each?.names.some((name) => amountOf(name, String(each.raw(name))) !== 0));
+}
+
+function amountsIn(spec: Fields): readonly (Fields | undefined)[] {
   const requesting = [...spec.objects("initContainers"), ...spec.objects("containers"), spec];
   const resources = requesting.map((each) => each.object("resources"));
-  const amounts = resources.flatMap((each) => [each?.object("requests"), each?.object("limits")]);
-  for (const each of [...amounts, spec.object("overhead")])
+  return resources.flatMap((each) => [each?.object("requests"), each?.object("limits")]);
+}
+
+function checkAmounts(spec: Fields): void {
+  for (const each of [...amountsIn(spec), spec.object("overhead")])
     for (const name of each?.names ?? [])
       if (!isCountable(name, each?.raw(name))) each?.refuse(name, `must be ${COUNTABLE}`);
 }

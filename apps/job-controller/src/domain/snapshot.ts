@@ -3,6 +3,7 @@ import type { JobSpec } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupsSeen } from "./pod-group.ts";
+import type { QueueChoice } from "./queues/choose-queue.ts";
 
 /** How a container ended. `why`: the message of the kubelet or of the container, such as `OOMKilled`; absent when it adds nothing to the code. */
 export type ContainerEnd = { readonly container: string; readonly code: number; readonly why?: string };
@@ -78,7 +79,9 @@ export type UnitSeen =
       readonly selections?: ReadonlyMap<string, NodeSelection>;
       /** As in `Unit`. */
       readonly topology?: string;
-      /** The ledger drops requested shares, node selections and topologies: it is of an earlier version, which reserves whole machines. */
+      /** As in `Unit`. */
+      readonly queue?: string;
+      /** The ledger drops requested shares, node selections, topologies and queues: it is of an earlier version, which reserves whole machines. */
       readonly dropsConstraints?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */
@@ -91,6 +94,8 @@ export type UnitSeen =
       readonly shares?: ReadonlyMap<string, Requests>;
       /** The label of its topology and the value that its nodes have. */
       readonly domain?: { readonly key: string; readonly value: string };
+      /** As in `Unit`. */
+      readonly queue?: string;
     };
 
 /** The minimum of a budget; `edited`: it protects other pods, or in another way. */
@@ -145,6 +150,8 @@ export type Snapshot = {
   readonly groups: GroupsSeen;
   /** The units of this job in the ledger; one of state `none` where it has none. */
   readonly units: readonly UnitSeen[];
+  /** Its queue, as the queues and its namespace are now; absent: none. What it holds keeps the queue of its reservation. */
+  readonly queue?: QueueChoice;
   /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
   readonly nodesLost: readonly string[];
   /** Nodes that members share and that have been unschedulable for too long: they are lost to members without a pod there. */

@@ -1,4 +1,4 @@
-import { isMusterKey, JOB_KEYS, MUSTER_KEYS } from "@muster/names";
+import { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, MUSTER_KEYS } from "@muster/names";
 import { annotations, labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
@@ -21,7 +21,8 @@ it("knows every key that Muster itself writes", () => {
     read.spec,
   );
   expect(Object.keys(ofMember)).toContain("muster.dev/job-role");
-  expect(unknown([...Object.values(labels), ...Object.keys(ofMember)], MUSTER_KEYS.labels)).toEqual([]);
+  const labelled = [...Object.values(labels), ...Object.keys(ofMember), ...JOB_LABEL_KEYS];
+  expect(unknown(labelled, MUSTER_KEYS.labels)).toEqual([]);
   const written = [...Object.values(annotations), POOL_ANNOTATION, SHARING_ANNOTATION, ...JOB_KEYS];
   expect(unknown(written, MUSTER_KEYS.annotations)).toEqual([]);
 });

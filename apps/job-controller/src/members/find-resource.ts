@@ -4,9 +4,10 @@ import { isForbidden, kubeFault, type KubeCalls, type KubeResource } from "@must
 export async function findResource(
   calls: Pick<KubeCalls, "list">,
   resource: KubeResource,
+  selector: { readonly fieldSelector?: string } = {},
 ): Promise<"served" | "absent" | "refused"> {
   try {
-    await calls.list(resource, { query: { limit: 1 } });
+    await calls.list(resource, { query: { ...selector, limit: 1 } });
     return "served";
   } catch (error) {
     if (kubeFault(error)?.code === "not_found") return "absent";

@@ -1,0 +1,174 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { makeBell, type Bell } from "@muster/backoff";
+import { informer, listWatch, type Informer, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import type { Logger } from "@muster/service";
+import { chooseQueue, QUEUE_LABEL, type QueueChoice, type SeenQueue } from "../domain/queues/choose-queue.ts";
+import { readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
+import { findResource } from "../members/find-resource.ts";
+
+export const QUEUES: KubeResource = { apiVersion: "muster.dev/v1", plural: "queues" };
+const NAMESPACES: KubeResource = { apiVersion: "v1", plural: "namespaces" };
+
+/** The Queues of the cluster, as far as it serves them, and the labels of the served namespace. */
+export type Queues = AsyncDisposable & {
+  /** Follows queues once their definition is installed, until it is uninstalled. Rejects when the API server does not answer whether it is. */
+  discover(): Promise<void>;
+  /** Every Queue, by name; undefined while they are not listed, or may not be read. Empty without the definition. */
+  rows(): ReadonlyMap<string, QueueRow> | undefined;
+  /** The queue of a job with these labels in the served namespace. */
+  choose(labels: Readonly<Record<string, string>> | undefined): QueueChoice;
+  /** The controller has no right to read queues or namespaces. */
+  isRefused(): boolean;
+  /** Rung when the bucket of queues may differ from the Queues. One waits at a time. */
+  readonly changes: Pick<Bell, "ring" | "wait">;
+};
+
+type FollowQueuesDeps = {
+  readonly kube: KubeConfig;
+  readonly calls: Pick<KubeCalls, "list">;
+  readonly namespace: string;
+  /** Called when the queue of any job may be another one. */
+  readonly changed: () => void;
+  readonly logger: Pick<Logger, "info" | "warn">;
+};
+
+type Labels = Readonly<Record<string, string>>;
+type Followed = { readonly queues: Informer<QueueRow>; readonly namespaces: Informer<Labels> };
+
+/** An API server that is about to load definitions answers once for each of them that it is missing. */
+const ABSENCES = 2;
+/** Many queues that change within this time wake the jobs once. */
+const GATHER_MS = 100;
+const NO_RIGHT =
+  "the controller has no right to read queues and namespaces: deploy/kubernetes/job-controller.yaml grants it";
+
+/** Follows nothing before `discover`. */
+export function openQueues(deps: FollowQueuesDeps): Queues {
+  const { calls, namespace, logger } = deps;
+  const changes = makeBell();
+  /** By the label of jobs; empty after each change of a queue or of the namespace. */
+  const choices = new Map<string, QueueChoice>();
+  let followed: Followed | undefined;
+  let absences = 0;
+  let isRefused = false;
+
+  let waking: NodeJS.Timeout | undefined;
+
+  const renew = (): void => {
+    choices.clear();
+    changes.ring();
+    waking ??= setTimeout(() => {
+      waking = undefined;
+      deps.changed();
+    }, GATHER_MS);
+  };
+  const rows = (): ReadonlyMap<string, QueueRow> | undefined => {
+    if (followed !== undefined) return isListed(followed) ? rowsOf(followed) : undefined;
+    return absences >= ABSENCES ? new Map<string, QueueRow>() : undefined;
+  };
+  const chooseNow = (labels: Labels | undefined): QueueChoice => {
+    const named = labels?.[QUEUE_LABEL] ?? "";
+    if (followed === undefined && isRefused)
+      return named === ""
+        ? { kind: "none" }
+        : { kind: "unknown", message: `the job names the queue "${named}", and ${NO_RIGHT}` };
+    // Jobs of a cluster without the definition do not wait for a second answer.
+    const known = followed === undefined && absences > 0 ? new Map<string, QueueRow>() : rows();
+    if (known === undefined) return { kind: "unlisted" };
+    const ofNamespace = followed?.namespaces.get(namespace) ?? {};
+    return chooseQueue(labels, { name: namespace, labels: ofNamespace }, new Map<string, SeenQueue>(known));
+  };
+
+  return {
+    rows,
+    changes,
+    isRefused: () => isRefused,
+    choose: (labels) => {
+      const key = labels?.[QUEUE_LABEL] ?? "";
+      const choice = choices.get(key) ?? chooseNow(labels);
+      if (choice.kind !== "unlisted") choices.set(key, choice);
+      return choice;
+    },
+    discover: async () => {
+      const found = await findQueues(calls, namespace);
+      const wasRefused = isRefused;
+      const before = absences;
+      isRefused = found === "refused";
+      absences = found === "absent" ? Math.min(ABSENCES, absences + 1) : 0;
+      if (isRefused && !wasRefused) logger.warn({ rights: "queues.muster.dev, namespaces" }, NO_RIGHT);
+      if (found === "served" && followed === undefined) {
+        followed = follow(deps, renew);
+        logger.info({}, "queues are installed; jobs have queues from now on");
+      }
+      const over = absences >= ABSENCES ? followed : undefined;
+      if (over !== undefined) followed = undefined;
+      if (isRefused !== wasRefused || absences !== before) renew();
+      if (over !== undefined) await end(over);
+    },
+    [Symbol.asyncDispose]: async () => {
+      clearTimeout(waking);
+      if (followed !== undefined) await end(followed);
+    },
+  };
+}
+
+/** Whether queues can be followed: they are installed, and both they and the served namespace may be read. */
+async function findQueues(calls: Pick<KubeCalls, "list">, namespace: string): Promise<"served" | "absent" | "refused"> {
+  const queues = await findResource(calls, QUEUES);
+  if (queues !== "served") return queues;
+  return (await findResource(calls, NAMESPACES, { fieldSelector: selectorOf(namespace) })) === "served"
+    ? "served"
+    : "refused";
+}
+
+function follow({ kube, namespace, logger }: FollowQueuesDeps, changed: () => void): Followed {
+  const onError = (error: unknown, retryInMs: number): void =>
+    logger.warn({ err: error, retryInMs }, "following queues is interrupted");
+  const queues = informer<KubeObject & QueueObject, QueueRow>({
+    source: listWatch(kube, `/apis/${QUEUES.apiVersion}/${QUEUES.plural}`),
+    project: readQueueRow,
+    onError,
+  });
+  const namespaces = informer<KubeObject, Labels>({
+    source: listWatch(kube, `/api/v1/${NAMESPACES.plural}`, { fieldSelector: selectorOf(namespace) }),
+    project: ({ metadata }) => metadata?.labels ?? {},
+    onError,
+  });
+  queues.onChange(({ before, after }) => {
+    if (isOtherQueue(before, after)) changed();
+  });
+  namespaces.onChange(({ before, after }) => {
+    if (JSON.stringify(before) !== JSON.stringify(after)) changed();
+  });
+  // A first list may be empty, which is no change. A cache that is disposed of before its first list rejects.
+  Promise.all([queues.synced, namespaces.synced]).then(changed, () => undefined);
+  return { queues, namespaces };
+}
+
+/** A change of the status is none. */
+function isOtherQueue(before: QueueRow | undefined, after: QueueRow | undefined): boolean {
+  if (before === undefined || after === undefined) return true;
+  return (
+    before.uid !== after.uid ||
+    before.generation !== after.generation ||
+    before.isDeleting !== after.isDeleting ||
+    before.finalizers.join() !== after.finalizers.join()
+  );
+}
+
+function isListed({ queues, namespaces }: Followed): boolean {
+  return Number.isFinite(queues.listAgeMs()) && Number.isFinite(namespaces.listAgeMs());
+}
+
+function rowsOf({ queues }: Followed): ReadonlyMap<string, QueueRow> {
+  const rows = queues.list().map((row) => [row.name, row] as const);
+  return new Map(rows.sort(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+async function end({ queues, namespaces }: Followed): Promise<void> {
+  await Promise.all([queues[Symbol.asyncDispose](), namespaces[Symbol.asyncDispose]()]);
+}
+
+function selectorOf(namespace: string): string {
+  return `metadata.name=${namespace}`;
+}

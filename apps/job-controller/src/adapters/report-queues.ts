@@ -1,0 +1,116 @@
+import { isDeepStrictEqual } from "node:util";
+import { forEachSome } from "@muster/backoff";
+import { faultOf } from "@muster/faults";
+import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import type { ReservationCalls } from "@muster/ledger-client";
+import { describeQueue, isQueueEmpty, type LedgerQueue, type QueueFacts } from "../domain/queues/describe-queue.ts";
+import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
+import { fenced, type Fence } from "./fence.ts";
+import { QUEUES, type Queues } from "./follow-queues.ts";
+import { setFinalizers } from "./mirror-queues.ts";
+
+export type ReportDeps = {
+  readonly queues: Pick<Queues, "rows">;
+  readonly calls: Pick<KubeCalls, "patch">;
+  readonly ledger: Pick<ReservationCalls, "listQueues">;
+  readonly now: () => number;
+  /** Monotonic. */
+  readonly elapsedMs: () => number;
+};
+
+/** Concurrent writes of one round. */
+const MAX_CONCURRENT = 8;
+const LEDGER_TIMEOUT_MS = 5000;
+/** A ledger that answers later than this is silent: a new leader of it takes about as long. */
+const SILENT_AFTER_MS = 10_000;
+
+/**
+ * Returns one round of reports: the status of each queue that differs from what the ledger counts now, and the end of the finalizer of a queue that is being
+ * deleted and empty. Tries everything, and then rejects with the first error. Without a Queue it asks the ledger for nothing.
+ */
+export function queueReports(deps: ReportDeps): (isHeld: Fence) => Promise<void> {
+  /** What this process has written, until the cache shows it. */
+  const written = new Map<string, QueueRow>();
+  let silentSinceMs: number | undefined;
+  return async (isHeld) => {
+    const rows = deps.queues.rows() ?? new Map<string, QueueRow>();
+    for (const name of written.keys()) if (!rows.has(name)) written.delete(name);
+    if (rows.size === 0 || !isHeld()) return;
+    const states = await listStates(deps.ledger);
+    silentSinceMs = states === undefined ? (silentSinceMs ?? deps.elapsedMs()) : undefined;
+    if (silentSinceMs !== undefined && deps.elapsedMs() - silentSinceMs < SILENT_AFTER_MS) return;
+    const children = childrenOf(rows);
+    const report = async (cached: QueueRow): Promise<void> => {
+      const { name } = cached;
+      const about = { state: states?.get(name), isSilent: states === undefined, children: children.get(name) ?? [] };
+      const row = await writeStatus(deps, newest(written.get(name), cached), about);
+      if (row === undefined) return;
+      written.set(name, row);
+      if (row.isDeleting && row.finalizers.includes(QUEUE_FINALIZER) && isQueueEmpty(about))
+        await removeFinalizer(deps, row);
+    };
+    const failures: unknown[] = [];
+    const failed = (_row: QueueRow, error: unknown): unknown => failures.push(error);
+    await forEachSome([...rows.values()], MAX_CONCURRENT, fenced(isHeld, report), failed);
+    if (failures.length > 0) throw failures[0];
+  };
+}
+
+/** Returns the queue as it is then; undefined: it is gone, or another one has its name. */
+async function writeStatus(
+  { calls, now }: ReportDeps,
+  row: QueueRow,
+  about: Omit<QueueFacts, "nowMs">,
+): Promise<QueueRow | undefined> {
+  const status = describeQueue(row, { ...about, nowMs: now() });
+  if (isDeepStrictEqual(status, row.status)) return row;
+  const patch = { kind: "merge", body: { metadata: { uid: row.uid }, status } } as const;
+  const options = { subresource: "status" };
+  const answer = await unlessGone(calls.patch<KubeObject & QueueObject>(QUEUES, row.name, patch, options));
+  return answer && readQueueRow(answer);
+}
+
+/** After a conflict the next round decides by the newer version. */
+async function removeFinalizer({ calls }: ReportDeps, row: QueueRow): Promise<void> {
+  const others = row.finalizers.filter((each) => each !== QUEUE_FINALIZER);
+  await unlessGone(setFinalizers(calls, row, others));
+}
+
+function unlessGone<Value>(call: Promise<Value>): Promise<Value | undefined> {
+  return unlessFault(call, "not_found", "conflict");
+}
+
+/** The newer one of the cached row and our own. */
+function newest(own: QueueRow | undefined, cached: QueueRow): QueueRow {
+  if (own?.uid !== cached.uid) return cached;
+  return BigInt(own.resourceVersion) > BigInt(cached.resourceVersion) ? own : cached;
+}
+
+function childrenOf(rows: ReadonlyMap<string, QueueRow>): ReadonlyMap<string, readonly string[]> {
+  const children = new Map<string, string[]>();
+  for (const { name, record } of rows.values()) {
+    if (record.parent === "") continue;
+    const known = children.get(record.parent);
+    if (known === undefined) children.set(record.parent, [name]);
+    else known.push(name);
+  }
+  return children;
+}
+
+/** Every queue as the ledger has it, by name; undefined: it does not answer. */
+async function listStates(
+  ledger: Pick<ReservationCalls, "listQueues">,
+): Promise<ReadonlyMap<string, LedgerQueue> | undefined> {
+  const states = new Map<string, LedgerQueue>();
+  try {
+    for (let after = ""; ;) {
+      const page = await ledger.listQueues({ continue: after }, { timeoutMs: LEDGER_TIMEOUT_MS });
+      for (const state of page.queues) if (state.queue !== undefined) states.set(state.queue.name, state);
+      after = page.continue;
+      if (after === "") return states;
+    }
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
+}

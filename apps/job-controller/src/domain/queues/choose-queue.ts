@@ -1,0 +1,135 @@
+import { API_GROUP, matchesLabels, type LabelSelector } from "@muster/names";
+import type { NamespaceSelector, QueueRecord } from "./read-queue.ts";
+
+/** Label of a job: the name of its queue. */
+export const QUEUE_LABEL = `${API_GROUP}/queue`;
+/** Label of a namespace: the queue of its work that names none. */
+export const DEFAULT_QUEUE_LABEL = `${API_GROUP}/default-queue`;
+
+/** Code of the wait of a job whose queue is not known. */
+export const QUEUE_UNKNOWN = "QUEUE_UNKNOWN";
+
+/** The queue whose quota a job uses. */
+export type QueueChoice =
+  /** No Queue exists: no quota limits the job. */
+  | { readonly kind: "none" }
+  /** `maxPriority`: a higher priority of the job is lowered to it. */
+  | { readonly kind: "queue"; readonly name: string; readonly maxPriority?: number | undefined }
+  /** It waits with the code QUEUE_UNKNOWN; `message`: which queue is meant, and what would be right. */
+  | { readonly kind: "unknown"; readonly message: string }
+  /** The queues have not been listed yet: nothing is requested until they are. */
+  | { readonly kind: "unlisted" };
+
+/** A Queue as far as it decides about jobs. */
+export type SeenQueue = { readonly record: QueueRecord; readonly isDeleting: boolean };
+
+type Labels = Readonly<Record<string, string>>;
+
+type Namespace = { readonly name: string; readonly labels: Labels };
+
+const NAMES_SHOWN = 5;
+
+/** The label of the job decides, then that of its namespace, then the only leaf that serves the namespace. */
+export function chooseQueue(
+  jobLabels: Labels | undefined,
+  namespace: Namespace,
+  queues: ReadonlyMap<string, SeenQueue>,
+): QueueChoice {
+  const leaves = findLeaves(queues);
+  const serving = leaves.filter((queue) => serves(queue, namespace));
+  const named = jobLabels?.[QUEUE_LABEL] ?? "";
+  if (named !== "")
+    return chooseNamed(named, `the label ${QUEUE_LABEL} of the job`, { namespace, queues, leaves, serving });
+  const preset = namespace.labels[DEFAULT_QUEUE_LABEL] ?? "";
+  if (preset !== "") {
+    const source = `the label ${DEFAULT_QUEUE_LABEL} of the namespace ${namespace.name}`;
+    return chooseNamed(preset, source, { namespace, queues, leaves, serving });
+  }
+  if (queues.size === 0) return { kind: "none" };
+  const [only, ...others] = serving.filter(({ isDeleting }) => !isDeleting);
+  if (only === undefined) return unknown(adviseOnNone(namespace));
+  if (others.length === 0) return chosen(only);
+  const names = listNames([only, ...others]);
+  return unknown(
+    `the queues ${names} serve the namespace ${namespace.name}: name one of them in the label ${QUEUE_LABEL} of the job, or in the label ` +
+      `${DEFAULT_QUEUE_LABEL} of the namespace`,
+  );
+}
+
+type Known = {
+  readonly namespace: Namespace;
+  readonly queues: ReadonlyMap<string, SeenQueue>;
+  readonly leaves: readonly SeenQueue[];
+  /** The leaves that serve the namespace. */
+  readonly serving: readonly SeenQueue[];
+};
+
+function chooseNamed(name: string, source: string, { namespace, queues, leaves, serving }: Known): QueueChoice {
+  const queue = queues.get(name);
+  const obstacle = findObstacle(queue, { namespace, leaves });
+  if (queue !== undefined && obstacle === undefined) return chosen(queue);
+  const usable = serving.filter(({ isDeleting }) => !isDeleting);
+  const advice = usable.length === 0 ? adviseOnNone(namespace) : `name one of its queues: ${listNames(usable)}`;
+  return unknown(`${source} names the queue "${name}", which ${obstacle}; ${advice}`);
+}
+
+function findObstacle(
+  queue: SeenQueue | undefined,
+  { namespace, leaves }: Pick<Known, "namespace" | "leaves">,
+): string | undefined {
+  if (queue === undefined) return "does not exist";
+  if (!leaves.includes(queue)) return "has queues below it, and only a queue without these has work";
+  if (!serves(queue, namespace)) {
+    const isAbsent = queue.record.namespaces === undefined;
+    const why = isAbsent ? "it has no spec.namespaceSelector" : "its spec.namespaceSelector does not match the labels";
+    return `does not serve the namespace ${namespace.name}: ${why}`;
+  }
+  return queue.isDeleting ? "is being deleted" : undefined;
+}
+
+function chosen({ record: { name, maxPriority } }: SeenQueue): QueueChoice {
+  return { kind: "queue", name, ...(maxPriority !== undefined && { maxPriority }) };
+}
+
+function unknown(message: string): QueueChoice {
+  return { kind: "unknown", message };
+}
+
+function adviseOnNone({ name }: Namespace): string {
+  return `no queue serves the namespace ${name}: select the namespace in the spec.namespaceSelector of a queue without queues below it`;
+}
+
+function listNames(queues: readonly SeenQueue[]): string {
+  const names = queues.map(({ record }) => record.name);
+  const more = names.length - NAMES_SHOWN;
+  return `${names.slice(0, NAMES_SHOWN).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+/** The queues without queues below them, by name. */
+function findLeaves(queues: ReadonlyMap<string, SeenQueue>): readonly SeenQueue[] {
+  const parents = new Set([...queues.values()].map(({ record }) => record.parent));
+  const leaves = [...queues.values()].filter(({ record }) => !parents.has(record.name));
+  return leaves.sort((a, b) => (a.record.name < b.record.name ? -1 : 1));
+}
+
+function serves({ record: { namespaces } }: SeenQueue, { labels }: Namespace): boolean {
+  return namespaces !== undefined && matchesLabels(requirementsOf(namespaces), labels);
+}
+
+function requirementsOf({ matchLabels, matchExpressions }: NamespaceSelector): LabelSelector {
+  return [
+    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "in", values: [value] }) as const),
+    ...matchExpressions.map(({ key, operator, values }) => {
+      switch (operator) {
+        case "In":
+          return { key, operator: "in", values } as const;
+        case "NotIn":
+          return { key, operator: "notin", values } as const;
+        case "Exists":
+          return { key, operator: "exists" } as const;
+        default:
+          return { key, operator: "absent" } as const;
+      }
+    }),
+  ];
+}

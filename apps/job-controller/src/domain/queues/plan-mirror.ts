@@ -1,0 +1,28 @@
+import { QUEUE_FINALIZER, recordOf, type QueueRow } from "./queue-row.ts";
+import type { QueueRecord } from "./read-queue.ts";
+
+/** What makes the bucket of queues equal to the Queues of the cluster. */
+export type MirrorPlan = {
+  /** Get the finalizer before the ledger follows them. */
+  readonly unprotected: readonly QueueRow[];
+  readonly puts: readonly QueueRecord[];
+  /** Names of entries that no Queue has. */
+  readonly deletions: readonly string[];
+};
+
+/** `entries`: the bucket by key. `isSame`: whether an entry is what would be written. */
+export function planMirror<Entry>(
+  rows: readonly QueueRow[],
+  entries: ReadonlyMap<string, Entry>,
+  isSame: (entry: Entry, record: QueueRecord) => boolean,
+): MirrorPlan {
+  const names = new Set(rows.map(({ name }) => name));
+  return {
+    unprotected: rows.filter(({ isDeleting, finalizers }) => !isDeleting && !finalizers.includes(QUEUE_FINALIZER)),
+    puts: rows.map(recordOf).filter((record) => {
+      const entry = entries.get(record.name);
+      return entry === undefined || !isSame(entry, record);
+    }),
+    deletions: [...entries.keys()].filter((name) => !names.has(name)),
+  };
+}

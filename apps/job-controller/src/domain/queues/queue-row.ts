@@ -1,0 +1,46 @@
+import { API_GROUP } from "@muster/names";
+import { readQueue, type QueueRecord } from "./read-queue.ts";
+
+/** Keeps a Queue until it has no work and no queues below it. */
+export const QUEUE_FINALIZER = `${API_GROUP}/queue-in-use`;
+/** In the record of a queue whose deletion was requested. */
+export const DELETING = "it is being deleted";
+
+/** A Queue as it is cached. */
+export type QueueRow = {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly generation: number;
+  readonly isDeleting: boolean;
+  readonly finalizers: readonly string[];
+  readonly record: QueueRecord;
+  /** As the API server has it: clients can edit it. */
+  readonly status: unknown;
+};
+
+/** The fields of a Queue that a row keeps. */
+export type QueueObject = {
+  readonly metadata?: {
+    readonly name?: string;
+    readonly uid?: string;
+    readonly resourceVersion?: string;
+    readonly generation?: number;
+    readonly deletionTimestamp?: Date | string;
+    readonly finalizers?: readonly string[];
+  };
+  readonly spec?: unknown;
+  readonly status?: unknown;
+};
+
+/** Never throws: the record has the problems of the spec. */
+export function readQueueRow({ metadata = {}, spec, status }: QueueObject): QueueRow {
+  const { name = "", uid = "", resourceVersion = "0", generation = 0, finalizers = [] } = metadata;
+  const isDeleting = metadata.deletionTimestamp !== undefined;
+  return { name, uid, resourceVersion, generation, isDeleting, finalizers, record: readQueue(name, spec), status };
+}
+
+/** What the ledger follows of a queue: one that is being deleted admits nothing. */
+export function recordOf({ record, isDeleting }: QueueRow): QueueRecord {
+  return isDeleting ? { ...record, problem: DELETING } : record;
+}
