@@ -18,6 +18,7 @@ import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
+const NO_QUEUES: readonly never[] = [];
 const RETRY_MS = 500;
 const CONFIG = readConfig({});
 
@@ -67,6 +68,7 @@ async function keepLedger(
         allNodesKnown: nodes.areAllKnown,
         // No pool is elastic here.
         scalings: () => [],
+        queues: () => NO_QUEUES,
         now: Date.now,
         announce: announcer.announce,
         decided: () => undefined,
