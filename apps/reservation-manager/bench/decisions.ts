@@ -11,8 +11,9 @@ import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
 import { idOf } from "../src/domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 import { needs } from "../test/managers.ts";
-import { amounts, nodeOf, partsOf } from "../test/random-world.ts";
+import { amounts, nodeOf, partsOf, queueOf } from "../test/random-world.ts";
 
+const NODE_SIZE = amounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
 const POOLS = 20;
 const NODES_PER_POOL = 50;
 const RACK = "rack";
@@ -41,6 +42,12 @@ export function benchDecisions(): void {
   const shared = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillShared(waiting), randomParts) }));
   console.log(`The same for parts of machines of ${SHAPES} sizes, eight to a machine`);
   console.table(shared.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
+  const queued = QUEUE_SIZES.map(([waiting, queues, nodes]) => {
+    return { waiting, queues, nodes, ...measureDecisions(fillQueues(waiting, queues, nodes), inRandomQueue(queues)) };
+  });
+  const ofFirst = queued[0]?.["median µs"] ?? 1;
+  console.log(`The same for parts in queues that share their quota, ${QUEUES_PER_TREE} to a tree`);
+  console.table(queued.map((row) => ({ ...row, "times the first": round(row["median µs"] / ofFirst) })));
 }
 
 /** All machines held, and so many requests of 1 to 5 machines of one rack of a pool and 3 priorities waiting. */
@@ -59,6 +66,52 @@ function inOneRack(id: string, random: (below: number) => number): ReservationRe
   const pool = `pool-${random(POOLS)}`;
   const pools = Array.from({ length: random(NODES_PER_POOL / RACKS) + 1 }, () => pool);
   return { ...request(id, pools, random(3)), topology: RACK };
+}
+
+const QUEUES_PER_TREE = 10;
+/** Waiting requests, queues, nodes. */
+const QUEUE_SIZES = sized(
+  [
+    [1000, 10, 1000],
+    [10_000, 100, 10_000],
+    [100_000, 1000, 10_000],
+  ] as const,
+  [
+    [1000, 10, 1000],
+    [1000, 100, 1000],
+  ] as const,
+);
+
+/** All quota used, and so many requests of parts of 3 sizes and 3 priorities waiting in queues that lend to each other. */
+function fillQueues(waiting: number, queues: number, nodes: number): World {
+  const random = makeRandom(5);
+  const facts = Array.from({ length: nodes }, (_, index) =>
+    nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
+  );
+  let world: World = { ledger: emptyLedger, machines: buildMachines(facts, emptyLedger) };
+  for (let tree = 0; tree * QUEUES_PER_TREE < queues; tree += 1)
+    world = evolveWorld(world, [{ kind: "queueChanged", queue: queueOf(`tree-${tree}`), atMs: 0 }]);
+  for (let index = 0; index < queues; index += 1) {
+    const parent = `tree-${Math.floor(index / QUEUES_PER_TREE)}`;
+    const queue = queueOf(`queue-${index}`, { "pool-0 cpu": 8000 }, { parent });
+    world = evolveWorld(world, [{ kind: "queueChanged", queue, atMs: 0 }]);
+  }
+  for (let index = 0; index < queues * 8; index += 1)
+    world = reserve(world, inQueue(`holder-${index}`, index % queues, 0, 0), 0);
+  const next = inRandomQueue(queues);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, next(`w${index}`, random), index);
+  return world;
+}
+
+function inRandomQueue(queues: number) {
+  return (id: string, random: (below: number) => number): ReservationRequest =>
+    inQueue(id, random(queues), random(3), random(3));
+}
+
+/** A part of as many cores as the size says and one more. */
+function inQueue(id: string, queue: number, size: number, priority: number): ReservationRequest {
+  const needs = partsOf("pool-0", { cpu: 1000 * (size + 1) });
+  return { ...request(id, [], priority), needs, queue: `queue-${queue}` };
 }
 
 /** All machines full of parts, and so many requests of 1 to 8 parts in one pool and 3 priorities waiting. */
@@ -93,9 +146,8 @@ function fillWorld(waiting: number): World {
 }
 
 function buildNodes(): readonly NodeFacts[] {
-  const allocatable = amounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
   return Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) =>
-    nodeOf(`node-${index}`, `pool-${index % POOLS}`, { allocatable }),
+    nodeOf(`node-${index}`, `pool-${index % POOLS}`, { allocatable: NODE_SIZE }),
   );
 }
 

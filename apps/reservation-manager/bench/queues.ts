@@ -164,8 +164,7 @@ async function findGranted(
 ): Promise<void> {
   for (let after = ""; ;) {
     const page = await persist(() => reservations.listReservations({ ownerKind: "job", continue: after }));
-    for (const { id, owner, state } of page.reservations)
-      if (state === GRANTED) void granted(owner?.id ?? "", id);
+    for (const { id, owner, state } of page.reservations) if (state === GRANTED) void granted(owner?.id ?? "", id);
     after = page.continue;
     if (after === "") return;
   }

@@ -1,0 +1,241 @@
+import { performance } from "node:perf_hooks";
+import { sized } from "@muster/testkit";
+import { readConfig } from "../src/config.ts";
+import { buildDemand } from "../src/domain/decisions/build-demand.ts";
+import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import { decideReservationRelease } from "../src/domain/decisions/decide-reservation-release.ts";
+import { decideReservation } from "../src/domain/decisions/decide-reservation.ts";
+import { emptyLedger } from "../src/domain/ledger/ledger.ts";
+import { buildMachines, type NodeFacts } from "../src/domain/ledger/machines.ts";
+import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
+import { idOf } from "../src/domain/ledger/reservation.ts";
+import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
+import { needs } from "../test/managers.ts";
+import { amounts, nodeOf, partsOf, queueOf } from "../test/random-world.ts";
+
+const NODE_SIZE = amounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
+const POOLS = 20;
+const NODES_PER_POOL = 50;
+const RACK = "rack";
+/** Of each pool, with as many nodes each. */
+const RACKS = 10;
+/** Sizes of parts. */
+const SHAPES = 10;
+const SHARED_SIZES = sized([1000, 10_000, 100_000], [1000, 2000]);
+const SIZES = sized([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
+
+const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
+
+/** What a decision costs while many requests wait, beside what it costs while few do. */
+export function unusedBench(): void {
+  // The first measurement would otherwise be one of the compiler.
+  measureDecisions(fillWorld(1000));
+  const rows = SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillWorld(waiting)) }));
+  const base = rows[0]?.["median µs"] ?? 1;
+  console.log(
+    `One request queued, one reservation released, what fits granted; ${POOLS} pools of ${NODES_PER_POOL} nodes`,
+  );
+  console.table(rows.map((row) => ({ ...row, "times the first": round(row["median µs"] / base) })));
+  const close = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillRacks(waiting), inOneRack) }));
+  console.log(`The same for machines of one rack each; ${RACKS} racks in each pool`);
+  console.table(close.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
+  const shared = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillShared(waiting), randomParts) }));
+  console.log(`The same for parts of machines of ${SHAPES} sizes, eight to a machine`);
+  console.table(shared.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
+  const queued = QUEUE_SIZES.map(([waiting, queues, nodes]) => {
+    return { waiting, queues, nodes, ...measureDecisions(fillQueues(waiting, queues, nodes), inRandomQueue(queues)) };
+  });
+  const ofFirst = queued[0]?.["median µs"] ?? 1;
+  console.log(`The same for parts in queues that share their quota, ${QUEUES_PER_TREE} to a tree`);
+  console.table(queued.map((row) => ({ ...row, "times the first": round(row["median µs"] / ofFirst) })));
+}
+
+/** All machines held, and so many requests of 1 to 5 machines of one rack of a pool and 3 priorities waiting. */
+function fillRacks(waiting: number): World {
+  const random = makeRandom(4);
+  const nodes = buildNodes().map((facts, index) => {
+    return { ...facts, labels: { [RACK]: `rack-${Math.floor(index / POOLS) % RACKS}` } };
+  });
+  let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
+  for (const { name, pool = "" } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, inOneRack(`w${index}`, random), index);
+  return world;
+}
+
+function inOneRack(id: string, random: (below: number) => number): ReservationRequest {
+  const pool = `pool-${random(POOLS)}`;
+  const pools = Array.from({ length: random(NODES_PER_POOL / RACKS) + 1 }, () => pool);
+  return { ...request(id, pools, random(3)), topology: RACK };
+}
+
+const QUEUES_PER_TREE = 10;
+/** Waiting requests, queues, nodes. */
+const QUEUE_SIZES = sized(
+  [
+    [1000, 10, 1000],
+    [10_000, 100, 10_000],
+    [100_000, 1000, 10_000],
+  ] as const,
+  [
+    [1000, 10, 1000],
+    [1000, 100, 1000],
+  ] as const,
+);
+
+/** All quota used, and so many requests of parts of 3 sizes and 3 priorities waiting in queues that lend to each other. */
+function fillQueues(waiting: number, queues: number, nodes: number): World {
+  const random = makeRandom(5);
+  const facts = Array.from({ length: nodes }, (_, index) =>
+    nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
+  );
+  let world: World = { ledger: emptyLedger, machines: buildMachines(facts, emptyLedger) };
+  for (let tree = 0; tree * QUEUES_PER_TREE < queues; tree += 1)
+    world = evolveWorld(world, [{ kind: "queueChanged", queue: queueOf(`tree-${tree}`), atMs: 0 }]);
+  for (let index = 0; index < queues; index += 1) {
+    const parent = `tree-${Math.floor(index / QUEUES_PER_TREE)}`;
+    const queue = queueOf(`queue-${index}`, { "pool-0 cpu": 8000 }, { parent });
+    world = evolveWorld(world, [{ kind: "queueChanged", queue, atMs: 0 }]);
+  }
+  for (let index = 0; index < queues * 8; index += 1)
+    world = reserve(world, inQueue(`holder-${index}`, index % queues, 0, 0), 0);
+  const next = inRandomQueue(queues);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, next(`w${index}`, random), index);
+  return world;
+}
+
+function inRandomQueue(queues: number) {
+  return (id: string, random: (below: number) => number): ReservationRequest =>
+    inQueue(id, random(queues), random(3), random(3));
+}
+
+/** A part of as many cores as the size says and one more. */
+function inQueue(id: string, queue: number, size: number, priority: number): ReservationRequest {
+  const needs = partsOf("pool-0", { cpu: 1000 * (size + 1) });
+  return { ...request(id, [], priority), needs, queue: `queue-${queue}` };
+}
+
+/** All machines full of parts, and so many requests of 1 to 8 parts in one pool and 3 priorities waiting. */
+function fillShared(waiting: number): World {
+  const random = makeRandom(3);
+  let world: World = { ledger: emptyLedger, machines: buildMachines(buildNodes(), emptyLedger) };
+  for (let index = 0; index < POOLS * NODES_PER_POOL * 8; index += 1)
+    world = reserve(world, partsRequest(`holder-${index}`, index % POOLS, [0], 0), 0);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, randomParts(`w${index}`, random), index);
+  return world;
+}
+
+function randomParts(id: string, random: (below: number) => number): ReservationRequest {
+  const sizes = Array.from({ length: random(8) + 1 }, () => random(SHAPES));
+  return partsRequest(id, random(POOLS), sizes, random(3));
+}
+
+/** Parts of an eighth of a machine and a little more: a part of size 0 takes exactly that. */
+function partsRequest(id: string, pool: number, sizes: readonly number[], priority: number): ReservationRequest {
+  const parts = sizes.map((size) => ({ cpu: 1000 + size * 100 }));
+  return { ...request(id, [], priority), needs: partsOf(`pool-${pool}`, ...parts) };
+}
+
+/** All machines held, and so many requests of 1 to 8 machines in 1 to 3 pools and 3 priorities waiting. */
+function fillWorld(waiting: number): World {
+  const random = makeRandom(1);
+  const nodes = buildNodes();
+  let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
+  for (const { name, pool = "" } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, randomRequest(`w${index}`, random), index);
+  return world;
+}
+
+function buildNodes(): readonly NodeFacts[] {
+  return Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) =>
+    nodeOf(`node-${index}`, `pool-${index % POOLS}`, { allocatable: NODE_SIZE }),
+  );
+}
+
+function measureDecisions(start: World, next = randomRequest) {
+  const random = makeRandom(2);
+  const nowMs = 2_000_000;
+  const times: number[] = [];
+  let world = start;
+  for (let index = 0; index < 2000; index += 1) {
+    const holder = [...take(holdersOf(world), random(50) + 1)].at(-1) ?? 0;
+    const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
+    const release = { owner, reservationId: idOf(holder) };
+    const begin = performance.now();
+    world = evolveWorld(world, decideReservationRelease(release, world.ledger, nowMs).events);
+    world = evolveWorld(
+      world,
+      planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),
+    );
+    world = reserve(world, next(`late-${index}`, random), nowMs);
+    times.push((performance.now() - begin) * 1000);
+  }
+  times.sort((a, b) => a - b);
+  const at = (share: number): number => round(times[Math.floor(times.length * share)] ?? 0);
+  return {
+    classes: start.ledger.queue.heads.size,
+    "median µs": at(0.5),
+    "p99 µs": at(0.99),
+    "demand ms": demand(start),
+  };
+}
+
+/** What the answer to the node scaler's question costs, which is asked every few seconds. */
+function demand(world: World): number {
+  const times = Array.from({ length: 21 }, () => {
+    const begin = performance.now();
+    buildDemand(world, policy, 0, { pools: ["pool-0", "pool-7"], limit: 500 });
+    return performance.now() - begin;
+  });
+  times.sort((a, b) => a - b);
+  return round(times[10] ?? 0);
+}
+
+function reserve(world: World, wanted: ReservationRequest, nowMs: number): World {
+  const verdict = decideReservation(wanted, world, policy, nowMs);
+  if (verdict.kind === "refuse") throw new Error(`refused: ${verdict.fault.code}`);
+  return evolveWorld(world, verdict.events);
+}
+
+function randomRequest(id: string, random: (below: number) => number): ReservationRequest {
+  const pools = Array.from({ length: random(3) + 1 }, () => `pool-${random(POOLS)}`);
+  const wanted = Array.from({ length: random(8) + 1 }, (_, index) => pools[index % pools.length] ?? "");
+  return request(id, wanted, random(3));
+}
+
+function request(id: string, pools: readonly string[], priority: number): ReservationRequest {
+  return {
+    owner: { kind: "session", id },
+    needs: needs(...pools),
+    wait: true,
+    priority,
+    concurrencyLimit: 0,
+  };
+}
+
+function* holdersOf({ ledger }: World): Generator<number> {
+  yield* ledger.holders.values();
+  for (const parts of ledger.parts.values()) for (const { sequence } of parts) yield sequence;
+}
+
+function* take<Value>(values: Iterable<Value>, count: number): Generator<Value> {
+  let left = count;
+  for (const value of values) {
+    if (left === 0) return;
+    left -= 1;
+    yield value;
+  }
+}
+
+/** Numbers below a bound, the same in every run. */
+function makeRandom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+for (const [waiting, queues, nodes] of QUEUE_SIZES) { const w = fillQueues(waiting, queues, nodes); const c0 = process.cpuUsage(); const r = measureDecisions(w, inRandomQueue(queues)); const c = process.cpuUsage(c0); console.log(waiting, queues, nodes, JSON.stringify(r), "cpu us per decision", ((c.user + c.system) / 2000).toFixed(0)); }
