@@ -2,8 +2,8 @@ import type { Exchange } from "./answer.ts";
 import { answerFailure } from "./answer.ts";
 import { type JsonObject, listAt, textAt } from "./json.ts";
 import {
-  type KubeletAccess,
   type KubeletAddress,
+  type KubeletClient,
   kubeletRequest,
   readRefusal,
   unreachable,
@@ -49,12 +49,14 @@ export function logPath(pod: JsonObject, container: string, query: URLSearchPara
 }
 
 /** Passes the kubelet's answer on as it comes; whichever side ends, the other is ended too. */
-export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, access: KubeletAccess): void {
+export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, client: KubeletClient): void {
   const { response } = exchange;
-  const upstream = kubeletRequest(address, path, access);
+  const upstream = kubeletRequest(address, path, client);
   response.once("close", () => upstream.destroy());
   upstream.once("error", (error) => {
-    if (response.headersSent) response.destroy();
+    if (response.headersSent || response.destroyed) response.destroy();
+    // The kubelet closed a kept connection at the moment of the request.
+    else if (upstream.reusedSocket) streamLog(exchange, address, path, client);
     else answerFailure(exchange, unreachable(address, path, error));
   });
   upstream.once("response", (incoming) => {

@@ -1,5 +1,6 @@
 import { buildWatched, type View } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
+import { textOf } from "./object-text.ts";
 import { apiVersionOf, shown } from "./resource.ts";
 import type { Change } from "./store.ts";
 import { buildBookmark, decideEvent } from "./watch-events.ts";
@@ -40,8 +41,10 @@ export function watchLines(view: View, matches: Matches, nowMs: () => number): W
 }
 
 export function buildLine(type: string, object: JsonObject): Buffer {
-  return Buffer.from(`{"type":"${type}","object":${JSON.stringify(object)}}\n`);
+  return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), textOf(object), LINE_END]);
 }
+
+const LINE_END = Buffer.from("}\n");
 
 const shared = new WeakMap<object, Map<string, Buffer>>();
 
