@@ -67,17 +67,25 @@ export function without(object: JsonObject, ...keys: readonly string[]): JsonObj
   return mapEntries(object, (key, value) => (keys.includes(key) ? undefined : value));
 }
 
-/** Maps values, in order; undefined leaves the key out. */
+/** Maps values, in order; undefined leaves the key out. An object in which nothing changes is returned itself. */
 export function mapEntries(object: JsonObject, map: (key: string, value: Json) => Json | undefined): JsonObject {
   const made: Record<string, Json> = {};
+  let isSame = true;
   for (const [key, value] of Object.entries(object)) {
     const mapped = map(key, value);
+    if (mapped !== value) isSame = false;
     if (mapped === undefined) continue;
     // Assigned, it would become the prototype.
     if (key === "__proto__") Object.defineProperty(made, key, { ...OWN, value: mapped });
     else made[key] = mapped;
   }
-  return made;
+  return isSame ? object : made;
+}
+
+/** The same for the items of a list. */
+export function mapItems(list: readonly Json[], map: (item: Json, index: number) => Json): readonly Json[] {
+  const made = list.map(map);
+  return made.every((item, index) => item === list[index]) ? list : made;
 }
 
 const OWN = { enumerable: true, writable: true, configurable: true };

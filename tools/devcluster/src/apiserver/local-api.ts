@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { type CallOptions, KubeError, type KubeCalls, type KubeObject, type ListWatch } from "@muster/kube";
 import type { ClusterApi } from "../cluster-api.ts";
 import type { View } from "./encode.ts";
-import { isList, type JsonObject, textAt } from "./json.ts";
+import { isList, isObject, type Json, type JsonObject, textAt } from "./json.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
 import { revisionOf } from "./metadata.ts";
 import { bindObject, createObject, patchObject, replaceObject, type Write } from "./operations.ts";
@@ -88,7 +88,7 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
       serve(`patching ${resource.plural}/${name}`, options, () => {
         const write = writeTo(targetOf(deps, resource, name, options));
         const type = patchTypeOf(PATCH_TYPE[kind], write.target.resource.patchesStrategically);
-        return typed(patchObject(write, { type, patch: plain(body) }, statusOf(options)).object);
+        return typed(patchObject(write, { type, patch: toJson(body) ?? null }, statusOf(options)).object);
       }),
     delete: async (resource, name, options = {}) =>
       serve(`deleting ${resource.plural}/${name}`, options, () => {
@@ -177,6 +177,7 @@ async function* watchStore<Object extends KubeObject>(
   }
   let waiting: Change[] = [...missed];
   let isOver = false;
+  let isAborted = signal.aborted;
   let isBookmarkDue = false;
   let wake = Promise.withResolvers<undefined>();
   const wakeUp = (): void => wake.resolve(undefined);
@@ -193,7 +194,11 @@ async function* watchStore<Object extends KubeObject>(
     isBookmarkDue = true;
     wakeUp();
   }, BOOKMARK_EVERY_MS);
-  signal.addEventListener("abort", wakeUp);
+  const abort = (): void => {
+    isAborted = true;
+    wakeUp();
+  };
+  signal.addEventListener("abort", abort);
   try {
     for (;;) {
       const changes = waiting;
@@ -202,7 +207,7 @@ async function* watchStore<Object extends KubeObject>(
         const event = decideEvent(change, (object) => matches(change.key, object));
         if (event !== undefined) yield { type: event.type, object: typed<Object>(shown(resource, event.object)) };
       }
-      signal.throwIfAborted();
+      if (isAborted) throw signal.reason;
       if (waiting.length > 0) continue;
       if (isBookmarkDue || isOver) {
         isBookmarkDue = false;
@@ -214,7 +219,7 @@ async function* watchStore<Object extends KubeObject>(
       wake = Promise.withResolvers();
     }
   } finally {
-    signal.removeEventListener("abort", wakeUp);
+    signal.removeEventListener("abort", abort);
     unsubscribe();
     clearTimeout(end);
     clearInterval(bookmarks);
@@ -232,8 +237,19 @@ function orKubeError<Value>(doing: string, work: () => Value): Value {
 }
 
 /** As its JSON: times become texts, and undefined fields go. */
-function plain(value: unknown): JsonObject {
-  return typed(JSON.parse(JSON.stringify(value)));
+function plain(value: object): JsonObject {
+  const json = toJson(value);
+  return isObject(json) ? json : {};
+}
+
+function toJson(value: unknown): Json | undefined {
+  if (Array.isArray(value)) return value.map((item: unknown) => toJson(item) ?? null);
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value === "object" && value !== null) {
+    const fields = Object.entries(value).map(([key, field]) => [key, toJson(field)] as const);
+    return Object.fromEntries(fields.filter((field): field is [string, Json] => field[1] !== undefined));
+  }
+  return value === null || ["string", "number", "boolean"].includes(typeof value) ? typed<Json>(value) : undefined;
 }
 
 /** JSON of the API becomes the type that the caller states, as in `kubeCalls`. */

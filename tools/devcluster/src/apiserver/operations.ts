@@ -50,7 +50,7 @@ export function patchObject(
     dryRun,
     change: (current) => {
       const patched = applyPatch(current, { resource: target.resource, type, patch });
-      const decoded = decodeBody(write, patched, refusePatch);
+      const decoded = decodeBody(write, patched, refusePatch, current);
       refuseOtherName(target, decoded.object);
       if (!upsert) refuseOtherUid(target, current, decoded.object);
       warnings = decoded.warnings;
@@ -81,6 +81,7 @@ export function decodeBody(
   { target, fieldValidation }: Pick<Write, "target" | "fieldValidation">,
   body: JsonObject,
   refuse: (because: string) => never,
+  stored?: JsonObject,
 ): Decoded {
   const { resource } = target;
   const kind = textAt(body, "kind");
@@ -91,7 +92,7 @@ export function decodeBody(
     const meant = `${kind || resource.kind} in version "${apiVersion || expected}"`;
     fail(badRequest(`${meant} cannot be handled as a ${resource.kind}: this path is for ${expected} ${resource.kind}`));
   }
-  const { object, warnings } = resource.decode(body, refuse);
+  const { object, warnings } = resource.decode(body, refuse, stored);
   if (fieldValidation === "Strict" && warnings.length > 0) refuse(`strict decoding error: ${warnings.join(", ")}`);
   return { object, warnings: fieldValidation === "Ignore" ? [] : warnings };
 }

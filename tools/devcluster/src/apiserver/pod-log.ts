@@ -8,6 +8,7 @@ import {
   readRefusal,
   unreachable,
 } from "./kubelet-request.ts";
+import { booleanOf } from "./query.ts";
 import { badRequest, fail } from "./status.ts";
 
 const PARAMETERS = [
@@ -51,6 +52,8 @@ export function logPath(pod: JsonObject, container: string, query: URLSearchPara
 /** Passes the kubelet's answer on as it comes; whichever side ends, the other is ended too. */
 export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, client: KubeletClient): void {
   const { response } = exchange;
+  // A log that is read as it is comes soon: its header goes with the first bytes.
+  const isFollowed = booleanOf(exchange.query, "follow") === true;
   const upstream = kubeletRequest(address, path, client);
   response.once("close", () => upstream.destroy());
   upstream.once("error", (error) => {
@@ -63,7 +66,7 @@ export function streamLog(exchange: Exchange, address: KubeletAddress, path: str
     const code = incoming.statusCode ?? 500;
     if (code >= 200 && code <= 206) {
       response.writeHead(200, { "content-type": "text/plain" });
-      response.flushHeaders();
+      if (isFollowed) response.flushHeaders();
       incoming.on("error", () => response.destroy());
       incoming.pipe(response);
       return;

@@ -23,8 +23,8 @@ export type Resource = {
   readonly subresources: readonly Subresource[];
   /** Its fields; undefined for a kind that is built in, whose schema is known by its name. */
   readonly schema: Schema | undefined;
-  /** Takes from a body what the resource has; `wrong` refuses a value of the wrong type. */
-  readonly decode: (body: JsonObject, wrong: (because: string) => never) => Decoded;
+  /** Takes from a body, or from a patched form of the stored object, what the resource has; `wrong` refuses a value of the wrong type. */
+  readonly decode: (body: JsonObject, wrong: (because: string) => never, stored?: JsonObject) => Decoded;
   readonly checkName: Check;
   readonly fields: SelectableFields;
   readonly columns: readonly Column[];
@@ -98,7 +98,7 @@ export function defineResource(given: Given): Resource {
     categories: [],
     subresources: [],
     schema: undefined,
-    decode: (body, wrong) => decode({ apiVersion, kind: given.kind }, body, wrong),
+    decode: (body, wrong, stored) => decode({ apiVersion, kind: given.kind }, body, wrong, stored),
     checkName: () => undefined,
     columns: [NAME, AGE],
     defaults: (object) => object,
