@@ -24,6 +24,12 @@ it.each<[string, () => unknown]>([
     "readinessProbe.grpc",
     () => validatePod({ spec: { containers: [{ ...container, readinessProbe: { grpc: {} } }] } }),
   ],
+  ["livenessProbe", () => validatePod({ spec: { containers: [{ ...container, livenessProbe: {} }] } })],
+  ["startupProbe", () => validatePod({ spec: { initContainers: [{ ...container, startupProbe: {} }] } })],
+  [
+    "lifecycle.postStart",
+    () => validatePod({ spec: { containers: [{ ...container, lifecycle: { postStart: {} } }] } }),
+  ],
   [
     "required podAffinity",
     () => {
