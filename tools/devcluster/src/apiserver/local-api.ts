@@ -9,7 +9,7 @@ import { bindObject, createObject, patchObject, replaceObject, type Write } from
 import { patchTypeOf } from "./patch.ts";
 import { deleteOptionsOf } from "./query.ts";
 import type { Registry } from "./registry.ts";
-import { apiVersionOf, bucketOf, shown } from "./resource.ts";
+import { apiVersionOf, bucketOf } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 import { expired, fail, FailureError, failureStatus, methodNotAllowed, noSuchResource } from "./status.ts";
 import type { Change, ObjectStore } from "./store.ts";
@@ -205,7 +205,7 @@ async function* watchStore<Object extends KubeObject>(
       waiting = [];
       for (const change of changes) {
         const event = decideEvent(change, (object) => matches(change.key, object));
-        if (event !== undefined) yield { type: event.type, object: typed<Object>(shown(resource, event.object)) };
+        if (event !== undefined) yield { type: event.type, object: typed<Object>(event.object) };
       }
       if (isAborted) throw signal.reason;
       if (waiting.length > 0) continue;

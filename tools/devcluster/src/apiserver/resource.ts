@@ -67,8 +67,6 @@ export type Resource = {
   readonly gracePeriodSeconds: ((object: JsonObject, requested: number | undefined) => number) | undefined;
   /** What is answered at once to an object that is posted, by who posts it; such objects are kept nowhere, and nothing else can be done with them. */
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
-  /** Where the objects are kept, if another resource keeps them in its own form. */
-  readonly storedAs: StoredForm | undefined;
 };
 
 /** Who asks, and all that is kept of what anybody may do. */
@@ -76,13 +74,6 @@ export type Asker = { readonly user: User; readonly book: RoleBook };
 
 export type Subresource =
   "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
-
-/** Two API groups may show one set of objects. */
-export type StoredForm = {
-  readonly bucket: string;
-  readonly toStored: (object: JsonObject) => JsonObject;
-  readonly fromStored: (object: JsonObject) => JsonObject;
-};
 
 type Given = Pick<Resource, "kind" | "plural"> & Partial<Resource>;
 
@@ -121,7 +112,6 @@ export function defineResource(given: Given): Resource {
     closed: undefined,
     patchesStrategically: true,
     answer: undefined,
-    storedAs: undefined,
     ...given,
     namespaced,
     fields: {
@@ -137,15 +127,10 @@ export function apiVersionOf({ group, version }: Pick<Resource, "group" | "versi
 }
 
 export function bucketOf(resource: Resource): string {
-  return resource.storedAs?.bucket ?? `${resource.group}/${resource.plural}`;
+  return `${resource.group}/${resource.plural}`;
 }
 
 /** `namespace/name`, or `/name` for what has no namespace. Sorts as etcd sorts. */
 export function keyOf(namespace: string, name: string): string {
   return `${namespace}/${name}`;
-}
-
-/** As clients of this resource see a stored object. */
-export function shown(resource: Resource, stored: JsonObject): JsonObject {
-  return resource.storedAs === undefined ? stored : resource.storedAs.fromStored(stored);
 }

@@ -116,7 +116,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const served = catalogue(customResources(store));
   const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
   const refuse: RegistryDeps["refuse"] = (resource, namespace, object) =>
-    refuseByQuota({ store, kinds: served.kept }, namespace, { resource, object });
+    refuseByQuota({ store, kinds: served.all }, namespace, { resource, object });
   const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random, refuse });
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
   createFirstNamespaces(registry);
@@ -178,7 +178,7 @@ function startControllers(served: Catalogue, deps: ControllerDeps): DisposableSt
   started.use(startCollector({ ...deps, catalogue: served, policy: { eventTtlMs: EVENT_TTL_MS } }));
   started.use(startDefinitions(deps));
   started.use(startDisruptionController(deps));
-  started.use(startQuotaController({ ...deps, kinds: served.kept }));
+  started.use(startQuotaController({ ...deps, kinds: served.all }));
   started.use(startClaimProtection(deps));
   started.use(startWorkloadController(deps));
   return started;

@@ -1,7 +1,7 @@
 import { buildWatched, type View } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
 import { textOf } from "./object-text.ts";
-import { apiVersionOf, shown } from "./resource.ts";
+import { apiVersionOf } from "./resource.ts";
 import type { Change } from "./store.ts";
 import { buildBookmark, decideEvent } from "./watch-events.ts";
 
@@ -23,16 +23,15 @@ export function watchLines(view: View, matches: Matches, nowMs: () => number): W
     isFirst = false;
     return buildLine(type, text);
   };
-  const sharesLines = form === "json" && resource.storedAs === undefined;
+  const sharesLines = form === "json";
   return {
     ofChange: (change) => {
       const event = decideEvent(change, (object) => matches(change.key, object));
       if (event === undefined) return undefined;
-      if (!sharesLines) return line(event.type, shown(resource, event.object));
+      if (!sharesLines) return line(event.type, event.object);
       return sharedLine(change, event.type, event.object);
     },
-    ofExisting: (object) =>
-      sharesLines ? sharedLine(object, "ADDED", object) : line("ADDED", shown(resource, object)),
+    ofExisting: (object) => (sharesLines ? sharedLine(object, "ADDED", object) : line("ADDED", object)),
     ofBookmark: (revision, endOfInitial) => {
       const bookmark = buildBookmark(resource.kind, apiVersionOf(resource), revision, endOfInitial);
       return form === "json" ? buildLine("BOOKMARK", bookmark) : line("BOOKMARK", bookmark);
