@@ -27,8 +27,8 @@ export type LocalApiDeps = {
 const BOOKMARK_EVERY_MS = 60_000;
 
 /**
- * The server for callers in its own process: the same checks and the same answers as over HTTP, without connections and copies. What it returns is stored
- * and shared, so nobody may change it.
+ * The server for callers in its own process: the same checks and the same answers as over HTTP, without connections and copies. Callers never change
+ * what it returns: it is stored, and shared with others.
  */
 export function localApi(deps: LocalApiDeps): ClusterApi {
   return {
@@ -176,9 +176,7 @@ async function* watchStore<Object extends KubeObject>(
     return;
   }
   let waiting: Change[] = [...missed];
-  let isOver = false;
-  let isAborted = signal.aborted;
-  let isBookmarkDue = false;
+  const state = { isOver: false, isAborted: signal.aborted, isBookmarkDue: false };
   let wake = Promise.withResolvers<undefined>();
   const wakeUp = (): void => wake.resolve(undefined);
   const unsubscribe = store.subscribe((name, change) => {
@@ -187,15 +185,15 @@ async function* watchStore<Object extends KubeObject>(
     wakeUp();
   });
   const end = setTimeout(() => {
-    isOver = true;
+    state.isOver = true;
     wakeUp();
   }, timeoutMs);
   const bookmarks = setInterval(() => {
-    isBookmarkDue = true;
+    state.isBookmarkDue = true;
     wakeUp();
   }, BOOKMARK_EVERY_MS);
   const abort = (): void => {
-    isAborted = true;
+    state.isAborted = true;
     wakeUp();
   };
   signal.addEventListener("abort", abort);
@@ -207,14 +205,14 @@ async function* watchStore<Object extends KubeObject>(
         const event = decideEvent(change, (object) => matches(change.key, object));
         if (event !== undefined) yield { type: event.type, object: typed<Object>(event.object) };
       }
-      if (isAborted) throw signal.reason;
+      if (state.isAborted) throw signal.reason;
       if (waiting.length > 0) continue;
-      if (isBookmarkDue || isOver) {
-        isBookmarkDue = false;
+      if (state.isBookmarkDue || state.isOver) {
+        state.isBookmarkDue = false;
         const bookmark = buildBookmark(resource.kind, apiVersionOf(resource), store.revision(), false);
         yield { type: "BOOKMARK", object: typed<Object>(bookmark) };
       }
-      if (isOver) return;
+      if (state.isOver) return;
       await wake.promise;
       wake = Promise.withResolvers();
     }
