@@ -82,7 +82,7 @@ export function mapEntries(object: JsonObject, map: (key: string, value: Json) =
   return isSame ? object : made;
 }
 
-/** The same for the items of a list. */
+/** Maps items, in order. A list in which nothing changes is returned itself. */
 export function mapItems(list: readonly Json[], map: (item: Json, index: number) => Json): readonly Json[] {
   const made = list.map(map);
   return made.every((item, index) => item === list[index]) ? list : made;
