@@ -19,6 +19,7 @@ export function watchSink(response: ServerResponse, first: Iterator<Buffer>, bac
   let ends = false;
   let isScheduled = false;
   const pump = (): void => {
+    if (response.destroyed) return;
     while (!isBlocked && !hasBegun) {
       const next = first.next();
       if (next.done === true) hasBegun = true;
