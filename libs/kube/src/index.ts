@@ -10,7 +10,7 @@ export { KubeError } from "./kube-error.ts";
 export { isForbidden, kubeFault, requireKubeFault, statusMessage } from "./kube-fault.ts";
 export { overdueNodes } from "./overdue-nodes.ts";
 export { unlessFault, unlessMissing, withKubeFault } from "./unless-fault.ts";
-export type { KubeObject, ListPage } from "./list-watch.ts";
+export type { KubeObject, ListPage, ListWatch } from "./list-watch.ts";
 export { listPages } from "./list-pages.ts";
 export { listWatch } from "./list-watch.ts";
 export { loadKube } from "./load-kube.ts";

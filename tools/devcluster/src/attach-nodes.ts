@@ -18,7 +18,7 @@ export type NodePool = {
   readonly capacity?: Readonly<Record<string, string>>;
 };
 
-export type AttachOptions = Pick<KubeletOptions, "certificate" | "path" | "stopGraceMs" | "now" | "onError"> & {
+export type AttachOptions = Pick<KubeletOptions, "api" | "certificate" | "path" | "stopGraceMs" | "now" | "onError"> & {
   /** File that names the API server. */
   readonly kubeconfig: string;
   readonly pools: readonly NodePool[];

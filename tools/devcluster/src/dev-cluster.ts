@@ -63,6 +63,7 @@ export async function startDevCluster(options: DevClusterOptions): Promise<DevCl
   const attach = {
     ...shared,
     kubeconfig: server.kubeconfig,
+    api: server.api,
     directory: join(directory, "nodes"),
     access: { bearerToken: server.kubelet.token },
     certificate: server.kubelet.certificate,
@@ -89,13 +90,14 @@ function simulate({ pools, ...options }: AttachOptions): Promise<SimulatedNodes>
 function startCloud(
   clusterDirectory: string,
   cloud: NonNullable<DevClusterOptions["machines"]> & Pick<DevClusterOptions, "host">,
-  { simulation, kubeconfig, ...attach }: AttachOptions & Cluster,
+  { simulation, kubeconfig, api, ...attach }: AttachOptions & Cluster,
 ): Promise<Machines> {
   const { certificate, access, path, stopGraceMs, now, onError } = attach;
   const directory = machinesOf(clusterDirectory);
   const kept = {
     access,
     kubeconfig: loadKube(kubeconfig),
+    ...(api === undefined ? {} : { api }),
     ...(certificate === undefined ? {} : { certificate }),
     ...(path === undefined ? {} : { path }),
     ...(stopGraceMs === undefined ? {} : { stopGraceMs }),

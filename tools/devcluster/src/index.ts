@@ -17,10 +17,8 @@ export type {
 } from "./simulated-kubelet/start-simulated-nodes.ts";
 export { startFaultyApi } from "./faults/start-faulty-api.ts";
 export type { FaultyApi, FaultyApiOptions } from "./faults/start-faulty-api.ts";
-export { remoteFaultControls } from "./faults/fault-controls.ts";
-export type { FaultControls } from "./faults/fault-controls.ts";
 export type { ControlAddress } from "./send-command.ts";
-export type { FaultCounters, FaultRuleRequest } from "./faults/fault-commands.ts";
+export type { FaultControls, FaultCounters, FaultRuleRequest } from "./faults/fault-controls.ts";
 export type { FaultMatch, RequestFault } from "./faults/decide-fault.ts";
 export { nodesOf as machineNodesOf, startMachines } from "./machines/start-machines.ts";
 export type { Machines, MachinesOptions } from "./machines/start-machines.ts";

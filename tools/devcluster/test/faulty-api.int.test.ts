@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type FaultyApi, remoteFaultControls, startFaultyApi } from "../src/index.ts";
+import { type FaultyApi, startFaultyApi } from "../src/index.ts";
 import { at, textAt } from "../src/apiserver/json.ts";
 import { type Api, api, configMap, nameIn, namesIn, versionIn } from "./conformance/api.ts";
 import { type Cluster, clusters } from "./conformance/clusters.ts";
@@ -187,15 +187,12 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       await until("it is back by itself", async () => (await client.get(maps)).code === 200);
     });
 
-    it("takes commands from other processes that have its token", async () => {
-      const controls = remoteFaultControls(faulty.control);
-      const counters = await controls.inject({ id: "far", match: {}, fault: { do: "answer", code: 500 }, times: 1 });
+    it("shows what a rule has done, removes it by its id, and refuses one that no request can obey", async () => {
+      const counters = await faulty.inject({ id: "far", match: {}, fault: { do: "answer", code: 500 }, times: 1 });
       expect(counters.rules).toEqual([{ id: "far", matched: 0, injected: 0 }]);
       expect((await client.get(maps)).code).toBe(500);
-      expect((await controls.remove("far")).rules).toEqual([]);
-      await expect(controls.inject({ match: {}, fault: { do: "delay", ms: -1 } })).rejects.toThrow(/ms/);
-      const foreign = remoteFaultControls({ ...faulty.control, token: "another" });
-      await expect(foreign.counters()).rejects.toThrow(/token/);
+      expect((await faulty.remove("far")).rules).toEqual([]);
+      await expect(faulty.inject({ match: {}, fault: { do: "delay", ms: -1 } })).rejects.toThrow(/ms/);
     });
 
     it("shows the credentials for the API server to no client", async () => {

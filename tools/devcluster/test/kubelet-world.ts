@@ -10,6 +10,7 @@ import { listWatch, loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect } from "vitest";
 import { type Kubelet, startKubelet } from "../src/index.ts";
+import { apiOf } from "./api-servers.ts";
 
 const NODE = "a-0";
 
@@ -32,6 +33,7 @@ export function nodeOfSuite(start: () => Promise<TestApiServer>, now: () => numb
       directory,
       labels: { pool: "a" },
       ...server.nodeOptions,
+      ...apiOf(server),
       now,
       stopGraceMs: 200,
       onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),

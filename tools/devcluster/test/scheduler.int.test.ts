@@ -3,7 +3,7 @@ import { loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startScheduler } from "../src/index.ts";
-import { API_SERVERS } from "./api-servers.ts";
+import { API_SERVERS, apiOf } from "./api-servers.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`the scheduler against ${title}`, () => {
@@ -20,7 +20,11 @@ for (const { title, skip, start } of API_SERVERS) {
       config = loadKube(server.kubeconfig);
       api = config.makeApiClient(CoreV1Api);
       for (const name of ["a-0", "a-1"]) await addNode(name);
-      scheduler = await startScheduler({ kubeconfig: config, onError: (error) => errors.push(error) });
+      scheduler = await startScheduler({
+        kubeconfig: config,
+        ...apiOf(server),
+        onError: (error) => errors.push(error),
+      });
     });
 
     afterAll(async () => {

@@ -22,9 +22,13 @@ export type Tunnel = {
 };
 
 /** Answers once with a JSON object. Nothing happens when the client is gone or an answer has begun. */
-export function answer({ response }: Exchange, code: number, body: JsonObject, warnings: readonly string[] = []): void {
+export function answer(exchange: Exchange, code: number, body: JsonObject, warnings: readonly string[] = []): void {
+  answerJson(exchange, code, Buffer.from(JSON.stringify(body)), warnings);
+}
+
+/** The same with JSON that has been made already. */
+export function answerJson({ response }: Exchange, code: number, text: Buffer, warnings: readonly string[] = []): void {
   if (response.headersSent || response.destroyed) return;
-  const text = Buffer.from(JSON.stringify(body));
   for (const warning of warnings) response.appendHeader("warning", `299 - ${JSON.stringify(warning)}`);
   response.writeHead(code, {
     "content-type": "application/json",

@@ -60,7 +60,7 @@ export function startCollector(deps: CollectorDeps): Disposable {
 
 function world({ store, catalogue }: CollectorDeps): CollectableObject[] {
   return catalogue
-    .kept()
+    .all()
     .flatMap((resource) => store.entries(bucketOf(resource)).map(([, object]) => ({ resource, object })));
 }
 

@@ -48,10 +48,8 @@ function table(
   nowMs: number,
   withColumns: boolean,
 ): JsonObject {
-  // Columns are read off the stored form, which two groups may share.
-  const { storedAs, columns } = view.resource;
-  const read = storedAs === undefined ? (object: JsonObject) => object : storedAs.toStored;
-  return buildTable(columns, objects, { read, nowMs, metadata, withColumns, includeObject: view.includeObject });
+  const { resource, includeObject } = view;
+  return buildTable(resource.columns, objects, { nowMs, metadata, withColumns, includeObject });
 }
 
 function versionOf(object: JsonObject): string {

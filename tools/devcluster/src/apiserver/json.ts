@@ -57,25 +57,38 @@ export function put(object: JsonObject, path: readonly string[], value: Json | u
   return withKey(object, key, put(objectAt(object, key), rest, value));
 }
 
-/** Safe for any key: `__proto__` becomes a key like others. */
+/** Safe for any key: a computed `__proto__` is a key like others. */
 export function withKey(object: JsonObject, key: string, value: Json): JsonObject {
-  if (Object.hasOwn(object, key)) return mapEntries(object, (name, kept) => (name === key ? value : kept));
-  return Object.fromEntries([...Object.entries(object), [key, value]]);
+  return { ...object, [key]: value };
 }
 
 export function without(object: JsonObject, ...keys: readonly string[]): JsonObject {
+  if (!keys.some((key) => Object.hasOwn(object, key))) return object;
   return mapEntries(object, (key, value) => (keys.includes(key) ? undefined : value));
 }
 
-/** Maps values, in order; undefined leaves the key out. */
+/** Maps values, in order; undefined leaves the key out. An object in which nothing changes is returned itself. */
 export function mapEntries(object: JsonObject, map: (key: string, value: Json) => Json | undefined): JsonObject {
-  const entries: [string, Json][] = [];
+  const made: Record<string, Json> = {};
+  let isSame = true;
   for (const [key, value] of Object.entries(object)) {
     const mapped = map(key, value);
-    if (mapped !== undefined) entries.push([key, mapped]);
+    if (mapped !== value) isSame = false;
+    if (mapped === undefined) continue;
+    // Assigned, it would become the prototype.
+    if (key === "__proto__") Object.defineProperty(made, key, { ...OWN, value: mapped });
+    else made[key] = mapped;
   }
-  return Object.fromEntries(entries);
+  return isSame ? object : made;
 }
+
+/** Maps items, in order. A list in which nothing changes is returned itself. */
+export function mapItems(list: readonly Json[], map: (item: Json, index: number) => Json): readonly Json[] {
+  const made = list.map(map);
+  return made.every((item, index) => item === list[index]) ? list : made;
+}
+
+const OWN = { enumerable: true, writable: true, configurable: true };
 
 /** Own keys first, in order, then those of `base` that are missing. */
 export function withDefaults(object: JsonObject, base: JsonObject): JsonObject {

@@ -1,5 +1,5 @@
 import type { ClientRequest } from "node:http";
-import { request as httpsRequest, type RequestOptions } from "node:https";
+import { Agent, request as httpsRequest, type RequestOptions } from "node:https";
 import { type JsonObject, numberAt, textAt } from "./json.ts";
 import { addressOf } from "./kinds/node.ts";
 import { badRequest, fail, type Failure, internalError } from "./status.ts";
@@ -11,6 +11,19 @@ export type KubeletAccess = {
   /** PEM of the authority that signs kubelets' certificates. */
   readonly ca: string;
 };
+
+/** The same with its connections, which are kept: a handshake costs more than a short log. */
+export type KubeletClient = Disposable & { readonly token: string; readonly agent: Agent };
+
+export function kubeletClient({ token, ca }: KubeletAccess): KubeletClient {
+  const agent = new Agent({
+    keepAlive: true,
+    ca,
+    // The authority signs kubelets of this cluster only; which address one listens on is in its node object, not in its certificate.
+    checkServerIdentity: () => undefined,
+  });
+  return { token, agent, [Symbol.dispose]: () => agent.destroy() };
+}
 
 export type KubeletAddress = { readonly host: string; readonly port: number };
 
@@ -31,18 +44,15 @@ export function locateKubelet(node: JsonObject): KubeletAddress {
 export function kubeletRequest(
   { host, port }: KubeletAddress,
   path: string,
-  access: KubeletAccess,
+  { token, agent }: KubeletClient,
   headers: RequestOptions["headers"] = {},
 ): ClientRequest {
   const request = httpsRequest({
     host,
     port,
     path,
-    ca: access.ca,
-    // The authority signs kubelets of this cluster only; which address one listens on is in its node object, not in its certificate.
-    checkServerIdentity: () => undefined,
-    headers: { ...headers, authorization: `Bearer ${access.token}` },
-    agent: false,
+    headers: { ...headers, authorization: `Bearer ${token}` },
+    agent,
   });
   const late = setTimeout(() => request.destroy(new Error("connecting timed out")), CONNECT_TIMEOUT_MS);
   for (const event of ["response", "upgrade", "close"]) request.once(event, () => clearTimeout(late));

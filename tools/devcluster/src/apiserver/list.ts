@@ -3,7 +3,7 @@ import { buildList, type View } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
 import { decodePosition, encodePosition, pageOf } from "./page.ts";
 import { integerOf, versionQuery } from "./query.ts";
-import { bucketOf, type Resource, shown } from "./resource.ts";
+import { bucketOf, type Resource } from "./resource.ts";
 import { type FieldSelector, labelsOf, matchesFields, parseFieldSelector, parseLabelSelector } from "./selectors.ts";
 import { badRequest, expired, fail, futureRevision } from "./status.ts";
 import type { Entry, ObjectStore } from "./store.ts";
@@ -51,7 +51,7 @@ export function list({ store, nowMs }: ListDeps, target: Target, view: View, que
     ...(next === undefined ? {} : { continue: next }),
     ...(next === undefined || isSelective ? {} : { remainingItemCount: page.remaining }),
   };
-  const objects = page.entries.map(([, object]) => shown(target.resource, object));
+  const objects = page.entries.map(([, object]) => object);
   return buildList(view, objects, metadata, nowMs());
 }
 

@@ -3,8 +3,8 @@ import { answerFailure, type Exchange } from "./answer.ts";
 import type { JsonObject } from "./json.ts";
 import { textAt } from "./json.ts";
 import {
-  type KubeletAccess,
   type KubeletAddress,
+  type KubeletClient,
   kubeletRequest,
   readRefusal,
   unreachable,
@@ -39,7 +39,7 @@ export function locateExec(pod: JsonObject, container: string, query: URLSearchP
 }
 
 /** Joins a client that asks for a WebSocket to the kubelet; whichever side ends, the other is ended too. */
-export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: string, access: KubeletAccess): void {
+export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: string, kubelets: KubeletClient): void {
   const { request, tunnel } = exchange;
   if (tunnel === undefined) fail(badRequest("exec is served over WebSockets (v5.channel.k8s.io) alone"));
   const client = tunnel.socket;
@@ -48,7 +48,7 @@ export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: st
     return typeof value === "string" ? [[name, value] as const] : [];
   });
   const headers = { connection: "Upgrade", upgrade: "websocket", ...Object.fromEntries(passed) };
-  const upstream = kubeletRequest(address, path, access, headers);
+  const upstream = kubeletRequest(address, path, kubelets, headers);
   client.once("close", () => upstream.destroy());
   upstream.once("error", (error) => answerFailure(exchange, unreachable(address, path, error)));
   upstream.once("response", (incoming) => {

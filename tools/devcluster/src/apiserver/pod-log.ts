@@ -2,12 +2,13 @@ import type { Exchange } from "./answer.ts";
 import { answerFailure } from "./answer.ts";
 import { type JsonObject, listAt, textAt } from "./json.ts";
 import {
-  type KubeletAccess,
   type KubeletAddress,
+  type KubeletClient,
   kubeletRequest,
   readRefusal,
   unreachable,
 } from "./kubelet-request.ts";
+import { booleanOf } from "./query.ts";
 import { badRequest, fail } from "./status.ts";
 
 const PARAMETERS = [
@@ -49,19 +50,23 @@ export function logPath(pod: JsonObject, container: string, query: URLSearchPara
 }
 
 /** Passes the kubelet's answer on as it comes; whichever side ends, the other is ended too. */
-export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, access: KubeletAccess): void {
+export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, client: KubeletClient): void {
   const { response } = exchange;
-  const upstream = kubeletRequest(address, path, access);
+  // A log that is read as it is comes soon: its header goes with the first bytes.
+  const isFollowed = booleanOf(exchange.query, "follow") === true;
+  const upstream = kubeletRequest(address, path, client);
   response.once("close", () => upstream.destroy());
   upstream.once("error", (error) => {
-    if (response.headersSent) response.destroy();
+    if (response.headersSent || response.destroyed) response.destroy();
+    // The kubelet closed a kept connection at the moment of the request.
+    else if (upstream.reusedSocket) streamLog(exchange, address, path, client);
     else answerFailure(exchange, unreachable(address, path, error));
   });
   upstream.once("response", (incoming) => {
     const code = incoming.statusCode ?? 500;
     if (code >= 200 && code <= 206) {
       response.writeHead(200, { "content-type": "text/plain" });
-      response.flushHeaders();
+      if (isFollowed) response.flushHeaders();
       incoming.on("error", () => response.destroy());
       incoming.pipe(response);
       return;

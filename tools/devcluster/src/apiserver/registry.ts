@@ -15,7 +15,7 @@ import {
   uidOf,
 } from "./metadata.ts";
 import { generatedName } from "./names.ts";
-import { apiVersionOf, bucketOf, keyOf, type Resource, shown } from "./resource.ts";
+import { apiVersionOf, bucketOf, keyOf, type Resource } from "./resource.ts";
 import {
   alreadyExists,
   badRequest,
@@ -69,8 +69,8 @@ const GENERATE_ATTEMPTS = 8;
 
 export function registry(deps: RegistryDeps): Registry {
   return {
-    find: (target) => find(deps, target),
-    get: (target) => find(deps, target) ?? fail(notFound(target.resource, target.name)),
+    find: (target) => stored(deps, target),
+    get: (target) => stored(deps, target) ?? fail(notFound(target.resource, target.name)),
     create: (resource, namespace, body, dryRun) => create(deps, resource, { namespace, body, dryRun }),
     update: (target, wanted) => update(deps, target, wanted),
     bind: ({ resource, namespace, name }, pod, dryRun) => {
@@ -82,11 +82,6 @@ export function registry(deps: RegistryDeps): Registry {
 
 function stored({ store }: RegistryDeps, { resource, namespace, name }: ObjectName): JsonObject | undefined {
   return store.get(bucketOf(resource), keyOf(namespace, name));
-}
-
-function find(deps: RegistryDeps, target: ObjectName): JsonObject | undefined {
-  const object = stored(deps, target);
-  return object === undefined ? undefined : shown(target.resource, object);
 }
 
 type Creation = {
@@ -112,8 +107,8 @@ function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRu
   if (refused !== undefined) fail(forbidden(resource, name, refused));
   const existing = store.get(bucket, keyOf(namespace, name));
   if (existing !== undefined) fail(alreadyExists(resource, name, isDeleting(existing)));
-  if (dryRun) return shown(resource, object);
-  return shown(resource, store.commit(bucket, keyOf(namespace, name), object).after ?? object);
+  if (dryRun) return object;
+  return store.commit(bucket, keyOf(namespace, name), object).after ?? object;
 }
 
 function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written {
@@ -128,15 +123,15 @@ function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written
     const body = put(named, ["metadata", "resourceVersion"], undefined);
     return { object: create(deps, resource, { namespace, body, dryRun }), created: true };
   }
-  const proposed = toStored(resource, change(shown(resource, before)));
+  const proposed = change(before);
   refuseStale(resource, before, proposed);
   const others = (): JsonObject[] =>
     deps.store.entries(bucketOf(resource)).flatMap(([key, other]) => (key === keyOf(namespace, name) ? [] : [other]));
   const after = nextState(resource, before, { proposed, subresource, others });
-  if (sameJson(after, before) || dryRun) return { object: shown(resource, after), created: false };
+  if (sameJson(after, before) || dryRun) return { object: after, created: false };
   const done = isDoneDeleting(after);
   const { after: written } = deps.store.commit(bucketOf(resource), keyOf(namespace, name), done ? undefined : after);
-  return { object: shown(resource, written ?? after), created: false };
+  return { object: written ?? after, created: false };
 }
 
 type Removed = { readonly object: JsonObject; readonly gone: boolean };
@@ -156,25 +151,21 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
     case "refuse":
       return fail(conflict({ group: resource.group, plural: resource.kind }, name, deletion.because));
     case "nothing":
-      return { object: shown(resource, before), gone: false };
+      return { object: before, gone: false };
     case "mark": {
       const marked = resource.whileDeleting(deletion.object);
       const unchanged = dryRun || sameJson(marked, before);
       const written = unchanged ? marked : (store.commit(bucket, key, marked).after ?? marked);
-      return { object: shown(resource, written), gone: false };
+      return { object: written, gone: false };
     }
     case "remove": {
-      if (dryRun) return { object: shown(resource, deletion.object), gone: true };
+      if (dryRun) return { object: deletion.object, gone: true };
       // Watchers of what is stopped with grace see the mark before the end, as with any other grace period.
       if (!sameJson(deletion.object, before)) store.commit(bucket, key, deletion.object);
       const { before: last, revision } = store.commit(bucket, key, undefined);
-      return { object: shown(resource, removedObject(last ?? deletion.object, revision)), gone: true };
+      return { object: removedObject(last ?? deletion.object, revision), gone: true };
     }
   }
-}
-
-function toStored(resource: Resource, object: JsonObject): JsonObject {
-  return resource.storedAs === undefined ? object : resource.storedAs.toStored(object);
 }
 
 function nameObject(
@@ -213,7 +204,7 @@ function requireNamespace(store: ObjectStore, resource: Resource, namespace: str
   fail(forbidden(resource, name, because, [{ reason: "NamespaceTerminating", message, field: "metadata.namespace" }]));
 }
 
-/** The object with what the server alone decides, in the form it is stored in. */
+/** The object with what the server alone decides. */
 function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: RegistryDeps): JsonObject {
   const metadata = without(
     objectAt(body, "metadata"),
@@ -226,7 +217,7 @@ function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: Regis
     "selfLink",
     "managedFields",
   );
-  return toStored(resource, {
+  return {
     ...without(body, "apiVersion", "kind"),
     kind: resource.kind,
     apiVersion: apiVersionOf(resource),
@@ -236,7 +227,7 @@ function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: Regis
       ...(resource.counted ? { generation: 1 } : {}),
       creationTimestamp: timestamp(nowMs()),
     },
-  });
+  };
 }
 
 function refuseInvalid(resource: Resource, name: string, problems: readonly Problem[]): void {

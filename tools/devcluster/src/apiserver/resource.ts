@@ -23,8 +23,8 @@ export type Resource = {
   readonly subresources: readonly Subresource[];
   /** Its fields; undefined for a kind that is built in, whose schema is known by its name. */
   readonly schema: Schema | undefined;
-  /** Takes from a body what the resource has; `wrong` refuses a value of the wrong type. */
-  readonly decode: (body: JsonObject, wrong: (because: string) => never) => Decoded;
+  /** Takes from a body, or from a patched form of the stored object, what the resource has; `wrong` refuses a value of the wrong type. */
+  readonly decode: (body: JsonObject, wrong: (because: string) => never, stored?: JsonObject) => Decoded;
   readonly checkName: Check;
   readonly fields: SelectableFields;
   readonly columns: readonly Column[];
@@ -67,8 +67,6 @@ export type Resource = {
   readonly gracePeriodSeconds: ((object: JsonObject, requested: number | undefined) => number) | undefined;
   /** What is answered at once to an object that is posted, by who posts it; such objects are kept nowhere, and nothing else can be done with them. */
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
-  /** Where the objects are kept, if another resource keeps them in its own form. */
-  readonly storedAs: StoredForm | undefined;
 };
 
 /** Who asks, and all that is kept of what anybody may do. */
@@ -76,13 +74,6 @@ export type Asker = { readonly user: User; readonly book: RoleBook };
 
 export type Subresource =
   "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";
-
-/** Two API groups may show one set of objects. */
-export type StoredForm = {
-  readonly bucket: string;
-  readonly toStored: (object: JsonObject) => JsonObject;
-  readonly fromStored: (object: JsonObject) => JsonObject;
-};
 
 type Given = Pick<Resource, "kind" | "plural"> & Partial<Resource>;
 
@@ -98,7 +89,7 @@ export function defineResource(given: Given): Resource {
     categories: [],
     subresources: [],
     schema: undefined,
-    decode: (body, wrong) => decode({ apiVersion, kind: given.kind }, body, wrong),
+    decode: (body, wrong, stored) => decode({ apiVersion, kind: given.kind }, body, wrong, stored),
     checkName: () => undefined,
     columns: [NAME, AGE],
     defaults: (object) => object,
@@ -121,7 +112,6 @@ export function defineResource(given: Given): Resource {
     closed: undefined,
     patchesStrategically: true,
     answer: undefined,
-    storedAs: undefined,
     ...given,
     namespaced,
     fields: {
@@ -137,15 +127,10 @@ export function apiVersionOf({ group, version }: Pick<Resource, "group" | "versi
 }
 
 export function bucketOf(resource: Resource): string {
-  return resource.storedAs?.bucket ?? `${resource.group}/${resource.plural}`;
+  return `${resource.group}/${resource.plural}`;
 }
 
 /** `namespace/name`, or `/name` for what has no namespace. Sorts as etcd sorts. */
 export function keyOf(namespace: string, name: string): string {
   return `${namespace}/${name}`;
-}
-
-/** As clients of this resource see a stored object. */
-export function shown(resource: Resource, stored: JsonObject): JsonObject {
-  return resource.storedAs === undefined ? stored : resource.storedAs.fromStored(stored);
 }

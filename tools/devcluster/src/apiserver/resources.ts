@@ -13,7 +13,7 @@ import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/
 import { services } from "./kinds/service.ts";
 import { statefulSets } from "./kinds/stateful-set.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
-import { apiVersionOf, bucketOf, type Resource } from "./resource.ts";
+import { apiVersionOf, type Resource } from "./resource.ts";
 
 /** Every resource that the server always has. A new kind is a line here and a file in kinds/. */
 export const resources: readonly Resource[] = [
@@ -48,8 +48,6 @@ export type Catalogue = {
   all(): readonly Resource[];
   find(group: string, version: string, plural: string): Resource | undefined;
   findKind(apiVersion: string, kind: string): Resource | undefined;
-  /** One resource for each set of objects, in whichever form they are stored. */
-  kept(): readonly Resource[];
 };
 
 /** The built-in resources, and those that `custom` knows at the time. */
@@ -60,13 +58,5 @@ export function catalogue(custom: () => readonly Resource[] = () => []): Catalog
     find: (group, version, plural) =>
       all().find((one) => one.group === group && one.version === version && one.plural === plural),
     findKind: (apiVersion, kind) => all().find((one) => apiVersionOf(one) === apiVersion && one.kind === kind),
-    kept: () =>
-      [
-        ...new Map(
-          all()
-            .toReversed()
-            .map((one) => [bucketOf(one), one]),
-        ).values(),
-      ].reverse(),
   };
 }

@@ -1,29 +1,35 @@
 import type { AccountTokens } from "./access/account-tokens.ts";
 import { answerTokenRequest } from "./access/token-request.ts";
 import { negotiate } from "./accept.ts";
-import { answer, type Exchange } from "./answer.ts";
+import { answer, answerJson, type Exchange } from "./answer.ts";
 import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
 import { buildItem, type View } from "./encode.ts";
 import { evictPod } from "./eviction.ts";
-import { isObject, type JsonObject, objectAt, put, textAt } from "./json.ts";
-import { bindPod } from "./kinds/pod.ts";
+import { isObject, type JsonObject, objectAt, textAt } from "./json.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
-import { nameOf, namespaceOf, timestamp, uidOf } from "./metadata.ts";
+import { nameOf, namespaceOf, uidOf } from "./metadata.ts";
 import { nodes } from "./kinds/node.ts";
-import { APPLY, applyPatch, checkPatchOptions, patchTypeOf } from "./patch.ts";
-import { type KubeletAccess, locateKubelet } from "./kubelet-request.ts";
+import { textOf } from "./object-text.ts";
+import {
+  bindObject,
+  createObject,
+  decodeBody,
+  type Outcome,
+  patchObject,
+  refuseBody,
+  replaceObject,
+  type Write,
+} from "./operations.ts";
+import { APPLY, checkPatchOptions, patchTypeOf } from "./patch.ts";
+import { type KubeletClient, locateKubelet } from "./kubelet-request.ts";
 import { locateExec, tunnelExec } from "./pod-exec.ts";
 import { chooseContainer, logPath, streamLog } from "./pod-log.ts";
 import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
 import { apiVersionOf, type Asker, type Resource } from "./resource.ts";
-import type { Decoded } from "./schema.ts";
 import {
   badRequest,
-  conflict,
   fail,
-  invalid,
-  invalidValue,
   methodNotAllowed,
   noSuchResource,
   notAcceptable,
@@ -41,7 +47,7 @@ export type RestDeps = {
   readonly watches: Watches;
   readonly nowMs: () => number;
   /** Undefined: logs cannot be read, and no commands run. */
-  readonly kubelet: KubeletAccess | undefined;
+  readonly kubelet: KubeletClient | undefined;
   readonly tokens: AccountTokens;
 };
 
@@ -142,7 +148,8 @@ function show(
   object: JsonObject,
   warnings: readonly string[] = [],
 ): void {
-  answer(exchange, code, buildItem(view, object, deps.nowMs()), warnings);
+  if (view.form === "json") answerJson(exchange, code, textOf(object), warnings);
+  else answer(exchange, code, buildItem(view, object, deps.nowMs()), warnings);
 }
 
 function watch({ deps, exchange, target, view }: Call): void {
@@ -158,109 +165,50 @@ function watch({ deps, exchange, target, view }: Call): void {
   });
 }
 
+/** What a request says about its write, beside the body. */
+function writeOf({ deps, exchange, target }: Call, options: string): Write {
+  const { query } = exchange;
+  const fieldValidation = query.get("fieldValidation") ?? "Warn";
+  return { registry: deps.registry, target, dryRun: dryRunOf(query, options), fieldValidation };
+}
+
 async function create(call: Call): Promise<void> {
-  const { deps, exchange, target, asker } = call;
+  const { exchange, target, asker } = call;
   requireObjectType(exchange.request);
-  const dryRun = dryRunOf(exchange.query, "CreateOptions");
+  const write = writeOf(call, "CreateOptions");
   const body = await readObject(exchange.request, expectedOf(target.resource));
-  const { object, warnings } = decodeBody(call, body, refuseBody(target.resource));
   if (target.resource.answer !== undefined) {
+    const { object, warnings } = decodeBody(write, body, refuseBody(target.resource));
     show(call, 201, target.resource.answer(object, asker), warnings);
     return;
   }
-  show(call, 201, deps.registry.create(target.resource, target.namespace, object, dryRun), warnings);
+  showOutcome(call, createObject(write, body));
 }
 
 async function update(call: Call, subresource?: "status" | "finalize"): Promise<void> {
-  const { deps, exchange, target } = call;
+  const { exchange, target } = call;
   requireObjectType(exchange.request);
-  const dryRun = dryRunOf(exchange.query, "UpdateOptions");
+  const write = writeOf(call, "UpdateOptions");
   const body = await readObject(exchange.request, expectedOf(target.resource));
-  const decoded = decodeBody(call, body, refuseBody(target.resource));
-  refuseOtherName(target, decoded.object);
-  // The path says it all; a body need not repeat the namespace.
-  const place = target.resource.namespaced ? target.namespace : undefined;
-  const object = put(decoded.object, ["metadata", "namespace"], place);
-  const { warnings } = decoded;
-  const written = deps.registry.update(target, {
-    subresource,
-    change: () => object,
-    dryRun,
-  });
-  show(call, written.created ? 201 : 200, written.object, warnings);
+  showOutcome(call, replaceObject(write, body, subresource));
 }
 
 async function patch(call: Call, subresource?: "status"): Promise<void> {
-  const { deps, exchange, target } = call;
+  const { exchange, target } = call;
   const type = patchTypeOf(mediaType(exchange.request), target.resource.patchesStrategically);
-  const dryRun = dryRunOf(exchange.query, "PatchOptions");
-  const upsert = type === APPLY;
+  const write = writeOf(call, "PatchOptions");
   checkPatchOptions(type, exchange.query.get("fieldManager") ?? "", booleanOf(exchange.query, "force"));
   const text = await readBody(exchange.request);
-  const document = upsert ? parseYaml(text, "error decoding YAML") : parseJson(text, "error decoding patch");
-  let warnings: readonly string[] = [];
-  const written = deps.registry.update(target, {
-    subresource,
-    upsert,
-    dryRun,
-    change: (current) => {
-      const patched = applyPatch(current, { resource: target.resource, type, patch: document });
-      const decoded = decodeBody(call, patched, refusePatch);
-      refuseOtherName(target, decoded.object);
-      if (!upsert) refuseOtherUid(target, current, decoded.object);
-      warnings = decoded.warnings;
-      return decoded.object;
-    },
-  });
-  show(call, written.created ? 201 : 200, written.object, warnings);
+  const document = type === APPLY ? parseYaml(text, "error decoding YAML") : parseJson(text, "error decoding patch");
+  showOutcome(call, patchObject(write, { type, patch: document }, subresource));
 }
 
-/** What is a stale precondition in an update is a wrong value in a patch. */
-function refuseOtherUid({ resource, name }: ObjectName, current: JsonObject | undefined, patched: JsonObject): void {
-  const uid = uidOf(patched);
-  if (current === undefined || uid === "" || uid === uidOf(current)) return;
-  fail(invalid(resource, name, [invalidValue("metadata.uid", uid, "field is immutable")]));
+function showOutcome(call: Call, { object, created, warnings }: Outcome): void {
+  show(call, created ? 201 : 200, object, warnings);
 }
 
 function expectedOf(resource: Resource): { apiVersion: string; kind: string } {
   return { apiVersion: apiVersionOf(resource), kind: resource.kind };
-}
-
-/** Decodes the fields of the kind. Unknown fields are refused, dropped with a warning, or dropped silently, by `fieldValidation`. */
-function decodeBody({ exchange, target }: Call, body: JsonObject, refuse: (because: string) => never): Decoded {
-  const { resource } = target;
-  const kind = textAt(body, "kind");
-  const apiVersion = textAt(body, "apiVersion");
-  const expected = apiVersionOf(resource);
-  const isBuiltIn = resource.schema === undefined;
-  if (isBuiltIn && ((kind !== "" && kind !== resource.kind) || (apiVersion !== "" && apiVersion !== expected))) {
-    const meant = `${kind || resource.kind} in version "${apiVersion || expected}"`;
-    fail(badRequest(`${meant} cannot be handled as a ${resource.kind}: this path is for ${expected} ${resource.kind}`));
-  }
-  const { object, warnings } = resource.decode(body, refuse);
-  const validation = exchange.query.get("fieldValidation") ?? "Warn";
-  if (validation === "Strict" && warnings.length > 0) refuse(`strict decoding error: ${warnings.join(", ")}`);
-  return { object, warnings: validation === "Ignore" ? [] : warnings };
-}
-
-function refuseBody({ kind, version }: Resource): (because: string) => never {
-  return (because) => fail(badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${because}`));
-}
-
-/** What a patch makes of an object is invalid, while the body that said it was well formed. */
-function refusePatch(because: string): never {
-  return fail(invalid({ group: "", kind: "" }, "", [invalidValue("patch", "", because)]));
-}
-
-function refuseOtherName(target: Target, object: JsonObject): void {
-  const name = nameOf(object);
-  const namespace = namespaceOf(object);
-  if (name !== target.name) {
-    fail(badRequest(`the name of the object (${name}) does not match the name on the URL (${target.name})`));
-  }
-  if (namespace !== "" && namespace !== target.namespace) {
-    fail(badRequest("the namespace of the provided object does not match the namespace sent on the request"));
-  }
 }
 
 async function remove(call: Call): Promise<void> {
@@ -295,26 +243,12 @@ async function optionalBody(exchange: Exchange): Promise<JsonObject> {
   return readOptions(exchange.request);
 }
 
-async function bind({ deps, exchange, target }: Call): Promise<void> {
+async function bind(call: Call): Promise<void> {
+  const { deps, exchange } = call;
   requireObjectType(exchange.request);
-  const dryRun = dryRunOf(exchange.query, "CreateOptions");
+  const write = writeOf(call, "CreateOptions");
   const body = await readObject(exchange.request, { apiVersion: "v1", kind: "Binding" });
-  const node = textAt(body, "target", "name");
-  if (node === "") fail({ code: 500, reason: "", message: "target.name: Required value" });
-  const binding = { group: "", plural: "pods/binding" };
-  const bound = bindPod(deps.registry.get(target), target.name, node, timestamp(deps.nowMs()));
-  if ("refused" in bound) return fail(conflict(binding, target.name, bound.refused));
-  const uid = uidOf(body);
-  if (uid !== "" && uid !== uidOf(bound.pod)) {
-    fail(
-      conflict(
-        binding,
-        target.name,
-        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${uidOf(bound.pod)}`,
-      ),
-    );
-  }
-  deps.registry.bind(target, bound.pod, dryRun);
+  bindObject(write, body, deps.nowMs());
   answer(exchange, 201, successStatus(undefined, 201));
 }
 
@@ -352,6 +286,6 @@ function nodeOf({ registry }: RestDeps, pod: JsonObject): JsonObject {
   return registry.get({ resource: nodes, namespace: "", name: textAt(pod, "spec", "nodeName") });
 }
 
-function accessOf({ kubelet }: RestDeps): KubeletAccess {
+function accessOf({ kubelet }: RestDeps): KubeletClient {
   return kubelet ?? fail(badRequest("this server was started without access to kubelets"));
 }

@@ -1,5 +1,5 @@
 import { definitionOf, definitions, referenceOf, resolveSchema, type Schema } from "./definitions.ts";
-import { isList, isObject, type Json, type JsonObject, mapEntries, objectAt, textAt } from "./json.ts";
+import { at, isList, isObject, type Json, type JsonObject, mapEntries, mapItems, objectAt, textAt } from "./json.ts";
 
 /** What Kubernetes' decoder knows of a field. */
 type FieldType =
@@ -32,16 +32,19 @@ export type Decoded = {
 
 /**
  * Takes from a body what a built-in kind has, with types checked, null left out, times and quantities in Kubernetes' own form. `wrong` refuses a value
- * of the wrong type.
+ * of the wrong type. What is the same in the stored object is not decoded again.
  */
 export function decode(
   { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
   body: JsonObject,
   wrong: (because: string) => never,
+  stored?: JsonObject,
 ): Decoded {
   const model = definitionOf(apiVersion, kind);
   if (model === undefined) throw new Error(`no definition of ${apiVersion} ${kind}`);
-  return decodeDefinition(model, body, "", wrong);
+  const warnings: string[] = [];
+  const object = decodeModel(model, body, stored, { path: "", goPath: "", wrong, warnings });
+  return { object, warnings };
 }
 
 /** The same for a definition by its name, that stands at `path` of an object. */
@@ -52,7 +55,7 @@ export function decodeDefinition(
   wrong: (because: string) => never,
 ): Decoded {
   const warnings: string[] = [];
-  const object = decodeModel(model, body, { path, goPath: path, wrong, warnings });
+  const object = decodeModel(model, body, undefined, { path, goPath: path, wrong, warnings });
   return { object, warnings };
 }
 
@@ -97,7 +100,7 @@ type Place = {
   readonly warnings: string[];
 };
 
-function decodeModel(model: string, value: JsonObject, place: Place): JsonObject {
+function decodeModel(model: string, value: JsonObject, known: Json | undefined, place: Place): JsonObject {
   const fields = fieldsOf(model);
   return mapEntries(value, (key, child) => {
     const path = place.path === "" ? key : `${place.path}.${key}`;
@@ -108,11 +111,16 @@ function decodeModel(model: string, value: JsonObject, place: Place): JsonObject
     }
     if (child === null) return undefined;
     const names = place.goPath === "" ? key : `${place.goPath}.${key}`;
-    return decodeValue(type, child, { ...place, path, goPath: names }, goName(model));
+    const before = at(known, key);
+    if (child === before) return child;
+    return decodeValue({ type, value: child, known: before }, { ...place, path, goPath: names }, goName(model));
   });
 }
 
-function decodeValue(type: FieldType, value: Json, place: Place, owner: string): Json {
+/** `known` is what the stored object has in the place of the value. It has been decoded: what is the same needs no second time. */
+type Encoded = { readonly type: FieldType; readonly value: Json; readonly known: Json | undefined };
+
+function decodeValue({ type, value, known }: Encoded, place: Place, owner: string): Json {
   const mismatch = (): never => {
     const field = `${owner}.${place.goPath}`;
     return place.wrong(
@@ -142,14 +150,19 @@ function decodeValue(type: FieldType, value: Json, place: Place, owner: string):
       return typeof value === "string" ? decodeTime(type.is, value, place) : mismatch();
     case "list":
       if (!isList(value)) return mismatch();
-      return value.map((item, index) =>
-        decodeValue(type.of, item ?? emptyOf(type.of), { ...place, path: `${place.path}[${index}]` }, owner),
-      );
+      return mapItems(value, (item, index) => {
+        const before = isList(known) ? known[index] : undefined;
+        if (item === before) return item;
+        const encoded = { type: type.of, value: item ?? emptyOf(type.of), known: before };
+        return decodeValue(encoded, { ...place, path: `${place.path}[${index}]` }, owner);
+      });
     case "map":
       if (!isObject(value)) return mismatch();
-      return mapEntries(value, (_key, item) => decodeValue(type.of, item ?? emptyOf(type.of), place, owner));
+      return mapEntries(value, (key, item) =>
+        decodeValue({ type: type.of, value: item ?? emptyOf(type.of), known: at(known, key) }, place, owner),
+      );
     case "model":
-      return isObject(value) ? decodeModel(type.model, value, place) : mismatch();
+      return isObject(value) ? decodeModel(type.model, value, known, place) : mismatch();
   }
 }
 

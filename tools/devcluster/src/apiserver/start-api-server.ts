@@ -13,6 +13,7 @@ import { answerError, answerFailure, answerText, type Exchange, type Tunnel } fr
 import { bearerOf, isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startClaimProtection } from "./claim-protection.ts";
+import type { ClusterApi } from "../cluster-api.ts";
 import { startCollector } from "./collector.ts";
 import { credentialsFileOf, keepCredentials, makeCredentials } from "./credentials.ts";
 import { customResources, startDefinitions } from "./custom/definitions.ts";
@@ -20,7 +21,8 @@ import { startDisruptionController } from "./disruption-controller.ts";
 import { serveDocument } from "./documents.ts";
 import { openJournal } from "./journal.ts";
 import { namespaces } from "./kinds/core.ts";
-import type { KubeletAccess } from "./kubelet-request.ts";
+import { type KubeletAccess, kubeletClient } from "./kubelet-request.ts";
+import { localApi } from "./local-api.ts";
 import { refuseByQuota, startQuotaController } from "./quota-controller.ts";
 import { registry as makeRegistry, type Registry, type RegistryDeps } from "./registry.ts";
 import { type Catalogue, catalogue } from "./resources.ts";
@@ -67,6 +69,8 @@ export type ApiServer = AsyncDisposable & {
   readonly ca: string;
   /** For a kubelet of this cluster: the token that the server shows it, and a certificate that the server believes. */
   readonly kubelet: { readonly token: string; readonly certificate: Certificate };
+  /** The server for this process, without connections. */
+  readonly api: ClusterApi;
   openWatches(): number;
   /** Cuts off every open watch, as a broken connection would. */
   closeWatches(): void;
@@ -112,13 +116,14 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const served = catalogue(customResources(store));
   const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
   const refuse: RegistryDeps["refuse"] = (resource, namespace, object) =>
-    refuseByQuota({ store, kinds: served.kept }, namespace, { resource, object });
+    refuseByQuota({ store, kinds: served.all }, namespace, { resource, object });
   const registry = makeRegistry({ store, nowMs, newUid: randomUUID, random, refuse });
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
   createFirstNamespaces(registry);
   started.use(startControllers(served, { store, registry, nowMs, onDefect }));
   const tokens = accountTokens({ key: secrets.token, find: registry.find, nowMs });
-  const deps: RestDeps = { registry, store, watches, nowMs, kubelet, tokens };
+  const kubelets = started.use(kubeletClient(kubelet));
+  const deps: RestDeps = { registry, store, watches, nowMs, kubelet: kubelets, tokens };
   const guard: Guard = { token, book: roleBook(store), onDefect, catalogue: served };
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
     serve(deps, guard, { request, response }).catch(onDefect);
@@ -150,6 +155,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     token,
     ca: authority.cert,
     kubelet: { token: kubelet.token, certificate: kubeletCertificate },
+    api: localApi({ registry, store, catalogue: served, nowMs }),
     openWatches: watches.count,
     closeWatches: watches.close,
     expireHistory: store.expireHistory,
@@ -172,7 +178,7 @@ function startControllers(served: Catalogue, deps: ControllerDeps): DisposableSt
   started.use(startCollector({ ...deps, catalogue: served, policy: { eventTtlMs: EVENT_TTL_MS } }));
   started.use(startDefinitions(deps));
   started.use(startDisruptionController(deps));
-  started.use(startQuotaController({ ...deps, kinds: served.kept }));
+  started.use(startQuotaController({ ...deps, kinds: served.all }));
   started.use(startClaimProtection(deps));
   started.use(startWorkloadController(deps));
   return started;

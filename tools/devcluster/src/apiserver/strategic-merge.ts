@@ -45,11 +45,17 @@ function mergeObject(target: JsonObject, patch: JsonObject, place: Place): JsonO
   const retained = listAt(patch, RETAIN);
   const base =
     retained.length === 0 ? target : mapEntries(target, (key, value) => (retained.includes(key) ? value : undefined));
-  const merged = mapEntries(base, (key, value) => mergeField(key, value, patch, fieldAt(place, key)));
+  const hasDirectives = content !== patch;
+  const isNamed = (key: string): boolean =>
+    Object.hasOwn(patch, key) ||
+    (hasDirectives && (Object.hasOwn(patch, ORDER + key) || Object.hasOwn(patch, DELETE + key)));
+  const merged = mapEntries(base, (key, value) =>
+    isNamed(key) ? mergeField(key, value, patch, fieldAt(place, key)) : value,
+  );
   const added = mapEntries(content, (key) =>
     Object.hasOwn(base, key) ? undefined : mergeField(key, undefined, patch, fieldAt(place, key)),
   );
-  return Object.fromEntries([...Object.entries(merged), ...Object.entries(added)]);
+  return { ...merged, ...added };
 }
 
 function mergeField(key: string, value: Json | undefined, patch: JsonObject, place: Place): Json | undefined {

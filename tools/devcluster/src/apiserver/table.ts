@@ -15,8 +15,6 @@ export type Column = {
 };
 
 export type TableOptions = {
-  /** The form of an object that columns are read off. */
-  readonly read: (object: JsonObject) => JsonObject;
   readonly nowMs: number;
   readonly metadata: JsonObject;
   /** Follow-up events of a watch leave them out. */
@@ -36,7 +34,7 @@ export function buildTable(
     metadata: options.metadata,
     columnDefinitions: options.withColumns ? columns.map(buildDefinition) : null,
     rows: objects.map((object): JsonObject => ({
-      cells: columns.map((column) => column.cell(options.read(object), options.nowMs)),
+      cells: columns.map((column) => column.cell(object, options.nowMs)),
       ...buildRowObject(object, options.includeObject),
     })),
   };

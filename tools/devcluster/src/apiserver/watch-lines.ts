@@ -1,6 +1,7 @@
 import { buildWatched, type View } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
-import { apiVersionOf, shown } from "./resource.ts";
+import { textOf } from "./object-text.ts";
+import { apiVersionOf } from "./resource.ts";
 import type { Change } from "./store.ts";
 import { buildBookmark, decideEvent } from "./watch-events.ts";
 
@@ -22,16 +23,15 @@ export function watchLines(view: View, matches: Matches, nowMs: () => number): W
     isFirst = false;
     return buildLine(type, text);
   };
-  const sharesLines = form === "json" && resource.storedAs === undefined;
+  const sharesLines = form === "json";
   return {
     ofChange: (change) => {
       const event = decideEvent(change, (object) => matches(change.key, object));
       if (event === undefined) return undefined;
-      if (!sharesLines) return line(event.type, shown(resource, event.object));
+      if (!sharesLines) return line(event.type, event.object);
       return sharedLine(change, event.type, event.object);
     },
-    ofExisting: (object) =>
-      sharesLines ? sharedLine(object, "ADDED", object) : line("ADDED", shown(resource, object)),
+    ofExisting: (object) => (sharesLines ? sharedLine(object, "ADDED", object) : line("ADDED", object)),
     ofBookmark: (revision, endOfInitial) => {
       const bookmark = buildBookmark(resource.kind, apiVersionOf(resource), revision, endOfInitial);
       return form === "json" ? buildLine("BOOKMARK", bookmark) : line("BOOKMARK", bookmark);
@@ -40,8 +40,10 @@ export function watchLines(view: View, matches: Matches, nowMs: () => number): W
 }
 
 export function buildLine(type: string, object: JsonObject): Buffer {
-  return Buffer.from(`{"type":"${type}","object":${JSON.stringify(object)}}\n`);
+  return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), textOf(object), LINE_END]);
 }
+
+const LINE_END = Buffer.from("}\n");
 
 const shared = new WeakMap<object, Map<string, Buffer>>();
 

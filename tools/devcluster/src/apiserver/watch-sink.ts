@@ -17,23 +17,27 @@ export function watchSink(response: ServerResponse, first: Iterator<Buffer>, bac
   let isBlocked = false;
   let hasBegun = false;
   let ends = false;
+  let isScheduled = false;
   const pump = (): void => {
+    if (response.destroyed) return;
     while (!isBlocked && !hasBegun) {
       const next = first.next();
       if (next.done === true) hasBegun = true;
       else isBlocked = !response.write(next.value);
     }
     if (isBlocked) return;
-    const lines = waiting;
+    if (waiting.length > 0) isBlocked = !response.write(Buffer.concat(waiting));
     waiting = [];
-    for (const [index, line] of lines.entries()) {
-      waitingBytes -= line.length;
-      if (response.write(line)) continue;
-      isBlocked = true;
-      waiting = lines.slice(index + 1);
-      return;
-    }
+    waitingBytes = 0;
     if (ends) response.end();
+  };
+  const pumpLater = (): void => {
+    isScheduled = true;
+    // All lines of this turn become one write: each costs a system call and an encrypted record.
+    setImmediate(() => {
+      isScheduled = false;
+      pump();
+    });
   };
   response.on("drain", () => {
     isBlocked = false;
@@ -43,13 +47,11 @@ export function watchSink(response: ServerResponse, first: Iterator<Buffer>, bac
   return {
     push: (line) => {
       if (ends || response.destroyed) return;
-      if (!isBlocked) {
-        isBlocked = !response.write(line);
-        return;
-      }
       waiting.push(line);
       waitingBytes += line.length;
-      if (waitingBytes > backlogMaxBytes) response.destroy();
+      if (!isBlocked) {
+        if (!isScheduled) pumpLater();
+      } else if (waitingBytes > backlogMaxBytes) response.destroy();
     },
     end: () => {
       ends = true;

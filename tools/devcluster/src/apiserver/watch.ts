@@ -41,7 +41,7 @@ export type WatchDeps = {
   readonly limits: WatchLimits;
 };
 
-/** All open watches of the server. Events are written within the commit that causes them, so that no client can miss one. */
+/** All open watches of the server. Events are queued within the commit that causes them, so that no client can miss one. */
 export function watches(deps: WatchDeps): Watches {
   const open = new Set<() => void>();
   return {

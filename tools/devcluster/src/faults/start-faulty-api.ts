@@ -6,19 +6,11 @@ import { loadKube } from "@muster/kube";
 import { checkDnsLabel } from "@muster/names";
 import { makeAuthority, signLoopbackServer } from "../apiserver/certificates.ts";
 import { writeKubeconfig } from "../apiserver/write-kubeconfig.ts";
-import type { ControlAddress } from "../send-command.ts";
 import { decideFault, type RuleState } from "./decide-fault.ts";
-import {
-  checkRule,
-  type FaultCommand,
-  type FaultCounters,
-  type FaultRuleRequest,
-  RULES_MAX,
-} from "./fault-commands.ts";
-import { type FaultControls, faultControls, serveFaultControls } from "./fault-controls.ts";
+import { checkRule, type FaultControls, type FaultCounters, type FaultRuleRequest } from "./fault-controls.ts";
 import { faultyListener } from "./faulty-listener.ts";
 import { openWatches } from "./open-watches.ts";
-import { buildRequestFacts } from "./request-facts.ts";
+import { buildRequestFacts, type RequestFacts } from "./request-facts.ts";
 import { serveFaulty } from "./serve-faulty.ts";
 import { connectUpstream } from "./upstream.ts";
 
@@ -45,9 +37,9 @@ export type FaultyApi = AsyncDisposable &
     readonly ca: string;
     /** Writes a kubeconfig whose requests are known by a name (`who` of a match), and returns the file. */
     kubeconfigFor(who: string): Promise<string>;
-    /** For commands of other processes, see `remoteFaultControls`. */
-    readonly control: ControlAddress;
   };
+
+const RULES_MAX = 1000;
 
 /** Puts a proxy before an API server that injects faults into what its clients do. Resolves once it passes requests on. */
 export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyApi> {
@@ -56,6 +48,9 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
   const upstream = started.use(await connectUpstream(loadKube(options.kubeconfig)));
   const authority = await makeAuthority("muster-faulty-api");
   const state = faultState();
+  const onUpstreamError = (): void => {
+    state.counts.upstreamErrors += 1;
+  };
   const clients = new Map<string, string>();
   const server = createServer(await signLoopbackServer(authority, "kube-apiserver"), (request, response) => {
     const who = clients.get(digest(/^Bearer +(.*)$/i.exec(request.headers.authorization ?? "")?.[1] ?? ""));
@@ -64,7 +59,7 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
         ? undefined
         : buildRequestFacts({ method: request.method ?? "GET", url: request.url ?? "/", who });
     const verdict = facts === undefined ? undefined : state.decide(facts, seed);
-    serveFaulty({ upstream, watches: state.watches, onUpstreamError: state.upstreamFailed }, request, response, {
+    serveFaulty({ upstream, watches: state.watches, onUpstreamError }, request, response, {
       facts,
       verdict,
     });
@@ -80,19 +75,10 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
     await writeKubeconfig(file, { url, ca: authority.cert, token });
     return file;
   };
-  const perform = async (command: FaultCommand): Promise<FaultCounters> => {
-    if (command.do === "go-away") {
-      state.wentAway();
-      await listener.goAway(command.ms);
-    } else if (command.do === "come-back") await listener.comeBack();
-    else state.perform(command);
-    return state.counters();
-  };
-  const control = started.use(await serveFaultControls(randomBytes(24).toString("hex"), perform));
   const kubeconfig = await admit("", join(directory, "kubeconfig-faulty"));
   const all = started.move();
   return {
-    ...faultControls(perform),
+    ...faultControls(state, listener),
     url,
     kubeconfig,
     ca: authority.cert,
@@ -101,22 +87,12 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
       if (problem !== undefined) return throwFault(problem);
       return admit(who, join(directory, `kubeconfig-${who}`));
     },
-    control: { url: control.url, token: control.token },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
 
-type LocalCommand = Exclude<FaultCommand, { do: "go-away" | "come-back" }>;
-
 /** The rules, what they have done, and the watches that are open. */
-function faultState(): {
-  readonly watches: ReturnType<typeof openWatches>;
-  decide(facts: Parameters<typeof decideFault>[1], seed: number): ReturnType<typeof decideFault>["verdict"];
-  perform(command: LocalCommand): void;
-  counters(): FaultCounters;
-  wentAway(): void;
-  upstreamFailed(): void;
-} {
+function faultState() {
   const watches = openWatches();
   let rules: readonly RuleState[] = [];
   let named = 0;
@@ -128,47 +104,60 @@ function faultState(): {
     timesAway: 0,
     upstreamErrors: 0,
   };
-  const perform = (command: LocalCommand): void => {
-    switch (command.do) {
-      case "inject":
-        rules = addRules(rules, command.rules, () => `rule-${(named += 1)}`);
-        return;
-      case "remove":
-        rules = rules.filter(({ rule }) => command.ids !== undefined && !command.ids.includes(rule.id));
-        return;
-      case "drop-watches":
-        counts.watchesDropped += watches.each(command.match ?? {}, "drop");
-        return;
-      case "silence-watches":
-        counts.watchesSilenced += watches.each(command.match ?? {}, "silence");
-        return;
-      case "expire-watches":
-        counts.watchesExpired += watches.each(command.match ?? {}, "expire");
-        return;
-      case "count":
-        return;
-    }
-  };
   return {
     watches,
-    decide: (facts, seed) => {
+    /** For the controls to count what they do. */
+    counts,
+    decide: (facts: RequestFacts, seed: number): ReturnType<typeof decideFault>["verdict"] => {
       counts.requests += 1;
       const decided = decideFault(rules, facts, seed);
       rules = decided.rules;
       return decided.verdict;
     },
-    perform,
-    counters: () => ({
+    inject: (added: readonly FaultRuleRequest[]): void => {
+      rules = addRules(rules, added, () => `rule-${(named += 1)}`);
+    },
+    remove: (ids: readonly string[]): void => {
+      rules = rules.filter(({ rule }) => ids.length > 0 && !ids.includes(rule.id));
+    },
+    counters: (): FaultCounters => ({
       ...counts,
       openWatches: watches.count(),
       rules: rules.map(({ rule, matched, injected }) => ({ id: rule.id, matched, injected })),
     }),
-    wentAway: () => {
-      counts.timesAway += 1;
-    },
-    upstreamFailed: () => {
-      counts.upstreamErrors += 1;
-    },
+  };
+}
+
+type Listener = Pick<Awaited<ReturnType<typeof faultyListener>>, "goAway" | "comeBack">;
+
+function faultControls(state: ReturnType<typeof faultState>, listener: Listener): FaultControls {
+  const { watches, counts } = state;
+  const after = async (act: () => void | Promise<void>): Promise<FaultCounters> => {
+    await act();
+    return state.counters();
+  };
+  return {
+    inject: (...rules) => after(() => state.inject(rules)),
+    remove: (...ids) => after(() => state.remove(ids)),
+    dropWatches: (match = {}) =>
+      after(() => {
+        counts.watchesDropped += watches.each(match, "drop");
+      }),
+    silenceWatches: (match = {}) =>
+      after(() => {
+        counts.watchesSilenced += watches.each(match, "silence");
+      }),
+    expireWatches: (match = {}) =>
+      after(() => {
+        counts.watchesExpired += watches.each(match, "expire");
+      }),
+    goAway: (ms) =>
+      after(() => {
+        counts.timesAway += 1;
+        return listener.goAway(ms);
+      }),
+    comeBack: () => after(() => listener.comeBack()),
+    counters: () => after(() => undefined),
   };
 }
 

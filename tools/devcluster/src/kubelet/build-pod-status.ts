@@ -55,7 +55,7 @@ function buildContainers(list: "init" | "main", observation: PodObservation, pha
         image,
         imageID: "",
         ready: isReady(record, phase),
-        started: state.is === "running" && record.started,
+        started: state.is === "running",
         restartCount: Math.max(0, record.runs - 1),
         state: buildState(record),
         lastState: last === undefined ? {} : { terminated: buildTerminated(last) },

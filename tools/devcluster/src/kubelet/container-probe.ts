@@ -11,8 +11,6 @@ import {
 export type ContainerProbeDeps = {
   readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean>;
   readonly now: () => number;
-  /** What is believed before the first answer. */
-  readonly initially: boolean;
   readonly onChange: (holds: boolean) => void;
   /** A failure that deserves a warning. */
   readonly onFailure: () => void;
@@ -31,7 +29,7 @@ export class ContainerProbe {
     this.#probe = probe;
     this.#deps = deps;
     this.#timing = probeTiming(probe);
-    this.#state = startProbe(this.#timing, deps.now(), deps.initially);
+    this.#state = startProbe(this.#timing, deps.now());
   }
 
   /** Time has passed: asks when it is time to. */
@@ -53,8 +51,6 @@ export class ContainerProbe {
     const before = this.#state;
     this.#state = transitionProbe(before, { ok, atMs: this.#deps.now() }, this.#timing);
     if (!ok && isWarningDue(before, this.#timing)) this.#deps.onFailure();
-    // A probe that kills has to be heard as often as it fails for good.
-    const failedForGood = !ok && this.#state.failures === this.#timing.failureThreshold;
-    if (this.#state.ready !== before.ready || failedForGood) this.#deps.onChange(this.#state.ready);
+    if (this.#state.ready !== before.ready) this.#deps.onChange(this.#state.ready);
   }
 }

@@ -148,7 +148,7 @@ async function sendLog(response: ServerResponse, read: LogReader, asked: LogRequ
     gone.abort();
   });
   response.writeHead(200, { "content-type": "text/plain" });
-  response.flushHeaders();
+  if (asked.follow) response.flushHeaders();
   for await (const bytes of read(asked, gone.signal)) {
     if (bytes.length > 0 && !response.write(bytes) && !gone.signal.aborted) {
       await once(response, "drain", { signal: gone.signal }).catch(() => undefined);

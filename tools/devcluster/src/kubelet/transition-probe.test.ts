@@ -41,15 +41,14 @@ describe("transitionProbe", () => {
     );
   });
 
-  it.each<[string, { readonly initially: boolean; readonly threshold: number }, string, number[]]>([
-    ["not of a container that becomes ready before the threshold", { initially: false, threshold: 3 }, "--++", []],
-    ["once of a container that does not become ready", { initially: false, threshold: 3 }, "------", [2]],
-    ["of the first failure after a success, each time", { initially: false, threshold: 3 }, "-+-+--", [2, 4]],
-    ["once of a container that turns unready and stays so", { initially: false, threshold: 2 }, "+-----", [1]],
-    ["of the first failure of a liveness probe", { initially: true, threshold: 3 }, "--+-", [0, 3]],
-  ])("warns %s", (_title, { initially, threshold }, answers, warned) => {
+  it.each<[string, number, string, number[]]>([
+    ["not of a container that becomes ready before the threshold", 3, "--++", []],
+    ["once of a container that does not become ready", 3, "------", [2]],
+    ["of the first failure after a success, each time", 3, "-+-+--", [2, 4]],
+    ["once of a container that turns unready and stays so", 2, "+-----", [1]],
+  ])("warns %s", (_title, threshold, answers, warned) => {
     const timing = probeTiming({ failureThreshold: threshold });
-    let state = startProbe(timing, 0, initially);
+    let state = startProbe(timing, 0);
     const due: number[] = [];
     for (const [index, answer] of [...answers].entries()) {
       const ok = answer === "+";

@@ -27,9 +27,9 @@ export function probeTiming(probe: V1Probe): ProbeTiming {
   };
 }
 
-/** What is believed until enough answers say otherwise: a container that has just started is not ready, but it lives. It is asked after the initial delay. */
-export function startProbe(timing: ProbeTiming, nowMs: number, ready = false): ProbeState {
-  return { ready, successes: 0, failures: 0, nextAtMs: nowMs + timing.initialDelayMs };
+/** A container that has just started is not ready. It is asked after the initial delay. */
+export function startProbe(timing: ProbeTiming, nowMs: number): ProbeState {
+  return { ready: false, successes: 0, failures: 0, nextAtMs: nowMs + timing.initialDelayMs };
 }
 
 /** Takes one answer. Readiness changes only after enough answers of one kind in a row. */

@@ -3,13 +3,12 @@ import {
   type Informer,
   informer,
   type KubeCalls,
-  kubeCalls,
   kubeFault,
   type KubeObject,
   type KubeResource,
-  listWatch,
   unlessMissing,
 } from "@muster/kube";
+import { type ClusterApi, remoteApi } from "../cluster-api.ts";
 import { reconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
 import { unlessGone } from "../unless-gone.ts";
@@ -19,6 +18,8 @@ import { type NodeStep, planNodeLifecycle } from "./plan-node-lifecycle.ts";
 
 export type NodeLifecycleOptions = {
   readonly kubeconfig: KubeConfig;
+  /** Default: over HTTP, as the kubeconfig states. */
+  readonly api?: ClusterApi;
   /** A node without a heartbeat for so long is NotReady; default 40000. */
   readonly nodeGraceMs?: number;
   readonly now?: () => number;
@@ -43,10 +44,10 @@ const NODES = { apiVersion: "v1", plural: "nodes" };
  * so that a late start never makes a node late.
  */
 export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise<AsyncDisposable> {
-  const { kubeconfig, onError = () => undefined, now = Date.now } = options;
+  const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
   const policy = { graceMs: options.nodeGraceMs ?? GRACE_MS };
   await using started = new AsyncDisposableStack();
-  const calls = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
+  const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
   const records = new NodeRecords();
   let dueAtMs = Infinity;
   let isSynced = false;
@@ -79,7 +80,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
   ): Informer<Kind> => {
     const source = started.use(
       informer<Kind, Kind>({
-        source: listWatch<Kind>(kubeconfig, path, selector),
+        source: api.listWatch<Kind>(path, selector),
         project: withoutManagedFields,
         onError: (error) => onError(error, `watching ${path}`),
       }),

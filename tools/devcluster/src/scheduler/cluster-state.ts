@@ -55,12 +55,18 @@ export class ClusterState {
 
   /** The pod as it is now: counted where it is bound to, or not at all when it is not bound or has ended. */
   setPod(pod: V1Pod): void {
-    this.removePod(pod.metadata?.uid ?? "");
+    const uid = pod.metadata?.uid ?? "";
+    const isEnded = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
+    const known = this.#placed.get(uid)?.pod;
+    // Most changes are of the status alone. Objects of an API server in this process share what is the same.
+    const isCounted = known?.spec === pod.spec && known?.metadata?.labels === pod.metadata?.labels;
+    if (known !== undefined && isCounted && !isEnded) return;
+    this.removePod(uid);
     const nodeName = pod.spec?.nodeName ?? "";
-    if (nodeName === "" || pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") return;
+    if (nodeName === "" || isEnded) return;
     const placed: PlacedPod = {
       pod,
-      uid: pod.metadata?.uid ?? "",
+      uid,
       namespace: pod.metadata?.namespace ?? "",
       labels: pod.metadata?.labels ?? {},
       nodeName,

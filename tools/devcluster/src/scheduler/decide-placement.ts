@@ -46,13 +46,28 @@ export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
   const demands = demandsOf(pod, state);
   const reasons = new Map<string, number>();
   let best: NodePlace | undefined;
+  const names = namesOf(pod);
+  // Most pods may run on few nodes: the reasons against the others count only when none fits.
   for (const { place, node } of nodes) {
-    const problems = problemsOf(demands, place, node);
-    for (const problem of problems) reasons.set(problem, (reasons.get(problem) ?? 0) + 1);
-    if (problems.length === 0 && (best === undefined || isBetter(place, best))) best = place;
+    if (names?.has(place.name) === false || (best !== undefined && !isBetter(place, best))) continue;
+    if (problemsOf(demands, place, node).length === 0) best = place;
   }
   if (best !== undefined) return { kind: "bind", node: best.name, because: "fits" };
+  for (const { place, node } of nodes)
+    for (const problem of problemsOf(demands, place, node)) reasons.set(problem, (reasons.get(problem) ?? 0) + 1);
   return { kind: "wait", because: "no-fit", message: waitMessage(nodes.length, reasons), reasons };
+}
+
+/** The nodes that a pod names; undefined where one of its terms names none. */
+function namesOf(pod: V1Pod): ReadonlySet<string> | undefined {
+  const names = new Set<string>();
+  const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  for (const { matchFields = [] } of required?.nodeSelectorTerms ?? [{}]) {
+    const named = matchFields.find(({ key, operator }) => key === "metadata.name" && operator === "In");
+    if (named === undefined) return undefined;
+    for (const name of named.values ?? []) names.add(name);
+  }
+  return names;
 }
 
 function isBetter(a: NodePlace, b: NodePlace): boolean {

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { KubeConfig, V1Namespace, V1Node, V1Pod } from "@kubernetes/client-node";
-import { type Informer, informer, type KubeCalls, kubeCalls, type KubeObject, listWatch } from "@muster/kube";
+import { type Informer, informer, type KubeCalls, type KubeObject } from "@muster/kube";
+import { type ClusterApi, remoteApi } from "../cluster-api.ts";
 import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
 import { unlessGone } from "../unless-gone.ts";
@@ -12,6 +13,8 @@ import { SchedulingQueue } from "./scheduling-queue.ts";
 
 export type SchedulerOptions = {
   readonly kubeconfig: KubeConfig;
+  /** Default: over HTTP, as the kubeconfig states. */
+  readonly api?: ClusterApi;
   readonly now?: () => number;
   /** Gets every failure; the scheduler continues. */
   readonly onError?: (error: unknown, doing: string) => void;
@@ -26,9 +29,9 @@ const COMPONENT = "default-scheduler";
  * binding as it is.
  */
 export async function startScheduler(options: SchedulerOptions): Promise<AsyncDisposable> {
-  const { kubeconfig, onError = () => undefined, now = Date.now } = options;
+  const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
   await using started = new AsyncDisposableStack();
-  const calls = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
+  const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
   const state = new ClusterState();
   const queue = new SchedulingQueue();
   const deps: SchedulingDeps = { now, state, queue, onError, ...schedulerApi(calls, onError) };
@@ -52,7 +55,7 @@ export async function startScheduler(options: SchedulerOptions): Promise<AsyncDi
   ): Informer<Kind> => {
     const source = started.use(
       informer<Kind, Kind>({
-        source: listWatch<Kind>(kubeconfig, `/api/v1/${plural}`),
+        source: api.listWatch<Kind>(`/api/v1/${plural}`),
         project: withoutManagedFields,
         onError: (error) => onError(error, `watching ${plural}`),
       }),

@@ -55,7 +55,7 @@ export class SimulatedNode {
   }
 
   tick(nowMs: number): void {
-    if (this.#state !== "alive") return;
+    if (this.#state !== "alive" || this.#workers.size === 0) return;
     tickMachine(this.#machine, nowMs);
     for (const worker of this.#workers.values()) worker.tick(nowMs);
   }

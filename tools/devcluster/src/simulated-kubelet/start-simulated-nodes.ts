@@ -1,7 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { type Informer, informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
+import { type Informer, informer, type KubeObject, type ListWatch, loadKube } from "@muster/kube";
+import { remoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "../kubelet/build-node.ts";
 import { type FindLog, startKubeletServer } from "../kubelet/kubelet-server.ts";
 import { stopSignal } from "../kubelet/container-news.ts";
@@ -24,7 +25,7 @@ export type SimulatedPool = {
   readonly capacity?: Readonly<Record<string, string>>;
 };
 
-export type SimulatedNodesOptions = Pick<KubeletOptions, "certificate" | "now" | "onError"> & {
+export type SimulatedNodesOptions = Pick<KubeletOptions, "api" | "certificate" | "now" | "onError"> & {
   /** File that names the API server. */
   readonly kubeconfig: string;
   /** By the name of the pool: how many nodes, or more about them. They are called `<pool>-0`, `<pool>-1`, and labelled `pool=<pool>`. */
@@ -80,9 +81,10 @@ const LEASE_EVERY_MS = 10_000;
 export async function startSimulatedNodes(options: SimulatedNodesOptions): Promise<SimulatedNodes> {
   const { now = Date.now, onError = () => undefined } = options;
   const kubeconfig = loadKube(options.kubeconfig);
+  const { api = remoteApi(kubeconfig) } = options;
   const wanted = namedNodes(options.pools);
   await using started = new AsyncDisposableStack();
-  const calls = started.use(kubeCalls(kubeconfig, { timeoutMs: CALL_TIMEOUT_MS }));
+  const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
   const stopped = stopSignal(started);
   if (options.controlPlane !== false) started.use(await startControlPlane({ ...options, kubeconfig }));
 
@@ -100,13 +102,10 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
       }),
     }),
   );
-  const pods: Informer<V1Pod> = started.use(
-    informer<V1Pod, V1Pod>({
-      source: listWatch<V1Pod>(kubeconfig, "/api/v1/pods", { fieldSelector: "spec.nodeName!=" }),
-      project: withoutManagedFields,
-      onError: (error) => onError(error, "watching the pods of simulated nodes"),
-    }),
-  );
+  const follow = <Kind extends KubeObject>(source: ListWatch<Kind>, doing: string): Informer<Kind> =>
+    started.use(informer({ source, project: withoutManagedFields, onError: (error) => onError(error, doing) }));
+  const bound = api.listWatch<V1Pod>("/api/v1/pods", { fieldSelector: "spec.nodeName!=" });
+  const pods: Informer<V1Pod> = follow(bound, "watching the pods of simulated nodes");
   started.defer(() => Promise.all([...nodes.values()].map((node) => node.kill())).then(() => undefined));
   await pods.synced;
   const system = readSystem();
@@ -130,7 +129,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
     await startBeats({
       nodes: [...nodes.values()],
       api: nodeApi(calls, now),
-      seen: nodeInformer(started, kubeconfig, onError),
+      seen: follow(api.listWatch<V1Node>("/api/v1/nodes"), "watching simulated nodes"),
       leaseEveryMs: options.leaseEveryMs ?? LEASE_EVERY_MS,
       onError,
     }),
@@ -249,20 +248,6 @@ function namedNodes(pools: SimulatedNodesOptions["pools"]): { readonly name: str
   return all.length <= limit
     ? all
     : throwFault({ code: "limit_exceeded", what: "simulated nodes", limit, retryAfterMs: 0 });
-}
-
-function nodeInformer(
-  started: AsyncDisposableStack,
-  kubeconfig: ReturnType<typeof loadKube>,
-  onError: (error: unknown, doing: string) => void,
-): Informer<V1Node> {
-  return started.use(
-    informer<V1Node, V1Node>({
-      source: listWatch<V1Node>(kubeconfig, "/api/v1/nodes"),
-      project: withoutManagedFields,
-      onError: (error) => onError(error, "watching simulated nodes"),
-    }),
-  );
 }
 
 function findLog(

@@ -13,12 +13,10 @@ export type Definition = {
   readonly names?: object;
   /** Of the version v1, beside its schema. */
   readonly version?: object;
-  /** Beside v1. */
-  readonly versions?: readonly object[];
 };
 
 /** A CustomResourceDefinition with one version, v1, and what is given. */
-export function definition({ group, plural, kind, schema, scope, names, version, versions }: Definition): object {
+export function definition({ group, plural, kind, schema, scope, names, version }: Definition): object {
   return {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
@@ -27,10 +25,7 @@ export function definition({ group, plural, kind, schema, scope, names, version,
       group,
       scope: scope ?? "Namespaced",
       names: { plural, kind, ...names },
-      versions: [
-        { name: "v1", served: true, storage: true, schema: { openAPIV3Schema: schema }, ...version },
-        ...(versions ?? []),
-      ],
+      versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: schema }, ...version }],
     },
   };
 }

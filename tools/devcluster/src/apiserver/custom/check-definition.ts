@@ -2,6 +2,7 @@ import { at, isObject, type JsonObject, listAt, objectAt, sameJson, textAt } fro
 import { nameOf } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { fail, invalidValue, notServed, type Problem, required, unsupported } from "../status.ts";
+import { versionOf } from "./custom-resource.ts";
 import { columnPaths, readColumnPath } from "./printer-columns.ts";
 import { compileRules } from "./rules.ts";
 import { findNotServed } from "./validate-value.ts";
@@ -15,6 +16,7 @@ export function checkDefinition(definition: JsonObject): Problem[] {
   const group = textAt(spec, "group");
   const versions = listAt(spec, "versions").filter(isObject);
   const groupProblem = group === "" ? undefined : checkSubdomain(group);
+  if (versions.length > 1) fail(notServed("several versions of a definition"));
   const isStored = versions.filter((version) => version["storage"] === true).length === 1;
   return [
     ...(group === "" ? [required("spec.group")] : []),
@@ -54,6 +56,8 @@ export function checkDefinitionChange(before: JsonObject, after: JsonObject): Pr
   const isEstablished = listAt(before, "status", "conditions").some(
     (one) => textAt(one, "type") === "Established" && textAt(one, "status") === "True",
   );
+  if (textAt(versionOf(after), "name") !== textAt(versionOf(before), "name"))
+    fail(notServed("another version of a definition"));
   const fields = ["spec.group", ...(isEstablished ? ["spec.scope", "spec.names.kind"] : []), "spec.names.plural"];
   return fields.flatMap((field) => {
     const value = at(after, ...field.split("."));

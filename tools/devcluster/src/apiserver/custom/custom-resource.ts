@@ -1,5 +1,5 @@
 import { decodeDefinition, type Decoded } from "../schema.ts";
-import { isObject, type JsonObject, listAt, objectAt, put, textAt, textsAt, without } from "../json.ts";
+import { isObject, type JsonObject, listAt, objectAt, textAt, textsAt, without } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { definitions, type Schema } from "../definitions.ts";
@@ -21,28 +21,15 @@ const RULES_NOT_CHECKED: Problem = {
 };
 const TERMINATING = "create not allowed while custom resource definition is terminating";
 
-/** The resources of a definition: one for each version that is served. All versions show the same objects, kept in the form of the storage version. */
-export function resourcesOf(definition: JsonObject): Resource[] {
-  const versions = listAt(definition, "spec", "versions").filter(isObject);
-  return versions.filter((version) => version["served"] === true).map((version) => buildResource(definition, version));
+/** The one version of a definition. */
+export function versionOf(definition: JsonObject): JsonObject {
+  const [version] = listAt(definition, "spec", "versions");
+  return isObject(version) ? version : {};
 }
 
-/** All objects of a definition, whichever versions are served. */
-export function storedResource(definition: JsonObject): Resource {
-  const name = storageVersion(definition);
-  const versions = listAt(definition, "spec", "versions").filter(isObject);
-  return buildResource(definition, versions.find((version) => textAt(version, "name") === name) ?? {});
-}
-
-/** The version in which objects of a definition are kept. */
-export function storageVersion(definition: JsonObject): string {
-  return textAt(
-    listAt(definition, "spec", "versions").find((version) => isObject(version) && version["storage"] === true),
-    "name",
-  );
-}
-
-function buildResource(definition: JsonObject, version: JsonObject): Resource {
+/** The resource of a definition, whether it is served or not. */
+export function resourceOf(definition: JsonObject): Resource {
+  const version = versionOf(definition);
   const spec = objectAt(definition, "spec");
   const names = objectAt(definition, "status", "acceptedNames");
   const group = textAt(spec, "group");
@@ -53,8 +40,6 @@ function buildResource(definition: JsonObject, version: JsonObject): Resource {
   const rules = compileRules(schema);
   const check = checksOf(schema, rules);
   const known = { group, version: name, kind };
-  const stored = `${group}/${storageVersion(definition)}`;
-  const shown = `${group}/${name}`;
   return defineResource({
     ...known,
     plural: textAt(names, "plural"),
@@ -78,16 +63,7 @@ function buildResource(definition: JsonObject, version: JsonObject): Resource {
     unconditionalUpdate: false,
     closed: textAt(definition, "metadata", "deletionTimestamp") === "" ? undefined : TERMINATING,
     patchesStrategically: false,
-    storedAs: {
-      bucket: `${group}/${textAt(names, "plural")}`,
-      toStored: (object) => withVersion(object, stored),
-      fromStored: (object) => defaultsOf(schema, withVersion(object, shown)),
-    },
   });
-}
-
-function withVersion(object: JsonObject, apiVersion: string): JsonObject {
-  return object["apiVersion"] === apiVersion ? object : put(object, ["apiVersion"], apiVersion);
 }
 
 function defaultsOf(schema: Structural, object: JsonObject): JsonObject {

@@ -3,7 +3,7 @@ import { finalizersOf } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { checkDefinition, checkDefinitionName, checkDefinitionChange } from "./check-definition.ts";
-import { storageVersion } from "./custom-resource.ts";
+import { versionOf } from "./custom-resource.ts";
 
 /** Holds a definition until all its objects are gone. */
 export const CLEANUP = "customresourcecleanup.apiextensions.k8s.io";
@@ -26,7 +26,7 @@ export const definitionResource: Resource = defineResource({
     status: {
       conditions: null,
       acceptedNames: { plural: "", kind: "" },
-      storedVersions: [storageVersion(definition)].filter((version) => version !== ""),
+      storedVersions: [textAt(versionOf(definition), "name")].filter((name) => name !== ""),
     },
   }),
   validate: (definition) => [...checkDefinitionName(definition), ...checkDefinition(definition)],

@@ -5,7 +5,7 @@ import type { Registry } from "../registry.ts";
 import { bucketOf, type Resource } from "../resource.ts";
 import { FailureError } from "../status.ts";
 import type { ObjectStore } from "../store.ts";
-import { resourcesOf, storedResource } from "./custom-resource.ts";
+import { resourceOf, versionOf } from "./custom-resource.ts";
 import { definitionResource } from "./definition-resource.ts";
 import { type DefinitionStep, isTrue, planDefinitions } from "./plan-definitions.ts";
 
@@ -47,7 +47,10 @@ function serve(definition: JsonObject, before: ReadonlyMap<string, Served>): [na
   };
   const isSame =
     known !== undefined && known.spec === state.spec && known.names === state.names && known.ends === state.ends;
-  return [name, isSame ? known : { ...state, resources: resourcesOf(definition) }];
+  return [
+    name,
+    isSame ? known : { ...state, resources: versionOf(definition)["served"] === true ? [resourceOf(definition)] : [] },
+  ];
 }
 
 export type DefinitionDeps = {
@@ -105,7 +108,7 @@ function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
         registry.update(target, { change: () => definition, dryRun: false });
         return;
       case "delete-objects": {
-        const resource = storedResource(definition);
+        const resource = resourceOf(definition);
         for (const [, object] of store.entries(bucketOf(resource))) {
           if (isDeleting(object)) continue;
           registry.delete({ resource, namespace: namespaceOf(object), name: nameOf(object) }, {}, false);

@@ -1,4 +1,4 @@
-import { isList, isObject, type Json, type JsonObject, objectAt, withKey } from "../json.ts";
+import { isList, isObject, type Json, type JsonObject, mapItems, objectAt, withKey } from "../json.ts";
 import { itemSchema, type Structural } from "./structural.ts";
 
 /** The value with the schema's defaults for missing fields; the value itself when none is missing. */
@@ -28,9 +28,4 @@ function fillObject(schema: Structural, value: JsonObject): JsonObject {
     if (next !== child) filled = withKey(filled, key, next);
   }
   return filled;
-}
-
-function mapItems(list: readonly Json[], map: (item: Json) => Json): readonly Json[] {
-  const mapped = list.map(map);
-  return mapped.some((item, index) => item !== list[index]) ? mapped : list;
 }

@@ -1,6 +1,5 @@
 import { type JsonObject, listAt, objectAt, put, sameJson, textAt } from "../json.ts";
 import { finalizersOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
-import { storageVersion } from "./custom-resource.ts";
 import { CLEANUP, withCondition } from "./definition-resource.ts";
 
 /** What has to be done about the definitions that there are. */
@@ -8,7 +7,7 @@ export type DefinitionStep =
   | {
       readonly kind: "report";
       readonly definition: JsonObject;
-      readonly because: "names-accepted" | "names-taken" | "objects-left" | "stored-version";
+      readonly because: "names-accepted" | "names-taken" | "objects-left";
     }
   | { readonly kind: "delete-objects"; readonly definition: JsonObject; readonly because: "definition-ends" }
   | { readonly kind: "release"; readonly definition: JsonObject; readonly because: "no-objects-left" };
@@ -27,12 +26,10 @@ export function planDefinitions(
       continue;
     }
     const others = [...known.values()].filter((one) => uidOf(one) !== uidOf(definition));
-    const named = acceptNames(definition, others, time);
-    const next = rememberVersion(named);
+    const next = acceptNames(definition, others, time);
     if (sameJson(next, definition)) continue;
     known.set(uidOf(definition), next);
-    const accepted = isTrue(next, "NamesAccepted");
-    const because = sameJson(named, definition) ? "stored-version" : accepted ? "names-accepted" : "names-taken";
+    const because = isTrue(next, "NamesAccepted") ? "names-accepted" : "names-taken";
     steps.push({ kind: "report", definition: next, because });
   }
   return steps;
@@ -57,13 +54,6 @@ function planEnd(definition: JsonObject, objects: number, time: string): Definit
     ? []
     : [{ kind: "report", definition: reported, because: "objects-left" }];
   return [...report, { kind: "delete-objects", definition, because: "definition-ends" }];
-}
-
-/** Versions that were once for storage are remembered, since objects may still be kept in them. */
-function rememberVersion(definition: JsonObject): JsonObject {
-  const stored = listAt(definition, "status", "storedVersions");
-  const version = storageVersion(definition);
-  return stored.includes(version) ? definition : put(definition, ["status", "storedVersions"], [...stored, version]);
 }
 
 export function isTrue(definition: JsonObject, type: string): boolean {

@@ -1,4 +1,4 @@
-import { isList, isObject, type Json, type JsonObject, mapEntries } from "../json.ts";
+import { isList, isObject, type Json, type JsonObject, mapEntries, mapItems } from "../json.ts";
 import { fieldSchema, itemSchema, keepsUnknown, type Structural } from "./structural.ts";
 
 /** Fields that every object of Kubernetes has, whatever its schema says. */
@@ -24,7 +24,7 @@ function pruneValue(schema: Structural, value: Json, path: string, unknown: stri
   const items = itemSchema(schema);
   if (!isList(value)) return value;
   if (items === undefined) return value;
-  return value.map((item, index) => pruneValue(items, item, `${path}[${index}]`, unknown));
+  return mapItems(value, (item, index) => pruneValue(items, item, `${path}[${index}]`, unknown));
 }
 
 function pruneObject(schema: Structural, object: JsonObject, path: string, { isRoot, unknown }: Context): JsonObject {
@@ -43,7 +43,7 @@ function pruneObject(schema: Structural, object: JsonObject, path: string, { isR
 export function withoutNulls(schema: Structural, value: Json): Json {
   if (isList(value)) {
     const items = itemSchema(schema);
-    return items === undefined ? value : value.map((item) => withoutNulls(items, item));
+    return items === undefined ? value : mapItems(value, (item) => withoutNulls(items, item));
   }
   if (!isObject(value)) return value;
   return mapEntries(value, (key, child) => {

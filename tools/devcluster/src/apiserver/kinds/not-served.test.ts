@@ -7,12 +7,11 @@ import { resourceQuotas } from "./resource-quota.ts";
 import { services } from "./service.ts";
 import { type Failure, FailureError } from "../status.ts";
 
+const spec = { group: "example.com", scope: "Namespaced", names: { plural: "as", kind: "A" } };
 const definition = (schema: object, additionalPrinterColumns: object[] = []) =>
   toJson({
     spec: {
-      group: "example.com",
-      scope: "Namespaced",
-      names: { plural: "as", kind: "A" },
+      ...spec,
       versions: [{ name: "v1", storage: true, schema: { openAPIV3Schema: schema }, additionalPrinterColumns }],
     },
   });
@@ -23,6 +22,12 @@ it.each<[string, () => unknown]>([
   [
     "readinessProbe.grpc",
     () => validatePod({ spec: { containers: [{ ...container, readinessProbe: { grpc: {} } }] } }),
+  ],
+  ["livenessProbe", () => validatePod({ spec: { containers: [{ ...container, livenessProbe: {} }] } })],
+  ["startupProbe", () => validatePod({ spec: { initContainers: [{ ...container, startupProbe: {} }] } })],
+  [
+    "lifecycle.postStart",
+    () => validatePod({ spec: { containers: [{ ...container, lifecycle: { postStart: {} } }] } }),
   ],
   [
     "required podAffinity",
@@ -36,6 +41,10 @@ it.each<[string, () => unknown]>([
   ["spec.limits[0].max", () => limitRanges.validate({ spec: { limits: [{ type: "Container", max: { cpu: "1" } }] } })],
   ["spec.limits[0].type Pod", () => limitRanges.validate({ spec: { limits: [{ type: "Pod" }] } })],
   ["spec.type NodePort of a Service", () => services.validate({ spec: { type: "NodePort", ports: [{ port: 80 }] } })],
+  [
+    "several versions of a definition",
+    () => checkDefinition(toJson({ spec: { ...spec, versions: [{ name: "v1", storage: true }, { name: "v2" }] } })),
+  ],
   ["oneOf in the schema of a definition", () => checkDefinition(definition({ properties: { a: { oneOf: [] } } }))],
   ["the pattern ( in the schema of a definition", () => checkDefinition(definition({ pattern: "(" }))],
   ["the column .a[0] of a definition", () => checkDefinition(definition({}, [{ jsonPath: ".a[0]" }]))],

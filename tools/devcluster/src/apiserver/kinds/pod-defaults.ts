@@ -70,11 +70,7 @@ function defaultContainer(container: JsonObject): JsonObject {
       ...container,
       ...mapList(container, "ports", (port) => withDefaults(port, { protocol: "TCP" })),
       ...mapList(container, "env", defaultVariable),
-      ...Object.fromEntries(
-        ["livenessProbe", "readinessProbe", "startupProbe"]
-          .filter((key) => isObject(container[key]))
-          .map((key) => [key, defaultProbe(objectAt(container, key))] as const),
-      ),
+      ...(isObject(container["readinessProbe"]) ? { readinessProbe: defaultProbe(container["readinessProbe"]) } : {}),
       resources: objectAt(container, "resources"),
     },
     {

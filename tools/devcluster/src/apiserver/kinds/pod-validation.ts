@@ -54,13 +54,16 @@ export function validatePod(pod: JsonObject): Problem[] {
   ];
 }
 
-/** Refuses probes by gRPC and required pod affinity: neither kubelet nor scheduler here has them. */
+/** What neither kubelet nor scheduler here has. Sessions, jobs and leases ask for readiness alone, and end by themselves. */
+const NOT_SERVED = ["livenessProbe", "startupProbe", "readinessProbe.grpc", "lifecycle.postStart"];
+
+/** Refuses them, and required pod affinity. */
 function refuseUnsupported(spec: JsonObject): void {
   if (at(spec, "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution") !== undefined)
     fail(notServed("required podAffinity"));
-  const probed = [...listAt(spec, "containers"), ...listAt(spec, "initContainers")];
-  for (const probe of ["livenessProbe", "readinessProbe", "startupProbe"])
-    if (probed.some((container) => at(container, probe, "grpc") !== undefined)) fail(notServed(`${probe}.grpc`));
+  const containers = [...listAt(spec, "containers"), ...listAt(spec, "initContainers")];
+  for (const field of NOT_SERVED)
+    if (containers.some((container) => at(container, ...field.split(".")) !== undefined)) fail(notServed(field));
 }
 
 function gatesOf(pod: JsonObject): string[] {

@@ -1,0 +1,12 @@
+import type { JsonObject } from "./json.ts";
+
+const texts = new WeakMap<JsonObject, Buffer>();
+
+/** The JSON of a stored object, made once for each of its versions: answers and watches share it. */
+export function textOf(object: JsonObject): Buffer {
+  const known = texts.get(object);
+  if (known !== undefined) return known;
+  const made = Buffer.from(JSON.stringify(object));
+  texts.set(object, made);
+  return made;
+}
