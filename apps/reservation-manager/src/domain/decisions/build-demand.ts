@@ -79,17 +79,18 @@ function listInOrder({ ledger, machines }: World, parts: readonly Part[], limit:
     turns = turns.delete(place);
     const ofKind = listedByKind.get(waiting.ownerKind) ?? 0;
     if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
-    const reservation = knownReservation(ledger, place.sequence);
+    const after = { ...place, sequence: place.sequence + 1 };
     if (findQueueObstacle(waiting, place, admitting) === undefined) {
+      const reservation = knownReservation(ledger, place.sequence);
       needsLeft -= reservation.needs.length;
       if (needsLeft < 0) break;
       listed.push(reservation);
       listedByKind.set(waiting.ownerKind, ofKind + 1);
       admitting = withAsked(waiting, admitting);
+      // Where the quota stops one, it stops all behind it in its class.
+      const behind = waiting.places.first(after);
+      if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
     }
-    const after = { ...place, sequence: place.sequence + 1 };
-    const behind = waiting.places.first(after);
-    if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
     for (const [later, next] of heads === undefined ? [] : turnsOf(heads, after)) turns = turns.set(later, next);
   }
   return listed;

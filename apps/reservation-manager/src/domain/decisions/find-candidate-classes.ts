@@ -1,3 +1,4 @@
+import { admissibleTrees, type Admissible } from "./find-admissible.ts";
 import { fitsBehind, obstacleTo, type Hold } from "./fit.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { viewOf, type Machines } from "../ledger/machines.ts";
@@ -12,18 +13,27 @@ export function findCandidateClasses(world: World, hold: Hold | undefined): Sort
   for (const shape of findShapes(world)) {
     const fitsBehindHold = fitsBehind(shape, world.machines, hold);
     for (const waiting of shape.classes.values()) {
-      if (hold !== undefined && !fitsBehindHold && isLower(waiting, hold)) continue;
+      if (!fitsBehindHold && hold?.queue === undefined && waiting.priority < (hold?.place.priority ?? -Infinity)) break;
       const head = waiting.places.first();
       if (head !== undefined && obstacleTo(waiting, head[0], world, hold) === undefined)
         candidates = candidates.set(head[0], waiting);
     }
   }
+  for (const { place, waiting } of findFittingInQueues(world))
+    if (obstacleTo(waiting, place, world, hold) === undefined) candidates = candidates.set(place, waiting);
   return candidates;
 }
 
-/** Whether the hold stands before the class, because of its priority alone. */
-function isLower({ priority, queue }: WaitingClass, hold: Hold): boolean {
-  return queue === hold.queue && priority < hold.place.priority;
+/** The classes that their queues let go, and for which there are enough free machines, kept ones included. */
+function* findFittingInQueues(world: World): Generator<Admissible> {
+  const known = new Map<string, boolean>();
+  for (const { byGang } of admissibleTrees(world))
+    for (const [gangKey, classes] of byGang) {
+      const [first] = classes;
+      const fits = known.get(gangKey) ?? (first !== undefined && mayFit(first.waiting, world.machines));
+      known.set(gangKey, fits);
+      if (fits) yield* classes;
+    }
 }
 
 /** The shapes for which there are enough free machines, kept ones included, and perhaps room for their parts. */

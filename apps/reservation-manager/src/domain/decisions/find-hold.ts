@@ -2,10 +2,9 @@ import { canHoldAll } from "../ledger/can-hold.ts";
 import type { Machines } from "../ledger/machines.ts";
 import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { alternativesOf } from "../ledger/topology.ts";
-import { firstPlaceOf, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { findQueueObstacle } from "./find-queue-obstacle.ts";
-import { levelOfDemand } from "./first-in-order.ts";
+import { admissibleTrees } from "./find-admissible.ts";
 import { isAtLimit, mostAvailable, type Hold, type HoldPolicy } from "./fit.ts";
 
 /**
@@ -14,27 +13,39 @@ import { isAtLimit, mostAvailable, type Hold, type HoldPolicy } from "./fit.ts";
  * than their pool is at present and can become now.
  */
 export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: number): Hold | undefined {
-  const { heads } = world.ledger.queue;
-  let first: Hold | undefined;
-  for (let head = heads.first(); head !== undefined;) {
-    const [place, waiting] = head;
-    if (nowMs - place.createdAtMs <= holdAfterMs) {
-      // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
-      head = heads.first(firstPlaceOf(place.priority - 1));
-    } else {
-      const hold = holdFor(waiting, place, world);
-      if (hold?.level === 0) return hold;
-      if (hold !== undefined && (first === undefined || hold.level < first.level)) first = hold;
-      head = heads.first({ ...place, sequence: place.sequence + 1 });
+  const overdueSinceMs = nowMs - holdAfterMs;
+  let first = findHoldWithoutQueue(world, overdueSinceMs);
+  for (const { inOrder } of admissibleTrees(world))
+    for (const { place, waiting, level } of inOrder) {
+      if (first !== undefined && (level - first.level || comparePlaces(place, first.place)) > 0) break;
+      if (place.createdAtMs >= overdueSinceMs) continue;
+      const hold = holdFor(waiting, place, level, world);
+      if (hold === undefined) continue;
+      first = hold;
+      break;
     }
-  }
   return first;
 }
 
-function holdFor(waiting: WaitingClass, place: Hold["place"], world: World): Hold | undefined {
-  if (isAtLimit(waiting, world) || findQueueObstacle(waiting, place, world) !== undefined) return undefined;
-  const needs = needsToHold(waiting, world.machines);
-  return needs && { place, needs, queue: waiting.queue, level: levelOfDemand(waiting, world) };
+function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | undefined {
+  const { heads } = world.ledger.queue;
+  for (let head = heads.first(); head !== undefined;) {
+    const [place, waiting] = head;
+    if (place.createdAtMs >= overdueSinceMs) {
+      // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
+      head = heads.first(firstPlaceOf(place.priority - 1));
+    } else {
+      const hold = holdFor(waiting, place, 0, world);
+      if (hold !== undefined) return hold;
+      head = heads.first({ ...place, sequence: place.sequence + 1 });
+    }
+  }
+  return undefined;
+}
+
+function holdFor(waiting: WaitingClass, place: Place, level: number, world: World): Hold | undefined {
+  const needs = isAtLimit(waiting, world) ? undefined : needsToHold(waiting, world.machines);
+  return needs && { place, needs, queue: waiting.queue, level };
 }
 
 /**

@@ -65,7 +65,7 @@ function findQuotaObstacle(node: QueueNode, amounts: PairAmounts, world: World):
   const short = findShortage(asked, (pair) => freeOf(node, pair, quotas));
   if (short !== undefined) return { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
   if (levelOf(node, asked, quotas) === 0) return undefined;
-  const kept = { ...quotas, use: useWithKept(world) };
+  const kept = { ...quotas, use: useWithKept(node, world) };
   const shortOfKept = findShortage(asked, (pair) => freeOf(node, pair, kept));
   return shortOfKept && { code: "KEPT_FOR_OWNER", queue, quota: toQuotaShortage(shortOfKept) };
 }
@@ -98,36 +98,50 @@ export function findImpossible(node: QueueNode, { needs }: PoolGang, machines: M
 
 /** Whether a grant of this demand may let others of its queue, or borrowers, go that its queue stands in the way of. */
 export function mayLetOthersGo({ queue }: QueueDemand, world: World): boolean {
-  if (queue === undefined) return false;
-  const { strategy } = forestOf(world.ledger.queues).get(queue)?.queue ?? {};
-  return strategy === "StrictFIFO" || useWithKept(world) !== world.ledger.use.tree;
+  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+  if (node === undefined) return false;
+  return node.queue.strategy === "StrictFIFO" || useWithKept(node, world) !== world.ledger.use.tree;
 }
 
-const keptUses = new WeakMap<Ledger, { readonly pools: PairAmounts; readonly use: QueueUse["tree"] }>();
+type KeptUse = { readonly pools: PairAmounts; readonly use: QueueUse["tree"] };
+
+const keptUses = new WeakMap<Ledger, Map<string, KeptUse>>();
 
 /**
- * The use of the queues with what is kept from borrowers: for each queue the first request that its own quota suffices for, and that waits because others
- * borrow that quota.
+ * The use of the queues with what is kept from the borrowers of the tree: for each of its queues the first request that its own quota suffices for, and that
+ * waits because others borrow that quota.
  */
-function useWithKept(world: World): QueueUse["tree"] {
-  const { ledger, machines } = world;
+function useWithKept({ path }: QueueNode, world: World): QueueUse["tree"] {
+  const root = path.at(-1);
   const quotas = quotaWorldOf(world);
-  const known = keptUses.get(ledger);
+  if (root === undefined) return quotas.use;
+  const { name } = root.queue;
+  const ofLedger = keptUses.get(world.ledger) ?? new Map<string, KeptUse>();
+  keptUses.set(world.ledger, ofLedger);
+  const known = ofLedger.get(name);
   if (known?.pools === quotas.pools) return known.use;
   let { use } = quotas;
-  for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
-    const node = forestOf(ledger.queues).get(name);
-    if (node === undefined || node.problem !== undefined) continue;
-    const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
-    for (const [place, waiting] of heads.entries()) {
-      if (strictHead !== undefined && comparePlaces(strictHead, place) !== 0) continue;
-      const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
-      const isShort = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
-      if (!isShort || levelOf(node, asked, quotas) > 0) continue;
-      use = withTreeUse(use, node, asked, 1);
-      break;
-    }
-  }
-  keptUses.set(ledger, { pools: quotas.pools, use });
+  for (const { node, asked } of findKept(root, world)) use = withTreeUse(use, node, asked, 1);
+  ofLedger.set(name, { pools: quotas.pools, use });
   return use;
+}
+
+function* findKept(
+  node: QueueNode,
+  world: World,
+): Generator<{ readonly node: QueueNode; readonly asked: PairAmounts }> {
+  for (const child of node.children) yield* findKept(child, world);
+  const { ledger, machines } = world;
+  const requests = ledger.queue.byQueue.get(node.queue.name);
+  if (requests === undefined || node.problem !== undefined) return;
+  const quotas = quotaWorldOf(world);
+  const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
+  for (const [place, waiting] of requests.heads.entries()) {
+    if (strictHead !== undefined && comparePlaces(strictHead, place) !== 0) continue;
+    const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
+    const isShort = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
+    if (!isShort || levelOf(node, asked, quotas) > 0) continue;
+    yield { node, asked };
+    return;
+  }
 }

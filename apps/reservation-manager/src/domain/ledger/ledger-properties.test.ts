@@ -64,10 +64,11 @@ function show(ledger: Ledger): unknown {
     queues: [...ledger.queues.entries()],
     use: { own: [...ledger.use.own.entries()], tree: [...ledger.use.tree.entries()] },
     grantedByQueue: [...ledger.grantedByQueue.entries()],
-    byQueue: [...queue.byQueue.entries()].map(([name, { places, heads }]) => [
+    byQueue: [...queue.byQueue.entries()].map(([name, { places, heads, classes }]) => [
       name,
       [...places.keys()],
       [...heads.keys()],
+      [...classes.entries()].map(([key, { places: ofClass }]) => [key, [...ofClass.keys()]]),
     ]),
     places: [...queue.places.keys()],
     heads: [...queue.heads.entries()].map(([place, waiting]) => [place, [...waiting.places.keys()]]),

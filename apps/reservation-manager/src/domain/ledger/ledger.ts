@@ -2,6 +2,7 @@ import { assertNever } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
 import { noQueues, NO_PAIRS, type PairAmounts, type Queue, type Queues } from "./queue.ts";
+import { forestOf } from "./queue-forest.ts";
 import { noUse, rebuildUse, withUse, type QueueUse } from "./queue-use.ts";
 import { idOf, ownerKey, type Grant, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
@@ -40,6 +41,8 @@ export type Ledger = {
   readonly use: QueueUse;
   /** Queue -> granted reservations. */
   readonly grantedByQueue: SortedMap<string, number>;
+  /** Root of a tree of queues -> another object after each change of its requests or of their use. What is known of the tree is kept by it. */
+  readonly treeMarks: SortedMap<string, object>;
 };
 
 /** A part of a machine that a reservation holds, for one of its components. */
@@ -58,6 +61,7 @@ export const emptyLedger: Ledger = {
   queues: noQueues,
   use: noUse,
   grantedByQueue: SortedMap.empty(compareText),
+  treeMarks: SortedMap.empty(compareText),
 };
 
 /** The ledger after one event. Throws on an event that no decision could have made: going on would give one machine to two owners. */
@@ -65,11 +69,15 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
   const after = { ...ledger, version: ledger.version + 1 };
   switch (event.kind) {
     case "requested":
-      return addWaiting(after, event.reservation);
-    case "granted":
-      return grant(after, knownReservation(ledger, event.sequence), event);
-    case "released":
-      return release(after, knownReservation(ledger, event.sequence));
+      return markTree(addWaiting(after, event.reservation), event.reservation);
+    case "granted": {
+      const reservation = knownReservation(ledger, event.sequence);
+      return markTree(grant(after, reservation, event), reservation);
+    }
+    case "released": {
+      const reservation = knownReservation(ledger, event.sequence);
+      return markTree(release(after, reservation), reservation);
+    }
     case "limited":
       return { ...after, limits: withLimit(ledger.limits, event) };
     case "queueChanged":
@@ -87,7 +95,23 @@ export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undef
 }
 
 function withQueues(ledger: Ledger, queues: Queues): Ledger {
-  return { ...ledger, queues, use: rebuildUse(ledger.use.own, queues) };
+  const treeMarks = marksOf(ledger.queue.byQueue.keys(), queues);
+  return { ...ledger, queues, use: rebuildUse(ledger.use.own, queues), treeMarks };
+}
+
+function markTree(ledger: Ledger, { queue }: Reservation): Ledger {
+  const root = queue === undefined ? undefined : forestOf(ledger.queues).get(queue)?.root.name;
+  return root === undefined ? ledger : { ...ledger, treeMarks: ledger.treeMarks.set(root, {}) };
+}
+
+/** Marks of the trees of these queues. */
+function marksOf(names: Iterable<string>, queues: Queues): Ledger["treeMarks"] {
+  const forest = forestOf(queues);
+  const roots = new Set([...names].flatMap((name) => forest.get(name)?.root.name ?? []));
+  return SortedMap.from(
+    compareText,
+    [...roots].map((root): [string, object] => [root, {}]),
+  );
 }
 
 /** How many reservations of the kind may be granted concurrently; 0: no limit. */
@@ -132,6 +156,7 @@ export function* restoreLedger(
     compareText,
     [...queues].map((queue): [string, Queue] => [queue.name, queue]),
   );
+  const queue = yield* buildQueue(reservations.filter(({ grant: granted }) => granted === undefined));
   const ledger = {
     version: 0,
     nextSequence: reservations.reduce((next, { sequence }) => Math.max(next, sequence + 1), nextSequence),
@@ -143,7 +168,7 @@ export function* restoreLedger(
       compareText,
       reservations.map(({ owner, sequence }) => [ownerKey(owner), sequence]),
     ),
-    queue: yield* buildQueue(reservations.filter(({ grant: granted }) => granted === undefined)),
+    queue,
     holders: yield* SortedMap.inSteps(compareText, holders),
     parts: yield* SortedMap.inSteps(compareText, [...parts]),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
@@ -151,6 +176,7 @@ export function* restoreLedger(
     queues: known,
     use: rebuildUse(use.own, known),
     grantedByQueue: SortedMap.from(compareText, grantedByQueue),
+    treeMarks: marksOf(queue.byQueue.keys(), known),
   };
   const isWholeAndParts = holders.some(([node]) => parts.has(node));
   if (isWholeAndParts || ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
@@ -168,8 +194,8 @@ export function evolveImmediateGrant(
   granted: Extract<LedgerEvent, { kind: "granted" }>,
 ): { readonly between: Ledger; readonly after: Ledger } {
   const { reservation } = requested;
-  const between = { ...addReservation(ledger, reservation), version: ledger.version + 1 };
-  const after = hold(between, reservation, granted);
+  const between = markTree({ ...addReservation(ledger, reservation), version: ledger.version + 1 }, reservation);
+  const after = markTree(hold(between, reservation, granted), reservation);
   return { between, after: { ...after, version: ledger.version + 2 } };
 }
 

@@ -26,6 +26,8 @@ export type QueueNode = {
 const OPTIONAL_RESOURCES = [" pods", " ephemeral-storage"];
 
 export type QueueTree = {
+  /** Name of the root. */
+  readonly name: string;
   /** Pairs for which some queue of the tree has a quota. */
   readonly named: ReadonlySet<string>;
   /** The root has no quota: of pairs that are not named it has what the nodes of its pools can allocate. */
@@ -59,7 +61,7 @@ function buildForest(queues: Queues): QueueForest {
   for (const { queue, problem } of roots) {
     const named = new Set<string>();
     addNamed(queue, children, named);
-    const root = { named, hasPoolsAsQuota: queue.quotas.size === 0 };
+    const root = { name: queue.name, named, hasPoolsAsQuota: queue.quotas.size === 0 };
     addNode({ queue, parent: undefined, root, problem }, children, forest);
   }
   return forest;

@@ -18,17 +18,19 @@ export type WaitingClass = {
   /** In the order of the pools' names. */
   readonly needs: readonly PoolNeed[];
   readonly topology?: string | undefined;
+  /** Equal for classes that ask for the same. Empty without a queue: shapes are their index. */
+  readonly gangKey: string;
   readonly places: SortedMap<Place, true>;
 };
 
-/** Classes that need the same machines, higher priorities first. */
+/** Classes without a queue that need the same machines, higher priorities first. */
 export type Shape = {
   readonly needs: readonly PoolNeed[];
   readonly topology?: string | undefined;
   readonly classes: SortedMap<ClassKey, WaitingClass>;
 };
 
-type ClassKey = Pick<WaitingClass, "priority" | "ownerKind" | "queue">;
+type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 
 /** `counts`: whole machines by pool; `parts`: the requests of the parts. */
 type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
@@ -41,6 +43,7 @@ type PoolGroup = {
   readonly pools: readonly string[];
   /** They have a topology or a selection: it may accept nodes that are not free for others, and not all that are. */
   readonly hasViews: boolean;
+  /** Of the requests without a queue. */
   readonly shapes: SortedMap<ShapeKey, Shape>;
   /** How many of the shapes have parts: only these may fit where a pool has no free machine. */
   readonly shapesWithParts: number;
@@ -54,7 +57,7 @@ export type WaitingKind = { readonly waiting: number; readonly heads: SortedMap<
 /** The requests that wait, indexed by what decisions ask. */
 export type WaitingQueue = {
   readonly places: SortedMap<Place, true>;
-  /** The first request of each class, in queue order. */
+  /** The first request of each class without a queue, in queue order. */
   readonly heads: SortedMap<Place, WaitingClass>;
   /** By the pools that are needed, in the order of the first one's name: where it has nothing free, none of its groups is looked at. */
   readonly groups: SortedMap<string, PoolGroup>;
@@ -63,10 +66,12 @@ export type WaitingQueue = {
   readonly byQueue: SortedMap<string, QueuedRequests>;
 };
 
-/** The requests of one queue: all, and the first one of each class, in their order. */
+/** The requests of one queue. */
 export type QueuedRequests = {
   readonly places: SortedMap<Place, true>;
+  /** The first request of each class, in their order. */
   readonly heads: SortedMap<Place, WaitingClass>;
+  readonly classes: SortedMap<string, WaitingClass>;
 };
 
 /** Requests that are looked at between two steps: a few milliseconds. */
@@ -83,7 +88,11 @@ export const emptyQueue: WaitingQueue = {
   byQueue: SortedMap.empty(compareText),
 };
 
-const noRequests: QueuedRequests = { places: SortedMap.empty(comparePlaces), heads: SortedMap.empty(comparePlaces) };
+const noRequests: QueuedRequests = {
+  places: SortedMap.empty(comparePlaces),
+  heads: SortedMap.empty(comparePlaces),
+  classes: SortedMap.empty(compareText),
+};
 
 export function placeOf({ priority, createdAtMs, sequence }: Reservation): Place {
   return { priority, createdAtMs, sequence };
@@ -121,30 +130,29 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
     for (const pool of poolsOf(needs)) waitingByPool.set(pool, (waitingByPool.get(pool) ?? 0) + 1);
   }
   let { heads, groups } = emptyQueue;
-  const placesByQueue = new Map<string, [Place, true][]>();
-  const headsByQueue = new Map<string, QueuedRequests["heads"]>();
+  const queued = new Map<string, { classes: WaitingClass[]; places: [Place, true][] }>();
   for (const { first, needs, places: ofClass } of gathered.values()) {
-    const waiting = { ...newClass(first), needs, places: yield* SortedMap.inSteps(comparePlaces, ofClass) };
-    heads = replaceHead(heads, undefined, waiting);
+    const waiting = { ...newClass(first, needs), places: yield* SortedMap.inSteps(comparePlaces, ofClass) };
     groups = replaceInGroups(groups, waiting.places.size, undefined, waiting);
-    if (waiting.queue === undefined) continue;
-    const ofQueue = placesByQueue.get(waiting.queue) ?? [];
-    for (const place of ofClass) ofQueue.push(place);
-    placesByQueue.set(waiting.queue, ofQueue);
-    const headsOfQueue = headsByQueue.get(waiting.queue) ?? noRequests.heads;
-    headsByQueue.set(waiting.queue, replaceHead(headsOfQueue, undefined, waiting));
+    if (waiting.queue === undefined) heads = replaceHead(heads, undefined, waiting);
+    else {
+      const same = queued.get(waiting.queue) ?? { classes: [], places: [] };
+      same.classes.push(waiting);
+      for (const place of ofClass) same.places.push(place);
+      queued.set(waiting.queue, same);
+    }
   }
-  const byQueue: [string, QueuedRequests][] = [];
-  for (const [queue, ofQueue] of placesByQueue) {
-    const queued = { places: yield* SortedMap.inSteps(comparePlaces, ofQueue), heads: noRequests.heads };
-    byQueue.push([queue, { ...queued, heads: headsByQueue.get(queue) ?? queued.heads }]);
+  let { byQueue } = emptyQueue;
+  for (const [queue, { classes, places: ofQueue }] of queued) {
+    const gatheredClasses = classes.reduce((all, waiting) => withClass(all, undefined, waiting), noRequests);
+    byQueue = byQueue.set(queue, { ...gatheredClasses, places: yield* SortedMap.inSteps(comparePlaces, ofQueue) });
   }
   return {
     places: yield* SortedMap.inSteps(comparePlaces, places),
     heads,
     groups,
     waitingByPool: SortedMap.from(compareText, waitingByPool),
-    byQueue: SortedMap.from(compareText, byQueue),
+    byQueue,
   };
 }
 
@@ -180,30 +188,38 @@ export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGrou
 }
 
 export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
-  const needs = countByPool(reservation.needs);
-  const previous = classOf(queue, reservation, needs);
+  const asked = newClass(reservation, countByPool(reservation.needs));
+  const previous = classOf(queue, asked);
   const place = placeOf(reservation);
-  const before = previous ?? newClass(reservation);
-  // One list for all requests of a class: what is known of it is kept by its identity.
-  const next = { ...before, needs: previous?.needs ?? needs, places: before.places.set(place, true) };
-  return replaceClass(queue, place, 1, previous, next);
+  // One list of needs for all requests of a class: what is known of it is kept by its identity.
+  const before = previous ?? asked;
+  return replaceClass(queue, place, 1, previous, { ...before, places: before.places.set(place, true) });
 }
 
 export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
-  const previous = classOf(queue, reservation, countByPool(reservation.needs));
+  const previous = classOf(queue, newClass(reservation, countByPool(reservation.needs)));
   if (previous === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
   const place = placeOf(reservation);
-  const next = { ...previous, places: previous.places.delete(place) };
-  return replaceClass(queue, place, -1, previous, next);
+  return replaceClass(queue, place, -1, previous, { ...previous, places: previous.places.delete(place) });
 }
 
-function newClass({ owner, priority, topology, queue }: Reservation): Omit<WaitingClass, "needs"> {
-  return { ownerKind: owner.kind, queue, priority, topology, places: SortedMap.empty(comparePlaces) };
+function newClass({ owner, priority, topology, queue }: Reservation, needs: readonly PoolNeed[]): WaitingClass {
+  const gangKey = queue === undefined ? "" : keyOfGang({ needs, topology });
+  return { ownerKind: owner.kind, queue, priority, topology, needs, gangKey, places: SortedMap.empty(comparePlaces) };
 }
 
-function classOf(queue: WaitingQueue, reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass | undefined {
-  const shape = queue.groups.get(groupKey({ needs, topology: reservation.topology }))?.shapes.get(shapeKey(needs));
-  return shape?.classes.get(newClass(reservation));
+function keyOfGang(gang: PoolGang): string {
+  const { counts, parts } = shapeKey(gang.needs);
+  return `${groupKey(gang)} ${counts.join(" ")} ${parts}`;
+}
+
+function classOf({ groups, byQueue }: WaitingQueue, asked: WaitingClass): WaitingClass | undefined {
+  if (asked.queue !== undefined) return byQueue.get(asked.queue)?.classes.get(keyInQueue(asked));
+  return groups.get(groupKey(asked))?.shapes.get(shapeKey(asked.needs))?.classes.get(asked);
+}
+
+function keyInQueue({ gangKey, priority, ownerKind }: WaitingClass): string {
+  return `${gangKey} ${priority} ${ownerKind}`;
 }
 
 function replaceClass(
@@ -215,26 +231,35 @@ function replaceClass(
 ): WaitingQueue {
   return {
     places: change === 1 ? queue.places.set(place, true) : queue.places.delete(place),
-    heads: replaceHead(queue.heads, previous, next),
+    heads: next.queue === undefined ? replaceHead(queue.heads, previous, next) : queue.heads,
     groups: replaceInGroups(queue.groups, change, previous, next),
     waitingByPool: poolsOf(next.needs).reduce((counts, pool) => addTo(counts, pool, change), queue.waitingByPool),
-    byQueue: replaceInQueue(queue.byQueue, place, change, previous, next),
+    byQueue:
+      next.queue === undefined ? queue.byQueue : replaceInQueue(next.queue, queue.byQueue, place, previous, next),
   };
 }
 
 function replaceInQueue(
+  queue: string,
   byQueue: WaitingQueue["byQueue"],
   place: Place,
-  change: 1 | -1,
   previous: WaitingClass | undefined,
   next: WaitingClass,
 ): WaitingQueue["byQueue"] {
-  const { queue } = next;
-  if (queue === undefined) return byQueue;
-  const before = byQueue.get(queue) ?? noRequests;
-  const places = change === 1 ? before.places.set(place, true) : before.places.delete(place);
-  if (places.size === 0) return byQueue.delete(queue);
-  return byQueue.set(queue, { places, heads: replaceHead(before.heads, previous, next) });
+  const requests = withClass(byQueue.get(queue) ?? noRequests, previous, next);
+  const isAdded = next.places.get(place) !== undefined;
+  const places = isAdded ? requests.places.set(place, true) : requests.places.delete(place);
+  return places.size === 0 ? byQueue.delete(queue) : byQueue.set(queue, { ...requests, places });
+}
+
+function withClass(requests: QueuedRequests, previous: WaitingClass | undefined, next: WaitingClass): QueuedRequests {
+  const key = keyInQueue(next);
+  const { classes } = requests;
+  return {
+    ...requests,
+    heads: replaceHead(requests.heads, previous, next),
+    classes: next.places.size === 0 ? classes.delete(key) : classes.set(key, next),
+  };
 }
 
 function replaceHead(
@@ -256,19 +281,28 @@ function replaceInGroups(
 ): WaitingQueue["groups"] {
   const { needs, topology } = next;
   const key = groupKey(next);
-  const pools = needs.map(({ pool }) => pool);
   const group = groups.get(key);
-  const shapes = group?.shapes ?? SortedMap.empty<ShapeKey, Shape>(compareShapes);
+  const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
+  if (kinds.size === 0) return groups.delete(key);
+  const pools = needs.map(({ pool }) => pool);
+  const hasViews = topology !== undefined || needs.some(({ selection }) => selection !== undefined);
+  const shapes = replaceInShapes(group, next);
+  return groups.set(key, { pools, hasViews, ...shapes, kinds });
+}
+
+function replaceInShapes(
+  group: PoolGroup | undefined,
+  next: WaitingClass,
+): Pick<PoolGroup, "shapes" | "shapesWithParts"> {
+  const { needs, topology } = next;
+  const { shapes = SortedMap.empty<ShapeKey, Shape>(compareShapes), shapesWithParts = 0 } = group ?? {};
+  if (next.queue !== undefined) return { shapes, shapesWithParts };
   const shape = shapeKey(needs);
   const before = shapes.get(shape)?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
   const classes = next.places.size === 0 ? before.delete(next) : before.set(next, next);
   const after = classes.size === 0 ? shapes.delete(shape) : shapes.set(shape, { needs, topology, classes });
-  if (after.size === 0) return groups.delete(key);
   const added = shape.parts === "" ? 0 : after.size - shapes.size;
-  const shapesWithParts = (group?.shapesWithParts ?? 0) + added;
-  const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
-  const hasViews = topology !== undefined || needs.some(({ selection }) => selection !== undefined);
-  return groups.set(key, { pools, hasViews, shapes: after, shapesWithParts, kinds });
+  return { shapes: after, shapesWithParts: shapesWithParts + added };
 }
 
 function replaceInKinds(
@@ -316,9 +350,5 @@ function compareShapes(a: ShapeKey, b: ShapeKey): number {
 }
 
 function compareClasses(a: ClassKey, b: ClassKey): number {
-  return (
-    compareNumbers(b.priority, a.priority) ||
-    compareText(a.ownerKind, b.ownerKind) ||
-    compareText(a.queue ?? "", b.queue ?? "")
-  );
+  return compareNumbers(b.priority, a.priority) || compareText(a.ownerKind, b.ownerKind);
 }
