@@ -263,7 +263,7 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     nodesUsable: (names, tolerations) => nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(nodes, context.config.machineLostMs),
     listPods: (record) => acting.pods.ofSession(record),
-    act: (record, step) => act(acting, record, step),
+    act: (record, step, isHeld) => act(acting, record, step, isHeld),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
     announce: async (record, from, newFrom) => {
       await announce(bus, record, from);

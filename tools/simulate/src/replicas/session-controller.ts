@@ -169,7 +169,7 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
     nodesUsable: (names, tolerations) => parts.nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(parts.nodes, CONFIG.machineLostMs),
     listPods: (record) => livePods.ofSession(record),
-    act: (record, step) => act(acting, record, step),
+    act: (record, step, isHeld) => act(acting, record, step, isHeld),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
     announce: (record, from) => announceEvents(replica.bus, record, from),
     left: () => undefined,
