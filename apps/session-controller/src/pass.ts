@@ -51,13 +51,13 @@ export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   return !run.isWriteUnknown;
 }
 
-/** The next pass if nothing more can be done now. */
-export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy): Reconciled {
+/** The next pass if nothing more can be done now; `notesInMs`: when notes that were left out are due. */
+export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy, notesInMs = Infinity): Reconciled {
   if (run.failed) return { isFailed: true };
   const nowMs = deps.now();
   const { record, reservation, isProgressReported } = run;
   const wakeAt = wakeAtMs({ nowMs, record, reservation, isProgressReported }, policy) ?? Infinity;
-  return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS)) };
+  return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS, notesInMs)) };
 }
 
 export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run): Promise<Snapshot> {
@@ -167,7 +167,7 @@ export async function carryOut(deps: SessionDeps, run: Run, steps: readonly Sess
   }
 }
 
-/** A failed step does not affect the others. */
+/** A failed step does not affect the others: their outcomes are written before its defect is thrown. */
 async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
   const effects: Effects = {
     before: run.record,
@@ -178,13 +178,14 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
     replacements: new Map(),
   };
   try {
-    await doSteps(deps, run, steps, effects);
+    const defect = await doSteps(deps, run, steps, effects);
     if (effects.reservation !== undefined) run.reservation = effects.reservation;
     run.replacements = new Map([...run.replacements, ...effects.replacements]);
     if (steps.some(isAct)) noteEffects(run, effects.obstacles, effects.failures);
     // What ends the clean-up is written together with the terminal event.
     const end = planEnd(effects.outcomes.reduce(transitionRecord, run.record), deps.now());
     await remember(deps, run, end === undefined ? effects.outcomes : [...effects.outcomes, end]);
+    if (defect !== undefined) throw defect.error;
   } catch (error) {
     const { outcomes, reservation = run.reservation } = effects;
     if (error instanceof Lost) await takeBack(deps, run, { outcomes, reservation });
@@ -192,25 +193,29 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
   }
 }
 
-/** Rejects only once no step is in flight, so that all effects are known. */
-async function doSteps(deps: SessionDeps, run: Run, steps: readonly SessionStep[], effects: Effects): Promise<void> {
+/** Returns the first defect of a step, once no step is in flight, so that all effects are known. */
+async function doSteps(
+  deps: SessionDeps,
+  run: Run,
+  steps: readonly SessionStep[],
+  effects: Effects,
+): Promise<{ readonly error: unknown } | undefined> {
   deps.logger.info({ session: run.record.name, steps: steps.map(summaryOf) }, "session steps");
   const queue = steps.values();
-  let broken = false;
+  let defect: { readonly error: unknown } | undefined;
   const lane = async (): Promise<void> => {
     for (const step of queue) {
       try {
         if (isAct(step)) await doAct(deps, run, step, effects);
         else effects.outcomes.push(step);
       } catch (error) {
-        broken = true;
-        throw error;
+        defect ??= { error };
       }
-      if (broken) return;
+      if (defect !== undefined) return;
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: Math.min(MAX_CONCURRENT_STEPS, steps.length) }, lane));
-  for (const end of ends) if (end.status === "rejected") throw end.reason;
+  await Promise.all(Array.from({ length: Math.min(MAX_CONCURRENT_STEPS, steps.length) }, lane));
+  return defect;
 }
 
 async function doAct(deps: SessionDeps, run: Run, step: ActStep, effects: Effects): Promise<void> {

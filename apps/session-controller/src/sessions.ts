@@ -1,8 +1,8 @@
 import { forEachSome, pause, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
+import { deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
 import { phaseOf, planBroken, planSession } from "./domain/plan-session.ts";
-import type { SessionStep } from "./domain/session-steps.ts";
 import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
@@ -68,7 +68,8 @@ type Table = {
   readonly failures: Map<string, number>;
 };
 
-type Seen = { readonly run: Run; readonly snapshot: Snapshot };
+/** `unchangedMs`: since the record was written or read. */
+type Seen = { readonly run: Run; readonly snapshot: Snapshot; readonly unchangedMs: number };
 
 export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sessions {
   const { deps, writing } = withoutEcho(outside);
@@ -83,11 +84,11 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
   };
   const table: Table = { deps, policy, suspects, ...kept };
   const { runs, failing, granted, waiting } = table;
-  const pass = reconciler<Seen, { readonly steps: readonly SessionStep[] }>({
+  const pass = reconciler<Seen, SessionPlan>({
     tracer: "session-controller",
     observe: (name) => observeSession(table, name),
-    plan: ({ snapshot }) => ({ steps: planSession(snapshot, policy.session) }),
-    act: ({ run }, { steps }) => act(table, run, steps),
+    plan: ({ snapshot, unchangedMs }) => deferNotes(snapshot, planSession(snapshot, policy.session), unchangedMs),
+    act: ({ run }, plan) => act(table, run, plan),
     span: ({ run: { record } }, { steps }) => (steps.length === 0 ? undefined : deps.span(record, phaseOf(record))),
   });
   return {
@@ -197,6 +198,8 @@ async function take(table: Table, name: string): Promise<Run | Reconciled> {
     return {};
   }
   const run = newRun(held);
+  // This process has left it waiting, and published its events before.
+  if (table.waiting.get(name) === run.revision) run.announced = run.record.events.length;
   table.failing.delete(name);
   table.runs.set(name, run);
   return run;
@@ -217,7 +220,8 @@ async function observeSession(table: Table, name: string): Promise<Observed<Seen
   if (!("record" in run)) return run;
   if (!(await refresh(deps, run))) return pauseOf(deps, run, policy.session);
   if (isFinished(run.record)) return finish(table, run);
-  return { seen: { run, snapshot: await observe(deps, policy.session, run) } };
+  const snapshot = await observe(deps, policy.session, run);
+  return { seen: { run, snapshot, unchangedMs: deps.monotonicMs() - run.oursAtMs } };
 }
 
 /** Only the publication of its last events may be left to do. */
@@ -229,7 +233,7 @@ async function finish(table: Table, run: Run): Promise<Reconciled> {
   return {};
 }
 
-async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promise<Reconciled | "again"> {
+async function act(table: Table, run: Run, { steps, notesInMs }: SessionPlan): Promise<Reconciled | "again"> {
   const { deps, policy, suspects, failures } = table;
   if (steps.length > 0) await carryOut(deps, run, steps);
   if (isFinished(run.record)) return finish(table, run);
@@ -238,7 +242,7 @@ async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promi
   if (attempts === 0) suspects.release(name);
   if (steps.length > 0 && !run.failed) return "again";
   failures.delete(name);
-  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session);
+  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, notesInMs);
   await leave(table, name, "waiting");
   return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
 }
