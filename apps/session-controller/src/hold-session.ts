@@ -1,5 +1,6 @@
 import { backoffMs, pause, retryOnConflict } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
+import { BRIEF_MS, isFoundAgain } from "./domain/defer-notes.ts";
 import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
@@ -29,7 +30,7 @@ export async function takeOver(
     const stored = await loadReadable(deps, name);
     if (stored === "unreadable") return { unchanged: stored };
     if (stored === undefined) return { unchanged: "gone" };
-    const held = { ...stored, oursAtMs };
+    const held: HeldSession = { ...stored, oursAtMs, unwritten: [] };
     if (isFinished(stored.record)) return { unchanged: held };
     if (stored.record.epoch > deps.token) return { unchanged: "lost" };
     if (stored.record.attempts >= SUSPECT_ATTEMPTS && !mayTry()) return { unchanged: "suspect" };
@@ -101,11 +102,18 @@ export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
 }
 
 /**
- * Writes the outcomes into the record. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session
+ * Writes the outcomes into the record, or keeps them for the next write if this may wait. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session
  * is lost. Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
  */
 export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
-  if (outcomes.length === 0) return;
+  const isYoung = deps.monotonicMs() - held.oursAtMs < BRIEF_MS;
+  // Without the lead, the write finds out whether the session is lost.
+  if (isYoung && deps.isHeld() && outcomes.every((outcome) => isFoundAgain(held.record, outcome))) {
+    held.record = outcomes.reduce(transitionRecord, held.record);
+    held.unwritten = [...held.unwritten, ...outcomes];
+    return;
+  }
+  if (outcomes.length === 0 && held.unwritten.length === 0) return;
   await retryOnConflict(`session ${held.record.name}`, async (number) => {
     if (number > 1) await reload(deps, held);
     const next = outcomes.reduce(transitionRecord, held.record);
@@ -114,6 +122,7 @@ export async function remember(deps: SessionDeps, held: HeldSession, outcomes: r
       write: async () => {
         held.revision = await deps.save(next, held.revision);
         held.record = next;
+        held.unwritten = [];
         held.oursAtMs = oursAtMs;
       },
     };
@@ -125,7 +134,7 @@ export async function reload(deps: SessionDeps, held: HeldSession): Promise<void
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
   if (!isStillOurs(held, stored)) throw new Lost();
-  held.record = stored.record;
+  held.record = held.unwritten.reduce(transitionRecord, stored.record);
   held.revision = stored.revision;
   held.oursAtMs = oursAtMs;
 }
@@ -140,16 +149,14 @@ function isStillOurs({ record }: HeldSession, stored: Stored | undefined): store
  */
 export async function takeBack(
   deps: SessionDeps,
-  { record }: HeldSession,
-  made: { readonly outcomes: readonly Outcome[]; readonly reservation: ReservationSeen },
+  { record, unwritten, reservation }: HeldSession & { readonly reservation: ReservationSeen },
 ): Promise<void> {
-  const { outcomes, reservation } = made;
   try {
     const stored = await deps.load(record.name);
     const now = stored?.record.uid === record.uid ? stored.record : undefined;
     if (now !== undefined && now.verdict === undefined) return;
     const listedLater = now !== undefined && !now.logsCollected && !isFinished(now);
-    for (const outcome of outcomes) {
+    for (const outcome of unwritten) {
       if (outcome.kind !== "pod-created" || listedLater) continue;
       const pod = podName(record.name, outcome.component);
       deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was created too late");

@@ -7,6 +7,7 @@ import {
   withoutUnlisted,
   type PodNews,
 } from "./domain/decide-listing.ts";
+import { BRIEF_MS } from "./domain/defer-notes.ts";
 import { machinesOf, placesOf } from "./domain/component-machines.ts";
 import { planEnd } from "./domain/plan-cleanup.ts";
 import { wakeAtMs } from "./domain/plan-session.ts";
@@ -22,7 +23,7 @@ import type {
 } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
 import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
-import { ensureLead, Lost, reload, remember, takeBack } from "./hold-session.ts";
+import { ensureLead, Lost, reload, remember } from "./hold-session.ts";
 import { RESYNC_MS, type Run } from "./run.ts";
 import type { Acted, CollectStep, SessionDeps } from "./session-deps.ts";
 
@@ -39,7 +40,7 @@ export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   try {
     if (run.stale || run.isWriteUnknown) await reload(deps, run);
     run.stale = false;
-    run.isWriteUnknown = run.read.length > 0;
+    run.isWriteUnknown = run.read.length > 0 || run.unwritten.length > 0;
     const read = [...run.read];
     await remember(deps, run, read);
     run.isWriteUnknown = false;
@@ -57,7 +58,8 @@ export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy, note
   const nowMs = deps.now();
   const { record, reservation, isProgressReported } = run;
   const wakeAt = wakeAtMs({ nowMs, record, reservation, isProgressReported }, policy) ?? Infinity;
-  return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS, notesInMs)) };
+  const writeInMs = run.unwritten.length === 0 ? Infinity : BRIEF_MS - (deps.monotonicMs() - run.oursAtMs);
+  return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS, notesInMs, writeInMs)) };
 }
 
 export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run): Promise<Snapshot> {
@@ -177,20 +179,20 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
     reservation: undefined,
     replacements: new Map(),
   };
+  const defect = await doSteps(deps, run, steps, effects);
+  const { outcomes, obstacles, failures, reservation = run.reservation, replacements } = effects;
+  run.reservation = reservation;
+  run.replacements = new Map([...run.replacements, ...replacements]);
+  if (steps.some(isAct)) noteEffects(run, obstacles, failures);
+  // What ends the clean-up is written together with the terminal event.
+  const end = planEnd(outcomes.reduce(transitionRecord, run.record), deps.now());
   try {
-    const defect = await doSteps(deps, run, steps, effects);
-    if (effects.reservation !== undefined) run.reservation = effects.reservation;
-    run.replacements = new Map([...run.replacements, ...effects.replacements]);
-    if (steps.some(isAct)) noteEffects(run, effects.obstacles, effects.failures);
-    // What ends the clean-up is written together with the terminal event.
-    const end = planEnd(effects.outcomes.reduce(transitionRecord, run.record), deps.now());
-    await remember(deps, run, end === undefined ? effects.outcomes : [...effects.outcomes, end]);
-    if (defect !== undefined) throw defect.error;
+    await remember(deps, run, end === undefined ? outcomes : [...outcomes, end]);
   } catch (error) {
-    const { outcomes, reservation = run.reservation } = effects;
-    if (error instanceof Lost) await takeBack(deps, run, { outcomes, reservation });
+    if (error instanceof Lost) run.unwritten = [...run.unwritten, ...outcomes];
     throw error;
   }
+  if (defect !== undefined) throw defect.error;
 }
 
 /** Returns the first defect of a step, once no step is in flight, so that all effects are known. */

@@ -6,7 +6,7 @@ import { phaseOf, planBroken, planSession } from "./domain/plan-session.ts";
 import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
-import { handBack, Lost, takeOver } from "./hold-session.ts";
+import { handBack, Lost, takeBack, takeOver } from "./hold-session.ts";
 import { announce, carryOut, observe, pauseOf, refresh } from "./pass.ts";
 import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
@@ -252,6 +252,7 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   const { deps, policy, failures } = table;
   const run = table.runs.get(name);
   if (error instanceof Lost) {
+    if (run !== undefined) await takeBack(deps, run);
     await leave(table, name, "lost");
     return { requeueAfterMs: LOST_RETRY_MS };
   }

@@ -40,7 +40,7 @@ import type { SweepDeps } from "../sweep.ts";
 import { act, askMachinesOf, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "./act.ts";
 import { followGrants, followViews } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
-import { digestCodec, eventMessage, podSeenOf, recordCodec, sessionBytes, sessionMessage } from "./messages.ts";
+import { digestCodec, eventMessage, podSeenOf, recordCodec } from "./messages.ts";
 import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
 import { occupancyOf, type Occupant } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
@@ -297,7 +297,8 @@ function requestDeps(world: World): RequestDeps {
     followedLog: async (log, range, waitMs, signal) =>
       (await world.logFollowers.read(log, range, waitMs, signal)).bytes,
     liveLog: ({ pod, container }, range, signal) => acting.reading.logs.readRange(pod, container, range, signal),
-    sizeOf: ({ record, revision }) => sessionBytes(sessionMessage(record, revision)),
+    // A reply has about the size of the record.
+    sizeOf: ({ record }) => index.get(record.name)?.value.storedBytes ?? 0,
   };
 }
 

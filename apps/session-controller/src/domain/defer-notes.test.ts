@@ -1,11 +1,12 @@
 import { expect, it } from "vitest";
 import { provisioning, record, snapshot } from "../../test/samples.ts";
-import { deferNotes } from "./defer-notes.ts";
+import { deferNotes, isFoundAgain } from "./defer-notes.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { SessionStep } from "./session-steps.ts";
+import type { Outcome } from "./transition-record.ts";
 
 const YOUNG_MS = 400;
-const EXPLAIN: SessionStep = { kind: "explain-wait", text: "server-0 is NOT_READY", because: "wait-changed" };
+const EXPLAIN: SessionStep & Outcome = { kind: "explain-wait", text: "server-0 is NOT_READY", because: "wait-changed" };
 const session = provisioning(["server-0"]);
 
 /** A note that the server has changed in this way. */
@@ -49,4 +50,16 @@ it.each([
   ["of trouble", snapshot({ record: session, trouble: "the API server is unavailable" }), YOUNG_MS],
 ])("writes a note %s", (_title, seen, unchangedMs) => {
   expect(deferNotes(seen, [EXPLAIN], unchangedMs)).toEqual({ steps: [EXPLAIN], notesInMs: undefined });
+});
+
+const CREATED: Outcome = { kind: "pod-created", component: "server-0", uid: "u", node: "workers-0" };
+
+it.each<[string, SessionRecord, Outcome, boolean]>([
+  ["a pod, by its name", session, CREATED, true],
+  ["an explanation", session, EXPLAIN, true],
+  ["the release of machines", session, { kind: "released" }, false],
+  ["logs that were read", session, { kind: "logs-read", pod: "p", warnings: [], resultJson: undefined }, false],
+  ["the first pod after a take-over, which proves progress", { ...session, attempts: 1 }, CREATED, false],
+])("knows whether another executor finds %s", (_title, before, outcome, expected) => {
+  expect(isFoundAgain(before, outcome)).toBe(expected);
 });

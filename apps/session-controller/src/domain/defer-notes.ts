@@ -1,10 +1,11 @@
 import { hasEnded } from "./summarise-components.ts";
 import { eventOf, type ComponentStatus, type SessionRecord } from "./session.ts";
-import type { RecordStep, SessionStep } from "./session-steps.ts";
+import type { SessionStep } from "./session-steps.ts";
 import type { Snapshot } from "./snapshot.ts";
+import type { Outcome } from "./transition-record.ts";
 
-/** Pods have brief states while they start and end. One that lasts for less than this is not written, unless something else is. */
-const BRIEF_MS = 1000;
+/** After a write of the record, what can be found again at the API server waits this long for the next one. */
+export const BRIEF_MS = 1000;
 
 export type SessionPlan = {
   readonly steps: readonly SessionStep[];
@@ -28,12 +29,21 @@ export function deferNotes(
   return { steps: others, notesInMs: inMs };
 }
 
+/**
+ * Whether another executor would find the outcome again, by the names and states of the pods of a session that has its machines. The first outcome after a
+ * take-over is written, because it proves progress.
+ */
+export function isFoundAgain(record: SessionRecord, outcome: Outcome): boolean {
+  if (record.attempts > 0 || eventOf(record, "ACCEPT") === undefined) return false;
+  return outcome.kind === "pod-created" || isNote(record, outcome);
+}
+
 /** The outcomes of the other steps are not in the record. */
 function isWritten({ kind }: SessionStep): boolean {
   return kind !== "delete-pod" && kind !== "collect-logs";
 }
 
-function isNote(record: SessionRecord, step: SessionStep): step is Extract<RecordStep, { kind: "explain-wait" }> {
+function isNote(record: SessionRecord, step: SessionStep | Outcome): boolean {
   if (step.kind !== "note-components") return step.kind === "explain-wait";
   return step.components.every((component, index) => isBrief(component, record.components[index]));
 }
