@@ -1,11 +1,11 @@
-import { backoffMs, pause, retryOnConflict } from "@muster/backoff";
-import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
+import { retryOnConflict } from "@muster/backoff";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { BRIEF_MS, isFoundAgain } from "./domain/defer-notes.ts";
 import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
-import { RETRY, type HeldSession } from "./run.ts";
+import type { HeldSession } from "./run.ts";
 import type { SessionDeps, Stored } from "./session-deps.ts";
 
 /** Thrown if the record belongs to another executor. */
@@ -54,33 +54,6 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
   const reason = `it ended its controller ${record.attempts} times in a row`;
   logger.error({ session: record.name, reason }, "session cannot be run");
   return transitionRecord(ours, planBroken(ours, reason, now()));
-}
-
-/** Maximum attempts to record that a session has not ended its executor. */
-const MAX_HAND_BACK_ATTEMPTS = 30;
-
-/**
- * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives,
- * and its successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor counts as ended. Never rejects.
- */
-export async function handBack(
-  deps: SessionDeps,
-  { record: { name, uid, attempts } }: HeldSession,
-  signal: AbortSignal,
-): Promise<void> {
-  for (let attempt = 1; attempts > 0 && attempt <= MAX_HAND_BACK_ATTEMPTS && !signal.aborted; attempt += 1) {
-    try {
-      const stored = await deps.load(name);
-      if (stored?.record.uid !== uid || stored.record.attempts === 0 || isFinished(stored.record)) return;
-      await deps.save(transitionRecord(stored.record, { kind: "hand-back" }), stored.revision);
-      return;
-    } catch (error) {
-      const fault = faultOf(error);
-      deps.logger.warn({ session: name, err: error }, "cannot hand the session back");
-      if (fault === undefined || !(isRetryable(fault) || fault.code === "conflict")) return;
-      await pause(backoffMs(attempt, RETRY), signal);
-    }
-  }
 }
 
 async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "unreadable" | undefined> {

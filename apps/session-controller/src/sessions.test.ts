@@ -7,7 +7,8 @@ import { component, spec, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import { takeOver } from "./hold-session.ts";
 import type { SessionDeps } from "./session-deps.ts";
-import { makeSessions, oneAtATime } from "./sessions.ts";
+import { makeSessions } from "./sessions.ts";
+import { oneAtATime } from "./suspects.ts";
 
 /** Short, so that a test that waits for pods to go waits a moment only. */
 const POLICY = {

@@ -1,15 +1,19 @@
-import { forEachSome, pause, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
 import { deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
-import { phaseOf, planBroken, planSession } from "./domain/plan-session.ts";
+import { phaseOf, planSession } from "./domain/plan-session.ts";
 import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
-import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
-import { handBack, Lost, takeBack, takeOver } from "./hold-session.ts";
-import { announce, carryOut, observe, pauseOf, refresh } from "./pass.ts";
+import { carryOut } from "./carry-out.ts";
+import { endBroken } from "./end-broken.ts";
+import { handBackAll } from "./hand-back.ts";
+import { Lost, takeBack, takeOver } from "./hold-session.ts";
+import { observe } from "./observe.ts";
+import { announce, pauseOf, refresh } from "./pass.ts";
 import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
+import { oneAtATime } from "./suspects.ts";
+import { withoutEcho } from "./without-echo.ts";
 
 /** The sessions of the leading process. Their state is in their records; everything kept here can be rebuilt. */
 type Sessions = {
@@ -36,17 +40,10 @@ export type SessionsPolicy = {
   readonly maxFailures: number;
 };
 
-/** Maximum time that a stopping process waits to hand its sessions back. */
-const HAND_BACK_MS = 2000;
-/** Sessions that are handed back concurrently. */
-const MAX_HAND_BACKS = 32;
 /** A session that turns out not to be ours is looked at again after this time: it is gone, or a later leader has it. */
 const LOST_RETRY_MS = 1000;
 /** A session that may end its executor is tried alone; the others wait this long. */
 const SUSPECT_RETRY_MS = 200;
-/** A suspect that has not ended its executor by then no longer blocks the others. */
-const MAX_SUSPECT_MS = 10_000;
-
 /** Sessions that were finished last and need no pass. */
 const MAX_ENDED = 1024;
 
@@ -123,45 +120,6 @@ function isEnded({ deps, ended }: Table, name: string): boolean {
   if (deps.newestRevision(name) <= revision) return true;
   ended.delete(name);
   return false;
-}
-
-/** The views often show a write before the store answers it, which is no news. A newer revision that they show until then schedules a pass after the answer. */
-function withoutEcho(outside: SessionDeps): { readonly deps: SessionDeps; readonly writing: ReadonlySet<string> } {
-  const writing = new Set<string>();
-  const save: SessionDeps["save"] = async (record, revision) => {
-    const { name } = record;
-    let saved = revision;
-    writing.add(name);
-    try {
-      saved = await outside.save(record, revision);
-      return saved;
-    } finally {
-      writing.delete(name);
-      if (outside.newestRevision(name) > saved) outside.wake(name);
-    }
-  };
-  return { deps: { ...outside, save }, writing };
-}
-
-/**
- * Waits HAND_BACK_MS at most. What fails is retried while the process lives, and ends HAND_BACK_MS after the process is stopped, so that no write keeps it
- * alive.
- */
-async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: AbortSignal): Promise<void> {
-  const over = new AbortController();
-  const endSoon = (): void => void pause(HAND_BACK_MS, over.signal).then(() => over.abort());
-  if (stopping.aborted) endSoon();
-  else stopping.addEventListener("abort", endSoon, { once: true, signal: over.signal });
-  const writing = forEachSome(
-    runs,
-    MAX_HAND_BACKS,
-    (run) => handBack(deps, run, over.signal),
-    () => undefined,
-  );
-  await within(
-    HAND_BACK_MS,
-    writing.finally(() => over.abort()),
-  );
 }
 
 async function leave(table: Table, name: string, end: RunEnd): Promise<void> {
@@ -268,39 +226,4 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   // The clean-up that follows has attempts of its own.
   if (await endBroken(deps, name, reason)) failures.delete(name);
   throw error;
-}
-
-/** Whose turn it is, of those that take turns; a turn that lasts too long no longer keeps the others out. */
-export function oneAtATime(monotonicMs: () => number) {
-  let turn: { readonly name: string; readonly untilMs: number } | undefined;
-  return {
-    tryTake: (name: string): boolean => {
-      if (turn !== undefined && turn.name !== name && monotonicMs() < turn.untilMs) return false;
-      if (turn?.name !== name) turn = { name, untilMs: monotonicMs() + MAX_SUSPECT_MS };
-      return true;
-    },
-    release: (name: string): void => {
-      if (turn?.name === name) turn = undefined;
-    },
-  };
-}
-
-/**
- * True when the session was brought one step nearer to its end, or needs none. Whatever fails with the session may fail here too, so that nothing is thrown.
- */
-async function endBroken(deps: SessionDeps, name: string, reason: string): Promise<boolean> {
-  try {
-    const stored = await deps.load(name);
-    if (stored === undefined || isFinished(stored.record)) return true;
-    if (stored.record.epoch > deps.token) return false;
-    const ours = transitionTakeOver(stored.record, deps);
-    const record = transitionRecord(ours, planBroken(ours, reason, deps.now()));
-    await deps.save(record, stored.revision);
-    const last = record.events.length - 1;
-    if (isFinished(record)) await deps.announce(record, last, last);
-    return true;
-  } catch (error) {
-    deps.logger.error({ session: name, err: error }, "a session that cannot be run could not be ended");
-    return false;
-  }
 }
