@@ -61,7 +61,7 @@ export async function leadSessions(
     act: (record, step) => deps.sessions.act(record, step, lead.isHeld),
   };
   const sessions = makeSessions(sessionDeps, policy);
-  deps.leading({ queue, sessions });
+  deps.leading({ token, queue, sessions });
   for (const digest of digests()) {
     const { name, finishedAtMs, queuedUntilMs } = digest;
     if (needsPass(digest) || finishedAtMs > now() - ANNOUNCE_AGAIN_MS) queue.add(name);

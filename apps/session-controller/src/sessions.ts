@@ -32,7 +32,7 @@ type Sessions = {
 };
 
 /** The receivers of hints while this process leads. */
-export type Led = { readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
+export type Led = { readonly token: number; readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
 
 export type SessionsPolicy = {
   readonly session: SessionPolicy;

@@ -103,7 +103,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const stopObserving = metrics.observeRunning(() => led?.sessions.size ?? 0);
   return {
     sessions: sessionDeps(world),
-    requests: requestDeps(world),
+    requests: requestDeps(world, () => led && { token: led.token, executor: context.instance }),
     sweep: sweepDeps(world),
     leading: (now) => {
       led = now;
@@ -228,13 +228,14 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
   };
 }
 
-function requestDeps(world: World): RequestDeps {
+function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDeps {
   const { bus, records, index, followers, logStore, acting } = world;
   const asking = explainCalls(bus);
   return {
     now: Date.now,
     newUid: () => randomUUID(),
     traceparent: () => traceparentOf(),
+    executor,
     load: (name) => load(records, name),
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),

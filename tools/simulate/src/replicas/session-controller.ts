@@ -80,7 +80,10 @@ export async function runController(
       led = now;
     },
   };
-  targets.set(replica, requestDeps(parts));
+  targets.set(
+    replica,
+    requestDeps(parts, () => led && { token: led.token, executor: process.name }),
+  );
   for (const { signal } of [gone, stop]) signal.addEventListener("abort", () => targets.delete(replica));
   const election = { ...world, lock: world.sessionLock, ttlMs: CONFIG.lockTtlMs };
   const logger: Logger = {
@@ -193,12 +196,13 @@ function sweepDeps(parts: Parts): LeadDeps["sweep"] {
   };
 }
 
-function requestDeps(parts: Parts): RequestDeps {
+function requestDeps(parts: Parts, executor: RequestDeps["executor"]): RequestDeps {
   const { replica, records, index, logStore, followers, ledger, load } = parts;
   return {
     now: Date.now,
     newUid: () => crypto.randomUUID(),
     traceparent: () => "",
+    executor,
     load,
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
