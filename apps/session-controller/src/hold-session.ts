@@ -75,8 +75,9 @@ export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
 }
 
 /**
- * Writes the outcomes into the record, or keeps them for the next write if this may wait. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session
- * is lost. Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
+ * Writes the outcomes into the record, or keeps them for the next write if another executor would find them again. After a conflict with a user's write they
+ * are applied to the newer record; after one with another executor, the session is lost. Rejects if the store refuses the write or does not answer; whether it
+ * happened is then unknown, and the record must be read before the next write.
  */
 export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
   const isYoung = deps.monotonicMs() - held.oursAtMs < BRIEF_MS;
