@@ -1,10 +1,11 @@
-import { backoffMs, pause, retryOnConflict } from "@muster/backoff";
-import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
+import { retryOnConflict } from "@muster/backoff";
+import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { BRIEF_MS, isFoundAgain } from "./domain/defer-notes.ts";
 import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
-import { RETRY, type HeldSession } from "./run.ts";
+import type { HeldSession } from "./run.ts";
 import type { SessionDeps, Stored } from "./session-deps.ts";
 
 /** Thrown if the record belongs to another executor. */
@@ -29,7 +30,7 @@ export async function takeOver(
     const stored = await loadReadable(deps, name);
     if (stored === "unreadable") return { unchanged: stored };
     if (stored === undefined) return { unchanged: "gone" };
-    const held = { ...stored, oursAtMs };
+    const held: HeldSession = { ...stored, oursAtMs, unwritten: [] };
     if (isFinished(stored.record)) return { unchanged: held };
     if (stored.record.epoch > deps.token) return { unchanged: "lost" };
     if (stored.record.attempts >= SUSPECT_ATTEMPTS && !mayTry()) return { unchanged: "suspect" };
@@ -55,33 +56,6 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
   return transitionRecord(ours, planBroken(ours, reason, now()));
 }
 
-/** Maximum attempts to record that a session has not ended its executor. */
-const MAX_HAND_BACK_ATTEMPTS = 30;
-
-/**
- * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives,
- * and its successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor counts as ended. Never rejects.
- */
-export async function handBack(
-  deps: SessionDeps,
-  { record: { name, uid, attempts } }: HeldSession,
-  signal: AbortSignal,
-): Promise<void> {
-  for (let attempt = 1; attempts > 0 && attempt <= MAX_HAND_BACK_ATTEMPTS && !signal.aborted; attempt += 1) {
-    try {
-      const stored = await deps.load(name);
-      if (stored?.record.uid !== uid || stored.record.attempts === 0 || isFinished(stored.record)) return;
-      await deps.save(transitionRecord(stored.record, { kind: "hand-back" }), stored.revision);
-      return;
-    } catch (error) {
-      const fault = faultOf(error);
-      deps.logger.warn({ session: name, err: error }, "cannot hand the session back");
-      if (fault === undefined || !(isRetryable(fault) || fault.code === "conflict")) return;
-      await pause(backoffMs(attempt, RETRY), signal);
-    }
-  }
-}
-
 async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "unreadable" | undefined> {
   try {
     return await deps.load(name);
@@ -101,11 +75,19 @@ export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
 }
 
 /**
- * Writes the outcomes into the record. After a conflict with a user's write they are applied to the newer record; after one with another executor, the session
- * is lost. Rejects if the store refuses the write or does not answer; whether it happened is then unknown, and the record must be read before the next write.
+ * Writes the outcomes into the record, or keeps them for the next write if another executor would find them again. After a conflict with a user's write they
+ * are applied to the newer record; after one with another executor, the session is lost. Rejects if the store refuses the write or does not answer; whether it
+ * happened is then unknown, and the record must be read before the next write.
  */
 export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
-  if (outcomes.length === 0) return;
+  const isYoung = deps.monotonicMs() - held.oursAtMs < BRIEF_MS;
+  // Without the lead, the write finds out whether the session is lost.
+  if (isYoung && deps.isHeld() && outcomes.every((outcome) => isFoundAgain(held.record, outcome))) {
+    held.record = outcomes.reduce(transitionRecord, held.record);
+    held.unwritten = [...held.unwritten, ...outcomes];
+    return;
+  }
+  if (outcomes.length === 0 && held.unwritten.length === 0) return;
   await retryOnConflict(`session ${held.record.name}`, async (number) => {
     if (number > 1) await reload(deps, held);
     const next = outcomes.reduce(transitionRecord, held.record);
@@ -114,6 +96,7 @@ export async function remember(deps: SessionDeps, held: HeldSession, outcomes: r
       write: async () => {
         held.revision = await deps.save(next, held.revision);
         held.record = next;
+        held.unwritten = [];
         held.oursAtMs = oursAtMs;
       },
     };
@@ -125,7 +108,7 @@ export async function reload(deps: SessionDeps, held: HeldSession): Promise<void
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
   if (!isStillOurs(held, stored)) throw new Lost();
-  held.record = stored.record;
+  held.record = held.unwritten.reduce(transitionRecord, stored.record);
   held.revision = stored.revision;
   held.oursAtMs = oursAtMs;
 }
@@ -140,16 +123,14 @@ function isStillOurs({ record }: HeldSession, stored: Stored | undefined): store
  */
 export async function takeBack(
   deps: SessionDeps,
-  { record }: HeldSession,
-  made: { readonly outcomes: readonly Outcome[]; readonly reservation: ReservationSeen },
+  { record, unwritten, reservation }: HeldSession & { readonly reservation: ReservationSeen },
 ): Promise<void> {
-  const { outcomes, reservation } = made;
   try {
     const stored = await deps.load(record.name);
     const now = stored?.record.uid === record.uid ? stored.record : undefined;
     if (now !== undefined && now.verdict === undefined) return;
     const listedLater = now !== undefined && !now.logsCollected && !isFinished(now);
-    for (const outcome of outcomes) {
+    for (const outcome of unwritten) {
       if (outcome.kind !== "pod-created" || listedLater) continue;
       const pod = podName(record.name, outcome.component);
       deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was created too late");

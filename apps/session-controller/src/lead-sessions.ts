@@ -4,15 +4,18 @@ import type { Leadership } from "@muster/store";
 import { needsPass, type SessionDigest, type SweepPolicy } from "./domain/plan-sweep.ts";
 import { RETRY } from "./run.ts";
 import { makeSessions, type Led, type SessionsPolicy } from "./sessions.ts";
-import type { SessionDeps } from "./session-deps.ts";
+import type { Acted, SessionDeps } from "./session-deps.ts";
 import { sweepForever, type SweepDeps } from "./sweep.ts";
 
 /** The dependencies of one leadership. */
-type Own = "wake" | "token" | "isHeld" | "standDown";
+type Own = "wake" | "token" | "isHeld" | "standDown" | "act";
 
 /** The external dependencies of one leadership. */
 export type LeadDeps = {
-  readonly sessions: Omit<SessionDeps, Own>;
+  readonly sessions: Omit<SessionDeps, Own> & {
+    /** As that of `SessionDeps`. */
+    readonly act: (...of: [...Parameters<SessionDeps["act"]>, isHeld: SessionDeps["isHeld"]]) => Promise<Acted>;
+  };
   readonly sweep: Omit<SweepDeps, keyof SessionDeps>;
   /** Called with the receiver of hints while this process leads, and with undefined after that. */
   readonly leading: (led: Led | undefined) => void;
@@ -49,9 +52,16 @@ export async function leadSessions(
   };
   const queue = workQueue({ limits: LIMITS });
   const wake = (name: string): void => queue.add(name);
-  const sessionDeps = { ...deps.sessions, wake, token, isHeld: lead.isHeld, standDown: () => stoodDown.abort() };
+  const sessionDeps: SessionDeps = {
+    ...deps.sessions,
+    wake,
+    token,
+    isHeld: lead.isHeld,
+    standDown: () => stoodDown.abort(),
+    act: (record, step) => deps.sessions.act(record, step, lead.isHeld),
+  };
   const sessions = makeSessions(sessionDeps, policy);
-  deps.leading({ queue, sessions });
+  deps.leading({ token, queue, sessions });
   for (const digest of digests()) {
     const { name, finishedAtMs, queuedUntilMs } = digest;
     if (needsPass(digest) || finishedAtMs > now() - ANNOUNCE_AGAIN_MS) queue.add(name);

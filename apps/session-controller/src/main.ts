@@ -4,6 +4,6 @@ import { readConfig } from "./config.ts";
 import { run } from "./service.ts";
 
 // By default V8 lets the heap grow to four times of what is alive before it collects, and most of that is garbage of ended passes.
-setFlagsFromString("--heap-growing-percent=25");
+setFlagsFromString("--heap-growing-percent=100");
 
 await runService({ name: "session-controller", readConfig, run });

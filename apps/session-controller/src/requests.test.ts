@@ -31,6 +31,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     now: () => START_MS,
     newUid: () => "u-new",
     traceparent: () => "00-trace",
+    executor: () => undefined,
     load,
     create: async (value) => {
       await Promise.resolve();
@@ -84,6 +85,12 @@ describe("submit", () => {
     expect(made).toMatchObject({ uid: "u-new", traceparent: "00-trace", epoch: 0 });
     expect(made.events).toEqual([{ kind: "QUEUE", atMs: START_MS, description: "submitted", reason: "" }]);
     expect(stored.get("bench")?.record).toBe(made);
+  });
+
+  it("takes the session over with the write that stores it, where the leader accepts it", async () => {
+    const { record: made } = await submit(deps({ executor: () => ({ token: 7, executor: "a" }) }), POLICY, request);
+    expect(stored.get("bench")?.record).toBe(made);
+    expect(made).toMatchObject({ epoch: 7, executor: "a", attempts: 1 });
   });
 
   it("gives the same request the same session", async () => {

@@ -7,16 +7,18 @@ import { explainSession, phaseOf } from "./domain/explain-session.ts";
 import { explainReason } from "./domain/explain-wait.ts";
 import { buildRecord, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
 import type { WaitReason } from "./domain/snapshot.ts";
-import { transitionCancel } from "./domain/transition-record.ts";
+import { transitionCancel, transitionTakeOver } from "./domain/transition-record.ts";
 import { checkRequestId, validateSession, type SessionDefaults, type SessionDraft } from "./domain/validate-session.ts";
 import type { Follower } from "./followers.ts";
 import type { Stored } from "./session-deps.ts";
 
-/** Dependencies of user requests. All but `now`, `newUid`, `traceparent`, `names` and `follow` reject with FaultError. */
+/** Dependencies of user requests. All but `now`, `newUid`, `traceparent`, `executor`, `names` and `follow` reject with FaultError. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newUid: () => string;
   readonly traceparent: () => string;
+  /** This process as executor, while it leads. */
+  readonly executor: () => Parameters<typeof transitionTakeOver>[1] | undefined;
   readonly load: (name: string) => Promise<Stored | undefined>;
   /** Rejects with already_exists if the name is taken. */
   readonly create: (record: SessionRecord) => Promise<number>;
@@ -80,14 +82,14 @@ type SubmitPolicy = {
 /** Retry time after a refusal because of too many sessions. */
 const FULL_RETRY_MS = 10_000;
 
-/** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. */
+/** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. The leader takes it over with the same write. */
 export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
   const { requestId, name, draft } = request;
   const { defaults, limits, poolLabel } = policy;
   refuse(checkRequestId(requestId));
   const validated = validateSession(name, draft, defaults, poolLabel);
   if (!validated.ok) return throwFault(validated.fault);
-  const record = buildRecord({
+  const built = buildRecord({
     name,
     uid: deps.newUid(),
     requestId,
@@ -96,6 +98,8 @@ export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: S
     nowMs: deps.now(),
     waitingBecause: "the session controller has not taken it yet",
   });
+  const executor = deps.executor();
+  const record = executor === undefined ? built : transitionTakeOver(built, executor);
   const full = checkRoom(deps.occupancy(), limits);
   try {
     if (full !== undefined && (await deps.load(name)) === undefined) throwFault(full);

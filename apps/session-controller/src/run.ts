@@ -1,11 +1,14 @@
 import type { LivePod, ReplacementSeen, ReservationSeen, Obstacle } from "./domain/snapshot.ts";
 import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
-import type { LogsRead } from "./domain/transition-record.ts";
+import type { LogsRead, Outcome } from "./domain/transition-record.ts";
 
 /** A session that belongs to this executor, as far as it knows. */
 export type HeldSession = {
+  /** With `unwritten`. */
   record: SessionRecord;
   revision: number;
+  /** What the next executor would find again, and is written with what it would not. */
+  unwritten: readonly Outcome[];
   /** On the monotonic clock: the session was ours at this moment. */
   oursAtMs: number;
 };

@@ -1,4 +1,5 @@
 import type { PassSpan } from "@muster/controller";
+import { describeFault, faultOf } from "@muster/faults";
 import type { LostReason } from "@muster/health";
 import type { Toleration } from "@muster/resources";
 import type { Logger } from "@muster/service";
@@ -81,3 +82,10 @@ export type SessionDeps = {
   readonly left: (name: string, end: RunEnd) => void;
   readonly span: (record: SessionRecord, phase: string) => PassSpan;
 };
+
+/** Describes a fault; rethrows any other error, which is a defect. */
+export function textOf(error: unknown): string {
+  const fault = faultOf(error);
+  if (fault === undefined) throw error;
+  return describeFault(fault);
+}

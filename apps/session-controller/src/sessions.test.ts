@@ -7,7 +7,8 @@ import { component, spec, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import { takeOver } from "./hold-session.ts";
 import type { SessionDeps } from "./session-deps.ts";
-import { makeSessions, oneAtATime } from "./sessions.ts";
+import { makeSessions } from "./sessions.ts";
+import { oneAtATime } from "./suspects.ts";
 
 /** Short, so that a test that waits for pods to go waits a moment only. */
 const POLICY = {
@@ -47,6 +48,20 @@ describe("a session", () => {
     expect(written.filter(({ released }) => released)).toHaveLength(1);
     expect(written.at(-1)).toMatchObject({ released: true, verdict: { kind: "DONE" } });
     expect(written.at(-1)?.finishedAtMs).toBeGreaterThan(0);
+  });
+
+  it("writes a pod that it has created with what follows, and after a second at the latest", async () => {
+    const world = fakeWorld({ behave: () => ({ health: "NOT_READY" }), restMsMax: 1 });
+    const stop = new AbortController();
+    const running = run(world, "controller-a", stop.signal);
+    const uids = (): readonly string[] => world.record().components.map(({ podUid }) => podUid);
+    await until("a server is made", () => world.calls.includes("create-pod done"));
+    expect(uids()).toEqual(["", "", ""]);
+    world.state.monotonicMs += 1000;
+    await until("the server is written", () => uids().some((uid) => uid !== ""));
+    expect(world.made).toEqual(["bench-server-0"]);
+    stop.abort();
+    await running;
   });
 
   it("continues at any point where another executor died", async () => {
@@ -309,11 +324,16 @@ describe("a session", () => {
     ];
     const world = fakeWorld({ spec: spec({ components }) });
     const deps = world.deps("controller-a");
+    let requests = 0;
     const late: Omit<SessionDeps, "wake"> = {
       ...deps,
       act: async (record, step) => {
         // Both requests were on their way when the process stopped.
-        if (step.kind === "create-pod" && world.record().executor !== "another") world.takeAway(taken);
+        if (step.kind === "create-pod") requests += 1;
+        if (requests === 2 && world.record().executor !== "another") {
+          world.takeAway(taken);
+          world.state.deposed.add("controller-a");
+        }
         return deps.act(record, step);
       },
     };

@@ -1,15 +1,19 @@
-import { forEachSome, pause, within } from "@muster/backoff";
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
-import { phaseOf, planBroken, planSession } from "./domain/plan-session.ts";
-import type { SessionStep } from "./domain/session-steps.ts";
+import { deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
+import { phaseOf, planSession } from "./domain/plan-session.ts";
 import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
-import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
-import { handBack, Lost, takeOver } from "./hold-session.ts";
-import { announce, carryOut, observe, pauseOf, refresh } from "./pass.ts";
+import { carryOut } from "./carry-out.ts";
+import { endBroken } from "./end-broken.ts";
+import { handBackAll } from "./hand-back.ts";
+import { Lost, takeBack, takeOver } from "./hold-session.ts";
+import { observe } from "./observe.ts";
+import { announce, pauseOf, refresh } from "./pass.ts";
 import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
+import { oneAtATime } from "./suspects.ts";
+import { withoutEcho } from "./without-echo.ts";
 
 /** The sessions of the leading process. Their state is in their records; everything kept here can be rebuilt. */
 type Sessions = {
@@ -28,7 +32,7 @@ type Sessions = {
 };
 
 /** The receivers of hints while this process leads. */
-export type Led = { readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
+export type Led = { readonly token: number; readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
 
 export type SessionsPolicy = {
   readonly session: SessionPolicy;
@@ -36,17 +40,10 @@ export type SessionsPolicy = {
   readonly maxFailures: number;
 };
 
-/** Maximum time that a stopping process waits to hand its sessions back. */
-const HAND_BACK_MS = 2000;
-/** Sessions that are handed back concurrently. */
-const MAX_HAND_BACKS = 32;
 /** A session that turns out not to be ours is looked at again after this time: it is gone, or a later leader has it. */
 const LOST_RETRY_MS = 1000;
 /** A session that may end its executor is tried alone; the others wait this long. */
 const SUSPECT_RETRY_MS = 200;
-/** A suspect that has not ended its executor by then no longer blocks the others. */
-const MAX_SUSPECT_MS = 10_000;
-
 /** Sessions that were finished last and need no pass. */
 const MAX_ENDED = 1024;
 
@@ -68,7 +65,8 @@ type Table = {
   readonly failures: Map<string, number>;
 };
 
-type Seen = { readonly run: Run; readonly snapshot: Snapshot };
+/** `unchangedMs`: since the record was written or read. */
+type Seen = { readonly run: Run; readonly snapshot: Snapshot; readonly unchangedMs: number };
 
 export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sessions {
   const { deps, writing } = withoutEcho(outside);
@@ -83,11 +81,11 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
   };
   const table: Table = { deps, policy, suspects, ...kept };
   const { runs, failing, granted, waiting } = table;
-  const pass = reconciler<Seen, { readonly steps: readonly SessionStep[] }>({
+  const pass = reconciler<Seen, SessionPlan>({
     tracer: "session-controller",
     observe: (name) => observeSession(table, name),
-    plan: ({ snapshot }) => ({ steps: planSession(snapshot, policy.session) }),
-    act: ({ run }, { steps }) => act(table, run, steps),
+    plan: ({ snapshot, unchangedMs }) => deferNotes(snapshot, planSession(snapshot, policy.session), unchangedMs),
+    act: ({ run }, plan) => act(table, run, plan),
     span: ({ run: { record } }, { steps }) => (steps.length === 0 ? undefined : deps.span(record, phaseOf(record))),
   });
   return {
@@ -124,45 +122,6 @@ function isEnded({ deps, ended }: Table, name: string): boolean {
   return false;
 }
 
-/** The views often show a write before the store answers it, which is no news. A newer revision that they show until then schedules a pass after the answer. */
-function withoutEcho(outside: SessionDeps): { readonly deps: SessionDeps; readonly writing: ReadonlySet<string> } {
-  const writing = new Set<string>();
-  const save: SessionDeps["save"] = async (record, revision) => {
-    const { name } = record;
-    let saved = revision;
-    writing.add(name);
-    try {
-      saved = await outside.save(record, revision);
-      return saved;
-    } finally {
-      writing.delete(name);
-      if (outside.newestRevision(name) > saved) outside.wake(name);
-    }
-  };
-  return { deps: { ...outside, save }, writing };
-}
-
-/**
- * Waits HAND_BACK_MS at most. What fails is retried while the process lives, and ends HAND_BACK_MS after the process is stopped, so that no write keeps it
- * alive.
- */
-async function handBackAll(deps: SessionDeps, runs: readonly Run[], stopping: AbortSignal): Promise<void> {
-  const over = new AbortController();
-  const endSoon = (): void => void pause(HAND_BACK_MS, over.signal).then(() => over.abort());
-  if (stopping.aborted) endSoon();
-  else stopping.addEventListener("abort", endSoon, { once: true, signal: over.signal });
-  const writing = forEachSome(
-    runs,
-    MAX_HAND_BACKS,
-    (run) => handBack(deps, run, over.signal),
-    () => undefined,
-  );
-  await within(
-    HAND_BACK_MS,
-    writing.finally(() => over.abort()),
-  );
-}
-
 async function leave(table: Table, name: string, end: RunEnd): Promise<void> {
   const { deps, runs, failing, suspects, granted, waiting, failures } = table;
   const run = runs.get(name);
@@ -197,6 +156,8 @@ async function take(table: Table, name: string): Promise<Run | Reconciled> {
     return {};
   }
   const run = newRun(held);
+  // This process has left it waiting, and published its events before.
+  if (table.waiting.get(name) === run.revision) run.announced = run.record.events.length;
   table.failing.delete(name);
   table.runs.set(name, run);
   return run;
@@ -217,7 +178,8 @@ async function observeSession(table: Table, name: string): Promise<Observed<Seen
   if (!("record" in run)) return run;
   if (!(await refresh(deps, run))) return pauseOf(deps, run, policy.session);
   if (isFinished(run.record)) return finish(table, run);
-  return { seen: { run, snapshot: await observe(deps, policy.session, run) } };
+  const snapshot = await observe(deps, policy.session, run);
+  return { seen: { run, snapshot, unchangedMs: deps.monotonicMs() - run.oursAtMs } };
 }
 
 /** Only the publication of its last events may be left to do. */
@@ -229,7 +191,7 @@ async function finish(table: Table, run: Run): Promise<Reconciled> {
   return {};
 }
 
-async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promise<Reconciled | "again"> {
+async function act(table: Table, run: Run, { steps, notesInMs }: SessionPlan): Promise<Reconciled | "again"> {
   const { deps, policy, suspects, failures } = table;
   if (steps.length > 0) await carryOut(deps, run, steps);
   if (isFinished(run.record)) return finish(table, run);
@@ -238,7 +200,7 @@ async function act(table: Table, run: Run, steps: readonly SessionStep[]): Promi
   if (attempts === 0) suspects.release(name);
   if (steps.length > 0 && !run.failed) return "again";
   failures.delete(name);
-  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session);
+  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, notesInMs);
   await leave(table, name, "waiting");
   return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
 }
@@ -248,6 +210,7 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   const { deps, policy, failures } = table;
   const run = table.runs.get(name);
   if (error instanceof Lost) {
+    if (run !== undefined) await takeBack(deps, run);
     await leave(table, name, "lost");
     return { requeueAfterMs: LOST_RETRY_MS };
   }
@@ -263,39 +226,4 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   // The clean-up that follows has attempts of its own.
   if (await endBroken(deps, name, reason)) failures.delete(name);
   throw error;
-}
-
-/** Whose turn it is, of those that take turns; a turn that lasts too long no longer keeps the others out. */
-export function oneAtATime(monotonicMs: () => number) {
-  let turn: { readonly name: string; readonly untilMs: number } | undefined;
-  return {
-    tryTake: (name: string): boolean => {
-      if (turn !== undefined && turn.name !== name && monotonicMs() < turn.untilMs) return false;
-      if (turn?.name !== name) turn = { name, untilMs: monotonicMs() + MAX_SUSPECT_MS };
-      return true;
-    },
-    release: (name: string): void => {
-      if (turn?.name === name) turn = undefined;
-    },
-  };
-}
-
-/**
- * True when the session was brought one step nearer to its end, or needs none. Whatever fails with the session may fail here too, so that nothing is thrown.
- */
-async function endBroken(deps: SessionDeps, name: string, reason: string): Promise<boolean> {
-  try {
-    const stored = await deps.load(name);
-    if (stored === undefined || isFinished(stored.record)) return true;
-    if (stored.record.epoch > deps.token) return false;
-    const ours = transitionTakeOver(stored.record, deps);
-    const record = transitionRecord(ours, planBroken(ours, reason, deps.now()));
-    await deps.save(record, stored.revision);
-    const last = record.events.length - 1;
-    if (isFinished(record)) await deps.announce(record, last, last);
-    return true;
-  } catch (error) {
-    deps.logger.error({ session: name, err: error }, "a session that cannot be run could not be ended");
-    return false;
-  }
 }

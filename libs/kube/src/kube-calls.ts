@@ -115,7 +115,8 @@ export function kubeCalls(
     delete: async (resource, name, options = {}) => {
       const { gracePeriodSeconds, propagationPolicy, preconditions } = options;
       const body = { kind: "DeleteOptions", apiVersion: "v1", gracePeriodSeconds, propagationPolicy, preconditions };
-      await send("DELETE", pathOf(resource, name, options), options, { body: JSON.stringify(body) });
+      const content = { body: JSON.stringify(body), isAnswerUnread: true };
+      await send("DELETE", pathOf(resource, name, options), options, content);
     },
     [Symbol.asyncDispose]: () => connections[Symbol.asyncDispose](),
   };

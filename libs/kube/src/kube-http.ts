@@ -35,31 +35,53 @@ export async function openGet(
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) url.searchParams.set(name, String(value));
   }
-  const options: RequestOptions = { method: "GET", headers: { accept: "application/json" }, signal };
-  await config.applyToHTTPSOptions(options);
-  if (options.agent instanceof HttpsAgent) options.agent = agents?.of(config, options.agent) ?? options.agent;
-  const response = await send(url, options);
+  const response = await send(url, { ...(await (agents?.of(config) ?? access(config))), signal });
   recordAnswer(config, response.statusCode ?? 0);
+  if (response.statusCode === 401) agents?.forget(config);
   if (response.statusCode !== 200) throw await readError(path, response);
   return response;
 }
 
+/** client-node's connection and credentials for one GET. */
+async function access(config: KubeConfig): Promise<RequestOptions> {
+  const options: RequestOptions = { method: "GET", headers: { accept: "application/json" } };
+  await config.applyToHTTPSOptions(options);
+  return options;
+}
+
 /** Connections are remade with new credentials this often, in case client certificates are renewed. */
 const AGENT_KEPT_MS = 5 * 60_000;
+/** Tokens are read again this often, and immediately after a refusal. */
+const TOKEN_KEPT_MS = 10_000;
 
-/** Agents that keep connections open and share them, one per configuration. */
-type SharedAgents = { of(config: KubeConfig, fresh: HttpsAgent): HttpsAgent };
+/** Credentials that are kept for a while, and agents that keep connections open and share them, one per configuration. */
+type SharedAgents = {
+  of(config: KubeConfig): Promise<RequestOptions>;
+  /** The API server has refused the credential. */
+  forget(config: KubeConfig): void;
+};
 
 export function sharedAgents(nowMs: () => number = () => performance.now()): SharedAgents {
-  const kept = new WeakMap<KubeConfig, { readonly agent: HttpsAgent; readonly madeAtMs: number }>();
+  const agents = new WeakMap<KubeConfig, { readonly agent: HttpsAgent; readonly madeAtMs: number }>();
+  const kept = new WeakMap<KubeConfig, { readonly options: RequestOptions; readonly readAtMs: number }>();
+  const agentOf = (config: KubeConfig, fresh: HttpsAgent): HttpsAgent => {
+    const known = agents.get(config);
+    if (known !== undefined && nowMs() - known.madeAtMs < AGENT_KEPT_MS) return known.agent;
+    const agent = new HttpsAgent({ ...fresh.options, keepAlive: true });
+    agents.set(config, { agent, madeAtMs: nowMs() });
+    return agent;
+  };
   return {
-    of: (config, fresh) => {
+    of: async (config) => {
       const known = kept.get(config);
-      if (known !== undefined && nowMs() - known.madeAtMs < AGENT_KEPT_MS) return known.agent;
-      const agent = new HttpsAgent({ ...fresh.options, keepAlive: true });
-      kept.set(config, { agent, madeAtMs: nowMs() });
-      return agent;
+      if (known !== undefined && nowMs() - known.readAtMs < TOKEN_KEPT_MS) return known.options;
+      const readAtMs = nowMs();
+      const options = await access(config);
+      if (options.agent instanceof HttpsAgent) options.agent = agentOf(config, options.agent);
+      kept.set(config, { options, readAtMs });
+      return options;
     },
+    forget: (config) => void kept.delete(config),
   };
 }
 

@@ -1,11 +1,15 @@
+import { execFile } from "node:child_process";
 import { readFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { client, connectNats, type Client } from "@muster/bus";
 import { SessionService, type muster } from "@muster/proto";
 import { startChild } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
 import { startStack, type Stack, type StackOptions } from "../src/stack.ts";
+
+const execute = promisify(execFile);
 
 export type Spec = muster.session.v1.SessionSpec.$Properties;
 
@@ -18,7 +22,7 @@ export type BenchStack = AsyncDisposable & {
   processorTime(): Promise<ReadonlyMap<string, number>>;
 };
 
-/** Starts a stack with one replica of each service on an embedded cluster. Each replica is a process of its own. */
+/** Starts a stack with one replica of each service on an embedded cluster. Each replica is a process of its own, and runs its bundle as in `npm start`. */
 export async function benchStack(options: {
   readonly pools: Readonly<Record<string, number>>;
   /** The nodes only simulate their pods. */
@@ -28,7 +32,9 @@ export async function benchStack(options: {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-bench-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
-  const baseEnv = { PATH: process.env["PATH"], HOME: process.env["HOME"] };
+  await execute(process.execPath, [join(ROOT, "tools/repo/bundle-programs.mjs")]);
+  const bundled = `--require="${join(ROOT, "tools/repo/run-bundled.cjs")}"`;
+  const baseEnv = { PATH: process.env["PATH"], HOME: process.env["HOME"], NODE_OPTIONS: bundled };
   await mkdir(join(directory, "cluster"));
   const kubeconfig = join(directory, "kubeconfig");
   const pools = Object.entries(options.pools).map(([name, nodes]) => `${name}=${nodes}`);

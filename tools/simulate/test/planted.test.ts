@@ -23,8 +23,8 @@ const listsNoPods: Tamper = (deps) => ({ ...deps, listPods: () => Promise.resolv
 /** An executor that records uids of pods that do not exist. */
 const recordsWrongUids: Tamper = (deps) => ({
   ...deps,
-  act: async (record, step) => {
-    const acted = await deps.act(record, step);
+  act: async (record, step, isHeld) => {
+    const acted = await deps.act(record, step, isHeld);
     return step.kind === "create-pod"
       ? {
           kind: "outcome",

@@ -54,13 +54,13 @@ export function sessionLedger(calls: ReservationCalls): SessionLedger {
 }
 
 /** Executes one step of a session at the ledger or the API server. Steps may be repeated: names, owners and uids make repetitions harmless. */
-export function act(deps: ActDeps, record: SessionRecord, step: QuickStep): Promise<Acted> {
+export function act(deps: ActDeps, record: SessionRecord, step: QuickStep, isHeld: () => boolean): Promise<Acted> {
   return inStep(record, step, async (): Promise<Acted> => {
     switch (step.kind) {
       case "reserve":
         return { kind: "reservation", reservation: await reserve(deps, record) };
       case "create-pod":
-        return createPod(deps, record, step);
+        return createPod(deps, record, step, isHeld);
       case "delete-pod":
         await deps.pods.delete(step.pod, step.uid, {
           force: step.force,

@@ -36,8 +36,12 @@ const STEP = {
 } as const;
 const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
 
-/** What is asked for, in its order, by an executor of epoch 2 while the store has this record. */
-async function calls(stored: SessionRecord | undefined, created: Created): Promise<{ asked: string[]; came: unknown }> {
+/** What is asked for, in its order, by an executor of epoch 2 while the store has this record; by default it may have lost the lead. */
+async function calls(
+  stored: SessionRecord | undefined,
+  created: Created,
+  isHeld = false,
+): Promise<{ asked: string[]; came: unknown }> {
   const asked: string[] = [];
   const note = <Answer>(text: string, answer: Answer): Promise<Answer> => {
     asked.push(text);
@@ -54,6 +58,7 @@ async function calls(stored: SessionRecord | undefined, created: Created): Promi
     },
     record({ epoch: 2 }),
     STEP,
+    () => isHeld,
   ).catch((error: unknown) => faultOf(error)?.code);
   return { asked, came };
 }
@@ -68,6 +73,11 @@ it("confirms a pod after it is made, once the store says that the session is sti
     asked: ["create bench-server-0", "load bench", "confirm bench-server-0 uid-1"],
     came: MADE,
   });
+});
+
+it("reads no record while its process leads", async () => {
+  const { asked, came } = await calls(undefined, UNCONFIRMED, true);
+  expect([asked, came]).toEqual([["create bench-server-0", "confirm bench-server-0 uid-1"], MADE]);
 });
 
 it.each([

@@ -21,6 +21,7 @@ export async function createPod(
   deps: CreatePodDeps,
   record: SessionRecord,
   step: Extract<ActStep, { kind: "create-pod" }>,
+  isHeld: () => boolean,
 ): Promise<Acted> {
   const { component, workers } = step;
   const session = { ...record.spec, name: record.name, uid: record.uid };
@@ -31,12 +32,13 @@ export async function createPod(
   const created = await deps.pods.create(record, component.name, manifest);
   if (created.kind !== "created") return { kind: "obstacle", obstacle: created };
   const { uid, node, confirmed } = created;
-  if (!confirmed && (await isCurrent(deps, record))) await deps.pods.confirm(manifest.metadata.name, uid);
+  if (!confirmed && (isHeld() || (await isCurrent(deps, record)))) await deps.pods.confirm(manifest.metadata.name, uid);
   return { kind: "outcome", outcome: { kind: "pod-created", component: component.name, uid, node } };
 }
 
 /**
- * Called only once the pod exists, so that a later executor finds it. If the session is lost, the store refuses the outcome, and the pod is deleted.
+ * Whether the session is still the writer's, though another process may lead. Read only once the pod exists, so that a later executor finds it. If the session
+ * is lost, the store refuses the outcome, and the pod is deleted.
  */
 async function isCurrent({ load }: CreatePodDeps, { name, uid, epoch }: SessionRecord): Promise<boolean> {
   const stored = await load(name);

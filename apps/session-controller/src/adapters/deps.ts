@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
-import { client, publishEvent, type NatsBus } from "@muster/bus";
+import { client, type NatsBus } from "@muster/bus";
 import { followLogs, kubeCalls, loadServiceKube, type KubeCalls, type LogFollowers } from "@muster/kube";
 import {
   annotations,
@@ -12,40 +12,30 @@ import {
   ReservationService,
   schedulingGates,
   streams,
-  subjects,
 } from "@muster/proto";
 import { reportForeignObjects, type ReadyCheck, type ServiceContext } from "@muster/service";
-import {
-  installationOf,
-  openBucket,
-  openView,
-  protoCodec,
-  type Bucket,
-  type View,
-  type ViewOptions,
-} from "@muster/store";
+import { installationOf, openBucket, openView, protoCodec, type View, type ViewOptions } from "@muster/store";
 import { traceparentOf } from "@muster/tracing";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
-import { faultOf, throwFault } from "@muster/faults";
 import { explainCalls } from "@muster/ledger-client";
-import { SESSIONS_BYTES, type Config } from "../config.ts";
+import type { Config } from "../config.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import type { SessionDigest } from "../domain/plan-sweep.ts";
 import { makeFollowers, type Followers } from "../followers.ts";
 import type { RequestDeps } from "../requests.ts";
-import type { Stored } from "../session-deps.ts";
 import type { LeadDeps } from "../lead-sessions.ts";
 import type { Led } from "../sessions.ts";
 import type { SweepDeps } from "../sweep.ts";
 import { act, askMachinesOf, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "./act.ts";
+import { announce } from "./announce.ts";
 import { followGrants, followViews } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
-import { digestCodec, eventMessage, podSeenOf, recordCodec, sessionBytes, sessionMessage } from "./messages.ts";
+import { podSeenOf } from "./messages.ts";
 import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
-import { occupancyOf, type Occupant } from "./occupancy.ts";
+import { occupancyOf } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
 import { podsFreshOf } from "./pods-fresh.ts";
 import { kubePods } from "./pods.ts";
+import { listed, load, openIndex, openRecords, type Index, type Records } from "./records.ts";
 import { spanOfPass, recordPhase } from "./trace.ts";
 
 /** All dependencies of the service, by part. Disposing stops following the buckets. */
@@ -57,14 +47,9 @@ export type Deps = AsyncDisposable &
     readonly staleness: ReadyCheck;
   };
 
-type Records = Bucket<SessionRecord>;
-/** The part of each session that stays in memory; the rest is read when needed. */
-type Index = View<SessionDigest & Occupant>;
 type PodStates = View<muster.watch.v1.PodState>;
 
 const STALE_MS = 30_000;
-/** Sessions expire, so that a full bucket has room again after a while. */
-const FULL_RETRY_MS = 1000;
 /** Maximum concurrent calls to the API server, and their timeout. */
 const CALLS = { maxInFlight: 64, timeoutMs: 10_000 };
 /** Maximum streams of users who follow sessions, one per component; a silent user's streams are closed. */
@@ -118,7 +103,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const stopObserving = metrics.observeRunning(() => led?.sessions.size ?? 0);
   return {
     sessions: sessionDeps(world),
-    requests: requestDeps(world),
+    requests: requestDeps(world, () => led && { token: led.token, executor: context.instance }),
     sweep: sweepDeps(world),
     leading: (now) => {
       led = now;
@@ -137,38 +122,6 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
     },
   };
-}
-
-function openRecords(connection: NatsBus["connection"]): Promise<Records> {
-  return openBucket(connection, {
-    name: buckets.sessions,
-    codec: recordCodec,
-    maxBytes: SESSIONS_BYTES,
-    fullRetryAfterMs: FULL_RETRY_MS,
-  });
-}
-
-/** A digest of every stored session, and the names of those that do not decode. */
-async function openIndex(
-  { logger, signal }: ServiceContext<Config>,
-  { connection }: NatsBus,
-  { records, metrics, onProblem }: Pick<World, "records" | "metrics"> & Required<Pick<ViewOptions, "onProblem">>,
-): Promise<{ readonly index: Index; readonly unreadable: ReadonlySet<string> }> {
-  const unreadable = new Set<string>();
-  const digests = await openBucket(connection, {
-    name: buckets.sessions,
-    codec: digestCodec,
-    onDecodeError: (error, key) => {
-      metrics.unreadable();
-      unreadable.add(key);
-      logger.error({ err: error }, "cannot read a stored session; it stays unchanged");
-    },
-  });
-  const index = await openView(digests, { signal, onProblem });
-  index.onChange((name) => {
-    if (unreadable.has(name)) void checkUnreadable(records, unreadable, name);
-  });
-  return { index, unreadable };
 }
 
 /** The nodes as published by the watchers, and the mark by which these confirm that they see the cluster. */
@@ -263,7 +216,7 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     nodesUsable: (names, tolerations) => nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(nodes, context.config.machineLostMs),
     listPods: (record) => acting.pods.ofSession(record),
-    act: (record, step) => act(acting, record, step),
+    act: (record, step, isHeld) => act(acting, record, step, isHeld),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
     announce: async (record, from, newFrom) => {
       await announce(bus, record, from);
@@ -275,13 +228,14 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
   };
 }
 
-function requestDeps(world: World): RequestDeps {
+function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDeps {
   const { bus, records, index, followers, logStore, acting } = world;
   const asking = explainCalls(bus);
   return {
     now: Date.now,
     newUid: () => randomUUID(),
     traceparent: () => traceparentOf(),
+    executor,
     load: (name) => load(records, name),
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
@@ -297,7 +251,8 @@ function requestDeps(world: World): RequestDeps {
     followedLog: async (log, range, waitMs, signal) =>
       (await world.logFollowers.read(log, range, waitMs, signal)).bytes,
     liveLog: ({ pod, container }, range, signal) => acting.reading.logs.readRange(pod, container, range, signal),
-    sizeOf: ({ record, revision }) => sessionBytes(sessionMessage(record, revision)),
+    // A reply has about the size of the record.
+    sizeOf: ({ record }) => index.get(record.name)?.value.storedBytes ?? 0,
   };
 }
 
@@ -316,49 +271,11 @@ function sweepDeps(world: World): LeadDeps["sweep"] {
   };
 }
 
-/** The name leaves the list once its record can be read, or is deleted. */
-async function checkUnreadable(records: Records, unreadable: Set<string>, name: string): Promise<void> {
-  try {
-    await load(records, name);
-    unreadable.delete(name);
-  } catch {
-    // Still unreadable, or the store is unavailable: the name stays.
-  }
-}
-
-const MAX_LISTED_NAMES = 5;
-
-function listed(names: ReadonlySet<string>): string {
-  const more = names.size > MAX_LISTED_NAMES ? ` and ${names.size - MAX_LISTED_NAMES} more` : "";
-  return `${[...names].slice(0, MAX_LISTED_NAMES).join(", ")}${more}`;
-}
-
 function forgetter({ records, logStore }: World): SweepDeps["forget"] {
   return async ({ record, revision }) => {
     for (const { pod } of record.components) await logStore.forget(record.name, pod);
     await records.delete(record.name, revision);
   };
-}
-
-/** A record that does not decode is a fault, so that it does not stop reads of other sessions. */
-async function load(records: Records, name: string): Promise<Stored | undefined> {
-  try {
-    const entry = await records.get(name);
-    return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
-  } catch (error) {
-    if (faultOf(error) !== undefined) throw error;
-    return throwFault({ code: "internal", operation: `reading session ${name}` }, { cause: error });
-  }
-}
-
-async function announce(bus: NatsBus, record: SessionRecord, from: number): Promise<void> {
-  const { name, uid } = record;
-  const type = muster.session.v1.SessionEventRecorded;
-  for (const [index, event] of record.events.entries()) {
-    if (index < from) continue;
-    const message = { name, uid, event: eventMessage(event) };
-    await publishEvent(bus, subjects.sessionEventRecorded(name), type, message, { messageId: `${uid}-${index}` });
-  }
 }
 
 function recordPhases(metrics: SessionMetrics, record: SessionRecord, from: number): void {

@@ -110,11 +110,6 @@ export function eventMessage(event: SessionEvent): muster.session.v1.SessionEven
   return { ...event, kind: enums.SessionEventKind.numbers[event.kind] };
 }
 
-/** Bytes of a session in a reply. */
-export function sessionBytes(session: muster.session.v1.Session.$Properties): number {
-  return Session.encode(session).finish().length;
-}
-
 export const recordCodec = {
   encode: (record: SessionRecord) => RecordMessage.encode(recordMessage(record)).finish(),
   decode: (bytes: Uint8Array) => recordOf(RecordMessage.decode(bytes)),

@@ -41,7 +41,7 @@ function reserving(fault: Fault | undefined, existing: readonly Need[] = PLAIN) 
     executorsMax: 1,
   };
   const step = async (of: Parameters<typeof act>[2]) => {
-    const acted = await act(deps as unknown as ActDeps, SESSION, of);
+    const acted = await act(deps as unknown as ActDeps, SESSION, of, () => true);
     return "reservation" in acted ? acted.reservation : undefined;
   };
   return { asked, step };

@@ -2,7 +2,7 @@ import { commonTolerations, type Place, type Toleration } from "@muster/resource
 import { templateRequests } from "@muster/session-limits";
 import { componentTolerations, templateOf } from "./component-need.ts";
 import { grantedNode } from "./replace-machines.ts";
-import type { Component, ComponentStatus } from "./session.ts";
+import type { Component, ComponentStatus, SessionRecord } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { hasEnded } from "./summarise-components.ts";
 
@@ -19,7 +19,17 @@ export type ComponentMachines = {
   readonly tolerations: ReadonlyMap<string, readonly Toleration[]>;
 };
 
+const known = new WeakMap<SessionRecord, ComponentMachines>();
+
+/** Most passes see the record of the pass before. */
 export function machinesOf({ record, replacements }: Session): ComponentMachines {
+  if (replacements.size > 0) return listMachines({ record, replacements });
+  const machines = known.get(record) ?? listMachines({ record, replacements });
+  known.set(record, machines);
+  return machines;
+}
+
+function listMachines({ record, replacements }: Session): ComponentMachines {
   const specs = new Map(record.spec.components.map((component) => [component.name, component]));
   const machines = record.components.map((status) => {
     const nodes = [status.node, grantedNode(replacements.get(status.name)) ?? ""].filter((node) => node !== "");

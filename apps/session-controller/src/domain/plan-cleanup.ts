@@ -12,7 +12,8 @@ export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: Sessio
   const late = nowMs >= cleanupEndMs(record, verdict, policy);
   if (!record.podsDeleted) {
     const logs = planLogs(snapshot);
-    if (record.logsCollected && livePods?.length === 0) return [{ kind: "confirm-pods-gone", because: "none-listed" }];
+    if (record.logsCollected && livePods?.length === 0)
+      return [{ kind: "confirm-pods-gone", because: "none-listed" }, ...(record.released ? [] : [planRelease(record)])];
     // The log of a pod on a lost node cannot be read; its slow deletion begins immediately.
     const isDue = ({ pod, seen }: LivePod): boolean =>
       record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
@@ -23,9 +24,11 @@ export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: Sessio
   }
   const end = planEnd(record, nowMs);
   if (end !== undefined) return [end];
-  return late && trouble !== undefined
-    ? [planGivingUp(snapshot)]
-    : [{ kind: "release", reservationId: record.reservationId, because: "pods-gone" }];
+  return late && trouble !== undefined ? [planGivingUp(snapshot)] : [planRelease(record)];
+}
+
+function planRelease({ reservationId }: SessionRecord): ActStep {
+  return { kind: "release", reservationId, because: "pods-gone" };
 }
 
 /** Most clean-ups are over before this: a write that names the remaining pods would be out of date immediately. */

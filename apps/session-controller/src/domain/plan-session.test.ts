@@ -503,6 +503,11 @@ describe("a session that is over", () => {
     [
       "believes that the pods are gone when the API server lists none",
       { record: running(over), livePods: [] },
+      ["confirm-pods-gone: none-listed", "release: pods-gone"],
+    ],
+    [
+      "does not release the machines twice when the API server lists no pods",
+      { record: running({ ...over, released: true }), livePods: [] },
       ["confirm-pods-gone: none-listed"],
     ],
     [

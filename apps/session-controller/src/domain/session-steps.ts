@@ -4,7 +4,7 @@ import type { ReplacementStep } from "./replace-machines.ts";
 import type { Component, ComponentStatus, EndReason, SessionEvent, TerminalKind, Verdict, Warning } from "./session.ts";
 import type { LivePod, Machine } from "./snapshot.ts";
 
-/** Steps that only change the record. They are written together, before any step that follows from them. */
+/** Steps that only change the record. They are written together, before any step that only the record justifies. */
 export type RecordStep =
   | {
       readonly kind: "note-components";

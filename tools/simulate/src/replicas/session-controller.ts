@@ -1,14 +1,15 @@
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
-import { client, publishEvent } from "@muster/bus";
+import { client } from "@muster/bus";
 import { faultOf, throwFault } from "@muster/faults";
-import { annotations, bucketKeys, labels, muster, ReservationService, schedulingGates, subjects } from "@muster/proto";
+import { annotations, bucketKeys, labels, muster, ReservationService, schedulingGates } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { act, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "@muster/session-controller/act";
+import { announce } from "@muster/session-controller/announce";
 import { readConfig } from "@muster/session-controller/config";
 import { makeFollowers, type Followers } from "@muster/session-controller/followers";
 import { followGrants, followViews } from "@muster/session-controller/hints";
 import { leadSessions, type LeadDeps } from "@muster/session-controller/lead-sessions";
-import { digestCodec, eventMessage, podSeenOf, recordCodec } from "@muster/session-controller/messages";
+import { digestCodec, podSeenOf, recordCodec } from "@muster/session-controller/messages";
 import type { LogStore } from "@muster/session-controller/log-store";
 import { occupancyOf, type Occupant } from "@muster/session-controller/occupancy";
 import type { Pods } from "@muster/session-controller/pods";
@@ -79,7 +80,10 @@ export async function runController(
       led = now;
     },
   };
-  targets.set(replica, requestDeps(parts));
+  targets.set(
+    replica,
+    requestDeps(parts, () => led && { token: led.token, executor: process.name }),
+  );
   for (const { signal } of [gone, stop]) signal.addEventListener("abort", () => targets.delete(replica));
   const election = { ...world, lock: world.sessionLock, ttlMs: CONFIG.lockTtlMs };
   const logger: Logger = {
@@ -169,9 +173,9 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
     nodesUsable: (names, tolerations) => parts.nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(parts.nodes, CONFIG.machineLostMs),
     listPods: (record) => livePods.ofSession(record),
-    act: (record, step) => act(acting, record, step),
+    act: (record, step, isHeld) => act(acting, record, step, isHeld),
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
-    announce: (record, from) => announceEvents(replica.bus, record, from),
+    announce: (record, from) => announce(replica.bus, record, from),
     left: () => undefined,
     span: (_record, name) => ({ name, parent: ROOT_CONTEXT, attributes: {} }),
   };
@@ -192,19 +196,20 @@ function sweepDeps(parts: Parts): LeadDeps["sweep"] {
   };
 }
 
-function requestDeps(parts: Parts): RequestDeps {
+function requestDeps(parts: Parts, executor: RequestDeps["executor"]): RequestDeps {
   const { replica, records, index, logStore, followers, ledger, load } = parts;
   return {
     now: Date.now,
     newUid: () => crypto.randomUUID(),
     traceparent: () => "",
+    executor,
     load,
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
     occupancy: occupancyOf(index),
     explain: (record) => explainWaiting(ledger, record, CONFIG.kube.poolLabel),
     askMachines: noMachines,
-    announce: (record, from) => announceEvents(replica.bus, record, from),
+    announce: (record, from) => announce(replica.bus, record, from),
     finished: () => undefined,
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     forget: ({ record, revision }) => records.delete(record.name, revision),
@@ -228,14 +233,4 @@ function noMachines(): Promise<never> {
 
 function describeError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
-}
-
-async function announceEvents(bus: Replica["bus"], record: SessionRecord, from: number): Promise<void> {
-  const { name, uid } = record;
-  const type = muster.session.v1.SessionEventRecorded;
-  for (const [index, event] of record.events.entries()) {
-    if (index < from) continue;
-    const message = { name, uid, event: eventMessage(event) };
-    await publishEvent(bus, subjects.sessionEventRecorded(name), type, message, { messageId: `${uid}-${index}` });
-  }
 }

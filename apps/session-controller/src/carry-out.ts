@@ -1,0 +1,183 @@
+import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults";
+import { planEnd } from "./domain/plan-cleanup.ts";
+import type { ActStep, SessionStep } from "./domain/session-steps.ts";
+import type { SessionRecord } from "./domain/session.ts";
+import type { Obstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
+import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
+import { ensureLead, Lost, remember } from "./hold-session.ts";
+import type { Run } from "./run.ts";
+import { textOf, type Acted, type CollectStep, type SessionDeps } from "./session-deps.ts";
+
+/** Maximum concurrent steps of one pass. */
+const MAX_CONCURRENT_STEPS = 32;
+
+/** The outcomes of the steps of one pass, which were planned for this record. */
+type Effects = {
+  readonly before: SessionRecord;
+  readonly outcomes: Outcome[];
+  readonly obstacles: Obstacle[];
+  readonly failures: string[];
+  reservation: ReservationSeen | undefined;
+  readonly replacements: Map<string, ReplacementSeen>;
+};
+
+/** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next one reads the record and plans again. */
+export async function carryOut(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
+  try {
+    await pass(deps, run, steps);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined || !isRetryable(fault)) throw error;
+    run.failed = true;
+    run.isWriteUnknown = true;
+    deps.logger.warn({ session: run.record.name, reason: describeFault(fault) }, "cannot write the record");
+  }
+}
+
+/** A failed step does not affect the others: their outcomes are written before its defect is thrown. */
+async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
+  const effects: Effects = {
+    before: run.record,
+    outcomes: [],
+    obstacles: [],
+    failures: [],
+    reservation: undefined,
+    replacements: new Map(),
+  };
+  const defect = await doSteps(deps, run, steps, effects);
+  const { outcomes, obstacles, failures, reservation = run.reservation, replacements } = effects;
+  run.reservation = reservation;
+  run.replacements = new Map([...run.replacements, ...replacements]);
+  if (steps.some(isAct)) noteEffects(run, obstacles, failures);
+  // What ends the clean-up is written together with the terminal event.
+  const end = planEnd(outcomes.reduce(transitionRecord, run.record), deps.now());
+  try {
+    await remember(deps, run, end === undefined ? outcomes : [...outcomes, end]);
+  } catch (error) {
+    if (error instanceof Lost) run.unwritten = [...run.unwritten, ...outcomes];
+    throw error;
+  }
+  if (defect !== undefined) throw defect.error;
+}
+
+/** Returns the first defect of a step, once no step is in flight, so that all effects are known. */
+async function doSteps(
+  deps: SessionDeps,
+  run: Run,
+  steps: readonly SessionStep[],
+  effects: Effects,
+): Promise<{ readonly error: unknown } | undefined> {
+  deps.logger.info({ session: run.record.name, steps: steps.map(summaryOf) }, "session steps");
+  const queue = steps.values();
+  let defect: { readonly error: unknown } | undefined;
+  const lane = async (): Promise<void> => {
+    for (const step of queue) {
+      try {
+        if (isAct(step)) await doAct(deps, run, step, effects);
+        else effects.outcomes.push(step);
+      } catch (error) {
+        defect ??= { error };
+      }
+      if (defect !== undefined) return;
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(MAX_CONCURRENT_STEPS, steps.length) }, lane));
+  return defect;
+}
+
+async function doAct(deps: SessionDeps, run: Run, step: ActStep, effects: Effects): Promise<void> {
+  try {
+    ensureLead(deps);
+    if (step.kind === "collect-logs") {
+      startReading(deps, run, step);
+      return;
+    }
+    const acted = await deps.act(effects.before, step);
+    if (step.kind === "delete-pod") noteDeletion(run, step.uid);
+    noteActed(effects, acted);
+  } catch (error) {
+    effects.failures.push(textOf(error));
+  }
+}
+
+function noteActed(effects: Effects, acted: Acted): void {
+  switch (acted.kind) {
+    case "outcome":
+      effects.outcomes.push(acted.outcome);
+      return;
+    case "reservation":
+      effects.reservation = acted.reservation;
+      return;
+    case "replacement":
+      effects.replacements.set(acted.component, acted.reservation);
+      return;
+    case "obstacle":
+      effects.obstacles.push(acted.obstacle);
+      return;
+    case "nothing":
+      return;
+    default:
+      assertNever(acted);
+  }
+}
+
+/** Of what was listed: it is on its way, and is not deleted again before the next list. */
+function noteDeletion(run: Run, uid: string): void {
+  if (run.lastList === undefined) return;
+  const pods = run.lastList.pods.map((pod) =>
+    pod.uid === uid ? { ...pod, deleting: true, overdueOn: undefined } : pod,
+  );
+  run.lastList = { ...run.lastList, pods };
+}
+
+/** The next round after the end of the read records its report; a longer read is recorded in parts. */
+function startReading(deps: SessionDeps, run: Run, step: CollectStep): void {
+  const { record, stopReading, read } = run;
+  run.reading = deps
+    .collectLogs(record, step, (logs) => void read.push(logs), stopReading.signal)
+    .catch((error: unknown) => {
+      run.defect = { error };
+    })
+    .finally(() => {
+      run.reading = undefined;
+      deps.wake(record.name);
+    });
+}
+
+function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonly string[]): void {
+  run.obstacles = obstacles;
+  const [first] = failures;
+  run.trouble = first === undefined ? undefined : { of: "steps", text: first };
+  // An obstructing pod needs time to terminate.
+  if (first !== undefined || obstacles.some(({ kind }) => kind === "leftover")) run.failed = true;
+}
+
+/** Complete, so that a new step is not taken for an outcome. */
+const ACTS: Readonly<Record<ActStep["kind"], true>> = {
+  reserve: true,
+  "create-pod": true,
+  "collect-logs": true,
+  "delete-pod": true,
+  release: true,
+  "reserve-replacement": true,
+  "release-replacement": true,
+};
+
+function isAct(step: SessionStep): step is ActStep {
+  return step.kind in ACTS;
+}
+
+function summaryOf(step: SessionStep): object {
+  switch (step.kind) {
+    case "create-pod":
+      return { kind: step.kind, component: step.component.name, node: step.node, because: step.because };
+    case "note-components": {
+      const states = step.components.map(({ name, state }) => `${name} ${state}`);
+      return { kind: step.kind, states, because: step.because };
+    }
+    case "collect-logs":
+      return { kind: step.kind, pods: step.pods.map(({ pod }) => pod), because: step.because };
+    default:
+      return step;
+  }
+}

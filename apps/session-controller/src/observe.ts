@@ -1,0 +1,97 @@
+import { machinesOf, placesOf } from "./domain/component-machines.ts";
+import {
+  isNewsMissing,
+  isProgressReported,
+  needsListing,
+  withoutUnlisted,
+  type PodNews,
+} from "./domain/decide-listing.ts";
+import type { LivePod, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
+import type { PodSeen } from "./domain/summarise-components.ts";
+import { RESYNC_MS, type Run } from "./run.ts";
+import { textOf, type SessionDeps } from "./session-deps.ts";
+
+/** What a pass decides on: the record, and the pods and nodes as the watchers publish them, or as the API server lists them where that is not enough. */
+export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run): Promise<Snapshot> {
+  const { record, reservation, replacements, obstacles } = run;
+  // Before the list, so that a time limit that has passed by now is decided on one.
+  const nowMs = deps.now();
+  // Also what was read during the last write.
+  const isReading = run.reading !== undefined || run.read.length > 0;
+  const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
+  const podsFresh = deps.podsFresh();
+  const seen = deps.pods(record);
+  const nodes = observeNodes(deps, run, seen, nowMs);
+  const news = { nowMs, record, podsFresh, ...nodes };
+  const listed = youngList(deps, policy, run, { ...news, pods: seen });
+  const livePods = await observeLivePods(deps, run, { ...news, pods: seen, isListDue, listed, isReading });
+  // After a list: a pod that disappears has ended first, if a watcher saw it.
+  const newest = livePods === undefined ? seen : deps.pods(record);
+  const isReported = record.verdict !== undefined && isProgressReported({ ...news, pods: newest, listed: livePods });
+  run.isProgressReported = isReported;
+  const published = record.verdict === undefined ? newest : [];
+  const pods = podsFresh ? published : withoutUnlisted(published, livePods);
+  const trouble = run.trouble?.text;
+  const heldMs = deps.monotonicMs() - run.takenAtMs;
+  const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, ...nodes };
+  return { ...known, isProgressReported: isReported, replacements, trouble };
+}
+
+/** The last list of a clean-up. While events report what changes, a new one only repairs the loss of an event. */
+function youngList(
+  { monotonicMs }: SessionDeps,
+  { lookAgainMs }: SessionPolicy,
+  { lastList }: Run,
+  news: Omit<Parameters<typeof isProgressReported>[0], "listed">,
+): PodNews["listed"] {
+  if (lastList === undefined) return undefined;
+  const { atMs, pods } = lastList;
+  const keptMs = isProgressReported({ ...news, listed: pods }) ? Math.max(RESYNC_MS, lookAgainMs) : lookAgainMs;
+  return monotonicMs() - atMs < keptMs ? pods : undefined;
+}
+
+type NodesSeen = Pick<Snapshot, "nodesLost" | "nodesBack" | "nodesUnschedulable" | "crowded">;
+
+/** What is lost, or usable again, of the machines that components have, were granted in place of lost ones, or have lost. */
+function observeNodes(
+  deps: SessionDeps,
+  { record, replacements }: Run,
+  pods: readonly PodSeen[],
+  nowMs: number,
+): NodesSeen {
+  const { nodes, lostNodes, sharedNodes, tolerations } = machinesOf({ record, replacements });
+  const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
+  // A cordon takes no machine from a session that is over.
+  const occupied = new Set(record.verdict === undefined ? pods.map(({ node }) => node) : held);
+  const seen = {
+    nodesLost: deps.nodesLost(nodes, occupied, tolerations),
+    nodesBack: deps.nodesUsable(lostNodes, tolerations),
+  };
+  // A component that waits for another machine has no node, but the one that it lost may be crowded.
+  if (record.verdict !== undefined || !record.spec.components.some(({ shared }) => shared)) return seen;
+  return {
+    ...seen,
+    nodesUnschedulable: deps.nodesLost(sharedNodes, new Set(), tolerations),
+    crowded: deps.crowding(record.uid, placesOf({ record, replacements, pods }), nowMs),
+  };
+}
+
+async function observeLivePods(deps: SessionDeps, run: Run, news: PodNews): Promise<readonly LivePod[] | undefined> {
+  if (!needsListing(news)) {
+    if (run.trouble?.of === "list" && !isNewsMissing(news)) run.trouble = undefined;
+    return news.listed;
+  }
+  try {
+    const listed = await deps.listPods(news.record);
+    if (run.trouble?.of === "list") run.trouble = undefined;
+    const atMs = deps.monotonicMs();
+    run.listPodsAtMs = atMs + RESYNC_MS;
+    // One from before the verdict does not say what there is to read and to delete.
+    run.lastList = news.record.verdict === undefined ? undefined : { atMs, pods: listed };
+    return listed;
+  } catch (error) {
+    run.trouble = { of: "list", text: textOf(error) };
+    run.failed = true;
+    return undefined;
+  }
+}

@@ -1,0 +1,29 @@
+import type { NatsConnection } from "@nats-io/nats-core";
+
+/** The part of the client library that writes what was sent since the last call. */
+type Writer = { flushPending: () => void };
+
+/**
+ * Writes to the socket once in each turn of the event loop. The client library writes after each microtask: a service that answers a batch of messages would
+ * make a system call for each message that it sends, which costs more than the message itself.
+ */
+export function writePerTurn(connection: NatsConnection): void {
+  const writer: unknown = "protocol" in connection ? connection.protocol : undefined;
+  if (!isWriter(writer)) return;
+  const write = writer.flushPending.bind(writer);
+  let isDue = false;
+  writer.flushPending = () => {
+    if (isDue) return;
+    isDue = true;
+    setImmediate(() => {
+      isDue = false;
+      write();
+    });
+  };
+}
+
+function isWriter(value: unknown): value is Writer {
+  return (
+    typeof value === "object" && value !== null && "flushPending" in value && typeof value.flushPending === "function"
+  );
+}
