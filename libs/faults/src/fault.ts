@@ -25,7 +25,7 @@ export type Fault =
       readonly capacity: number;
       /** The capacity is that of the nodes with one value of this label. */
       readonly topology?: string;
-      /** Resources that every machine lacks for some part; absent: none, or not known. */
+      /** Resources that every machine lacks for some pod; absent: none, or not known. */
       readonly short?: readonly ShortResource[];
     }
   | {
@@ -49,7 +49,7 @@ export type Fault =
   /** A defect of the other side, which has logged the rest. */
   | { readonly code: "internal"; readonly operation: string };
 
-/** The largest amounts that one part requests and that one machine has, in the unit of the ledger: thousandths of a core of cpu. */
+/** The largest amounts that one pod requests and that one machine has, in the unit of the ledger: thousandths of a core of cpu. */
 export type ShortResource = { readonly resource: string; readonly requested: number; readonly largest: number };
 
 export type FaultCode = Fault["code"];

@@ -19,6 +19,10 @@ export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
     const amounts = short.map(describeShort).join(", ");
     return `${fitting}: a part requests ${amounts}: request less, or add larger machines`;
   }
+  if (short.length > 0) {
+    const amounts = short.map(describeShort).join(", ");
+    return `pool ${pool} has no machine that is large enough: a pod requests ${amounts}: request less, or add larger machines`;
+  }
   if (among === "") return describeFault(fault);
   const machines = capacity === 1 ? "1 machine" : `${capacity} machines`;
   return `pool ${pool} has ${machines} at most${among}, ${requested} are needed: request fewer, or label or add machines`;

@@ -46,6 +46,21 @@ describe("the machines of a replica type", () => {
     expect(sharesOf(read(ofJob, ofTemplate))).toEqual([shared]);
   });
 
+  it("must hold what it requests where they are whole, beside what its template selects", () => {
+    const selectionOf = (sharing: string, spec: Manifest = {}): unknown => {
+      const result = read(sharing, undefined, spec);
+      return result.ok ? result.spec.replicas[0]?.selection : result.problems;
+    };
+    expect(selectionOf("exclusive")).toEqual({ terms: [], tolerations: [], minimum: PART });
+    expect(selectionOf("exclusive", { tolerations: [{ key: "gpu", operator: "Exists" }] })).toEqual({
+      terms: [],
+      tolerations: [{ key: "gpu", operator: "Exists" }],
+      minimum: PART,
+    });
+    expect(selectionOf("exclusive", { containers: [CONTAINER] })).toBeUndefined();
+    expect(selectionOf("shared")).toBeUndefined();
+  });
+
   const inTemplate = "spec.replicaSpecs.worker.template.metadata.annotations.muster.dev/sharing";
   it.each([
     ["a word that is none, on the job", "half", undefined, "metadata.annotations.muster.dev/sharing"],

@@ -1,5 +1,5 @@
 import { API_GROUP } from "@muster/names";
-import { COUNTABLE, isCountable, specRequests, type Requests } from "@muster/resources";
+import { COUNTABLE, isCountable, specRequests, withMinimum, type Requests } from "@muster/resources";
 import { initContainersOf } from "./build-pod.ts";
 import type { Container, JobSpec, PodTemplate } from "./job.ts";
 import type { Fields } from "./read-fields.ts";
@@ -33,16 +33,21 @@ function checkAmounts(spec: Fields): void {
       if (!isCountable(name, each?.raw(name))) each?.refuse(name, `must be ${COUNTABLE}`);
 }
 
-/** Sets the requests of each type in `shared`. `addedTo`: the init containers that the kind adds to pods of a type. */
+/**
+ * Sets the requests of each type in `shared`; nodes of the others must be able to hold theirs. `addedTo`: the init containers that the kind adds to pods of a
+ * type.
+ */
 export function withRequests(
   spec: JobSpec,
   shared: ReadonlySet<string>,
   addedTo: (type: string) => readonly Container[],
 ): JobSpec {
-  if (shared.size === 0) return spec;
-  const replicas = spec.replicas.map((replica) =>
-    shared.has(replica.type) ? { ...replica, shared: requestsOf(replica.template, addedTo(replica.type)) } : replica,
-  );
+  const replicas = spec.replicas.map((replica) => {
+    const requests = requestsOf(replica.template, addedTo(replica.type));
+    if (shared.has(replica.type)) return { ...replica, shared: requests };
+    const selection = withMinimum(replica.selection, requests);
+    return selection === replica.selection ? replica : { ...replica, selection };
+  });
   return { ...spec, replicas };
 }
 

@@ -14,6 +14,7 @@ import {
 import { mayOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
+import { nodeSelectionKey, withoutMinimum } from "@muster/resources";
 import { needOf, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
@@ -176,8 +177,8 @@ function reserveReplacement(
 }
 
 /**
- * Reserves the needs. A session of an earlier version requested whole machines without node selections, and a ledger of an earlier version keeps no others:
- * such a reservation is taken as it is.
+ * Reserves the needs. A session of an earlier version requested whole machines without node selections, or these without minima, and a ledger of an earlier
+ * version keeps no others: such a reservation is taken as it is.
  */
 async function reserveOrAdopt(
   ledger: LedgerCalls,
@@ -199,10 +200,15 @@ async function reserveOrAdopt(
   }
 }
 
-/** Whether these are the same needs without parts of machines and without node selections. */
+/** Whether these are the same needs without parts of machines, and without node selections or without minima. */
 function isPlainOf(found: Reservation["needs"], needs: readonly ComponentNeed[]): boolean {
-  const pools = new Map(needs.map(({ component, pool }) => [component, pool]));
-  const isPlain = ({ component, pool, shared, selection }: Reservation["needs"][number]): boolean =>
-    pools.get(component) === pool && shared === undefined && selection === undefined;
+  const requested = new Map(needs.map((need) => [need.component, need]));
+  const keyOf = (selection: ComponentNeed["selection"]): string =>
+    nodeSelectionKey(withoutMinimum(selection) ?? { terms: [], tolerations: [] });
+  const isPlain = ({ component, pool, shared, selection }: Reservation["needs"][number]): boolean => {
+    const need = requested.get(component);
+    if (need?.pool !== pool || shared !== undefined) return false;
+    return selection === undefined || (selection.minimum === undefined && keyOf(selection) === keyOf(need.selection));
+  };
   return found.length === needs.length && found.every(isPlain);
 }

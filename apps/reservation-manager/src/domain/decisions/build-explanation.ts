@@ -13,6 +13,7 @@ import {
 import { explainParts } from "./explain-parts.ts";
 import { findHold, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
+import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
 import { comparePlaces, firstPlaceOf, placeOf, type Place } from "../ledger/waiting-queue.ts";
@@ -38,7 +39,9 @@ export function buildExplanation(
   const facts = {
     reservation,
     because,
-    pools: countByPool(reservation.needs).map((need) => explainPool(need, machines, keptFor, granted)),
+    pools: withoutHeldMinima(countByPool(reservation.needs), machines).map((need) =>
+      explainPool(need, machines, keptFor, granted),
+    ),
     place: place === undefined ? undefined : explainPlace(place, ledger),
     hold: hold && {
       reservation: knownReservation(ledger, hold.place.sequence),

@@ -1,9 +1,11 @@
 import type { Fault, ShortResource } from "@muster/faults";
+import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
-import { largestOf, maxOf, unsizedOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
+import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
+import { largestOf, maxOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -108,7 +110,7 @@ function decideWithinLimit(
   if (existing !== undefined) return decideAgain(request, existing);
 
   const { owner, priority, topology } = request;
-  const needs = countByPool(request.needs);
+  const needs = withoutHeldMinima(countByPool(request.needs), world.machines);
   const demand = { ownerKind: owner.kind, needs, topology };
   const impossible =
     findUnknownPool(needs, world.machines) ??
@@ -163,7 +165,9 @@ function findSmallPool(needs: readonly PoolNeed[], machines: Machines): Fault | 
     if (!isExact(ofPool) || machines.pools.get(pool)?.scaling !== undefined) continue;
     const requested = ofPool.reduce((sum, need) => sum + sizeOf(need), 0);
     const capacity = fitTogether(machines, ofPool, "foreign pods leave");
-    if (capacity < requested) return { code: "pool_capacity", pool, requested, capacity };
+    if (capacity >= requested) continue;
+    if (ofPool.some((need) => mayFitUnsized(need, machines))) return SIZES_NOT_KNOWN_YET;
+    return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;
 }
@@ -203,21 +207,26 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
   if (count <= machines && (mayGrow || need.shared.length === 0)) return undefined;
   const parts = state === undefined || count > machines ? 0 : partsThatFit(state, need, machines, "foreign pods leave");
   if (count <= machines && parts === need.shared.length) return undefined;
-  if (count <= machines && state !== undefined && unsizedOf(state) > 0) return SIZES_NOT_KNOWN_YET;
-  const short = state === undefined || count > machines ? [] : findShortResources(need, state);
+  const anySize = viewOf(all, withAnySize(need));
+  const isLarge = anySize === undefined || count > maxOf(anySize);
+  if (!isLarge && mayFitUnsized(need, all)) return SIZES_NOT_KNOWN_YET;
+  const tooLarge = count > machines ? [minimumOf(need.selection) ?? NOTHING] : need.shared;
+  const short = isLarge ? [] : findShortResources(tooLarge, anySize);
   const capacity = Math.min(count, machines) + parts;
   return { code: "pool_capacity", pool, requested: sizeOf(need), capacity, ...(short.length > 0 && { short }) };
 }
 
+const NOTHING: Amounts = new Map();
+
 /** A fault travels in one message. */
 const MAX_SHORT_RESOURCES = 16;
 
-/** The resources that every machine lacks for some part, by name. None if the pool has no machine with a known size. */
-function findShortResources({ shared }: PoolNeed, { sizes }: PoolState): readonly ShortResource[] {
+/** The resources of which some of the requests are larger than on every machine, by name. None if the pool has no machine with a known size. */
+function findShortResources(requests: readonly Amounts[], { sizes }: PoolState): readonly ShortResource[] {
   const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
   if (machines.length === 0) return [];
   const largest = largestAmounts(machines);
-  return [...largestAmounts(shared)]
+  return [...largestAmounts(requests)]
     .map(([resource, requested]) => ({ resource, requested, largest: largest.get(resource) ?? 0 }))
     .filter((each) => each.requested > each.largest)
     .sort((one, other) => compareText(one.resource, other.resource))

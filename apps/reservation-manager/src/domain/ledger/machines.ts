@@ -4,6 +4,7 @@ import {
   acceptsNode,
   amountsKey,
   freeOf,
+  holdsMinimum,
   matchesNode,
   subtract,
   useOf,
@@ -344,7 +345,7 @@ function emptyView({ name, scaling }: PoolState): PoolState {
 /** What is known about the node for a pod of the selection; undefined: it does not accept the node. */
 export function seenBy(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
   if (selection === undefined) return facts;
-  if (!matchesNode(selection, facts)) return undefined;
+  if (!matchesNode(selection, facts) || !holdsMinimum(selection, facts.allocatable)) return undefined;
   return acceptsNode(selection, facts) ? withTaintsTolerated(facts) : facts;
 }
 

@@ -1,4 +1,4 @@
-import { amountsKey } from "@muster/resources";
+import { amountsKey, withoutMinimum } from "@muster/resources";
 import { countByPool, viewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
@@ -37,7 +37,7 @@ type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
  */
 type PoolGroup = {
   readonly pools: readonly string[];
-  /** They have a topology or a selection: it may accept nodes that are not free for others, and not all that are. */
+  /** They have a topology or select labels or taints, so that they may accept nodes that are not free for others. With only a minimum they do not. */
   readonly hasViews: boolean;
   readonly shapes: SortedMap<ShapeKey, Shape>;
   /** How many of the shapes have parts: only these may fit where a pool has no free machine. */
@@ -214,7 +214,7 @@ function replaceInGroups(
   const added = shape.parts === "" ? 0 : after.size - shapes.size;
   const shapesWithParts = (group?.shapesWithParts ?? 0) + added;
   const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
-  const hasViews = topology !== undefined || needs.some(({ selection }) => selection !== undefined);
+  const hasViews = topology !== undefined || needs.some(({ selection }) => withoutMinimum(selection) !== undefined);
   return groups.set(key, { pools, hasViews, shapes: after, shapesWithParts, kinds });
 }
 
