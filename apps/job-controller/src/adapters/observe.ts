@@ -35,6 +35,7 @@ export type ObserveDeps = {
   /** Pods that were created for this owner id, whichever owner they have now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
+  readonly usableAmong: Nodes["usableAmong"];
   readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];
   readonly defaults: KindDefaults;
@@ -113,6 +114,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
+    nodesBack: [...deps.usableAmong(replacedNodes(gang, status.replaced), nowMs, tolerations)],
     nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
   const crowded = deps.crowding(metadata.uid, placesOf({ spec, units, status, pods: podsOf(snapshot) }), nowMs);
@@ -129,6 +131,11 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
+}
+
+/** The gang's machines of the members that wait for another one. */
+function replacedNodes(gang: Snapshot["units"][number] | undefined, replaced: readonly string[]): readonly string[] {
+  return gang?.state === "granted" ? replaced.flatMap((component) => gang.nodes.get(component) ?? []) : [];
 }
 
 function jobFact({ metadata, cancelled }: JobRow, nowMs: number): Snapshot["job"] {

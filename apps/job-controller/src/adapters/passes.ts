@@ -113,6 +113,7 @@ function observeDeps(config: Config, { calls, machines, world, groups, nodes }: 
     podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
+    usableAmong: nodes.usableAmong,
     crowding: openCrowding(nodes, config.policy.replacementWaitMs),
     endsOf: world.ends.of,
     defaults: config.defaults,
