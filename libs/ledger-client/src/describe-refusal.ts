@@ -1,4 +1,4 @@
-import { describeFault, type Fault, type ShortResource } from "@muster/faults";
+import { describeExcluded, describeFault, type Fault, type ShortResource } from "@muster/faults";
 import { describeNodeSelection, printAmount } from "@muster/resources";
 import type { Need } from "./reservation.ts";
 
@@ -8,6 +8,11 @@ import type { Need } from "./reservation.ts";
  */
 export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
   if (fault.code !== "pool_capacity" || fault.topology !== undefined) return describeFault(fault);
+  const { cordoned: _cordoned, taints: _taints, ...size } = fault;
+  return `${describeSize(size, needs)}${describeExcluded(fault)}`;
+}
+
+function describeSize(fault: Extract<Fault, { code: "pool_capacity" }>, needs: readonly Need[]): string {
   const { pool, requested, capacity, short = [] } = fault;
   const ofPool = needs.filter((need) => need.pool === pool);
   const selections = new Set(ofPool.flatMap(({ selection }) => (selection ? [describeNodeSelection(selection)] : [])));

@@ -38,6 +38,7 @@ export function machineFromMessage(message: muster.reservation.v1.MachineState):
   const { foreign, holder } = message;
   return {
     ...pick(message, "node", "pool", "standing", "allocatable", "free", "excess"),
+    ...(message.zone !== "" && { zone: message.zone }),
     // A ledger that does not report the tolerated standing may not report cordons either.
     cordoned: message.toleratedStanding === "" ? undefined : message.cordoned,
     holder: holder?.owner === undefined ? "" : `${holder.owner.kind}/${holder.owner.id}`,
@@ -52,7 +53,8 @@ export function machineFromMessage(message: muster.reservation.v1.MachineState):
 /** A node that the node scaler did not make. */
 export function staticNode(machine: MachineState): ListedNode {
   const { node, pool, holder } = machine;
-  return { name: node, pool, phase: "STATIC", kubernetesNode: node, holder, machine };
+  const place = machine.zone === undefined ? {} : { zone: machine.zone };
+  return { name: node, pool, phase: "STATIC", kubernetesNode: node, holder, ...place, machine };
 }
 
 export function scalingFromMessage(message: muster.node.v1.PoolScaling): PoolScaling {

@@ -8,6 +8,8 @@ export type MachineState = {
   readonly standing: string;
   /** False with the standing CORDONED: it is tainted. Undefined: the ledger does not report it. */
   readonly cordoned?: boolean | undefined;
+  /** Absent: not known. */
+  readonly zone?: string;
   /** Owners of its parts, earliest first. */
   readonly sharedHolders: readonly { readonly owner: string; readonly sinceMs: number }[];
   /** Allocatable amounts, and those that can be granted in parts now, by resource: millicores of cpu, otherwise bytes or pieces. */

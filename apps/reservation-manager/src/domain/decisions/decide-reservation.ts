@@ -3,6 +3,7 @@ import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { assignMachines, findHold, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
+import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
 import { largestOf, maxOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
@@ -110,13 +111,14 @@ function decideWithinLimit(
   if (existing !== undefined) return decideAgain(request, existing);
 
   const { owner, priority, topology } = request;
-  const needs = withoutHeldMinima(countByPool(request.needs), world.machines);
+  const needs = countByPool(request.needs);
   const demand = { ownerKind: owner.kind, needs, topology };
-  const impossible =
-    findUnknownPool(needs, world.machines) ??
-    findSmallPool(needs, world.machines) ??
-    findSmallDomains(demand, world.machines);
-  if (impossible !== undefined) return { kind: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
+  const impossible = findImpossible(demand, world.machines);
+  if (impossible !== undefined)
+    return {
+      kind: "refuse",
+      fault: world.machines.complete ? withExcluded(impossible, needs, world.machines) : NOT_KNOWN_YET,
+    };
 
   const { nextSequence: sequence, queue } = world.ledger;
   const gang = { needs: request.needs, ...(topology !== undefined && { topology }) };
@@ -133,6 +135,14 @@ function decideWithinLimit(
   if (!request.wait) return { kind: "refuse", fault: faultOf(obstacle, owner) };
   if (queue.places.size >= policy.queueLimit) return { kind: "refuse", fault: queueIsFull(policy.queueLimit) };
   return { kind: "queue", sequence, events: [requested], because: obstacle.code };
+}
+
+/** Why the gang can never be granted, as the nodes and the scaling are now. */
+export function findImpossible(gang: PoolGang, machines: Machines): Fault | undefined {
+  const needs = withoutHeldMinima(gang.needs, machines);
+  return (
+    findUnknownPool(needs, machines) ?? findSmallPool(needs, machines) ?? findSmallDomains({ ...gang, needs }, machines)
+  );
 }
 
 function decideAgain(

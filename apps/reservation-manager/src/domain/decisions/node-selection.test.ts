@@ -286,3 +286,42 @@ describe("a need with a minimum", () => {
     );
   });
 });
+
+it("names the cordons and taints that make a pool too small", () => {
+  const run = runOf(["a", { schedulable: false, cordoned: true }], ["b", TAINTED], ["c", { ...SSD, ...TAINTED }]);
+  reserve(run, 1, needs(undefined));
+  const refused = { code: "pool_capacity", pool: "p", requested: 1, capacity: 0 };
+  expect(run.verdicts.at(-1)).toEqual({
+    kind: "refuse",
+    fault: { ...refused, cordoned: ["a"], taints: ["gpu:NoSchedule"] },
+  });
+  reserve(run, 2, needs({ ...ssd, tolerations: [{ key: "other" }] }, { ...ssd, tolerations: [{ key: "other" }] }));
+  expect(run.verdicts.at(-1)).toMatchObject({ fault: { ...refused, requested: 2, taints: ["gpu:NoSchedule"] } });
+  expect(run.verdicts.at(-1)).not.toHaveProperty("fault.cordoned");
+});
+
+it("says of a request that waits that its pool has become too small, until its nodes are back", () => {
+  const run = runOf(["a", {}], ["b", {}]);
+  reserve(run, 1, needs(undefined));
+  reserve(run, 2, needs(undefined, undefined));
+  const explain = () => {
+    const waiting = [...run.world.ledger.reservations.values()].at(-1);
+    if (waiting === undefined) throw new Error("nothing waits");
+    return buildExplanation(waiting, run.world, policy, 0);
+  };
+  expect(explain().because?.code).toBe("POOL_AVAILABILITY");
+  step(run, { kind: "node", facts: nodeOf("b", "p", TAINTED) });
+  expect(explain()).toMatchObject({
+    because: { code: "POOL_TOO_SMALL", pool: "p", requested: 2, available: 0 },
+    message:
+      "pool p is too small now for 2 machines, and it waits for nodes to come back; " +
+      "it has 1 usable machine now; 1 node cannot be granted",
+    pools: [{ unusable: { listed: [{ node: "b", reason: "CORDONED", cordoned: false, taints: TAINTED.taints }] } }],
+  });
+  step(run, { kind: "lose", node: "a" });
+  step(run, { kind: "lose", node: "b" });
+  expect(explain().because?.code).toBe("POOL_TOO_SMALL");
+  step(run, { kind: "node", facts: nodeOf("a", "p") });
+  step(run, { kind: "node", facts: nodeOf("b", "p") });
+  expect(explain().because?.code).toBe("POOL_AVAILABILITY");
+});
