@@ -356,3 +356,34 @@ describe("a demand for a whole node with a minimum", () => {
     ],
   ]);
 });
+
+describe("a zone that the provider does not have", () => {
+  const unknown = {
+    ...aShortage(),
+    zone: "zone-x",
+    message: "zone: zone-x is none of zone-a",
+    isUnknownZone: true,
+  } as const;
+
+  checkPlans([
+    [
+      "has its own code where it is the only one",
+      { pools: [aPool({ zones: ["zone-x"] })], unavailable: [unknown], demands: [aDemand("a")] },
+      { start: [], waits: ["a ZONE_UNKNOWN a"] },
+    ],
+    [
+      "is passed over where there are others",
+      { pools: [aPool({ zones: ["zone-x", "zone-a"] })], unavailable: [unknown], demands: [aDemand("a")] },
+      { start: ["large in zone-a for a"] },
+    ],
+    [
+      "does not hide that the other zones are full",
+      {
+        pools: [aPool({ zones: ["zone-x", "zone-a"] })],
+        unavailable: [unknown, { ...aShortage(), zone: "zone-a" }],
+        demands: [aDemand("a")],
+      },
+      { start: [], waits: ["a UNAVAILABLE a"] },
+    ],
+  ]);
+});
