@@ -34,6 +34,13 @@ export {
   type Toleration,
 } from "./node-selection.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
+export {
+  buildPodDefaults,
+  NO_DEFAULTS,
+  type PodDefaults,
+  type WrittenLimitRange,
+  type WrittenRuntimeClass,
+} from "./pod-defaults.ts";
 export { podRequests, type RequestingPod } from "./pod-requests.ts";
 export { NANO, parseQuantity, printAmount, printQuantity, roundAmount } from "./quantity.ts";
 export { allocatedFraction, fitsInto, freeOf, subtract, useOf, type NodeLoad } from "./room.ts";

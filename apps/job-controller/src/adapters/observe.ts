@@ -1,6 +1,7 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
+import type { PodDefaults } from "@muster/resources";
 import type { Crowding, Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
@@ -12,6 +13,7 @@ import { sharedNodes, tolerationsByNode } from "../domain/member-machines.ts";
 import { placesOf } from "../domain/member-places.ts";
 import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { memberName } from "../domain/member-names.ts";
+import { withPodDefaults } from "../domain/read-sharing.ts";
 import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
 import { podsKey, servicesKey } from "../members/expectations.ts";
@@ -36,6 +38,8 @@ export type ObserveDeps = {
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
   readonly usableAmong: Nodes["usableAmong"];
+  /** What admission adds to the requests of pods now. */
+  readonly podDefaults: () => PodDefaults;
   readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];
   readonly defaults: KindDefaults;
@@ -64,7 +68,8 @@ const KEYS = { labels, annotations };
 /** Observes a job: adopts and releases members, and reads companions that may be missing. Everything else comes from caches. */
 export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
   const { controller, kind } = runtime;
-  const { metadata, spec, status } = job;
+  const { metadata, status } = job;
+  const spec = "problems" in job.spec ? job.spec : withPodDefaults(job.spec, deps.podDefaults());
   const nowMs = deps.now();
   const canAdopt = controller.recheckDeletionTimestamp(job);
   const pods = await controller.claimPods(job, canAdopt);

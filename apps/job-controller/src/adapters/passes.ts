@@ -114,6 +114,7 @@ function observeDeps(config: Config, { calls, machines, world, groups, nodes }: 
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
     usableAmong: nodes.usableAmong,
+    podDefaults: world.podDefaults,
     crowding: openCrowding(nodes, config.policy.replacementWaitMs),
     endsOf: world.ends.of,
     defaults: config.defaults,

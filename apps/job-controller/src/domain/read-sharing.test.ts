@@ -1,11 +1,12 @@
 import { annotations } from "@muster/proto";
+import { buildPodDefaults, NO_DEFAULTS } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
 import { PYTORCHJOB_KIND } from "./kind-pytorchjob.ts";
 import type { Kind, ReadResult } from "./kind.ts";
-import { SHARING_ANNOTATION } from "./read-sharing.ts";
+import { SHARING_ANNOTATION, withPodDefaults } from "./read-sharing.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
@@ -59,6 +60,23 @@ describe("the machines of a replica type", () => {
     });
     expect(selectionOf("exclusive", { containers: [CONTAINER] })).toBeUndefined();
     expect(selectionOf("shared")).toBeUndefined();
+  });
+
+  it("requests what admission adds to its pods", () => {
+    const defaults = buildPodDefaults(
+      [{ name: "a", limits: [{ type: "Container", min: { gpus: "1" } }] }],
+      [{ name: "kata", overhead: { podFixed: { cpu: "250m" } } }],
+    );
+    const admitted = (sharing: string) => {
+      const result = read(sharing, undefined, { runtimeClassName: "kata" });
+      if (!result.ok) throw new Error(JSON.stringify(result.problems));
+      expect(withPodDefaults(result.spec, NO_DEFAULTS)).toBe(result.spec);
+      expect(withPodDefaults(result.spec, defaults)).toBe(withPodDefaults(result.spec, defaults));
+      return withPodDefaults(result.spec, defaults).replicas[0];
+    };
+    const more = { cpu: 750, gpus: 1, memory: 2 ** 30 };
+    expect(admitted("shared")).toMatchObject({ shared: more });
+    expect(admitted("exclusive")).toMatchObject({ selection: { minimum: more } });
   });
 
   const inTemplate = "spec.replicaSpecs.worker.template.metadata.annotations.muster.dev/sharing";

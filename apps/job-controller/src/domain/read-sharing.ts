@@ -1,7 +1,16 @@
 import { API_GROUP } from "@muster/names";
-import { COUNTABLE, isCountable, specRequests, withMinimum, type Requests } from "@muster/resources";
+import {
+  COUNTABLE,
+  isCountable,
+  NO_DEFAULTS,
+  specRequests,
+  withMinimum,
+  withoutMinimum,
+  type PodDefaults,
+  type Requests,
+} from "@muster/resources";
 import { initContainersOf } from "./build-pod.ts";
-import type { Container, JobSpec, PodTemplate } from "./job.ts";
+import type { Container, JobSpec, ReplicaSpec } from "./job.ts";
 import type { Fields } from "./read-fields.ts";
 
 /** Annotation of a job or of the pod template of a replica type, which wins: whether members get parts of machines or whole machines. */
@@ -43,15 +52,36 @@ export function withRequests(
   addedTo: (type: string) => readonly Container[],
 ): JobSpec {
   const replicas = spec.replicas.map((replica) => {
-    const requests = requestsOf(replica.template, addedTo(replica.type));
-    if (shared.has(replica.type)) return { ...replica, shared: requests };
-    const selection = withMinimum(replica.selection, requests);
-    return selection === replica.selection ? replica : { ...replica, selection };
+    const added = addedTo(replica.type);
+    const known = { ...replica, ...(added.length > 0 && { addedInitContainers: added }) };
+    return replicaWith(shared.has(replica.type) ? { ...known, shared: {} } : known, NO_DEFAULTS);
   });
   return { ...spec, replicas };
 }
 
+const admitted = new WeakMap<JobSpec, { readonly defaults: PodDefaults; readonly spec: JobSpec }>();
+
+/** The spec with the requests that admission with these defaults leaves. The same object for the same spec and defaults. */
+export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
+  if (Object.keys(defaults.requests).length + defaults.overheads.size === 0) return spec;
+  const known = admitted.get(spec);
+  if (known?.defaults === defaults) return known.spec;
+  const result = { ...spec, replicas: spec.replicas.map((replica) => replicaWith(replica, defaults)) };
+  admitted.set(spec, { defaults, spec: result });
+  return result;
+}
+
+function replicaWith(replica: ReplicaSpec, defaults: PodDefaults): ReplicaSpec {
+  const requests = requestsOf(replica, defaults);
+  if (replica.shared !== undefined) return { ...replica, shared: requests };
+  const selection = withMinimum(withoutMinimum(replica.selection), requests);
+  return selection === replica.selection ? replica : { ...replica, selection };
+}
+
 /** The requests of the pod that is built from the template, without amounts of 0. */
-export function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
-  return specRequests({ ...template.spec, initContainers: initContainersOf(added, template) });
+export function requestsOf(
+  { template, addedInitContainers = [] }: Pick<ReplicaSpec, "template" | "addedInitContainers">,
+  defaults: PodDefaults,
+): Requests {
+  return specRequests({ ...template.spec, initContainers: initContainersOf(addedInitContainers, template) }, defaults);
 }

@@ -1,8 +1,16 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { randomUUID } from "node:crypto";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
 import { client, publishEvent, type NatsBus } from "@muster/bus";
-import { followLogs, kubeCalls, loadServiceKube, type KubeCalls, type LogFollowers } from "@muster/kube";
+import {
+  followLogs,
+  kubeCalls,
+  loadServiceKube,
+  openPodDefaults,
+  type KubeCalls,
+  type LogFollowers,
+} from "@muster/kube";
 import {
   annotations,
   bucketKeys,
@@ -63,6 +71,8 @@ type Index = View<SessionDigest & Occupant>;
 type PodStates = View<muster.watch.v1.PodState>;
 
 const STALE_MS = 30_000;
+/** Maximum wait for the first list of what admission adds to pods. */
+const DEFAULTS_WAIT_MS = 2000;
 /** Sessions expire, so that a full bucket has room again after a while. */
 const FULL_RETRY_MS = 1000;
 /** Maximum concurrent calls to the API server, and their timeout. */
@@ -93,7 +103,13 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const grants = await followGrants(bus, hints);
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const calls = kubeCalls(kube, CALLS);
-  const acting = actDeps(context, bus, { kube, calls, records, logStore, installation });
+  const podDefaults = openPodDefaults(kube, { namespace: config.kube.namespace, onError: onProblem });
+  // Without an answer of the API server the service starts all the same.
+  await Promise.race([podDefaults.synced, sleep(DEFAULTS_WAIT_MS)]);
+  const acting = {
+    ...actDeps(context, bus, { kube, calls, records, logStore, installation }),
+    podDefaults: podDefaults.current,
+  };
   const logFollowers = followLogs(
     ({ pod, container }, end) => acting.reading.logs.follow(pod, container, end),
     FOLLOW_LIMITS,
@@ -133,6 +149,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       stopObserving();
       logFollowers[Symbol.dispose]();
       await grants[Symbol.asyncDispose]();
+      await podDefaults[Symbol.asyncDispose]();
       await calls[Symbol.asyncDispose]();
       await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
     },
@@ -287,7 +304,7 @@ function requestDeps(world: World): RequestDeps {
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
-    explain: (record) => explainWaiting(acting.ledger, record, acting.podPolicy.poolLabel),
+    explain: (record) => explainWaiting(acting.ledger, record, acting.podPolicy.poolLabel, acting.podDefaults?.()),
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => announce(bus, record, from),
     forget: forgetter(world),

@@ -1,8 +1,10 @@
 import {
+  NO_DEFAULTS,
   nodeSelectionOf,
   tolerationsOf,
   withMinimum,
   type NodeSelection,
+  type PodDefaults,
   type Requests,
   type Toleration,
 } from "@muster/resources";
@@ -19,9 +21,10 @@ export type ComponentNeed = {
   readonly selection?: NodeSelection;
 };
 
-export function needOf(component: Component, poolLabel: string): ComponentNeed {
+/** `defaults`: what admission adds to the requests of its pod. */
+export function needOf(component: Component, poolLabel: string, defaults: PodDefaults = NO_DEFAULTS): ComponentNeed {
   const template = templateOf(component);
-  const requests = templateRequests(template);
+  const requests = templateRequests(template, defaults);
   const nodes = nodeSelectionOf(template.spec, poolLabel);
   const selection = component.shared ? nodes : withMinimum(nodes, requests);
   return {
