@@ -69,8 +69,7 @@ const KEYS = { labels, annotations };
 export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
   const { controller, kind } = runtime;
   const { metadata, status } = job;
-  const spec = "problems" in job.spec ? job.spec : withPodDefaults(job.spec, deps.podDefaults());
-  const nowMs = deps.now();
+  const [nowMs, spec] = [deps.now(), admittedSpec(deps, job)];
   const canAdopt = controller.recheckDeletionTimestamp(job);
   const pods = await controller.claimPods(job, canAdopt);
   const services = await controller.claimServices(job, canAdopt);
@@ -136,6 +135,11 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
+}
+
+/** The spec with what admission adds to the requests of its pods. */
+function admittedSpec({ podDefaults }: Pick<ObserveDeps, "podDefaults">, { spec }: JobRow): JobRow["spec"] {
+  return "problems" in spec ? spec : withPodDefaults(spec, podDefaults());
 }
 
 /** The gang's machines of the members that wait for another one. */

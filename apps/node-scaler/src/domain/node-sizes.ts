@@ -132,8 +132,8 @@ export function mayHoldMinimum(selection: NodeSelection | undefined, size: NodeS
 }
 
 /**
- * The types of a pool that can hold these requests of a need, in the order of preference, all with as many GPUs as the first of those that have the fewest. Empty: the
- * need is too large for the pool.
+ * The types of a pool that can hold these requests of a need, in the order of preference, all with as many GPUs as the first of those that have the fewest.
+ * Empty: the need is too large for the pool.
  */
 export function typesFor(
   requests: Amounts,

@@ -8,6 +8,7 @@ import {
   kubeCalls,
   loadServiceKube,
   openPodDefaults,
+  type FollowedPodDefaults,
   type KubeCalls,
   type LogFollowers,
 } from "@muster/kube";
@@ -103,13 +104,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const grants = await followGrants(bus, hints);
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const calls = kubeCalls(kube, CALLS);
-  const podDefaults = openPodDefaults(kube, { namespace: config.kube.namespace, onError: onProblem });
-  // Without an answer of the API server the service starts all the same.
-  await Promise.race([podDefaults.synced, sleep(DEFAULTS_WAIT_MS)]);
-  const acting = {
-    ...actDeps(context, bus, { kube, calls, records, logStore, installation }),
-    podDefaults: podDefaults.current,
-  };
+  const podDefaults = await followPodDefaults(kube, config.kube.namespace, onProblem);
+  const own = { kube, calls, records, logStore, installation };
+  const acting = { ...actDeps(context, bus, own), podDefaults: podDefaults.current };
   const logFollowers = followLogs(
     ({ pod, container }, end) => acting.reading.logs.follow(pod, container, end),
     FOLLOW_LIMITS,
@@ -154,6 +151,17 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
     },
   };
+}
+
+/** Without an answer of the API server the service starts all the same. */
+async function followPodDefaults(
+  kube: KubeConfig,
+  namespace: string,
+  onError: Required<ViewOptions>["onProblem"],
+): Promise<FollowedPodDefaults> {
+  const followed = openPodDefaults(kube, { namespace, onError });
+  await Promise.race([followed.synced, sleep(DEFAULTS_WAIT_MS)]);
+  return followed;
 }
 
 function openRecords(connection: NatsBus["connection"]): Promise<Records> {
