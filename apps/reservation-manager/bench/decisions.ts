@@ -36,6 +36,12 @@ export function benchDecisions(): void {
     `One request queued, one reservation released, what fits granted; ${POOLS} pools of ${NODES_PER_POOL} nodes`,
   );
   console.table(rows.map((row) => ({ ...row, "times the first": round(row["median µs"] / base) })));
+  const minimal = SHARED_SIZES.map((waiting) => ({
+    waiting,
+    ...measureDecisions(fillWorld(waiting, withMinima), withMinima),
+  }));
+  console.log(`The same for whole machines that hold requests of ${SHAPES} sizes, as every machine does`);
+  console.table(minimal.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
   const close = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillRacks(waiting), inOneRack) }));
   console.log(`The same for machines of one rack each; ${RACKS} racks in each pool`);
   console.table(close.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
@@ -135,13 +141,20 @@ function partsRequest(id: string, pool: number, sizes: readonly number[], priori
   return { ...request(id, [], priority), needs: partsOf(`pool-${pool}`, ...parts) };
 }
 
+/** With one minimum, of a few sizes, for all components. */
+function withMinima(id: string, random: (below: number) => number): ReservationRequest {
+  const wanted = randomRequest(id, random);
+  const selection = { terms: [], tolerations: [], minimum: { cpu: 100 * (1 + random(SHAPES)) } };
+  return { ...wanted, needs: wanted.needs.map((need) => ({ ...need, selection })) };
+}
+
 /** All machines held, and so many requests of 1 to 8 machines in 1 to 3 pools and 3 priorities waiting. */
-function fillWorld(waiting: number): World {
+function fillWorld(waiting: number, next = randomRequest): World {
   const random = makeRandom(1);
   const nodes = buildNodes();
   let world: World = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
   for (const { name, pool = "" } of nodes) world = reserve(world, request(`holder-${name}`, [pool], 0), 0);
-  for (let index = 0; index < waiting; index += 1) world = reserve(world, randomRequest(`w${index}`, random), index);
+  for (let index = 0; index < waiting; index += 1) world = reserve(world, next(`w${index}`, random), index);
   return world;
 }
 

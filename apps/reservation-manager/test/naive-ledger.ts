@@ -129,7 +129,7 @@ export class NaiveLedger {
     const live = [...this.#nodes.values()];
     for (const pool of pools)
       if (!live.some((node) => node.pool === pool) && !this.#scalings.has(pool)) return `pool_unknown ${pool}`;
-    const isImpossible = this.#isTooSmall(groupsOf(needs)) ?? this.#isTooSmallAnywhere(request);
+    const isImpossible = this.#isTooSmall(this.#groups(needs)) ?? this.#isTooSmallAnywhere(request);
     if (isImpossible !== undefined) return isImpossible;
 
     const line = { number: this.#next, request, since: this.#now, nodes: [] };
@@ -150,8 +150,9 @@ export class NaiveLedger {
       const most = Math.max(good.length, this.#scalings.get(group.pool)?.max ?? 0);
       if (most > good.length && wholes <= most) continue;
       const holdable = this.#holdable(group, most, false);
-      const isUnsized = good.some(({ allocatable }) => allocatable === undefined);
-      if (holdable < group.needs.length && wholes <= most && isUnsized) return "unavailable";
+      const ofAnySize = this.#good(withAnySize(group));
+      const mostOfAnySize = Math.max(ofAnySize.length, this.#scalings.get(group.pool)?.max ?? 0);
+      if (holdable < group.needs.length && wholes <= mostOfAnySize && ofAnySize.some(isUnsized)) return "unavailable";
       if (holdable < group.needs.length) return `pool_capacity ${group.pool} ${group.needs.length} of ${holdable}`;
     }
     for (const pool of [...new Set(all.map((group) => group.pool))].sort()) {
@@ -159,7 +160,9 @@ export class NaiveLedger {
       const wanted = groups.flatMap((group) => group.needs);
       if (groups.length !== 2 || wanted.some(({ shared }) => shared) || this.#scalings.has(pool)) continue;
       const fit = placedOf(place(groups, this.#emptySpots(pool, false)));
-      if (fit < wanted.length) return `pool_capacity ${pool} ${wanted.length} of ${fit}`;
+      if (fit >= wanted.length) continue;
+      if (groups.some((group) => this.#good(withAnySize(group)).some(isUnsized))) return "unavailable";
+      return `pool_capacity ${pool} ${wanted.length} of ${fit}`;
     }
     return undefined;
   }
@@ -173,13 +176,23 @@ export class NaiveLedger {
     if (small.includes("unavailable")) return "unavailable";
     const capacity = (reason: string | undefined): number => Number(reason?.split(" ").at(-1));
     const [largest] = [...small].sort((a, b) => capacity(b) - capacity(a));
-    const [first] = groupsOf(needs);
+    const [first] = this.#groups(needs);
     return largest ?? `pool_capacity ${first?.pool} ${first?.needs.length} of 0`;
+  }
+
+  /** The groups of the needs, without minima that every usable node holds which the need accepts otherwise. */
+  #groups(needs: Needs): Group[] {
+    return groupsOf(
+      needs.map((need) => {
+        const any = withAnySize(need);
+        return this.#good(any).every((node) => holds(node, need.selection)) ? any : need;
+      }),
+    );
   }
 
   /** The groups of the needs; with a topology in each domain, that with the fewest free machines first. */
   #lists({ needs, topology }: ReservationRequest): Group[][] {
-    const groups = groupsOf(needs);
+    const groups = this.#groups(needs);
     if (topology === undefined) return [groups];
     const nodes = [...this.#nodes.values()];
     const values = [...new Set(nodes.flatMap(({ labels }) => labels[topology] || []))].sort();
@@ -188,7 +201,7 @@ export class NaiveLedger {
         (node) =>
           node.pool === group.pool &&
           node.labels[topology] === value &&
-          (group.selection === undefined || matchesNode(group.selection, node)),
+          (group.selection === undefined || (matchesNode(group.selection, node) && holds(node, group.selection))),
       );
     return values
       .filter((value) => groups.every((group) => has(group, value)))
@@ -237,12 +250,12 @@ export class NaiveLedger {
     if (this.#atLimit(line)) return "limit_exceeded";
     const hold = this.#holdBefore(line);
     const { needs, topology } = line.request;
-    const short = this.#shortage(groupsOf(needs), hold);
+    const short = this.#shortage(this.#groups(needs), hold);
     if (short !== undefined || topology === undefined) return short;
     const lists = this.#lists(line.request);
     if (lists.some((groups) => this.#shortage(groups, hold) === undefined)) return undefined;
     const most = Math.max(0, ...lists.map((groups) => this.#fitting(groups, hold)));
-    return `pool_availability ${groupsOf(needs)[0]?.pool} ${needs.length} of ${most}`;
+    return `pool_availability ${this.#groups(needs)[0]?.pool} ${needs.length} of ${most}`;
   }
 
   #shortage(all: readonly Group[], hold: readonly Group[] | undefined): string | undefined {
@@ -444,20 +457,35 @@ function groupsOf(needs: Needs): Group[] {
 /** The nodes of the selection whose label has this value. */
 function bind(selection: NodeSelection | undefined, key: string, value: string): NodeSelection {
   const requirement = { key, operator: "In", values: [value] };
-  const { terms = [], tolerations = [] } = selection ?? {};
-  if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], tolerations };
+  const { terms = [], ...others } = selection ?? { tolerations: [] };
+  if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], ...others };
   const isEmpty = ({ matchExpressions = [], matchFields = [] }: (typeof terms)[number]): boolean =>
     matchExpressions.length + matchFields.length === 0;
   const bound = terms
     .filter((term) => !isEmpty(term))
     .map((term) => ({ ...term, matchExpressions: [...(term.matchExpressions ?? []), requirement] }));
-  return { terms: bound.length === 0 ? [{}] : bound, tolerations };
+  return { terms: bound.length === 0 ? [{}] : bound, ...others };
 }
 
 function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {
   if (selection === undefined) return node.schedulable;
   const isOpen = node.schedulable || (node.taints.length > 0 && !untolerated(node.taints, selection.tolerations));
-  return isOpen && matchesNode(selection, node);
+  return isOpen && matchesNode(selection, node) && holds(node, selection);
+}
+
+/** Whether the node is known to hold the minimum of the selection. */
+function holds({ allocatable }: NodeFacts, { minimum }: NodeSelection = { terms: [], tolerations: [] }): boolean {
+  return minimum === undefined || (allocatable !== undefined && hasRoom(toRecord(allocatable), toMap(minimum)));
+}
+
+function withAnySize<Selecting extends { readonly selection?: NodeSelection | undefined }>(one: Selecting): Selecting {
+  const { minimum, terms = [], tolerations = [] } = one.selection ?? {};
+  if (minimum === undefined) return one;
+  return { ...one, selection: terms.length + tolerations.length === 0 ? undefined : { terms, tolerations } };
+}
+
+function isUnsized({ allocatable }: NodeFacts): boolean {
+  return allocatable === undefined;
 }
 
 type Placed = { readonly parts: (string | undefined)[]; readonly wholes: string[] };

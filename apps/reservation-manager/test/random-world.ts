@@ -225,6 +225,10 @@ const selection = fc.oneof(
         terms: [{ matchExpressions: [ssd] }, { matchExpressions: [{ key: "zone", operator: "Gt", values: ["0"] }] }],
         tolerations: [toleration],
       },
+      { terms: [], tolerations: [], minimum: { cpu: 1 } },
+      { terms: [], tolerations: [], minimum: { cpu: 8, memory: 16 } },
+      { terms: [], tolerations: [toleration], minimum: { cpu: 1, "example.com/gpu": 1 } },
+      { terms: [{ matchExpressions: [ssd] }], tolerations: [], minimum: { cpu: 6 } },
     ),
   },
 );

@@ -34,7 +34,7 @@ export function faultFromProto(wire: WireFault): Fault {
       return { code: "pool_unknown", pool, ...(known.length > 0 && { known }) };
     }
     case "poolCapacity": {
-      const { pool, requested, capacity, topology } = wire.poolCapacity;
+      const { pool, requested, capacity, topology, cordonedNodes: cordoned, taints } = wire.poolCapacity;
       const short = wire.poolCapacity.short.map((each) => {
         return { resource: each.resource, requested: each.requested, largest: each.largest };
       });
@@ -42,6 +42,8 @@ export function faultFromProto(wire: WireFault): Fault {
         ...{ code: "pool_capacity", pool, requested, capacity },
         ...(topology !== "" && { topology }),
         ...(short.length > 0 && { short }),
+        ...(cordoned.length > 0 && { cordoned }),
+        ...(taints.length > 0 && { taints }),
       };
     }
     case "poolAvailability": {
@@ -175,8 +177,9 @@ function detailOf(fault: Fault): WireProperties {
     case "pool_unknown":
       return { poolUnknown: { pool: fault.pool, known: fault.known } };
     case "pool_capacity": {
-      const { pool, requested, capacity, topology, short = [] } = fault;
-      return { poolCapacity: { pool, requested, capacity, topology, short: [...short] } };
+      const { pool, requested, capacity, topology, short = [], cordoned = [], taints = [] } = fault;
+      const excluded = { cordonedNodes: [...cordoned], taints: [...taints] };
+      return { poolCapacity: { pool, requested, capacity, topology, short: [...short], ...excluded } };
     }
     case "pool_availability":
       return { poolAvailability: { pool: fault.pool, requested: fault.requested, available: fault.available } };

@@ -62,7 +62,12 @@ function checkTerm(path: Path, { matchExpressions = [], matchFields = [] }: Node
     return [{ path, message: "accepts no node; write matchExpressions or matchFields, or leave the term out" }];
   const expressions = matchExpressions.flatMap((each, index) => {
     const here = [...path, "matchExpressions", index];
-    return [...problemsOf([...here, "key"], checkLabelKey("key", each.key ?? "")), ...checkValues(here, each)];
+    const labels = isCompared(each) ? (each.values ?? []) : [];
+    return [
+      ...problemsOf([...here, "key"], checkLabelKey("key", each.key ?? "")),
+      ...checkValues(here, each),
+      ...labels.flatMap((value, at) => problemsOf([...here, "values", at], checkLabelValue("value", value))),
+    ];
   });
   const fields = matchFields.flatMap((each, index) => {
     const here = [...path, "matchFields", index];
@@ -70,6 +75,11 @@ function checkTerm(path: Path, { matchExpressions = [], matchFields = [] }: Node
     return [{ path: [...here, "key"], message: `is "${each.key ?? ""}"; the only field is metadata.name` }];
   });
   return [...expressions, ...fields];
+}
+
+/** Whether the values are compared with the values of labels. */
+function isCompared({ operator }: Requirement): boolean {
+  return operator === "In" || operator === "NotIn";
 }
 
 function checkValues(path: Path, { operator = "", values = [] }: Requirement): readonly SelectionProblem[] {

@@ -25,8 +25,12 @@ export type Fault =
       readonly capacity: number;
       /** The capacity is that of the nodes with one value of this label. */
       readonly topology?: string;
-      /** Resources that every machine lacks for some part; absent: none, or not known. */
+      /** Resources that every machine lacks for some pod; absent: none, or not known. */
       readonly short?: readonly ShortResource[];
+      /** Some nodes that would count if they were not cordoned; absent: none, or not known. */
+      readonly cordoned?: readonly string[];
+      /** Some taints that keep nodes from counting, such as `gpu=big:NoSchedule`; absent: none, or not known. */
+      readonly taints?: readonly string[];
     }
   | {
       readonly code: "pool_availability";
@@ -64,7 +68,7 @@ export type Fault =
   /** A defect of the other side, which has logged the rest. */
   | { readonly code: "internal"; readonly operation: string };
 
-/** The largest amounts that one part requests and that one machine has, in the unit of the ledger: thousandths of a core of cpu. */
+/** The largest amounts that one pod requests and that one machine has, in the unit of the ledger: thousandths of a core of cpu. */
 export type ShortResource = { readonly resource: string; readonly requested: number; readonly largest: number };
 
 export type FaultCode = Fault["code"];
@@ -108,8 +112,8 @@ export function describeFault(fault: Fault): string {
       return `pool ${fault.pool} does not exist${fault.known === undefined ? "" : `; known pools: ${fault.known.join(", ")}`}`;
     case "pool_capacity":
       if (fault.topology !== undefined)
-        return `pool ${fault.pool} has room for ${fault.capacity} of ${fault.requested} at most on nodes with one value of the label ${fault.topology}: ask for fewer, or label or add nodes`;
-      return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: ask for fewer, or let the pool have more`;
+        return `pool ${fault.pool} has room for ${fault.capacity} of ${fault.requested} at most on nodes with one value of the label ${fault.topology}: ask for fewer, or label or add nodes${describeExcluded(fault)}`;
+      return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: ask for fewer, or let the pool have more${describeExcluded(fault)}`;
     case "pool_availability":
       return `pool ${fault.pool} has ${fault.available} machines free now, ${fault.requested} are needed`;
     case "queue_unknown":
@@ -131,6 +135,15 @@ export function describeFault(fault: Fault): string {
     default:
       return assertNever(fault);
   }
+}
+
+/** The cordons and taints that keep nodes of the pool from counting; empty: none is known. */
+export function describeExcluded({
+  cordoned = [],
+  taints = [],
+}: Pick<Extract<Fault, { code: "pool_capacity" }>, "cordoned" | "taints">): string {
+  const cordons = cordoned.length === 0 ? "" : `; cordoned: ${cordoned.join(", ")}`;
+  return `${cordons}${taints.length === 0 ? "" : `; taints that are not tolerated: ${taints.join(", ")}`}`;
 }
 
 /** True when the same request, sent again later, may succeed. */

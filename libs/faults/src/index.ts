@@ -1,4 +1,4 @@
-export { describeFault, isRetryable, reasonOf, WIRE_CODE } from "./fault.ts";
+export { describeExcluded, describeFault, isRetryable, reasonOf, WIRE_CODE } from "./fault.ts";
 export type { Fault, FaultCode, ShortResource } from "./fault.ts";
 export { FaultError, faultOf, isFaultError, logLevelOf, throwFault } from "./fault-error.ts";
 export { unlessFault, unlessFaultIn, unlessMissing } from "./unless-fault.ts";

@@ -17,5 +17,7 @@ export { loadKube } from "./load-kube.ts";
 export { loadServiceKube } from "./load-service-kube.ts";
 export { kubeCalls } from "./kube-calls.ts";
 export type { CallOptions, KubeCalls, KubeResource } from "./kube-calls.ts";
+export { openPodDefaults } from "./pod-defaults.ts";
+export type { FollowedPodDefaults } from "./pod-defaults.ts";
 export { toPod } from "./pod-manifest.ts";
 export { eventRecorder } from "./event-recorder.ts";

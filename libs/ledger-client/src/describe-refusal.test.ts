@@ -16,6 +16,19 @@ it("names the resources that every machine lacks", () => {
   );
 });
 
+it("names the resources that no machine has enough of for a pod that gets a whole one", () => {
+  const short = [{ resource: "memory", requested: 64 * 2 ** 30, largest: 32 * 2 ** 30 }];
+  const selection = { terms: [], tolerations: [], minimum: { memory: 64 * 2 ** 30 } };
+  expect(describeRefusal({ ...fault, short }, [{ component: "worker-0", pool: "p", selection }])).toBe(
+    "pool p has no machine that is large enough: a pod requests 64Gi of memory and the largest machine has 32Gi: " +
+      "request less, or add larger machines",
+  );
+  expect(describeRefusal(fault, [{ component: "worker-0", pool: "p", selection }])).toBe(
+    "pool p has 0 machines at most that its pods accept (holds memory 64Gi), 1 are needed: " +
+      "request fewer, or label or add machines",
+  );
+});
+
 it("names no resource where the ledger names none", () => {
   expect(describeRefusal(fault, needs)).toBe(
     "pool p has room for 0 of the 1 requested parts and machines when nothing else runs: " +

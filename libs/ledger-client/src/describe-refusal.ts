@@ -1,4 +1,4 @@
-import { describeFault, type Fault, type ShortResource } from "@muster/faults";
+import { describeExcluded, describeFault, type Fault, type ShortResource } from "@muster/faults";
 import { describeNodeSelection, printAmount } from "@muster/resources";
 import type { Need } from "./reservation.ts";
 
@@ -9,6 +9,11 @@ import type { Need } from "./reservation.ts";
 export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
   if (fault.code === "quota_exceeded") return describeQuota(fault);
   if (fault.code !== "pool_capacity" || fault.topology !== undefined) return describeFault(fault);
+  const { cordoned: _cordoned, taints: _taints, ...size } = fault;
+  return `${describeSize(size, needs)}${describeExcluded(fault)}`;
+}
+
+function describeSize(fault: Extract<Fault, { code: "pool_capacity" }>, needs: readonly Need[]): string {
   const { pool, requested, capacity, short = [] } = fault;
   const ofPool = needs.filter((need) => need.pool === pool);
   const selections = new Set(ofPool.flatMap(({ selection }) => (selection ? [describeNodeSelection(selection)] : [])));
@@ -19,6 +24,10 @@ export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
       return `${fitting} when nothing else runs: request less of each resource, or add larger machines`;
     const amounts = short.map(describeShort).join(", ");
     return `${fitting}: a part requests ${amounts}: request less, or add larger machines`;
+  }
+  if (short.length > 0) {
+    const amounts = short.map(describeShort).join(", ");
+    return `pool ${pool} has no machine that is large enough: a pod requests ${amounts}: request less, or add larger machines`;
   }
   if (among === "") return describeFault(fault);
   const machines = capacity === 1 ? "1 machine" : `${capacity} machines`;

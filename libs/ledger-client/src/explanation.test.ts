@@ -44,8 +44,16 @@ it("advises to mend no node that is well and in use", () => {
       code: "POOL_AVAILABILITY",
       pools: [{ pool: "p", unusable: 2, unusableNodes: reasons.map((reason) => ({ reason })) }],
     });
-  expect(advice("FOREIGN_USE", "FOREIGN_USE")).toBe("");
+  expect(advice("FOREIGN_USE", "FOREIGN_USE")).toBe("wait for the holders, end one of them, or enlarge the pool");
   expect(advice("NOT_READY", "FOREIGN_USE")).toBe("mend the 1 unusable node of pool p");
+});
+
+it.each([
+  ["HELD_FOR_OLDER", "wait, or raise `priority` to overtake the older request"],
+  ["WAITING_FOR_TOPOLOGY", "wait, or label or add nodes"],
+  ["POOL_TOO_SMALL", "mend or add nodes of the pool, or cancel it and request less"],
+])("advises what the reference has for %s", (code, advice) => {
+  expect(adviseWait({ code, pools: [{ pool: "p", unusable: 0 }] })).toBe(advice);
 });
 
 it("expects nodes only where a pool may grow and no limit is in the way", () => {

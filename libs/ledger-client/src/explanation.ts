@@ -41,6 +41,12 @@ export function reasonOfWait(machines: SeenMachines | undefined): Reason | undef
   return { code: machines.code, message: machines.message, next: adviseWait(machines) };
 }
 
+/** What can be done where no node needs a repair. */
+const ADVICE: Readonly<Record<string, string>> = {
+  POOL_AVAILABILITY: "wait for the holders, end one of them, or enlarge the pool",
+  WAITING_FOR_TOPOLOGY: "wait, or label or add nodes",
+};
+
 /** What can be done about a reservation that waits. */
 export function adviseWait({
   code,
@@ -57,9 +63,12 @@ export function adviseWait({
   if (code === "LIMIT_EXCEEDED") return "request less of what the message names, or split the work";
   const advice = adviseOnQueue(code);
   if (advice !== undefined) return advice;
+  if (code === "POOL_TOO_SMALL") return "mend or add nodes of the pool, or cancel it and request less";
+  if (code === "HELD_FOR_OLDER") return "wait, or raise `priority` to overtake the older request";
   const broken = pools.map((each) => ({ pool: each.pool, nodes: countBroken(each) })).find(({ nodes }) => nodes > 0);
-  if (broken === undefined) return "";
-  return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
+  if (broken !== undefined)
+    return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
+  return ADVICE[code] ?? "";
 }
 
 /** What can be done about a code that concerns the queue of the reservation; undefined for the other codes. */

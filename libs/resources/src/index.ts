@@ -13,22 +13,34 @@ export {
   acceptsNode,
   compactNodeSelection,
   describeNodeSelection,
+  holdsMinimum,
   indexSelections,
   matchesAll,
   matchesNode,
   matchesNodeTerm,
+  minimumOf,
   NODE_SELECTOR_OPERATORS,
   nodeSelectionKey,
   restrictSelection,
   tolerates,
   untolerated,
+  withMinimum,
+  withoutMinimum,
   type NodeSelection,
   type NodeSelectorRequirement,
   type NodeSelectorTerm,
+  type SelectableNode,
   type Taint,
   type Toleration,
 } from "./node-selection.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
+export {
+  buildPodDefaults,
+  NO_DEFAULTS,
+  type PodDefaults,
+  type WrittenLimitRange,
+  type WrittenRuntimeClass,
+} from "./pod-defaults.ts";
 export { podRequests, type RequestingPod } from "./pod-requests.ts";
 export { NANO, parseQuantity, printAmount, printQuantity, roundAmount } from "./quantity.ts";
 export { allocatedFraction, fitsInto, freeOf, subtract, useOf, type NodeLoad } from "./room.ts";

@@ -6,8 +6,11 @@ import {
   indexSelections,
   matchesNode,
   nodeSelectionKey,
+  restrictSelection,
   tolerates,
   untolerated,
+  withMinimum,
+  withoutMinimum,
   type NodeSelection,
   type NodeSelectorRequirement,
   type Taint,
@@ -113,6 +116,36 @@ describe("selections", () => {
     expect(nodeSelectionKey(all(ssd))).not.toBe(nodeSelectionKey(all(zone)));
   });
 
+  it("with a minimum accept nodes that are known to hold it beside one pod", () => {
+    const selection = withMinimum(all(ssd), { cpu: 4000, "example.com/gpu": 0 });
+    const accepts = (record: Readonly<Record<string, number>> | undefined): boolean => {
+      const allocatable = record && new Map(Object.entries(record));
+      return acceptsNode(selection, { name: "n", labels: { disk: "ssd" }, taints: [], allocatable });
+    };
+    expect(accepts({ cpu: 4000, pods: 1 })).toBe(true);
+    expect(accepts({ cpu: 3999, pods: 1 })).toBe(false);
+    expect(accepts({ cpu: 4000, pods: 0 })).toBe(false);
+    expect(accepts(undefined)).toBe(false);
+  });
+
+  it("keep their minimum when they are restricted, compacted or listed, and differ by it", () => {
+    const selection = withMinimum(undefined, { cpu: 4, memory: 0 });
+    const requirement = { key: "zone", operator: "Exists" };
+    expect(restrictSelection(selection, requirement)).toEqual({ ...all(requirement), minimum: { cpu: 4, memory: 0 } });
+    expect(selection && compactNodeSelection(selection)).toEqual({ terms: [], tolerations: [], minimum: { cpu: 4 } });
+    expect(compactNodeSelection({ terms: [], tolerations: [], minimum: {} })).toEqual({ terms: [], tolerations: [] });
+    const [one, other] = [
+      { cpu: 4, memory: 1 },
+      { memory: 1, cpu: 4 },
+    ].map((minimum) => ({ ...all(ssd), minimum }));
+    expect(one && nodeSelectionKey(one)).toBe(other && nodeSelectionKey(other));
+    expect(one && nodeSelectionKey(one)).not.toBe(nodeSelectionKey(all(ssd)));
+    expect(withoutMinimum(one)).toEqual(all(ssd));
+    expect(withoutMinimum(one)).toBe(withoutMinimum(one));
+    expect(withoutMinimum(selection)).toBeUndefined();
+    expect(withMinimum(undefined, {})).toBeUndefined();
+  });
+
   it("are described in 200 characters at most", () => {
     const values = Array.from({ length: 100 }, (_, index) => `value-${index}`);
     const text = describeNodeSelection(all({ key: "disk", operator: "In", values }));
@@ -133,6 +166,7 @@ describe("selections", () => {
       { terms: [], tolerations: [{ key: "gpu", value: "big" }, { operator: "Exists" }] },
       "tolerates gpu=big, every taint",
     ],
+    [{ ...all(ssd), minimum: { cpu: 4500, memory: 2 ** 33 } }, "disk in (ssd, nvme); holds cpu 4500m, memory 8Gi"],
     [{ ...compact, terms: [...all(ssd).terms, ...compact.terms] }, "disk in (ssd, nvme) or zone; tolerates gpu"],
   ])("are described: %#", (selection, text) => {
     expect(describeNodeSelection(selection)).toBe(text);

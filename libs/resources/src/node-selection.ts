@@ -1,3 +1,7 @@
+import type { Amounts } from "./amounts.ts";
+import { printAmount } from "./quantity.ts";
+import { fitsInto } from "./room.ts";
+
 /** Operators of the requirements of a node affinity. */
 export const NODE_SELECTOR_OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] as const;
 
@@ -32,6 +36,8 @@ export type NodeSelection = {
   /** One of these is enough; none: every node whose taints are tolerated. */
   readonly terms: readonly NodeSelectorTerm[];
   readonly tolerations: readonly Toleration[];
+  /** By resource, what a node must be able to allocate, beside room for one pod. Absent: any size. */
+  readonly minimum?: Readonly<Record<string, number>>;
 };
 
 type Labels = Readonly<Record<string, string>>;
@@ -109,29 +115,74 @@ export function restrictSelection(
   selection: NodeSelection | undefined,
   requirement: NodeSelectorRequirement,
 ): NodeSelection {
-  const { terms = [], tolerations = [] } = selection ?? {};
-  if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], tolerations };
+  const { terms = [], ...others } = selection ?? { tolerations: [] };
+  if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], ...others };
   const restricted = terms.map((term): NodeSelectorTerm => {
     const { matchExpressions = [], matchFields = [] } = term;
     // A term without a requirement matches no node, and must not become one that does.
     if (matchExpressions.length + matchFields.length === 0) return term;
     return { ...term, matchExpressions: [...matchExpressions, requirement] };
   });
-  return { terms: restricted, tolerations };
+  return { terms: restricted, ...others };
 }
 
-/** Whether labels, name and taints of the node suit a pod of the selection. Without one: a pod that selects no labels and tolerates no taint. */
-export function acceptsNode(
-  selection: NodeSelection | undefined,
-  node: { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] },
-): boolean {
-  const isMatch = selection === undefined || matchesNode(selection, node);
+/** What decides whether a pod accepts a node. */
+export type SelectableNode = {
+  readonly name: string;
+  readonly labels: Labels;
+  readonly taints: readonly Taint[];
+  /** Less its overhead. Absent: not known. */
+  readonly allocatable?: Amounts | undefined;
+};
+
+/** Whether labels, name, size and taints of the node suit a pod of the selection. Without one: a pod that selects no labels and tolerates no taint. */
+export function acceptsNode(selection: NodeSelection | undefined, node: SelectableNode): boolean {
+  const isMatch =
+    selection === undefined || (matchesNode(selection, node) && holdsMinimum(selection, node.allocatable));
   return isMatch && untolerated(node.taints, selection?.tolerations ?? []) === undefined;
+}
+
+/** Whether a node of this size holds the minimum of the selection. One of unknown size holds none. */
+export function holdsMinimum(selection: NodeSelection | undefined, allocatable: Amounts | undefined): boolean {
+  const minimum = minimumOf(selection);
+  return minimum === undefined || (allocatable !== undefined && fitsInto(minimum, allocatable));
+}
+
+const minima = new WeakMap<NonNullable<NodeSelection["minimum"]>, Amounts>();
+
+/** The minimum of the selection as amounts. The selection must not change afterwards. */
+export function minimumOf(selection: NodeSelection | undefined): Amounts | undefined {
+  const minimum = selection?.minimum;
+  if (minimum === undefined || Object.keys(minimum).length === 0) return undefined;
+  const amounts = minima.get(minimum) ?? new Map(Object.entries(minimum));
+  minima.set(minimum, amounts);
+  return amounts;
+}
+
+/** The nodes of the selection that also hold these requests; of all nodes without a selection. */
+export function withMinimum(
+  selection: NodeSelection | undefined,
+  minimum: Readonly<Record<string, number>>,
+): NodeSelection | undefined {
+  if (Object.keys(minimum).length === 0) return selection;
+  return { terms: [], tolerations: [], ...selection, minimum };
+}
+
+const withoutMinima = new WeakMap<NodeSelection, NodeSelection>();
+
+/** The nodes of the selection, whatever their size. Undefined: each node without taints. The same object for the same selection. */
+export function withoutMinimum(selection: NodeSelection | undefined): NodeSelection | undefined {
+  if (selection?.minimum === undefined) return selection;
+  const { minimum: _minimum, ...others } = selection;
+  if (others.terms.length + others.tolerations.length === 0) return undefined;
+  const known = withoutMinima.get(selection) ?? others;
+  withoutMinima.set(selection, known);
+  return known;
 }
 
 const keys = new WeakMap<NodeSelection, string>();
 
-/** Equal for selections with the same terms and tolerations in the same order. The selection must not change afterwards. */
+/** Equal for selections with the same minimum, and the same terms and tolerations in the same order. The selection must not change afterwards. */
 export function nodeSelectionKey(selection: NodeSelection): string {
   const known = keys.get(selection);
   if (known !== undefined) return known;
@@ -143,13 +194,19 @@ export function nodeSelectionKey(selection: NodeSelection): string {
   const tolerations = selection.tolerations.map(({ key = "", operator = "", value = "", effect = "" }) => {
     return [key, operator, value, effect];
   });
-  const text = JSON.stringify([terms, tolerations]);
+  const minimum = positiveAmounts(selection.minimum).sort(([one], [other]) => (one < other ? -1 : 1));
+  const text = JSON.stringify([terms, tolerations, ...(minimum.length === 0 ? [] : [minimum])]);
   keys.set(selection, text);
   return text;
 }
 
+function positiveAmounts(amounts: NodeSelection["minimum"] = {}): (readonly [string, number])[] {
+  return Object.entries(amounts).filter(([, amount]) => amount > 0);
+}
+
 /** The same selection without empty fields, as a message has them. */
-export function compactNodeSelection({ terms, tolerations }: NodeSelection): NodeSelection {
+export function compactNodeSelection({ terms, tolerations, minimum }: NodeSelection): NodeSelection {
+  const amounts = positiveAmounts(minimum);
   const requirement = ({ key, operator, values = [] }: NodeSelectorRequirement): NodeSelectorRequirement => {
     return { key, operator, ...(values.length > 0 && { values }) };
   };
@@ -162,6 +219,7 @@ export function compactNodeSelection({ terms, tolerations }: NodeSelection): Nod
       const { key, operator, value, effect } = toleration;
       return Object.fromEntries(Object.entries({ key, operator, value, effect }).filter(([, text]) => text));
     }),
+    ...(amounts.length > 0 && { minimum: Object.fromEntries(amounts) }),
   };
 }
 
@@ -184,11 +242,13 @@ export function indexSelections(needs: readonly { readonly selection?: NodeSelec
 /** Of the text that describes a selection: it is in conditions and explanations. */
 const MAX_DESCRIPTION_LENGTH = 200;
 
-/** For people: `disk=ssd, zone in (a, b); tolerates gpu`. A longer text ends in an ellipsis. */
-export function describeNodeSelection({ terms, tolerations }: NodeSelection): string {
+/** For people: `disk=ssd, zone in (a, b); holds cpu 4500m, memory 8Gi; tolerates gpu`. A longer text ends in an ellipsis. */
+export function describeNodeSelection({ terms, tolerations, minimum = {} }: NodeSelection): string {
   const nodes = terms.map(describeTerm).join(" or ");
+  const amounts = Object.entries(minimum).map(([resource, amount]) => `${resource} ${printAmount(resource, amount)}`);
   const taints = tolerations.map(describeToleration).join(", ");
-  const text = [...(nodes === "" ? [] : [nodes]), ...(taints === "" ? [] : [`tolerates ${taints}`])].join("; ");
+  const held = amounts.length === 0 ? "" : `holds ${amounts.join(", ")}`;
+  const text = [nodes, held, taints === "" ? "" : `tolerates ${taints}`].filter((part) => part !== "").join("; ");
   return text.length <= MAX_DESCRIPTION_LENGTH ? text : `${text.slice(0, MAX_DESCRIPTION_LENGTH - 1)}…`;
 }
 

@@ -1,6 +1,7 @@
 import { amountOf } from "./amounts.ts";
 import { podRequests, type RequestingPod } from "./pod-requests.ts";
-import { isObject, type PlainObject } from "./written-fields.ts";
+import { NO_DEFAULTS, type PodDefaults } from "./pod-defaults.ts";
+import { isObject, quantitiesOf, quantityOf, textOf, type PlainObject } from "./written-fields.ts";
 
 /** What a pod requests of its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
 export type Requests = Readonly<Record<string, number>>;
@@ -11,20 +12,23 @@ export type WrittenPodSpec = {
   readonly initContainers?: readonly PlainObject[];
   readonly resources?: unknown;
   readonly overhead?: unknown;
+  readonly runtimeClassName?: unknown;
 };
 
 /**
- * The requests of a pod with this spec, sorted by resource, without amounts of 0. LimitRange and RuntimeClass are not applied: admission adds theirs later.
+ * The requests of a pod with this spec, sorted by resource, without amounts of 0, as admission with these defaults leaves them. An overhead in the spec is the
+ * same that the RuntimeClass has, and counts once.
  */
-export function specRequests(spec: WrittenPodSpec): Requests {
+export function specRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DEFAULTS): Requests {
+  const overhead = defaults.overheads.get(textOf(spec.runtimeClassName));
   const pod: RequestingPod = {
     ...resourcesOf(spec),
-    containers: (spec.containers ?? []).map(resourcesOf),
+    containers: (spec.containers ?? []).map((container) => containerResources(container, defaults)),
     initContainers: (spec.initContainers ?? []).map((container) => ({
-      ...resourcesOf(container),
+      ...containerResources(container, defaults),
       ...(typeof container["restartPolicy"] === "string" && { restartPolicy: container["restartPolicy"] }),
     })),
-    overhead: textsOf(spec.overhead),
+    overhead: overhead ?? quantitiesOf(spec.overhead),
   };
   const requests = [...podRequests(pod)].filter(([, amount]) => amount > 0);
   return Object.fromEntries(requests.sort(([one], [other]) => (one < other ? -1 : 1)));
@@ -42,17 +46,13 @@ export function isCountable(resource: string, quantity: unknown): boolean {
   return amount !== undefined && amount >= 0 && amount <= MAX_AMOUNT;
 }
 
+/** A limit without a request is a request before the defaults of a LimitRange apply. */
+function containerResources(container: PlainObject, { requests }: PodDefaults): Pick<RequestingPod, "resources"> {
+  const own = resourcesOf(container).resources;
+  return { resources: { requests: { ...requests, ...own?.limits, ...own?.requests } } };
+}
+
 function resourcesOf({ resources }: { readonly resources?: unknown }): Pick<RequestingPod, "resources"> {
   if (!isObject(resources)) return {};
-  return { resources: { requests: textsOf(resources["requests"]), limits: textsOf(resources["limits"]) } };
-}
-
-/** Quantities as texts; a manifest may have numbers. */
-function textsOf(quantities: unknown): Readonly<Record<string, string>> {
-  if (!isObject(quantities)) return {};
-  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, quantityOf(value)]));
-}
-
-function quantityOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+  return { resources: { requests: quantitiesOf(resources["requests"]), limits: quantitiesOf(resources["limits"]) } };
 }

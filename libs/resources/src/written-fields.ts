@@ -14,3 +14,13 @@ export function objectsOf(value: unknown): readonly PlainObject[] {
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
+
+/** Quantities as texts; a manifest may have numbers. */
+export function quantitiesOf(quantities: unknown): Readonly<Record<string, string>> {
+  if (!isObject(quantities)) return {};
+  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, quantityOf(value)]));
+}
+
+export function quantityOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+}

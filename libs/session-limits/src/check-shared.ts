@@ -1,10 +1,10 @@
 import { describeValue, type Path, type ValueReader } from "@muster/documents";
-import { COUNTABLE, isCountable, specRequests, type Requests } from "@muster/resources";
+import { COUNTABLE, isCountable, specRequests, type PodDefaults, type Requests } from "@muster/resources";
 import type { ComponentTemplate, TemplateContainer } from "./check-component-template.ts";
 
 /** What the pod of a component with this template requests of its node. */
-export function templateRequests({ spec }: ComponentTemplate): Requests {
-  return specRequests(spec);
+export function templateRequests({ spec }: ComponentTemplate, defaults?: PodDefaults): Requests {
+  return specRequests(spec, defaults);
 }
 
 const EXAMPLE = "spec.containers[0].resources.requests of its template, such as cpu: 500m and memory: 1Gi";

@@ -28,6 +28,8 @@ const RESOURCES = [
   "serviceaccounts/token",
   "persistentvolumeclaims",
   "events",
+  "limitranges",
+  "runtimeclasses.node.k8s.io",
   "nodes",
   "nodes/status",
   "namespaces",
@@ -63,6 +65,8 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
   "session-controller": {
     "pods default": "get list create patch delete",
     "pods/log default": "get",
+    "limitranges default": "list watch",
+    "runtimeclasses.node.k8s.io everywhere": "list watch",
     "nodes everywhere": "get",
   },
   "job-controller": {
@@ -71,6 +75,8 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "services default": "get list watch create patch delete",
     "poddisruptionbudgets.policy default": "get list watch create patch delete",
     "events default": "list create patch",
+    "limitranges default": "list watch",
+    "runtimeclasses.node.k8s.io everywhere": "list watch",
     "jobs.muster.dev default": "get list watch create patch delete",
     "jobs/status.muster.dev default": "patch",
     "jobs/finalizers.muster.dev default": "update",
@@ -133,6 +139,7 @@ const MAY_MORE = {
   "job-controller": {
     "pods default": "get list watch create patch delete",
     "events default": "list create patch",
+    "limitranges default": "list watch",
     "jobs.muster.dev default": "get list watch create patch delete",
     ...Object.fromEntries(
       ["muster-system", "kube-system", "machines"].flatMap((namespace) => [

@@ -52,7 +52,7 @@ async function ledgerReasons(): Promise<string[]> {
 }
 
 async function poolTroubles(): Promise<string[]> {
-  const [, declared = ""] = /readonly code: ([^;]*);/.exec(await read(`${APPS.nodes}/build-pool-troubles.ts`)) ?? [];
+  const [, declared = ""] = /readonly code:([^;]*);/.exec(await read(`${APPS.nodes}/build-pool-troubles.ts`)) ?? [];
   return quoted(declared);
 }
 

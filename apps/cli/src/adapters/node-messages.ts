@@ -4,7 +4,7 @@ import { nameOf, pick, unlessDefault } from "./message-fields.ts";
 /** A node that the node scaler made, or makes. */
 export type ScaledNode = ReturnType<typeof nodeFromMessage>;
 /** A row of the list of nodes. A node that Muster did not make has no more than this, and the phase STATIC. */
-export type ListedNode = Pick<ScaledNode, keyof ReturnType<typeof staticNode>> & Partial<ScaledNode>;
+export type ListedNode = Pick<ScaledNode, Exclude<keyof ReturnType<typeof staticNode>, "zone">> & Partial<ScaledNode>;
 /** A node as the ledger reports it. */
 export type MachineState = ReturnType<typeof machineFromMessage>;
 export type BootingNodes = ReturnType<typeof bootingFromMessage>;
@@ -47,6 +47,7 @@ export function machineFromMessage(message: muster.reservation.v1.MachineState) 
   const { foreign, holder } = message;
   return {
     ...pick(message, "node", "pool", "standing", "allocatable", "free", "excess"),
+    ...(message.zone !== "" && { zone: message.zone }),
     /** False with the standing CORDONED: it is tainted. Undefined: a ledger that does not report the tolerated standing may not report cordons either. */
     cordoned: message.toleratedStanding === "" ? undefined : message.cordoned,
     holder: holder?.owner === undefined ? "" : `${holder.owner.kind}/${holder.owner.id}`,
@@ -62,7 +63,8 @@ export function machineFromMessage(message: muster.reservation.v1.MachineState) 
 export function staticNode(machine: MachineState) {
   const { node, pool, holder } = machine;
   const phase: string = "STATIC";
-  return { name: node, pool, phase, kubernetesNode: node, holder, machine };
+  const place = machine.zone === undefined ? {} : { zone: machine.zone };
+  return { name: node, pool, phase, kubernetesNode: node, holder, ...place, machine };
 }
 
 export function scalingFromMessage(message: muster.node.v1.PoolScaling) {

@@ -60,9 +60,9 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
           : { free: buildShare(pool.free), allocatable: buildShare(pool.allocatable) },
       elasticAtMs: unlessDefault(pool.elasticAtMs),
       unusable: pool.unusable,
-      unusableNodes: pool.unusableNodes.map(({ node, reason, occupant, foreign }) => ({
+      unusableNodes: pool.unusableNodes.map(({ node, reason, occupant, foreign, cordoned, taints }) => ({
         node,
-        reason,
+        reason: reason === "CORDONED" && !cordoned && taints.length > 0 ? "TAINTED" : reason,
         occupant: foreign ? foreignText(foreign) : ownerText(occupant),
       })),
       unusableMore: pool.unusableMore,

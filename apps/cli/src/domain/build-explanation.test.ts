@@ -97,6 +97,7 @@ it("shows the parts that do not fit, the short resource, and what is free of the
     ...{ place: { ahead: 0, byPriority: [] }, hold: undefined, concurrency: undefined },
   };
   expect(buildOwnerExplanation(explanation, undefined, 1000, STYLE).slice(2)).toEqual([
+    "next: wait for the holders, end one of them, or enlarge the pool",
     "",
     "POOL  NEEDED       FREE  KEPT  CAPACITY  HELD  UNUSABLE",
     "p     1 + 2 parts  0     0     2         2     0",
@@ -115,7 +116,7 @@ it("shows the parts that do not fit, the short resource, and what is free of the
   ]);
   const [pool] = explanation.pools;
   const selecting = { ...explanation, pools: pool === undefined ? [] : [{ ...pool, nodes: "disk=ssd" }] };
-  expect(buildOwnerExplanation(selecting, undefined, 1000, STYLE).slice(8, 12)).toEqual([
+  expect(buildOwnerExplanation(selecting, undefined, 1000, STYLE).slice(9, 13)).toEqual([
     "",
     "POOL          RESOURCE  FREE  TOTAL",
     "p (disk=ssd)  cpu       250m  2",

@@ -57,6 +57,8 @@ function checkPool(pool: string, { pools, troubles }: SeenScaler, nowMs: number)
 
 function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string {
   switch (code) {
+    case "ZONE_UNKNOWN":
+      return `correct zones of pool ${pool} in the file of pools, or the zone that the work selects`;
     case "NO_CAPACITY":
       return `wait, or give pool ${pool} another instance type or zone in the file of pools`;
     case "BOOT_FAILED":

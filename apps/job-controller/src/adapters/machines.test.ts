@@ -6,7 +6,8 @@ import { describe, expect, it } from "vitest";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
 import { makeMachines, OWNER_KIND } from "./machines.ts";
 
-const { Machine, Need, Reservation, ReservationGranted, ReservationReleased, ReservationState } = muster.reservation.v1;
+const { Machine, Need, NodeSelection, Reservation, ReservationGranted, ReservationReleased, ReservationState } =
+  muster.reservation.v1;
 type Reservation = muster.reservation.v1.Reservation;
 
 const ID = "train-0a1b2c3d4e5f";
@@ -271,6 +272,28 @@ describe("machines of jobs", () => {
     expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("dropsConstraints");
     world.hint("granted", { ...reservation("2", "granted"), queue: "team-a" });
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", queue: "team-a" });
+  });
+
+  it("are marked while the ledger drops the minimum of a node selection", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    const selection = { terms: [], tolerations: [], minimum: { cpu: 500 } };
+    const unit = { ...UNIT, needs: [{ component: "worker-0", pool: "gpu", selection }] };
+    const withSelection = (id: string, minimum: Readonly<Record<string, number>>): Reservation => {
+      const kept = reservation(id, "waiting");
+      return Reservation.create({
+        ...kept,
+        needs: kept.needs.map((need) => ({ ...need, nodeSelection: 1 })),
+        nodeSelections: [NodeSelection.create({ minimum })],
+      });
+    };
+    world.answer.reserve = withSelection("1", {});
+    await world.machines.reserve(unit, 0);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "waiting", dropsConstraints: true });
+    world.answer.reserve = withSelection("2", { cpu: 500 });
+    await world.machines.reserve(unit, 0);
+    expect(world.machines.unitsOf(ID)[0]).not.toHaveProperty("dropsConstraints");
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ selections: new Map([["worker-0", selection]]) });
   });
 
   it("stay as they were when there was no answer", async () => {

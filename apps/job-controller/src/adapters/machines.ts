@@ -142,7 +142,9 @@ function isKept(answered: readonly Need[], requested: readonly Need[]): boolean 
     const kept = known.get(component);
     if (kept === undefined) return true;
     return (
-      (shared === undefined || kept.shared !== undefined) && (selection === undefined || kept.selection !== undefined)
+      (shared === undefined || kept.shared !== undefined) &&
+      (selection === undefined || kept.selection !== undefined) &&
+      (selection?.minimum === undefined || kept.selection?.minimum !== undefined)
     );
   });
 }

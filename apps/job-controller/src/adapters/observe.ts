@@ -1,6 +1,7 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
+import type { PodDefaults } from "@muster/resources";
 import type { Crowding, Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
@@ -13,6 +14,7 @@ import { sharedNodes, tolerationsByNode } from "../domain/member-machines.ts";
 import { placesOf } from "../domain/member-places.ts";
 import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
 import { memberName } from "../domain/member-names.ts";
+import { withPodDefaults } from "../domain/read-sharing.ts";
 import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
 import { podsKey, servicesKey } from "../members/expectations.ts";
@@ -36,6 +38,9 @@ export type ObserveDeps = {
   /** Pods that were created for this owner id, whichever owner they have now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
+  readonly usableAmong: Nodes["usableAmong"];
+  /** What admission adds to the requests of pods now. */
+  readonly podDefaults: () => PodDefaults;
   readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];
   /** The queue of a job with these labels. */
@@ -66,8 +71,8 @@ const KEYS = { labels, annotations };
 /** Observes a job: adopts and releases members, and reads companions that may be missing. Everything else comes from caches. */
 export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
   const { controller, kind } = runtime;
-  const { metadata, spec, status } = job;
-  const nowMs = deps.now();
+  const { metadata, status } = job;
+  const [nowMs, spec] = [deps.now(), admittedSpec(deps, job)];
   const canAdopt = controller.recheckDeletionTimestamp(job);
   const pods = await controller.claimPods(job, canAdopt);
   const services = await controller.claimServices(job, canAdopt);
@@ -117,6 +122,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     queue: deps.queueOf(metadata.labels),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
+    nodesBack: [...deps.usableAmong(replacedNodes(gang, status.replaced), nowMs, tolerations)],
     nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
   const crowded = deps.crowding(metadata.uid, placesOf({ spec, units, status, pods: podsOf(snapshot) }), nowMs);
@@ -133,6 +139,16 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
+}
+
+/** The spec with what admission adds to the requests of its pods. */
+function admittedSpec({ podDefaults }: Pick<ObserveDeps, "podDefaults">, { spec }: JobRow): JobRow["spec"] {
+  return "problems" in spec ? spec : withPodDefaults(spec, podDefaults());
+}
+
+/** The gang's machines of the members that wait for another one. */
+function replacedNodes(gang: Snapshot["units"][number] | undefined, replaced: readonly string[]): readonly string[] {
+  return gang?.state === "granted" ? replaced.flatMap((component) => gang.nodes.get(component) ?? []) : [];
 }
 
 function jobFact({ metadata, cancelled }: JobRow, nowMs: number): Snapshot["job"] {

@@ -115,6 +115,8 @@ function observeDeps(config: Config, { calls, machines, queues, world, groups, n
     podNamed: (namespace, name) => world.pods.get(`${namespace}/${name}`),
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
+    usableAmong: nodes.usableAmong,
+    podDefaults: world.podDefaults,
     crowding: openCrowding(nodes, config.policy.replacementWaitMs),
     endsOf: world.ends.of,
     queueOf: queues.choose,

@@ -1,7 +1,8 @@
 import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import type { Logger } from "@muster/service";
-import { informer, listWatch, type Informer } from "@muster/kube";
+import { informer, listWatch, openPodDefaults, type Informer } from "@muster/kube";
 import { labels } from "@muster/proto";
+import type { PodDefaults } from "@muster/resources";
 import type { Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Labels } from "../domain/member-labels.ts";
@@ -37,6 +38,8 @@ export type World = AsyncDisposable & {
    * unsubscribes.
    */
   onBudgetChange(listener: (key: string) => void): () => void;
+  /** What LimitRanges of the namespace and RuntimeClasses add to the requests of pods. */
+  podDefaults(): PodDefaults;
   /** Pods of this owner id that may still run, whichever owner they have now. */
   runningFor(ownerId: string): readonly PodFact[];
   /** The age of the oldest cache. */
@@ -83,8 +86,9 @@ export function openWorld(
     project: (budget) => ({ spec: budget.spec, controllerUid: controllerOf(budget)?.uid }),
     onError,
   });
+  const defaults = openPodDefaults(kube, { namespace: config.kube.namespace, onError });
   const caches = [pods, services, budgets];
-  const synced = Promise.all(caches.map((cache) => cache.synced));
+  const synced = Promise.all([...caches.map((cache) => cache.synced), defaults.synced]);
   // A replica that never leads does not await it, and must not crash by its rejection.
   synced.catch(() => undefined);
   return {
@@ -93,7 +97,8 @@ export function openWorld(
     ends,
     rememberEnds: () => ends.begin(pods.list()),
     synced,
-    isComplete: () => caches.every((cache) => Number.isFinite(cache.listAgeMs())),
+    isComplete: () => caches.every((cache) => Number.isFinite(cache.listAgeMs())) && defaults.isSynced(),
+    podDefaults: defaults.current,
     unread: () => (Number.isFinite(pods.listAgeMs()) ? [] : ["pods"]),
     budgetOf: ({ namespace, name, uid }, labels) => {
       const budget = budgets.get(`${namespace}/${name}`);
@@ -104,7 +109,7 @@ export function openWorld(
     runningFor: (ownerId) => pods.byIndex("owner", ownerId).map(podFact).filter(mayRun),
     ageMs: () => Math.max(...caches.map((cache) => cache.ageMs())),
     [Symbol.asyncDispose]: async () => {
-      await Promise.all(caches.map((cache) => cache[Symbol.asyncDispose]()));
+      await Promise.all([...caches, defaults].map((cache) => cache[Symbol.asyncDispose]()));
     },
   };
 }

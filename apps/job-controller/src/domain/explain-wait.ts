@@ -26,6 +26,8 @@ export function explainWait(reason: LedgerReason): string {
         : `${requested} machines of pool ${pool}${among} are needed, and fewer are free`;
     case "WAITING_FOR_TOPOLOGY":
       return `${requested} machines, or parts of machines, are needed on nodes with one value of the label ${topology ?? ""}, and no value has enough`;
+    case "POOL_TOO_SMALL":
+      return `pool ${pool} has become too small for ${requested === 1 ? "1 machine" : `${requested} machines`}${among}, or parts of machines`;
     case "HELD_FOR_OLDER":
       return `the free machines of pool ${pool} are kept for an older request`;
     case "POOLS_NOT_KNOWN_YET":

@@ -51,6 +51,8 @@ export type ReplicaSpec = {
   readonly shared?: Requests | undefined;
   /** The nodes of the pool that its pods accept; absent: each node without taints. */
   readonly selection?: NodeSelection | undefined;
+  /** Init containers that the kind adds to the template; absent: none. */
+  readonly addedInitContainers?: readonly Container[];
   /** Its pods are created only once each of these types has this status. */
   readonly dependsOn: readonly { readonly type: string; readonly status: "Ready" | "Complete" }[];
   /** Bounds within which `replicas` may change while the job runs; undefined: any change is accepted, and the gang is all `replicas`. */

@@ -1,4 +1,4 @@
-import type { Place, Requests } from "@muster/resources";
+import { NO_DEFAULTS, type Place, type Requests } from "@muster/resources";
 import { componentOf } from "./build-units.ts";
 import { mayRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -24,9 +24,9 @@ export function placesOf(job: Job): readonly Place[] {
 function needsOf({ spec, status }: Pick<Job, "spec" | "status">): ReadonlyMap<string, () => Requests> {
   if ("problems" in spec) return new Map();
   return new Map(
-    spec.replicas.flatMap(({ type, replicas, shared, template }) => {
+    spec.replicas.flatMap(({ type, replicas, shared, selection, ...replica }) => {
       const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
-      const requests = (): Requests => shared ?? requestsOf(template, []);
+      const requests = (): Requests => shared ?? selection?.minimum ?? requestsOf(replica, NO_DEFAULTS);
       return Array.from({ length: replicas }, (_, index) => index)
         .filter((index) => !completed.includes(index))
         .map((index) => [componentOf({ type, index }), requests] as const);

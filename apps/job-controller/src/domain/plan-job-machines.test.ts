@@ -197,6 +197,46 @@ describe("a machine that is lost", () => {
       [],
     ],
     [
+      "that comes back while another one is waited for is used again",
+      {
+        nodesBack: ["node-worker-1"],
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("waiting")],
+        ...workers(both[0], undefined),
+      },
+      ["release gang--worker-1: scaled-down", "create worker-1 on node-worker-1: missing"],
+    ],
+    [
+      "that comes back is used again where no other one can be had",
+      {
+        nodesBack: ["node-worker-1"],
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), { ...own("waiting"), state: "refused" } as UnitSeen],
+        ...workers(both[0], undefined),
+      },
+      ["create worker-1 on node-worker-1: missing"],
+    ],
+    [
+      "that comes back is not used where the foreign pods on it leave no room",
+      {
+        nodesBack: ["node-worker-1"],
+        status: replaced,
+        units: [granted("worker-0", "worker-1"), own("waiting")],
+        crowded: [
+          {
+            component: "worker-1",
+            node: "node-worker-1",
+            resources: [],
+            foreign: { pods: 1, examples: [] },
+            sinceMs: NOW_MS,
+            isLost: false,
+          },
+        ],
+        ...workers(both[0], undefined),
+      },
+      [],
+    ],
+    [
       "that was a replacement itself is released and requested again",
       {
         nodesLost: ["node-other"],

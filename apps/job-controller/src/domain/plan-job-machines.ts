@@ -10,14 +10,15 @@ import { sameRequests } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 
 /**
- * Members of the gang whose machine is lost, those of earlier passes first: a machine that returns late is not used again. A member without a pod also needs
- * another one if it requests more than its part of a machine holds. A running pod keeps its part.
+ * Members of the gang whose machine is lost, those of earlier passes first: a machine that returns is used again only while its member waits for another one.
+ * A member without a pod also needs another one if it requests more than its part of a machine holds. A running pod keeps its part.
  */
 export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobStatus): readonly string[] {
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   if (gang?.state !== "granted") return status.replaced;
   const needs = needsOf(spec);
-  const isReplaced = new Set(status.replaced);
+  const still = status.replaced.filter((component) => !isBack(snapshot, gang, component, needs));
+  const isReplaced = new Set(still);
   const more = [...gang.nodes]
     .filter(([component]) => needs.has(component) && !isReplaced.has(component))
     .filter(
@@ -26,7 +27,17 @@ export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobSt
     )
     .map(([component]) => component)
     .sort();
-  return more.length === 0 ? status.replaced : [...status.replaced, ...more];
+  return more.length === 0 && still.length === status.replaced.length ? status.replaced : [...still, ...more];
+}
+
+/** Whether a member that waits for another machine can use its own again: the job holds it all the time, and no other one may ever be free. */
+function isBack(snapshot: Snapshot, gang: GrantedUnit, component: string, needs: ReturnType<typeof needsOf>): boolean {
+  const node = gang.nodes.get(component);
+  const other = snapshot.units.find(({ id }) => id === memberUnitId(gang.id, component));
+  if (node === undefined || (other?.state !== "waiting" && other?.state !== "refused")) return false;
+  const isUsable = snapshot.nodesBack?.includes(node) === true && !isLostTo(snapshot, component, node);
+  const isCrowded = (snapshot.crowded ?? []).some((each) => each.component === component && each.node === node);
+  return isUsable && !isCrowded && !isOutgrown(gang, component, needs);
 }
 
 /** Requests missing units and releases unneeded ones; granted machines only once no pod of this job can run on them. */

@@ -100,6 +100,12 @@ describe("the nodes that a template accepts", () => {
       'Gt needs one value, a whole number, not "h100"',
     ],
     [
+      "a value that no label has, among others",
+      required({ matchExpressions: [{ key: "gpu", operator: "NotIn", values: ["h100", "h 100"] }] }),
+      `${TERMS}[0].matchExpressions[0].values[1]`,
+      '"h 100" is not a label value',
+    ],
+    [
       "no values",
       required({ matchExpressions: [{ key: "gpu", operator: "In", values: [] }] }),
       `${TERMS}[0].matchExpressions[0]`,

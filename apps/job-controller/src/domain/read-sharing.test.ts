@@ -1,11 +1,12 @@
 import { annotations } from "@muster/proto";
+import { buildPodDefaults, NO_DEFAULTS } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
 import { PYTORCHJOB_KIND } from "./kind-pytorchjob.ts";
 import type { Kind, ReadResult } from "./kind.ts";
-import { SHARING_ANNOTATION } from "./read-sharing.ts";
+import { SHARING_ANNOTATION, withPodDefaults } from "./read-sharing.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
@@ -44,6 +45,38 @@ describe("the machines of a replica type", () => {
     ["are shared by the annotation of the template, which wins over the job", "exclusive", "shared", PART],
   ])("%s", (_title, ofJob, ofTemplate, shared) => {
     expect(sharesOf(read(ofJob, ofTemplate))).toEqual([shared]);
+  });
+
+  it("must hold what it requests where they are whole, beside what its template selects", () => {
+    const selectionOf = (sharing: string, spec: Manifest = {}): unknown => {
+      const result = read(sharing, undefined, spec);
+      return result.ok ? result.spec.replicas[0]?.selection : result.problems;
+    };
+    expect(selectionOf("exclusive")).toEqual({ terms: [], tolerations: [], minimum: PART });
+    expect(selectionOf("exclusive", { tolerations: [{ key: "gpu", operator: "Exists" }] })).toEqual({
+      terms: [],
+      tolerations: [{ key: "gpu", operator: "Exists" }],
+      minimum: PART,
+    });
+    expect(selectionOf("exclusive", { containers: [CONTAINER] })).toBeUndefined();
+    expect(selectionOf("shared")).toBeUndefined();
+  });
+
+  it("requests what admission adds to its pods", () => {
+    const defaults = buildPodDefaults(
+      [{ name: "a", limits: [{ type: "Container", min: { gpus: "1" } }] }],
+      [{ name: "kata", overhead: { podFixed: { cpu: "250m" } } }],
+    );
+    const admitted = (sharing: string) => {
+      const result = read(sharing, undefined, { runtimeClassName: "kata" });
+      if (!result.ok) throw new Error(JSON.stringify(result.problems));
+      expect(withPodDefaults(result.spec, NO_DEFAULTS)).toBe(result.spec);
+      expect(withPodDefaults(result.spec, defaults)).toBe(withPodDefaults(result.spec, defaults));
+      return withPodDefaults(result.spec, defaults).replicas[0];
+    };
+    const more = { cpu: 750, gpus: 1, memory: 2 ** 30 };
+    expect(admitted("shared")).toMatchObject({ shared: more });
+    expect(admitted("exclusive")).toMatchObject({ selection: { minimum: more } });
   });
 
   const inTemplate = "spec.replicaSpecs.worker.template.metadata.annotations.muster.dev/sharing";

@@ -1,7 +1,17 @@
 import { API_GROUP } from "@muster/names";
-import { amountOf, COUNTABLE, isCountable, specRequests, type Requests } from "@muster/resources";
+import {
+  amountOf,
+  COUNTABLE,
+  isCountable,
+  NO_DEFAULTS,
+  specRequests,
+  withMinimum,
+  withoutMinimum,
+  type PodDefaults,
+  type Requests,
+} from "@muster/resources";
 import { initContainersOf } from "./build-pod.ts";
-import type { Container, JobSpec, PodTemplate } from "./job.ts";
+import type { Container, JobSpec, ReplicaSpec } from "./job.ts";
 import { QUEUE_LABEL } from "./queues/choose-queue.ts";
 import type { Fields } from "./read-fields.ts";
 
@@ -52,20 +62,46 @@ function checkAmounts(spec: Fields): void {
       if (!isCountable(name, each?.raw(name))) each?.refuse(name, `must be ${COUNTABLE}`);
 }
 
-/** Sets the requests of each type in `shared`. `addedTo`: the init containers that the kind adds to pods of a type. */
+/**
+ * Sets the requests of each type in `shared`; nodes of the others must be able to hold theirs. `addedTo`: the init containers that the kind adds to pods of a
+ * type.
+ */
 export function withRequests(
   spec: JobSpec,
   shared: ReadonlySet<string>,
   addedTo: (type: string) => readonly Container[],
 ): JobSpec {
-  if (shared.size === 0) return spec;
-  const replicas = spec.replicas.map((replica) =>
-    shared.has(replica.type) ? { ...replica, shared: requestsOf(replica.template, addedTo(replica.type)) } : replica,
-  );
+  const replicas = spec.replicas.map((replica) => {
+    const added = addedTo(replica.type);
+    const known = { ...replica, ...(added.length > 0 && { addedInitContainers: added }) };
+    return replicaWith(shared.has(replica.type) ? { ...known, shared: {} } : known, NO_DEFAULTS);
+  });
   return { ...spec, replicas };
 }
 
+const admitted = new WeakMap<JobSpec, { readonly defaults: PodDefaults; readonly spec: JobSpec }>();
+
+/** The spec with the requests that admission with these defaults leaves. The same object for the same spec and defaults. */
+export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
+  if (Object.keys(defaults.requests).length + defaults.overheads.size === 0) return spec;
+  const known = admitted.get(spec);
+  if (known?.defaults === defaults) return known.spec;
+  const result = { ...spec, replicas: spec.replicas.map((replica) => replicaWith(replica, defaults)) };
+  admitted.set(spec, { defaults, spec: result });
+  return result;
+}
+
+function replicaWith(replica: ReplicaSpec, defaults: PodDefaults): ReplicaSpec {
+  const requests = requestsOf(replica, defaults);
+  if (replica.shared !== undefined) return { ...replica, shared: requests };
+  const selection = withMinimum(withoutMinimum(replica.selection), requests);
+  return selection === replica.selection ? replica : { ...replica, selection };
+}
+
 /** The requests of the pod that is built from the template, without amounts of 0. */
-export function requestsOf(template: PodTemplate, added: readonly Container[]): Requests {
-  return specRequests({ ...template.spec, initContainers: initContainersOf(added, template) });
+export function requestsOf(
+  { template, addedInitContainers = [] }: Pick<ReplicaSpec, "template" | "addedInitContainers">,
+  defaults: PodDefaults,
+): Requests {
+  return specRequests({ ...template.spec, initContainers: initContainersOf(addedInitContainers, template) }, defaults);
 }

@@ -154,6 +154,8 @@ export type Snapshot = {
   readonly queue?: QueueChoice;
   /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
   readonly nodesLost: readonly string[];
+  /** Nodes of members who wait for another machine on which pods can be started now. Absent: none. */
+  readonly nodesBack?: readonly string[];
   /** Nodes that members share and that have been unschedulable for too long: they are lost to members without a pod there. */
   readonly nodesUnschedulable?: readonly string[];
   /** Members whose machine has no room for their next pod. */

@@ -1,4 +1,5 @@
 import { capitalizeNames, enums, muster, type EnumTable } from "@muster/proto";
+import { compactNodeSelection } from "@muster/resources";
 import { protoCodec, type Codec } from "@muster/store";
 import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
@@ -119,7 +120,8 @@ function isCode(text: string): text is TerminationCode {
 }
 
 export function toWaiting(message: muster.reservation.v1.Reservation): WaitingReservation {
-  const { owner, createdAtMs, needs, nodeSelections, topology } = message;
+  const { owner, createdAtMs, needs, topology } = message;
+  const nodeSelections = message.nodeSelections.map(compactNodeSelection);
   return {
     owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" },
     createdAtMs,

@@ -1,8 +1,9 @@
-import { acceptsNode, nodeSelectionKey } from "@muster/resources";
+import { acceptsNode, nodeSelectionKey, withoutMinimum } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { ComputedNode, FreeMachine, Pool } from "./fit.ts";
 import { mayAccept } from "./may-accept.ts";
 import type { NewNode } from "./node.ts";
+import { mayHoldMinimum } from "./node-sizes.ts";
 import { isInDomain } from "./topology.ts";
 
 type AnyNode = ComputedNode | FreeMachine | NewNode;
@@ -61,15 +62,18 @@ export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<st
 type Selecting = Pick<Demand, "selection" | "topology">;
 
 /**
- * Of a node that has not joined, and of a new one, only its zone and the labels and taints of its pool are known. Every demand may accept a machine without
- * known labels and taints, except in one domain of a topology.
+ * Of a node that has not joined, and of a new one, only its zone, the labels and taints of its pool, and perhaps the size of its type are known. Every demand
+ * may accept a machine without known labels and taints, except in one domain of a topology.
  */
 function mayUse({ selection, topology }: Selecting, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
-  if ("joined" in node) return acceptsNode(selection, node.joined);
-  if (!("spec" in node)) return topology?.value === undefined;
-  const { pool, zone } = node.spec;
-  const policy = pools.get(pool)?.policy;
-  if (policy === undefined) return true;
+  if (!("spec" in node)) return "joined" in node ? acceptsNode(selection, node.joined) : topology?.value === undefined;
+  const { pool, zone, instanceType } = node.spec;
+  const known = pools.get(pool);
+  if ("joined" in node && node.joined.allocatable !== undefined) return acceptsNode(selection, node.joined);
+  if (known !== undefined && !mayHoldMinimum(selection, known.sizes.get(instanceType))) return false;
+  if ("joined" in node) return acceptsNode(withoutMinimum(selection), node.joined);
+  if (known === undefined) return true;
+  const { policy } = known;
   if (!isInDomain(topology, { ...policy, zones: zone === undefined ? [] : [zone] })) return false;
   return mayAccept(selection, { ...policy, zones: zone === undefined ? policy.zones : [zone] });
 }

@@ -10,7 +10,8 @@ export type Silence = { readonly sinceMs: number; readonly message: string };
 /** Why a pool does not get nodes as it should. */
 export type PoolTrouble = {
   readonly pool: string;
-  readonly code: "NO_CAPACITY" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY" | "PROVIDER_FAILED" | "POOL_WRONG";
+  readonly code:
+    "NO_CAPACITY" | "ZONE_UNKNOWN" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY" | "PROVIDER_FAILED" | "POOL_WRONG";
   readonly provider: string;
   /** Undefined: every type of the pool. */
   readonly instanceType: string | undefined;
@@ -80,9 +81,16 @@ function shortages(policy: PoolPolicy, { unavailable, nowMs }: TroubleFacts): Po
   return unavailable
     .filter((mark) => mark.provider === provider && mark.untilMs > nowMs)
     .filter((mark) => kinds.some((kind) => kind.instanceType === mark.instanceType && kind.spot === mark.spot))
-    .map(({ instanceType, spot, zone, message, sinceMs, untilMs }) => {
+    .map(({ instanceType, spot, zone, message, isUnknownZone, sinceMs, untilMs }) => {
       const kind = { pool, provider, instanceType, spot, zone };
-      return { ...kind, code: "NO_CAPACITY", message, sinceMs, nextTryAtMs: untilMs, boots: 0 };
+      return {
+        ...kind,
+        code: isUnknownZone === true ? "ZONE_UNKNOWN" : "NO_CAPACITY",
+        message,
+        sinceMs,
+        nextTryAtMs: untilMs,
+        boots: 0,
+      };
     });
 }
 

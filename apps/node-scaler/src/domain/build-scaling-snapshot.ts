@@ -96,7 +96,10 @@ function ownJoinedOf(
 /** Undefined: the watcher has not reported it. */
 function joinedOf(node: string | undefined, { machines, kubeNodes }: Use): JoinedNode | undefined {
   const known = kubeNodes.byName.get(node ?? "");
-  return known && { name: known.name, labels: known.labels, taints: machines.byNode.get(known.name)?.taints ?? [] };
+  if (known === undefined) return undefined;
+  const { taints = [], allocatable } = machines.byNode.get(known.name) ?? {};
+  const { name, labels } = known;
+  return { name, labels, taints, allocatable: allocatable?.size === 0 ? undefined : allocatable };
 }
 
 /** Machines of scaled pools that the scaler did not make, and that the ledger could grant now. */

@@ -1,3 +1,4 @@
+import { minimumOf } from "@muster/resources";
 import { classOf, indexAcceptance, type Acceptance } from "./acceptance.ts";
 import { blockedOf, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts";
 import { nodeNames } from "./build-node-names.ts";
@@ -13,7 +14,7 @@ import {
   type FreeMachine,
   type Pool,
 } from "./fit.ts";
-import { sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
+import { mayHoldMinimum, sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
 import type { NewNode, NodeSpec, ScaledNode } from "./node.ts";
 import type { Mismatch } from "./observe-mismatches.ts";
 import { planBindings, type Group, type GroupPlan } from "./plan-bindings.ts";
@@ -249,10 +250,15 @@ function countAccepted(
   return (demand) => (byPool.get(demand.pool) ?? []).filter((node) => acceptance.accepts(demand, node)).length;
 }
 
-/** A demand for a part of a node may get a new one of any type that is large enough. */
+/**
+ * A demand for a part of a node may get a new one of any type that is large enough. So may one for a whole node with a minimum that no type of its own holds.
+ */
 function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
-  if (demand.shared === undefined) return demand;
-  const types = typesFor(demand.shared, policy, sizes);
+  const { shared, selection } = demand;
+  const held = demand.instanceTypes.filter((type) => mayHoldMinimum(selection, sizes.get(type)));
+  if (shared === undefined && held.length === demand.instanceTypes.length) return demand;
+  if (shared === undefined && held.length > 0) return { ...demand, instanceTypes: held };
+  const types = typesFor(shared ?? minimumOf(selection) ?? new Map(), policy, sizes);
   return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
 }
 

@@ -10,7 +10,7 @@ export type BootVerdict =
   | { readonly kind: "boot"; readonly instanceType: string; readonly spot: boolean; readonly zone: string | undefined }
   | { readonly kind: "wait"; readonly code: HindranceCode; readonly because: string };
 
-type HindranceCode = "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION" | "TOPOLOGY";
+type HindranceCode = "UNAVAILABLE" | "ZONE_UNKNOWN" | "TOO_LARGE" | "NODE_SELECTION" | "TOPOLOGY";
 
 export type BootConditions = {
   readonly shortages: Shortages;
@@ -94,7 +94,8 @@ function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
 function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict {
   const untilMs = Math.min(...shorts.flatMap(({ kinds }) => kinds.map(({ shortage }) => shortage.untilMs)));
   const because = `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}`;
-  return { kind: "wait", code: "UNAVAILABLE", because };
+  const isZoneUnknown = shorts.every(({ kinds }) => kinds.every(({ shortage }) => shortage.isUnknownZone === true));
+  return { kind: "wait", code: isZoneUnknown ? "ZONE_UNKNOWN" : "UNAVAILABLE", because };
 }
 
 /** A type that is short as spot and on demand, in two zones, has four causes at most. */

@@ -43,6 +43,8 @@ export type Unavailability = {
   readonly zone: string | undefined;
   readonly subnet: string | undefined;
   readonly message: string;
+  /** The provider has no such zone. */
+  readonly isUnknownZone?: true;
   readonly sinceMs: number;
   readonly untilMs: number;
 };

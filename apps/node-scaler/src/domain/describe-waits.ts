@@ -10,6 +10,7 @@ const MAX_NAMED = 3;
 export type WaitCode =
   | "POOL_MAX"
   | "UNAVAILABLE"
+  | "ZONE_UNKNOWN"
   | "TOO_LARGE"
   | "NODE_SELECTION"
   | "TOPOLOGY"

@@ -1,4 +1,4 @@
-import type { Taint } from "@muster/resources";
+import type { SelectableNode } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { Room } from "./index-rooms.ts";
 import type { Phase, ScaledNode } from "./node.ts";
@@ -26,12 +26,8 @@ type Shared = {
   readonly joined?: JoinedNode;
 };
 
-export type JoinedNode = {
-  /** In Kubernetes. */
-  readonly name: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly taints: readonly Taint[];
-};
+/** Under its name in Kubernetes. */
+export type JoinedNode = SelectableNode;
 
 /** A node in the snapshot of one round. A node with foreign pods is never surplus. */
 export type ComputedNode = ScaledNode & Shared;

@@ -286,3 +286,104 @@ describe("a gang with several selections", () => {
     expect([again.start, again.stop, again.updates]).toEqual([[], [], []]);
   });
 });
+
+describe("a demand for a whole node with a minimum", () => {
+  const minimum = { terms: [], tolerations: [], minimum: { cpu: 4, "example.com/gpu": 1 } };
+  const demand = (types: readonly string[]) => aDemand("a", { selection: minimum, gpus: 1, instanceTypes: types });
+  const type = (name: string, cpuMilli: number | undefined, gpus = 1) => ({
+    name,
+    cpuMilli,
+    memoryBytes: undefined,
+    gpus,
+  });
+  const ofSize = (name: string, cpu: number | undefined) => {
+    const known = { pods: 10, "example.com/gpu": 1 };
+    return {
+      joined: { name, labels: {}, taints: [], ...(cpu !== undefined && { allocatable: amounts({ ...known, cpu }) }) },
+    };
+  };
+  const small = aPool({ instanceTypes: [type("large", 2), type("huge", 8)] });
+
+  checkPlans([
+    [
+      "takes only nodes and machines that are large enough",
+      {
+        machines: [aMachine("m1", ofSize("m1", 2)), aMachine("m2", ofSize("m2", undefined))],
+        nodes: [
+          { ...aNode("n1", { gpus: 1 }), ...ofSize("k1", 2) },
+          { ...aNode("n2", { gpus: 1 }), ...ofSize("k2", 4) },
+        ],
+        pools: [aPool({ instanceTypes: [type("large", undefined)] })],
+        demands: [demand(["large"])],
+      },
+      { start: [], bound: { a: "n2" } },
+    ],
+    [
+      "gets a new node of the first type that holds it",
+      { pools: [small], demands: [demand(["large", "huge"])] },
+      { start: ["huge for a"] },
+    ],
+    [
+      "gets one of a type with more GPUs if only that holds it",
+      { pools: [aPool({ instanceTypes: [type("large", 8, 0), type("huge", 8)] })], demands: [demand(["large"])] },
+      { start: ["huge for a"] },
+    ],
+    [
+      "waits where no type of the pool holds it",
+      { pools: [aPool({ instanceTypes: [type("large", 2)] })], demands: [demand(["large"])] },
+      { start: [], waits: ["a TOO_LARGE a"] },
+    ],
+    [
+      "waits for a node that boots, unless its type is too small",
+      {
+        pools: [small],
+        nodes: [
+          aNode("n1", { phase: "Created", gpus: 1 }),
+          aNode("n2", { phase: "Created", gpus: 1, instanceType: "huge" }),
+        ],
+        demands: [demand(["large", "huge"])],
+      },
+      { start: [], bound: { a: "n2" } },
+    ],
+    [
+      "waits for a node that has joined, whose size is not known yet",
+      {
+        pools: [aPool({ instanceTypes: [type("large", undefined)] })],
+        nodes: [{ ...aNode("n1", { gpus: 1 }), ...ofSize("k1", undefined) }],
+        demands: [demand(["large"])],
+      },
+      { start: [], bound: { a: "n1" } },
+    ],
+  ]);
+});
+
+describe("a zone that the provider does not have", () => {
+  const unknown = {
+    ...aShortage(),
+    zone: "zone-x",
+    message: "zone: zone-x is none of zone-a",
+    isUnknownZone: true,
+  } as const;
+
+  checkPlans([
+    [
+      "has its own code where it is the only one",
+      { pools: [aPool({ zones: ["zone-x"] })], unavailable: [unknown], demands: [aDemand("a")] },
+      { start: [], waits: ["a ZONE_UNKNOWN a"] },
+    ],
+    [
+      "is passed over where there are others",
+      { pools: [aPool({ zones: ["zone-x", "zone-a"] })], unavailable: [unknown], demands: [aDemand("a")] },
+      { start: ["large in zone-a for a"] },
+    ],
+    [
+      "does not hide that the other zones are full",
+      {
+        pools: [aPool({ zones: ["zone-x", "zone-a"] })],
+        unavailable: [unknown, { ...aShortage(), zone: "zone-a" }],
+        demands: [aDemand("a")],
+      },
+      { start: [], waits: ["a UNAVAILABLE a"] },
+    ],
+  ]);
+});

@@ -1,4 +1,4 @@
-import { fitsInto, subtract, type Amounts } from "@muster/resources";
+import { fitsInto, minimumOf, subtract, type Amounts, type NodeSelection } from "@muster/resources";
 import type { ScaledNode } from "./node.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 import type { KubeNodes, Machines } from "./sightings.ts";
@@ -125,9 +125,15 @@ function isGpu(resource: string): boolean {
   return resource.endsWith("/gpu");
 }
 
+/** Whether a node of this size may hold the minimum of the selection: an amount that is not known is large enough. */
+export function mayHoldMinimum(selection: NodeSelection | undefined, size: NodeSize | undefined): boolean {
+  const minimum = minimumOf(selection);
+  return minimum === undefined || size === undefined || fitsInto(minimum, amountsOf(size, minimum.keys()));
+}
+
 /**
- * The types of a pool that can hold a shared need, in the order of preference, all with as many GPUs as the first of those that have the fewest. Empty: the
- * need is too large for the pool.
+ * The types of a pool that can hold these requests of a need, in the order of preference, all with as many GPUs as the first of those that have the fewest.
+ * Empty: the need is too large for the pool.
  */
 export function typesFor(
   requests: Amounts,

@@ -44,6 +44,18 @@ it("concludes nothing from a node that has not joined, is bound to nothing, or i
   expect(observe([], [{ ...made, ...joined("hdd") }], { demands: [aDemand("a")] })).toEqual([]);
 });
 
+it("remembers a node that is smaller than the minimum of its demand, and concludes nothing while its size is unknown", () => {
+  const minimal = aDemand("a", { selection: { terms: [], tolerations: [], minimum: { cpu: 4 } } });
+  const ofSize = (cpu: number | undefined) => {
+    const allocatable = cpu === undefined ? undefined : new Map(Object.entries({ cpu, pods: 10 }));
+    return { ...made, joined: { name: "k1", labels: {}, taints: [], allocatable } };
+  };
+  const demands = [minimal];
+  expect(observe([], [ofSize(2)], { demands })).toEqual([{ ...found, demandClass: classOf(minimal) }]);
+  expect(observe([], [ofSize(4)], { demands })).toEqual([]);
+  expect(observe([], [ofSize(undefined)], { demands })).toEqual([]);
+});
+
 const ZONE = "topology.kubernetes.io/zone";
 const member = aDemand("a", { topology: { key: ZONE } });
 const inZone = (zone: string | undefined) => ({

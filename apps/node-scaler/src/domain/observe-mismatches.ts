@@ -1,7 +1,7 @@
-import { acceptsNode } from "@muster/resources";
+import { acceptsNode, withoutMinimum } from "@muster/resources";
 import { classOf } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
-import type { ComputedNode } from "./fit.ts";
+import type { ComputedNode, JoinedNode } from "./fit.ts";
 import { ZONE } from "./may-accept.ts";
 import type { NodeSpec } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -40,7 +40,7 @@ export function observeMismatches(
   const found = nodes.flatMap(({ name, spec, status, joined }): readonly Mismatch[] => {
     const bound = byName.get(status.boundTo ?? "");
     const demand = bound && restrictToOrder(bound, spec, pools);
-    if (demand === undefined || joined === undefined || acceptsNode(demand.selection, joined)) return [];
+    if (demand === undefined || joined === undefined || mayAcceptJoined(demand, joined)) return [];
     const { pool, instanceType } = spec;
     return [{ pool, instanceType, demandClass: classOf(demand), node: name, untilMs: nowMs + forMs }];
   });
@@ -62,6 +62,11 @@ export function observeMismatches(
   const keyOf = ({ pool, instanceType, demandClass }: Mismatch): string => [pool, instanceType, demandClass].join("\n");
   const all = new Map([...before, ...found].map((one) => [keyOf(one), one]));
   return [...all.values()].filter((one) => one.untilMs > nowMs && !isRefuted(one));
+}
+
+/** A node whose size is not known may hold every minimum. */
+function mayAcceptJoined({ selection }: Pick<Demand, "selection">, joined: JoinedNode): boolean {
+  return acceptsNode(joined.allocatable === undefined ? withoutMinimum(selection) : selection, joined);
 }
 
 /** The demand on nodes with the value of its topology that a node of this order has. */

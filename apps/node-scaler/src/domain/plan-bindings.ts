@@ -22,7 +22,7 @@ export type Group = {
 
 /** Why a demand can get no node now. */
 type Lack = {
-  readonly code: "POOL_MAX" | "UNAVAILABLE" | "TOO_LARGE" | "NODE_SELECTION" | "TOPOLOGY";
+  readonly code: "POOL_MAX" | "UNAVAILABLE" | "ZONE_UNKNOWN" | "TOO_LARGE" | "NODE_SELECTION" | "TOPOLOGY";
   readonly demand: Demand;
   readonly because: string;
 };

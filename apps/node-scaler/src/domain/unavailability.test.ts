@@ -117,3 +117,15 @@ it("answers after any history, swept or not, as a walk over all that was found w
     }),
   );
 });
+
+it("marks a zone that the provider does not have", () => {
+  const shortage: Shortage = {
+    ...full("zone-x"),
+    kind: "no-capacity",
+    zone: "zone-x",
+    subnet: undefined,
+    isUnknownZone: true,
+  };
+  expect(buildMark(spot, shortage, 1000)).toMatchObject({ zone: "zone-x", isUnknownZone: true });
+  expect(buildMark(spot, full("zone-x"), 1000)).not.toHaveProperty("isUnknownZone");
+});

@@ -10,6 +10,8 @@ export type Shortage =
       readonly zone: string | undefined;
       readonly subnet: string | undefined;
       readonly message: string;
+      /** The provider has no such zone: the file of pools or the work names a wrong one. */
+      readonly isUnknownZone?: true;
     }
   | { readonly kind: "unsupported"; readonly message: string };
 
@@ -29,6 +31,7 @@ export function buildMark(asked: Asked, shortage: Shortage, nowMs: number): Unav
     zone: shortage.kind === "no-capacity" ? shortage.zone : undefined,
     subnet: shortage.kind === "no-capacity" ? shortage.subnet : undefined,
     message: shortage.message,
+    ...(shortage.kind === "no-capacity" && shortage.isUnknownZone && { isUnknownZone: true }),
     sinceMs: nowMs,
     untilMs: nowMs + REMEMBERED_MS,
   };

@@ -30,6 +30,8 @@ export type Started =
       readonly zone: string | undefined;
       readonly subnet: string | undefined;
       readonly message: string;
+      /** The provider has no such zone. */
+      readonly isUnknownZone?: true;
     }
   /** The provider does not have the type as spot, or at all. */
   | { readonly kind: "unsupported"; readonly message: string };

@@ -43,8 +43,8 @@ function toWireParts({ requests, shortage, ...counts }: PartDemand): muster.rese
   return { part, ...counts, shortage: shortage && { ...shortage, resources: [...shortage.resources] } };
 }
 
-function toWireUnusable({ foreign, ...node }: UnusableNode): muster.reservation.v1.UnusableNode.$Properties {
-  return { ...node, foreign: foreign && toWireNodeUse(foreign) };
+function toWireUnusable({ foreign, taints, ...node }: UnusableNode): muster.reservation.v1.UnusableNode.$Properties {
+  return { ...node, foreign: foreign && toWireNodeUse(foreign), ...(taints && { taints: [...taints] }) };
 }
 
 export function toWireHolder({

@@ -30,6 +30,7 @@ export function machineWriter(): (machine: MachineState) => muster.reservation.v
       toleratedStanding: STANDINGS[toleratedStanding],
       taints: [...machine.taints],
       cordoned,
+      zone: machine.zone,
       holder: holder && toPageHolder(holder, pool, holders),
       allocatable: allocatable && toWireAmounts(allocatable),
       free: free && toWireAmounts(free),

@@ -14,6 +14,7 @@ import {
 import { mayOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
+import { nodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
 import { needOf, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
@@ -33,6 +34,8 @@ export type ActDeps = CreatePodDeps & {
   readonly pods: Pods;
   readonly reading: Omit<LogReading, "deadline">;
   readonly executorsMax: number;
+  /** What admission adds to the requests of pods now; absent: nothing. */
+  readonly podDefaults?: () => PodDefaults;
 };
 
 /** The reservations of sessions, and of components that have a machine in place of a lost one. */
@@ -112,11 +115,12 @@ export async function explainWaiting(
   { sessions }: SessionLedger,
   record: SessionRecord,
   poolLabel: string,
+  defaults?: PodDefaults,
 ): Promise<WaitReason | undefined> {
   const options = { timeoutMs: EXPLAIN_TIMEOUT_MS };
   try {
     if (record.reservationId === "")
-      return waitReasonOf(await sessions.check(record.name, needsOf(record, poolLabel), options));
+      return waitReasonOf(await sessions.check(record.name, needsOf(record, poolLabel, defaults), options));
     const reservation = await sessions.ask(record.name, options);
     if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
     return waitReasonOf(reservation.because);
@@ -154,35 +158,39 @@ async function releaseReplacement(
   if (id !== undefined) await replacements.release(ownerId, id);
 }
 
-function reserve({ ledger, executorsMax, podPolicy }: ActDeps, record: SessionRecord): Promise<ReservationSeen> {
+function reserve(
+  { ledger, executorsMax, podPolicy, podDefaults }: ActDeps,
+  record: SessionRecord,
+): Promise<ReservationSeen> {
   const { priority } = record.spec;
   const options = { priority, concurrencyLimit: executorsMax };
-  return reserveOrAdopt(ledger.sessions, record.name, needsOf(record, podPolicy.poolLabel), options);
+  const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.());
+  return reserveOrAdopt(ledger.sessions, record.name, needs, options);
 }
 
-function needsOf({ spec }: SessionRecord, poolLabel: string): ComponentNeed[] {
-  return spec.components.map((component) => needOf(component, poolLabel));
+function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefaults): ComponentNeed[] {
+  return spec.components.map((component) => needOf(component, poolLabel, defaults));
 }
 
 /** One machine in addition to the session's grant. */
 function reserveReplacement(
-  { ledger, podPolicy }: ActDeps,
+  { ledger, podPolicy, podDefaults }: ActDeps,
   record: SessionRecord,
   { component }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const { priority } = record.spec;
-  const needs = needsOf(record, podPolicy.poolLabel).filter((need) => need.component === component);
+  const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
   return reserveOrAdopt(ledger.replacements, replacementId(record, component), needs, { priority });
 }
 
 /**
- * Reserves the needs. A session of an earlier version requested whole machines without node selections, and a ledger of an earlier version keeps no others:
- * such a reservation is taken as it is.
+ * Reserves the needs. A session of an earlier version requested whole machines without node selections, or these without minima, and a ledger of an earlier
+ * version keeps no others: such a reservation is taken as it is.
  */
 async function reserveOrAdopt(
   ledger: LedgerCalls,
   ownerId: string,
-  needs: readonly ComponentNeed[],
+  { needs, own }: Needed,
   options: Parameters<LedgerCalls["reserve"]>[2],
 ): Promise<ReservationSeen> {
   try {
@@ -191,7 +199,7 @@ async function reserveOrAdopt(
     const fault = faultOf(error);
     if (fault?.code === "reservation_differs") {
       const found = await ledger.ask(ownerId);
-      if (found !== undefined && isPlainOf(found.needs, needs)) return reservationSeenOf(found);
+      if (found !== undefined && isAdoptable(found.needs, own)) return reservationSeenOf(found);
     }
     if (fault !== undefined && isRefusal(fault))
       return { state: "refused", fault, text: describeRefusal(fault, needs) };
@@ -199,10 +207,36 @@ async function reserveOrAdopt(
   }
 }
 
-/** Whether these are the same needs without parts of machines and without node selections. */
-function isPlainOf(found: Reservation["needs"], needs: readonly ComponentNeed[]): boolean {
-  const pools = new Map(needs.map(({ component, pool }) => [component, pool]));
-  const isPlain = ({ component, pool, shared, selection }: Reservation["needs"][number]): boolean =>
-    pools.get(component) === pool && shared === undefined && selection === undefined;
-  return found.length === needs.length && found.every(isPlain);
+/** The needs of components, and the same without what admission adds, which may have changed since they were requested. */
+type Needed = { readonly needs: readonly ComponentNeed[]; readonly own: readonly ComponentNeed[] };
+
+/** Of all components, or of this one. */
+function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaults, only?: string): Needed {
+  const isMeant = ({ component }: ComponentNeed): boolean => only === undefined || component === only;
+  return {
+    needs: needsOf(record, poolLabel, defaults).filter(isMeant),
+    own: needsOf(record, poolLabel).filter(isMeant),
+  };
+}
+
+/**
+ * Whether these are the same needs: without parts of machines, node selections or minima, or with amounts that hold what the templates request.
+ */
+function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[]): boolean {
+  const requested = new Map(own.map((need) => [need.component, need]));
+  const keyOf = (selection: ComponentNeed["selection"]): string =>
+    nodeSelectionKey(withoutMinimum(selection) ?? { terms: [], tolerations: [] });
+  const isSame = ({ component, pool, shared, selection }: Reservation["needs"][number]): boolean => {
+    const need = requested.get(component);
+    if (need?.pool !== pool || !isHeldBy(need.shared, shared)) return false;
+    if (selection === undefined) return shared === undefined || need.selection === undefined;
+    return keyOf(selection) === keyOf(need.selection) && isHeldBy(need.selection?.minimum, selection.minimum);
+  };
+  return found.length === own.length && found.every(isSame);
+}
+
+/** Whether the amounts that were requested, if any were, hold those of a template. */
+function isHeldBy(requests: Requests | undefined, found: Requests | undefined): boolean {
+  if (found === undefined) return true;
+  return requests !== undefined && Object.entries(requests).every(([name, amount]) => amount <= (found[name] ?? 0));
 }

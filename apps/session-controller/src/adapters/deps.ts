@@ -1,8 +1,17 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { randomUUID } from "node:crypto";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
 import { client, type NatsBus } from "@muster/bus";
-import { followLogs, kubeCalls, loadServiceKube, type KubeCalls, type LogFollowers } from "@muster/kube";
+import {
+  followLogs,
+  kubeCalls,
+  loadServiceKube,
+  openPodDefaults,
+  type FollowedPodDefaults,
+  type KubeCalls,
+  type LogFollowers,
+} from "@muster/kube";
 import {
   annotations,
   bucketKeys,
@@ -50,6 +59,8 @@ export type Deps = AsyncDisposable &
 type PodStates = View<muster.watch.v1.PodState>;
 
 const STALE_MS = 30_000;
+/** Maximum wait for the first list of what admission adds to pods. */
+const DEFAULTS_WAIT_MS = 2000;
 /** Maximum concurrent calls to the API server, and their timeout. */
 const CALLS = { maxInFlight: 64, timeoutMs: 10_000 };
 /** Maximum streams of users who follow sessions, one per component; a silent user's streams are closed. */
@@ -78,7 +89,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const grants = await followGrants(bus, hints);
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const calls = kubeCalls(kube, CALLS);
-  const acting = actDeps(context, bus, { kube, calls, records, logStore, installation });
+  const podDefaults = await followPodDefaults(kube, config.kube.namespace, onProblem);
+  const own = { kube, calls, records, logStore, installation };
+  const acting = { ...actDeps(context, bus, own), podDefaults: podDefaults.current };
   const logFollowers = followLogs(
     ({ pod, container }, end) => acting.reading.logs.follow(pod, container, end),
     FOLLOW_LIMITS,
@@ -118,10 +131,22 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       stopObserving();
       logFollowers[Symbol.dispose]();
       await grants[Symbol.asyncDispose]();
+      await podDefaults[Symbol.asyncDispose]();
       await calls[Symbol.asyncDispose]();
       await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
     },
   };
+}
+
+/** Without an answer of the API server the service starts all the same. */
+async function followPodDefaults(
+  kube: KubeConfig,
+  namespace: string,
+  onError: Required<ViewOptions>["onProblem"],
+): Promise<FollowedPodDefaults> {
+  const followed = openPodDefaults(kube, { namespace, onError });
+  await Promise.race([followed.synced, sleep(DEFAULTS_WAIT_MS)]);
+  return followed;
 }
 
 /** The nodes as published by the watchers, and the mark by which these confirm that they see the cluster. */
@@ -241,7 +266,7 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
-    explain: (record) => explainWaiting(acting.ledger, record, acting.podPolicy.poolLabel),
+    explain: (record) => explainWaiting(acting.ledger, record, acting.podPolicy.poolLabel, acting.podDefaults?.()),
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => announce(bus, record, from),
     forget: forgetter(world),

@@ -1,5 +1,6 @@
 import { FaultError, type Fault } from "@muster/faults";
 import type { LedgerCalls, Need, Reservation } from "@muster/ledger-client";
+import { buildPodDefaults } from "@muster/resources";
 import { expect, it } from "vitest";
 import { component, record, spec } from "../../test/samples.ts";
 import { act, type ActDeps } from "./act.ts";
@@ -22,7 +23,12 @@ const SERVER: Need = { component: "server-0", pool: "workers", shared: { cpu: 50
 const PLAIN = [DRIVER, SERVER].map(({ component: name, pool }) => ({ component: name, pool }));
 
 /** Reserves in a ledger that answers with a fault, or grants; `existing` are the needs of the reservation that it has. */
-function reserving(fault: Fault | undefined, existing: readonly Need[] = PLAIN) {
+function reserving(
+  fault: Fault | undefined,
+  existing: readonly Need[] = PLAIN,
+  session = SESSION,
+  podDefaults?: ActDeps["podDefaults"],
+) {
   const asked: (readonly Need[])[] = [];
   const reservation = (needs: readonly Need[]): Reservation => {
     const machines = needs.map((need) => ({ component: need.component, pool: need.pool, node: "n-1" }));
@@ -39,9 +45,10 @@ function reserving(fault: Fault | undefined, existing: readonly Need[] = PLAIN) 
     ledger: { sessions: ledger, replacements: ledger },
     podPolicy: { poolLabel: "pool" },
     executorsMax: 1,
+    podDefaults,
   };
   const step = async (of: Parameters<typeof act>[2]) => {
-    const acted = await act(deps as unknown as ActDeps, SESSION, of, () => true);
+    const acted = await act(deps as unknown as ActDeps, session, of, () => true);
     return "reservation" in acted ? acted.reservation : undefined;
   };
   return { asked, step };
@@ -54,6 +61,28 @@ it("requests a part of a machine for each shared component, and the nodes that t
   const { asked, step } = reserving(undefined);
   expect(await step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
   expect(asked).toEqual([[DRIVER, SERVER]]);
+});
+
+it("requests a whole machine that holds the requests of its component, and takes a reservation without this minimum", async () => {
+  const templateJson = template({ tolerations: [GPU], containers });
+  const session = record({}, spec({ components: [component("driver", "driver", { templateJson })] }));
+  const { asked, step } = reserving(DIFFERS, [DRIVER], session);
+  expect(await step(RESERVE)).toMatchObject({ state: "granted" });
+  expect(asked).toEqual([[{ ...DRIVER, selection: { ...SELECTION, minimum: { cpu: 500, memory: 1024 } } }]]);
+  const other = { ...DRIVER, selection: { ...SELECTION, minimum: { cpu: 1000 } } };
+  expect(await reserving(DIFFERS, [other], session).step(RESERVE)).toMatchObject({ state: "refused" });
+});
+
+it("requests what admission adds to its pods, and takes a reservation from before the defaults changed", async () => {
+  const podDefaults = () => buildPodDefaults([{ name: "a", limits: [{ type: "Container", min: { gpus: "1" } }] }], []);
+  const { asked, step } = reserving(
+    DIFFERS,
+    [DRIVER, { ...SERVER, shared: { cpu: 500, memory: 4096 } }],
+    SESSION,
+    podDefaults,
+  );
+  expect(await step(RESERVE)).toMatchObject({ state: "granted" });
+  expect(asked).toEqual([[DRIVER, { ...SERVER, shared: { cpu: 500, gpus: 1, memory: 1024 } }]]);
 });
 
 it("requests the same for the machine in place of a lost one", async () => {

@@ -1,4 +1,13 @@
-import { nodeSelectionOf, tolerationsOf, type NodeSelection, type Requests, type Toleration } from "@muster/resources";
+import {
+  NO_DEFAULTS,
+  nodeSelectionOf,
+  tolerationsOf,
+  withMinimum,
+  type NodeSelection,
+  type PodDefaults,
+  type Requests,
+  type Toleration,
+} from "@muster/resources";
 import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
 import type { Component } from "./session.ts";
 
@@ -8,17 +17,20 @@ export type ComponentNeed = {
   readonly pool: string;
   /** The requests of its part of a machine; absent: a whole machine. */
   readonly shared?: Requests;
-  /** The nodes of the pool that its pod accepts; absent: each node without taints. */
+  /** The nodes of the pool that its pod accepts, and for a whole machine those that hold its requests; absent: each node without taints. */
   readonly selection?: NodeSelection;
 };
 
-export function needOf(component: Component, poolLabel: string): ComponentNeed {
+/** `defaults`: what admission adds to the requests of its pod. */
+export function needOf(component: Component, poolLabel: string, defaults: PodDefaults = NO_DEFAULTS): ComponentNeed {
   const template = templateOf(component);
-  const selection = nodeSelectionOf(template.spec, poolLabel);
+  const requests = templateRequests(template, defaults);
+  const nodes = nodeSelectionOf(template.spec, poolLabel);
+  const selection = component.shared ? nodes : withMinimum(nodes, requests);
   return {
     component: component.name,
     pool: component.pool,
-    ...(component.shared && { shared: templateRequests(template) }),
+    ...(component.shared && { shared: requests }),
     ...(selection !== undefined && { selection }),
   };
 }

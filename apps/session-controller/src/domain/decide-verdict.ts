@@ -8,7 +8,7 @@ import {
   type SessionRecord,
   type Verdict,
 } from "./session.ts";
-import type { Refusal, SessionPolicy, Snapshot } from "./snapshot.ts";
+import type { Refusal, ReservationSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /**
  * The outcome of a session, once there is one. If several things have happened, the precedence is fixed: the driver's success, the cancellation, failures
@@ -57,7 +57,7 @@ function decideReplacement(
 ): Verdict | undefined {
   for (const { name, message, lostAtMs, pool } of components.filter(isReplacing)) {
     const replacement = replacements.get(name);
-    if (replacement?.state === "refused") {
+    if (replacement?.state === "refused" && (!mayChange(replacement) || nowMs - lostAtMs >= replacementWaitMs)) {
       const { fault, text = describeFault(fault) } = replacement;
       return outcome("ERROR", nowMs, "MACHINE_LOST", `${name} ${message}; ${text}`);
     }
@@ -67,6 +67,11 @@ function decideReplacement(
     return outcome("ERROR", nowMs, "MACHINE_LOST", text);
   }
   return undefined;
+}
+
+/** Whether the refusal may end: the pool is too small only while nodes of it are cordoned or tainted. */
+export function mayChange({ fault }: Extract<ReservationSeen, { readonly state: "refused" }>): boolean {
+  return fault.code === "pool_capacity" && (fault.cordoned ?? fault.taints) !== undefined;
 }
 
 const REFUSED: Readonly<Record<Refusal["code"], EndReason>> = {

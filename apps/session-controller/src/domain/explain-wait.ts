@@ -52,6 +52,8 @@ export function explainReason(because: WaitReason | undefined): string {
         : `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free${among}, ${requested} are needed${queue}`;
     case "CONCURRENCY_LIMIT":
       return `as many sessions as SESSION_EXECUTORS allows are running${queue}`;
+    case "POOL_TOO_SMALL":
+      return `pool ${pool} has become too small for the ${requested} needed machines, or parts of machines${among}; it waits for nodes to come back${queue}`;
     case "HELD_FOR_OLDER":
       return `machines of pool ${pool} are kept for a request that has waited for too long${queue}`;
     case "POOLS_NOT_KNOWN_YET":

@@ -8,6 +8,10 @@ import { transitionRecord } from "./transition-record.ts";
 
 const NODE = "node-server-0";
 const GONE = new Map([[NODE, "gone"]] as const);
+const CORDONED: ReplacementSeen = {
+  state: "refused",
+  fault: { code: "pool_capacity", pool: "workers", requested: 1, capacity: 0, cordoned: ["node-8"] },
+};
 const WAITING: ReplacementSeen = { state: "waiting", id: "r-2", because: undefined };
 const UNSTARTED = { health: "NOT_READY", podIp: "", node: "", exitCode: undefined } as const;
 
@@ -145,6 +149,16 @@ describe("a component that lost its machine before it started", () => {
         record: losing(),
         replacements: replacements({ state: "refused", fault: { code: "pool_unknown", pool: "workers" } }),
       },
+      ["ERROR MACHINE_LOST"],
+    ],
+    [
+      "waits while a cordon keeps another machine from it, and requests one again",
+      { record: losing(), replacements: replacements(CORDONED) },
+      ["reserve-replacement"],
+    ],
+    [
+      "ends the session when the cordon lasts for too long",
+      { record: losing(), nowMs: START_MS + 120_000, replacements: replacements(CORDONED) },
       ["ERROR MACHINE_LOST"],
     ],
     [

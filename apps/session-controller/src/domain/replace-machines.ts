@@ -1,5 +1,6 @@
 import { decideForce, type ForceReason } from "@muster/health";
 import { describeLoss, type MachineFacts } from "./describe-loss.ts";
+import { mayChange } from "./decide-verdict.ts";
 import { fitMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
 import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
@@ -153,7 +154,8 @@ function planReservation(snapshot: Snapshot, component: ComponentStatus): Replac
   const { name, pool, podUid } = component;
   const { replacements } = snapshot;
   const replacement = replacements.get(name) ?? { state: "unknown" };
-  if (replacement.state === "unknown" || replacement.state === "released")
+  const isAskedAgain = replacement.state === "refused" && mayChange(replacement);
+  if (replacement.state === "unknown" || replacement.state === "released" || isAskedAgain)
     return [{ kind: "reserve-replacement", component: name, pool, because: "machine-lost" }];
   const node = grantedNode(replacement);
   // A pod that is not gone yet may be on this machine.

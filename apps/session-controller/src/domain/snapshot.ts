@@ -7,6 +7,7 @@ import type { PodSeen } from "./summarise-components.ts";
 /** The ledger's words for a wait. OTHER: one that this version does not know. */
 export const WAIT_CODES = [
   "POOL_AVAILABILITY",
+  "POOL_TOO_SMALL",
   "HELD_FOR_OLDER",
   "CONCURRENCY_LIMIT",
   "POOLS_NOT_KNOWN_YET",

@@ -429,3 +429,24 @@ it("needs no further pass without a mark, pods or nodes", () => {
   const { mark, nextMs } = planPass({ ...world({}), marked: undefined }, policy);
   expect([mark, nextMs]).toEqual([undefined, Infinity]);
 });
+
+it("names the taints of the node for which a pod is evicted", () => {
+  const condition = { type: "DisruptionTarget", status: "True", reason: "DeletionByTaintManager", message: "deleted" };
+  const facts = {
+    metadata: { deletionTimestamp: new Date(NOW) },
+    spec: { containers: [{ name: "main" }], nodeName: "n" },
+    status: {
+      phase: "Failed",
+      conditions: [{ ...condition, lastTransitionTime: new Date(NOW) }],
+      containerStatuses: [{ name: "main", state: { running: {} } }],
+    },
+  };
+  const taints = [
+    { key: "old", value: "x", effect: "NoExecute" },
+    { key: "gpu", value: "", effect: "NoSchedule" },
+  ];
+  const seen = world({ pods: [pod({ facts, deleting: true })], nodes: [node({ schedulable: false, taints })] });
+  expect(planPass(seen, policy).pods).toMatchObject([
+    { state: { health: "FAILED", reason: "DeletionByTaintManager", message: "on node n: deleted (old=x:NoExecute)" } },
+  ]);
+});

@@ -17,6 +17,7 @@ import {
   type PodState,
   type RemovedPod,
   type WatchedPod,
+  withTaints,
 } from "./pod-state.ts";
 
 /** What the world looks like to one watcher, or a part of it in which every node comes with all its pods. Built once per pass; never mutated. */
@@ -64,10 +65,11 @@ export type PassPlan = {
 /** Everything that one pass has to write. Planning the world that a plan leads to plans nothing. */
 export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): PassPlan {
   const { nowMs, pods, removedPods, nodes, publishedPods, publishedNodes, marked } = snapshot;
-  const wanted = desiredPods(snapshot, policy);
+  const taints = new Map(nodes.seen.map((node) => [node.name, node.taints]));
+  const wanted = desiredPods(snapshot, policy, taints);
   const removed = removedPods
     .filter(({ pod }) => pod.namespace === policy.namespace)
-    .map((each) => ({ key: podKey(each.pod), state: buildRemovedState(each, policy) }));
+    .map((each) => ({ key: podKey(each.pod), state: withTaints(buildRemovedState(each, policy), taints) }));
   const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, removed, published: publishedPods };
   const wantedNodes = desiredNodes(snapshot);
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: wantedNodes, published: publishedNodes };
@@ -86,9 +88,12 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
   };
 }
 
+type NodeTaints = ReadonlyMap<string, WatchedNode["taints"]>;
+
 function desiredPods(
   snapshot: WatcherSnapshot,
   policy: WatcherPolicy,
+  taints: NodeTaints,
 ): { readonly desired: readonly Desired<PodState>[]; readonly nextMs: number } {
   const { nowMs, pods, goneNodes } = snapshot;
   const desired: Desired<PodState>[] = [];
@@ -97,7 +102,7 @@ function desiredPods(
     if (pod.namespace !== policy.namespace) continue;
     const nodeGoneMs = goneNodes.get(pod.node);
     const { state, reevaluateAtMs = Infinity } = buildPodState(pod, { ...policy, nowMs, nodeGoneMs });
-    desired.push({ key: podKey(pod), state, createdAtMs: pod.createdAtMs });
+    desired.push({ key: podKey(pod), state: withTaints(state, taints), createdAtMs: pod.createdAtMs });
     nextMs = Math.min(nextMs, reevaluateAtMs);
   }
   return { desired, nextMs };

@@ -1,5 +1,5 @@
 import { podHealth, type Health, type PodFacts } from "@muster/health";
-import type { Amounts } from "@muster/resources";
+import type { Amounts, Taint } from "@muster/resources";
 import type { PublishRules, Stated } from "./plan-publish.ts";
 
 export type Owner = { readonly kind: string; readonly id: string };
@@ -98,6 +98,15 @@ export function buildRemovedState(
   policy: { readonly startGraceMs: number; readonly nodeGraceMs: number },
 ): PodState {
   return buildPodState(pod, { ...policy, nowMs: removedAtMs, nodeGoneMs: undefined }).state;
+}
+
+/** The state of a pod that is evicted because of taints, with the taints of its node: Kubernetes names the node at most. */
+export function withTaints(state: PodState, taintsByNode: ReadonlyMap<string, readonly Required<Taint>[]>): PodState {
+  if (state.reason !== "DeletionByTaintManager") return state;
+  const taints = (taintsByNode.get(state.node) ?? []).filter(({ effect }) => effect === "NoExecute");
+  if (taints.length === 0) return state;
+  const named = taints.map(({ key, value, effect }) => `${key}${value === "" ? "" : `=${value}`}:${effect}`);
+  return { ...state, message: `${state.message} (${named.join(", ")})` };
 }
 
 export const podRules: PublishRules<PodState> = {

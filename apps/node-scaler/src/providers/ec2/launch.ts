@@ -33,7 +33,9 @@ export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal):
   const earlier = await findInstance(client, ofNode, signal);
   if (earlier !== undefined) return { kind: "started", instanceId: earlier.instanceId, zone: earlier.zone };
 
-  const candidates = planSubnets(await subnets.list(signal), boot).filter(({ zone }) => !full.has(boot, zone));
+  const all = await subnets.list(signal);
+  if (boot.zone !== undefined && !all.some(({ zone }) => zone === boot.zone)) return unknownZone(boot.zone, all);
+  const candidates = planSubnets(all, boot).filter(({ zone }) => !full.has(boot, zone));
   if (candidates.length === 0) return noRoom(settings, boot);
   const image = await readImage(client, boot.image, signal);
   const userData = buildUserData(template, boot, await mintToken(boot.nodeName, signal));
@@ -45,6 +47,12 @@ export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal):
     subnets.refresh();
   }
   return noRoom(settings, boot);
+}
+
+function unknownZone(zone: string, all: readonly Subnet[]): Started {
+  const zones = [...new Set(all.map((subnet) => subnet.zone))].sort().join(", ");
+  const message = `zone: no subnet lies in ${zone}; the subnets are in ${zones}`;
+  return { kind: "no-capacity", zone, subnet: undefined, message, isUnknownZone: true };
 }
 
 function noRoom({ subnets }: Ec2Settings, { instanceType, spot, zone }: Boot): Started {

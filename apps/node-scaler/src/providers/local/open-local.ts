@@ -32,7 +32,7 @@ export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promi
       const doing = `starting ${boot.nodeName}`;
       const request = { doing, method: "POST", path: "instances", body: { ...boot, owner } } as const;
       const answer = await call(request, shapes.machine, signal);
-      if (answer.kind === "refused") return refusedStart(answer, name, doing);
+      if (answer.kind === "refused") return refusedStart(answer, { name, doing, zone: boot.zone });
       return { kind: "started", instanceId: answer.body.instanceId, zone: answer.body.zone };
     },
     stop: async ({ instanceId, nodeName }, signal) => {
@@ -72,8 +72,12 @@ export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promi
   };
 }
 
-function refusedStart(refusal: CloudRefusal, name: string, doing: string): Started {
+type Asked = { readonly name: string; readonly doing: string; readonly zone: string | undefined };
+
+function refusedStart(refusal: CloudRefusal, { name, doing, zone: asked }: Asked): Started {
   const { code, message, zone } = refusal;
+  if (code === "invalid" && message.startsWith("zone: "))
+    return { kind: "no-capacity", zone: asked, subnet: undefined, message, isUnknownZone: true };
   if (code === "no-capacity") return { kind: "no-capacity", zone, subnet: undefined, message };
   if (code === "unsupported") return { kind: "unsupported", message };
   return refused(refusal, name, doing);

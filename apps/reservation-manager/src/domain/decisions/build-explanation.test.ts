@@ -50,7 +50,7 @@ it("names who holds machines of the pool, most machines first, and why its other
       unusable: {
         listed: [
           { node: "a4", reason: "NOT_READY", occupant: undefined, foreign: undefined },
-          { node: "a5", reason: "CORDONED", occupant: undefined, foreign: undefined },
+          { node: "a5", reason: "CORDONED", occupant: undefined, foreign: undefined, cordoned: false },
           { node: "a6", reason: "OCCUPIED", occupant: ownerOf("foreign"), foreign: undefined },
         ],
         more: 0,

@@ -14,6 +14,7 @@ import { explainParts } from "./explain-parts.ts";
 import { findHold } from "./find-hold.ts";
 import { holdAheadOf, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
+import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
 import { firstPlaceOf, placeOf, placesAround, type Place, type WaitingQueue } from "../ledger/waiting-queue.ts";
@@ -40,7 +41,7 @@ export function buildExplanation(
   const facts = {
     reservation,
     because,
-    pools: needs.map((need) => explainPool(need, machines, keptFor, granted)),
+    pools: withoutHeldMinima(needs, machines).map((need) => explainPool(need, machines, keptFor, granted)),
     place: place === undefined ? undefined : explainPlace(place, placesAround(reservation, ledger.queue)),
     hold: hold && {
       reservation: knownReservation(ledger, hold.place.sequence),

@@ -1,6 +1,12 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
-import { NODE_SELECTOR_OPERATORS, nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
+import {
+  minimumOf,
+  NODE_SELECTOR_OPERATORS,
+  nodeSelectionKey,
+  type Amounts,
+  type NodeSelection,
+} from "@muster/resources";
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
@@ -15,8 +21,8 @@ export const MAX_RESOURCES = 16;
 /** Of all shares of a request together: they are in an entry of the log twice, beside names that may take 520 KiB of its 768. */
 export const MAX_SHARE_BYTES = 100_000;
 
-/** Different node selections of one request; a gang has about as many as it has kinds of members. */
-export const MAX_SELECTIONS = 16;
+/** Different node selections of one request: each component of a session may have its own minimum. */
+export const MAX_SELECTIONS = 200;
 
 /** Characters of all different node selections of one request: they are in each entry of the log that has the request. */
 export const MAX_SELECTION_LENGTH = 16_000;
@@ -81,7 +87,7 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
     const fault =
       checkDnsLabel(`${field}.component`, component) ??
       checkPool(`${field}.pool`, pool) ??
-      checkShare(`${field}.shared.requests`, shared);
+      checkAmounts(`${field}.shared.requests`, shared);
     if (fault !== undefined) return fault;
     if (components.has(component))
       return { code: "invalid_request", field: `${field}.component`, reason: `"${component}" is there twice` };
@@ -108,6 +114,10 @@ function checkSelections(needs: readonly Need[]): Fault | undefined {
     const what = "number of characters in the node selections of one request";
     return { code: "limit_exceeded", what, limit: MAX_SELECTION_LENGTH, retryAfterMs: 0 };
   }
+  for (const selection of selections.values()) {
+    const wrong = checkAmounts("node_selections: minimum", minimumOf(selection));
+    if (wrong !== undefined) return wrong;
+  }
   for (const { terms } of selections.values())
     for (const { matchExpressions = [], matchFields = [] } of terms)
       for (const { operator } of [...matchExpressions, ...matchFields])
@@ -132,7 +142,7 @@ function checkPool(field: string, pool: string): Fault | undefined {
   return checkLabelValue(field, pool);
 }
 
-function checkShare(field: string, requests: Amounts = new Map()): Fault | undefined {
+function checkAmounts(field: string, requests: Amounts = new Map()): Fault | undefined {
   if (requests.size > MAX_RESOURCES)
     return { code: "limit_exceeded", what: `resources in ${field}`, limit: MAX_RESOURCES, retryAfterMs: 0 };
   for (const [resource, amount] of requests) {

@@ -1,10 +1,13 @@
 import type { Fault, ShortResource } from "@muster/faults";
+import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHold } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
-import { largestOf, maxOf, unsizedOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
+import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
+import { largestOf, maxOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -22,7 +25,7 @@ import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { findImpossible, type QueueDemand } from "./find-queue-obstacle.ts";
+import { findQuotaTooSmall, type QueueDemand } from "./find-queue-obstacle.ts";
 import { forestOf, isBroken } from "../ledger/queue-forest.ts";
 import { pairOf, type Queue } from "../ledger/queue.ts";
 
@@ -117,12 +120,12 @@ function decideWithinLimit(
   const demand = { ownerKind: owner.kind, needs, topology, queue };
   const unknownQueue = queue === undefined ? undefined : findUnknownQueue(queue, world.ledger);
   if (unknownQueue !== undefined) return { kind: "refuse", fault: unknownQueue };
-  const impossible =
-    findUnknownPool(needs, world.machines) ??
-    findSmallPool(needs, world.machines) ??
-    findSmallDomains(demand, world.machines) ??
-    findSmallQuota(demand, world);
-  if (impossible !== undefined) return { kind: "refuse", fault: world.machines.complete ? impossible : NOT_KNOWN_YET };
+  const impossible = findImpossible(demand, world.machines) ?? findSmallQuota(demand, world);
+  if (impossible !== undefined)
+    return {
+      kind: "refuse",
+      fault: world.machines.complete ? withExcluded(impossible, needs, world.machines) : NOT_KNOWN_YET,
+    };
 
   const { nextSequence: sequence, queue: waiting, queues } = world.ledger;
   const priority = lowerPriority(request.priority, queue === undefined ? undefined : queues.get(queue));
@@ -144,6 +147,14 @@ function decideWithinLimit(
   if (!request.wait) return { kind: "refuse", fault: faultOf(obstacle, owner) };
   if (waiting.places.size >= policy.queueLimit) return { kind: "refuse", fault: queueIsFull(policy.queueLimit) };
   return { kind: "queue", sequence, events: [requested], because: obstacle.code };
+}
+
+/** Why the gang can never be granted, as the nodes and the scaling are now. */
+export function findImpossible(gang: PoolGang, machines: Machines): Fault | undefined {
+  const needs = withoutHeldMinima(gang.needs, machines);
+  return (
+    findUnknownPool(needs, machines) ?? findSmallPool(needs, machines) ?? findSmallDomains({ ...gang, needs }, machines)
+  );
 }
 
 function decideAgain(
@@ -172,7 +183,7 @@ function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined 
 function findSmallQuota({ queue, needs }: QueueDemand, { ledger, machines }: World): Fault | undefined {
   const node = queue === undefined ? undefined : forestOf(ledger.queues).get(queue);
   if (queue === undefined || node === undefined || isBroken(node)) return undefined;
-  const short = findImpossible(node, { needs }, machines);
+  const short = findQuotaTooSmall(node, { needs }, machines);
   if (short === undefined) return undefined;
   const { pair, requested, available } = short;
   return { code: "quota_exceeded", queue, ...pairOf(pair), requested, most: available };
@@ -199,7 +210,9 @@ function findSmallPool(needs: readonly PoolNeed[], machines: Machines): Fault | 
     if (!isExact(ofPool) || machines.pools.get(pool)?.scaling !== undefined) continue;
     const requested = ofPool.reduce((sum, need) => sum + sizeOf(need), 0);
     const capacity = fitTogether(machines, ofPool, "foreign pods leave");
-    if (capacity < requested) return { code: "pool_capacity", pool, requested, capacity };
+    if (capacity >= requested) continue;
+    if (ofPool.some((need) => mayFitUnsized(need, machines))) return SIZES_NOT_KNOWN_YET;
+    return { code: "pool_capacity", pool, requested, capacity };
   }
   return undefined;
 }
@@ -239,21 +252,26 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
   if (count <= machines && (mayGrow || need.shared.length === 0)) return undefined;
   const parts = state === undefined || count > machines ? 0 : partsThatFit(state, need, machines, "foreign pods leave");
   if (count <= machines && parts === need.shared.length) return undefined;
-  if (count <= machines && state !== undefined && unsizedOf(state) > 0) return SIZES_NOT_KNOWN_YET;
-  const short = state === undefined || count > machines ? [] : findShortResources(need, state);
+  const anySize = viewOf(all, withAnySize(need));
+  const isLarge = anySize === undefined || count > maxOf(anySize);
+  if (!isLarge && mayFitUnsized(need, all)) return SIZES_NOT_KNOWN_YET;
+  const tooLarge = count > machines ? [minimumOf(need.selection) ?? NOTHING] : need.shared;
+  const short = isLarge ? [] : findShortResources(tooLarge, anySize);
   const capacity = Math.min(count, machines) + parts;
   return { code: "pool_capacity", pool, requested: sizeOf(need), capacity, ...(short.length > 0 && { short }) };
 }
 
+const NOTHING: Amounts = new Map();
+
 /** A fault travels in one message. */
 const MAX_SHORT_RESOURCES = 16;
 
-/** The resources that every machine lacks for some part, by name. None if the pool has no machine with a known size. */
-function findShortResources({ shared }: PoolNeed, { sizes }: PoolState): readonly ShortResource[] {
+/** The resources of which some need requests more than any machine has, by name. None if the pool has no machine with a known size. */
+function findShortResources(requests: readonly Amounts[], { sizes }: PoolState): readonly ShortResource[] {
   const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
   if (machines.length === 0) return [];
   const largest = largestAmounts(machines);
-  return [...largestAmounts(shared)]
+  return [...largestAmounts(requests)]
     .map(([resource, requested]) => ({ resource, requested, largest: largest.get(resource) ?? 0 }))
     .filter((each) => each.requested > each.largest)
     .sort((one, other) => compareText(one.resource, other.resource))

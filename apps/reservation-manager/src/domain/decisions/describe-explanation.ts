@@ -34,6 +34,8 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
       return `pool ${because.pool} has ${countOf(pool?.available ?? 0, "machine")} free, ${needed(because)}, and ${pool?.kept ?? 0} ${isOrAre(pool?.kept ?? 0)} kept for ${describeHold(hold)}${queue}`;
     case "WAITING_FOR_TOPOLOGY":
       return `${because.topology === undefined ? "" : describeDomain(because, because.topology)}${named(pool?.holders, "held by")}${queue}`;
+    case "POOL_TOO_SMALL":
+      return `${describeTooSmall(because, pool)}${queue}`;
     case "POOL_AVAILABILITY":
       return `${describeShortage(because, pool)}${pool === undefined ? "" : describePool(pool)}${queue}`;
     case "QUEUE_UNKNOWN":
@@ -96,6 +98,16 @@ function describeShortage(reason: WaitReason, explained: PoolExplanation | undef
   if (elasticMax === undefined)
     return `pool ${pool} has ${countOf(available, "machine")} free for it${among}, ${needed({ requested })}`;
   return `pool ${pool} has ${available} of ${countOf(requested, "machine")}${among}${growth}`;
+}
+
+function describeTooSmall(reason: WaitReason, explained: PoolExplanation | undefined): string {
+  const { pool, requested, parts, topology } = reason;
+  const all = parts === 0 ? countOf(requested, "machine") : describeMixed(requested, parts);
+  const where = topology === undefined ? "" : ` on nodes with one value of the label ${topology.key}`;
+  const now = explained === undefined ? "" : `; it has ${countOf(explained.capacity, "usable machine")} now`;
+  const broken =
+    explained === undefined ? "" : describePool({ ...explained, holders: { listed: [], more: 0 }, elasticMax: 0 });
+  return `pool ${pool} is too small now for ${all}${acceptedNodes(reason)}${where}, and it waits for nodes to come back${now}${broken}`;
 }
 
 function describeDomain({ available, requested, parts }: WaitReason, { key, value }: DomainRoom): string {

@@ -1,12 +1,16 @@
+import { amountsKey } from "@muster/resources";
 import { obstacleTo, type DomainRoom, type Hold, type WaitCode } from "./fit.ts";
-import { countByPool, type Reservation } from "../ledger/reservation.ts";
+import { findImpossible } from "./decide-reservation.ts";
+import type { Machines } from "../ledger/machines.ts";
+import { countByPool, viewKey, type PoolGang, type Reservation } from "../ledger/reservation.ts";
 import { countAhead, placeOf } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import type { QuotaShortage } from "./find-queue-obstacle.ts";
 
 /** Why a reservation waits, with the numbers behind it. `ahead`: requests that are looked at earlier. */
 export type WaitReason = {
-  readonly code: WaitCode;
+  /** POOL_TOO_SMALL: a new request like it would be refused, because the pool has lost nodes since. */
+  readonly code: WaitCode | "POOL_TOO_SMALL";
   /** Empty for CONCURRENCY_LIMIT, and where the queue is the reason. */
   readonly pool: string;
   /** Machines of the pool, and parts of them, that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
@@ -26,6 +30,21 @@ export type WaitReason = {
   readonly ahead: number;
 };
 
+/** Answers of `isTooLarge`: a page of a list has many requests that are alike. */
+const answers = new WeakMap<Machines, Map<string, boolean>>();
+
+function isTooLarge(gang: PoolGang, code: WaitCode, { machines }: World): boolean {
+  if (code !== "POOL_AVAILABILITY" && code !== "WAITING_FOR_TOPOLOGY") return false;
+  const needs = gang.needs.map((need) => `${viewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`);
+  const key = `${gang.topology ?? ""} ${needs.join(" ")}`;
+  const known = answers.get(machines) ?? new Map<string, boolean>();
+  answers.set(machines, known);
+  const fault = known.has(key) ? undefined : findImpossible(gang, machines);
+  const answer = known.get(key) ?? (fault?.code === "pool_capacity" || fault?.code === "pool_unknown");
+  known.set(key, answer);
+  return answer;
+}
+
 /** The reason in force, given the hold in force (`findHold`); undefined for a reservation that is granted or is about to be. */
 export function explainWaiting(reservation: Reservation, world: World, hold: Hold | undefined): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
@@ -38,5 +57,5 @@ export function explainWaiting(reservation: Reservation, world: World, hold: Hol
   if (obstacle.code === "CONCURRENCY_LIMIT")
     return { code: obstacle.code, pool: "", requested: 1, parts: 0, available: 0, ahead };
   if ("queue" in obstacle) return { ...obstacle, pool: "", requested: 0, parts: 0, available: 0, ahead };
-  return { ...obstacle, ahead };
+  return { ...obstacle, ...(isTooLarge(demand, obstacle.code, world) && { code: "POOL_TOO_SMALL" }), ahead };
 }

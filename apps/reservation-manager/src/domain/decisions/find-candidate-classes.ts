@@ -1,5 +1,6 @@
 import { admissibleTrees, type Admissible } from "./find-admissible.ts";
 import { fitsBehind, obstacleTo, type Hold } from "./fit.ts";
+import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { viewOf, type Machines } from "../ledger/machines.ts";
 import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
@@ -49,14 +50,23 @@ function* findShapes({ ledger, machines }: World): Generator<Shape> {
       if (shapesWithParts === 0 && available.includes(0)) continue;
       for (const [{ counts }, shape] of shapes.entries()) {
         if ((counts[0] ?? 0) > free.size) break;
-        if (counts.some((count, index) => count > (available[index] ?? 0))) continue;
+        if (isAnyShort(pools, counts, available)) continue;
         if (shapesWithParts === 0 || mayFit(shape, machines)) yield shape;
       }
     }
   }
 }
 
+/** Whether more machines of some pool are needed than are available. Needs of one pool are next to each other. */
+function isAnyShort(pools: readonly string[], counts: readonly number[], available: readonly number[]): boolean {
+  let needed = 0;
+  return counts.some((count, index) => {
+    needed = index > 0 && pools[index] === pools[index - 1] ? needed + count : count;
+    return needed > (available[index] ?? 0);
+  });
+}
+
 function mayFit(shape: PoolGang, machines: Machines): boolean {
   const mayHold = (need: PoolNeed): boolean => mayHaveRoom(viewOf(machines, need) ?? emptyRoom, need);
-  return shape.needs.every(mayHold) && fitsBehind(shape, machines, undefined);
+  return withoutHeldMinima(shape.needs, machines).every(mayHold) && fitsBehind(shape, machines, undefined);
 }

@@ -40,7 +40,7 @@ export function findQueueObstacle(demand: QueueDemand, place: Place, world: Worl
   if (closed !== undefined || node === undefined) return closed;
   const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
   if (strictHead !== undefined && comparePlaces(strictHead, place) < 0) {
-    const impossible = findImpossible(node, demand, world.machines);
+    const impossible = findQuotaTooSmall(node, demand, world.machines);
     if (impossible === undefined) return { code: "BEHIND_STRICT_HEAD", queue };
     return { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(impossible) };
   }
@@ -81,7 +81,7 @@ export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
 /** The first request in the order of a StrictFIFO queue that can be granted some time. */
 function findStrictHead(node: QueueNode, { ledger, machines }: World): Place | undefined {
   for (const [place, waiting] of ledger.queue.byQueue.get(node.queue.name)?.heads.entries() ?? [])
-    if (findImpossible(node, waiting, machines) === undefined && isPossible(waiting, machines)) return place;
+    if (findQuotaTooSmall(node, waiting, machines) === undefined && isPossible(waiting, machines)) return place;
   return undefined;
 }
 
@@ -90,7 +90,7 @@ function isPossible(gang: PoolGang, machines: Machines): boolean {
 }
 
 /** The pair that is short even while nothing is used: the request can never be granted. */
-export function findImpossible(node: QueueNode, { needs }: PoolGang, machines: Machines): PairShortage | undefined {
+export function findQuotaTooSmall(node: QueueNode, { needs }: PoolGang, machines: Machines): PairShortage | undefined {
   const pools = poolAmounts(machines);
   const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
   return findShortage(asked, (pair) => mostOf(node, pair, pools));

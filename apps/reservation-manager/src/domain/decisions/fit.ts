@@ -15,6 +15,7 @@ import {
   type View,
 } from "../ledger/reservation.ts";
 import { limitOf, type Ledger } from "../ledger/ledger.ts";
+import { withoutHeldMinima, withoutHeldMinimum } from "../ledger/held-minima.ts";
 import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
@@ -113,7 +114,7 @@ function findMachineObstacle(
   hold: Hold | undefined,
 ): MachineObstacle | undefined {
   const ahead = holdAheadOf(demand, place, world, hold);
-  const shortage = findShortage(demand.needs, world.machines, ahead);
+  const shortage = findShortage(withoutHeldMinima(demand.needs, world.machines), world.machines, ahead);
   if (shortage !== undefined || demand.topology === undefined) return shortage;
   return findTopologyShortage(demand, demand.topology, world.machines, ahead);
 }
@@ -267,13 +268,14 @@ export function assignMachines(
 ): Omit<Grant, "atMs"> {
   const nodes = new Map<Need, string>();
   const counted = chooseAlternative({ needs: countByPool(needs), topology }, machines, ahead);
+  const keys = new Map(needs.map((need) => [need, viewKey(withoutHeldMinimum(need, machines))]));
   for (const pool of new Set(needs.map((need) => need.pool))) {
     const ofPool = needsOf(pool, counted);
     const placed = placeInPool(ofPool, machines, ahead);
     for (const [index, poolNeed] of ofPool.entries()) {
       const { domain: _domain, ...accepted } = poolNeed;
       const key = viewKey(accepted);
-      const alike = needs.filter((need) => need.pool === pool && viewKey(need) === key);
+      const alike = needs.filter((need) => need.pool === pool && keys.get(need) === key);
       const parts = alike.flatMap((need) => (need.shared === undefined ? [] : [{ need, requests: need.shared }]));
       parts.sort(
         (a, b) => compareLargestFirst(a.requests, b.requests) || compareText(a.need.component, b.need.component),
@@ -296,7 +298,7 @@ export function assignMachines(
 }
 
 function chooseAlternative(gang: PoolGang, machines: Machines, hold: Hold | undefined): readonly PoolNeed[] {
-  if (gang.topology === undefined) return gang.needs;
+  if (gang.topology === undefined) return withoutHeldMinima(gang.needs, machines);
   const chosen = alternativesOf(gang, machines).find((needs) => fitsListBehind(needs, machines, hold));
   if (chosen === undefined) throw new Error(`no value of the label ${gang.topology} has room`);
   return chosen;

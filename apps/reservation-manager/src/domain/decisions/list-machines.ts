@@ -31,6 +31,8 @@ export type MachineState = {
   readonly toleratedStanding: Standing | "lost";
   readonly taints: readonly Taint[];
   readonly cordoned: boolean;
+  /** Absent: not known. */
+  readonly zone?: string;
   /** Undefined: no owner holds it as a whole. */
   readonly holder: Reservation | undefined;
   /** Who holds parts of it, in the order of arrival. */
@@ -86,8 +88,13 @@ function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineSt
   const free = toleratedStanding === "free" ? allocatable : partialNodeOf(tolerated, record, toleratedStanding)?.free;
   const foreign = uncountedUseOf(facts, record);
   const excess = excessOf(facts, record, foreign);
-  return { ...held, standing, toleratedStanding, taints, cordoned, allocatable, free, foreign, excess };
+  const zone = facts.labels[ZONE];
+  const place = { ...(zone !== undefined && { zone }) };
+  return { ...held, ...place, standing, toleratedStanding, taints, cordoned, allocatable, free, foreign, excess };
 }
+
+/** The label of a node's zone. */
+const ZONE = "topology.kubernetes.io/zone";
 
 const NO_EXCESS: Amounts = new Map();
 

@@ -1,11 +1,12 @@
-import type { NodeSelection } from "@muster/resources";
-import { expect, it } from "vitest";
+import { withMinimum, type NodeSelection } from "@muster/resources";
+import { describe, expect, it } from "vitest";
 import {
   amounts,
   nodeOf,
   ownerOf,
   policy,
   requestOf,
+  scaleTo,
   SIZE,
   startRun,
   step,
@@ -13,7 +14,8 @@ import {
 } from "../../../test/random-world.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 import { viewOf, withNode } from "../ledger/machines.ts";
-import type { Need } from "../ledger/reservation.ts";
+import { withoutHeldMinima } from "../ledger/held-minima.ts";
+import { countByPool, type Need } from "../ledger/reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import type { Verdict } from "./decide-reservation.ts";
 
@@ -196,4 +198,130 @@ it("explains what the nodes have that a need of parts accepts, and which of them
   expect(pools[0]?.amounts).toMatchObject({ allocatable: SIZE, free: amounts({ cpu: 3, memory: 16, pods: 4 }) });
   expect(pools[0]?.unusable.listed).toMatchObject([{ node: "c", reason: "NOT_READY" }]);
   expect(message).toContain("b has 3m free, the nodes that it accepts have 3m of 8m free");
+});
+
+describe("a need with a minimum", () => {
+  const atLeast = (minimum: Readonly<Record<string, number>>, selection?: NodeSelection) =>
+    withMinimum(selection, minimum);
+  const sized = (cpu: number) => ({ allocatable: amounts({ cpu, memory: 16, pods: 5 }) });
+  const state = (run: Run) => run.world.machines.pools.get("p");
+
+  it("gets only machines that hold it, and leaves the others to others", () => {
+    const run = runOf(["small", sized(2)], ["large", sized(8)], ["unknown", { allocatable: undefined }]);
+    reserve(run, 1, needs(atLeast({ cpu: 4 })));
+    expect(nodesOf(run, 1)).toEqual(["large"]);
+    reserve(run, 2, needs(atLeast({ cpu: 4 })));
+    expect(nodesOf(run, 2)).toBeUndefined();
+    reserve(run, 3, needs(undefined, atLeast({ cpu: 2 })));
+    expect(nodesOf(run, 3)).toEqual(["unknown", "small"]);
+    step(run, { kind: "release", owner: ownerOf(1) });
+    expect(nodesOf(run, 2)).toEqual(["large"]);
+  });
+
+  it("is refused with the resources that no machine has enough of", () => {
+    const run = runOf(["a", sized(2)], ["b", sized(4)]);
+    reserve(run, 1, needs(atLeast({ cpu: 8, memory: 4, "example.com/gpu": 1 })));
+    const short = [
+      { resource: "cpu", requested: 8, largest: 4 },
+      { resource: "example.com/gpu", requested: 1, largest: 0 },
+    ];
+    expect(run.verdicts.at(-1)).toEqual({
+      kind: "refuse",
+      fault: { code: "pool_capacity", pool: "p", requested: 1, capacity: 0, short },
+    });
+    reserve(run, 2, needs(atLeast({ cpu: 4 }), atLeast({ cpu: 4 })));
+    expect(run.verdicts.at(-1)).toEqual({
+      kind: "refuse",
+      fault: { code: "pool_capacity", pool: "p", requested: 2, capacity: 1 },
+    });
+    reserve(run, 3, needs(atLeast({ cpu: 4 }), atLeast({ cpu: 3 })));
+    expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "pool_capacity", capacity: 1 } });
+  });
+
+  it("is not refused for good while the size of a node is unknown", () => {
+    const run = runOf(["a", { allocatable: undefined }]);
+    reserve(run, 1, needs(atLeast({ cpu: 4 })));
+    expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "unavailable" } });
+    step(run, { kind: "node", facts: nodeOf("a", "p", sized(4)) });
+    reserve(run, 2, needs(atLeast({ cpu: 4 })));
+    expect(nodesOf(run, 2)).toEqual(["a"]);
+  });
+
+  it("waits for a pool that may grow, and gets no node that turns out too small", () => {
+    const run = startRun();
+    step(run, scaleTo("p", 2));
+    reserve(run, 1, needs(atLeast({ cpu: 4 })));
+    step(run, { kind: "node", facts: nodeOf("a", "p", sized(2)) });
+    expect(nodesOf(run, 1)).toBeUndefined();
+    const [waiting] = run.world.ledger.reservations.values();
+    if (waiting === undefined) throw new Error("nothing waits");
+    expect(buildExplanation(waiting, run.world, policy, 0)).toMatchObject({
+      message: "pool p has 0 of 1 machine on the nodes that it accepts (holds cpu 4m); it may grow to 2",
+      pools: [{ nodes: "holds cpu 4m", unusable: { listed: [] } }],
+    });
+    step(run, { kind: "node", facts: nodeOf("b", "p", sized(4)) });
+    expect(nodesOf(run, 1)).toEqual(["b"]);
+  });
+
+  it("has no view of its own, and no words of its own, while each node that it accepts otherwise holds it", () => {
+    const run = runOf(["a", sized(4)], ["b", sized(8)], ["c", { ...sized(1), ...TAINTED }]);
+    const pool = state(run);
+    if (pool === undefined) throw new Error("the pool is missing");
+    const gang = countByPool(needs(atLeast({ cpu: 3 }), atLeast({ cpu: 4 }), undefined));
+    expect(withoutHeldMinima(gang, run.world.machines)).toEqual([{ pool: "p", count: 3, shared: [] }]);
+    expect(withoutHeldMinima(gang, run.world.machines)).toBe(withoutHeldMinima(gang, run.world.machines));
+    const partly = countByPool(needs(atLeast({ cpu: 3 }), atLeast({ cpu: 5 }), atLeast({ cpu: 3 }, tolerant)));
+    expect(withoutHeldMinima(partly, run.world.machines)).toMatchObject([
+      { count: 1, shared: [] },
+      { count: 1, selection: { minimum: { cpu: 3 } } },
+      { count: 1, selection: { minimum: { cpu: 5 } } },
+    ]);
+    reserve(run, 1, needs(atLeast({ cpu: 4 }), atLeast({ cpu: 1 })));
+    expect(nodesOf(run, 1)).toEqual(["a", "b"]);
+    reserve(run, 2, needs(atLeast({ cpu: 4 })));
+    const waiting = [...run.world.ledger.reservations.values()].at(-1);
+    if (waiting === undefined) throw new Error("nothing waits");
+    expect(buildExplanation(waiting, run.world, policy, 0).message).toBe(
+      "pool p has 0 machines free for it, 1 is needed (of 2); held by session o1 (2); 1 node cannot be granted",
+    );
+  });
+});
+
+it("names the cordons and taints that make a pool too small", () => {
+  const run = runOf(["a", { schedulable: false, cordoned: true }], ["b", TAINTED], ["c", { ...SSD, ...TAINTED }]);
+  reserve(run, 1, needs(undefined));
+  const refused = { code: "pool_capacity", pool: "p", requested: 1, capacity: 0 };
+  expect(run.verdicts.at(-1)).toEqual({
+    kind: "refuse",
+    fault: { ...refused, cordoned: ["a"], taints: ["gpu:NoSchedule"] },
+  });
+  reserve(run, 2, needs({ ...ssd, tolerations: [{ key: "other" }] }, { ...ssd, tolerations: [{ key: "other" }] }));
+  expect(run.verdicts.at(-1)).toMatchObject({ fault: { ...refused, requested: 2, taints: ["gpu:NoSchedule"] } });
+  expect(run.verdicts.at(-1)).not.toHaveProperty("fault.cordoned");
+});
+
+it("says of a request that waits that its pool has become too small, until its nodes are back", () => {
+  const run = runOf(["a", {}], ["b", {}]);
+  reserve(run, 1, needs(undefined));
+  reserve(run, 2, needs(undefined, undefined));
+  const explain = () => {
+    const waiting = [...run.world.ledger.reservations.values()].at(-1);
+    if (waiting === undefined) throw new Error("nothing waits");
+    return buildExplanation(waiting, run.world, policy, 0);
+  };
+  expect(explain().because?.code).toBe("POOL_AVAILABILITY");
+  step(run, { kind: "node", facts: nodeOf("b", "p", TAINTED) });
+  expect(explain()).toMatchObject({
+    because: { code: "POOL_TOO_SMALL", pool: "p", requested: 2, available: 0 },
+    message:
+      "pool p is too small now for 2 machines, and it waits for nodes to come back; " +
+      "it has 1 usable machine now; 1 node cannot be granted",
+    pools: [{ unusable: { listed: [{ node: "b", reason: "CORDONED", cordoned: false, taints: TAINTED.taints }] } }],
+  });
+  step(run, { kind: "lose", node: "a" });
+  step(run, { kind: "lose", node: "b" });
+  expect(explain().because?.code).toBe("POOL_TOO_SMALL");
+  step(run, { kind: "node", facts: nodeOf("a", "p") });
+  step(run, { kind: "node", facts: nodeOf("b", "p") });
+  expect(explain().because?.code).toBe("POOL_AVAILABILITY");
 });

@@ -198,7 +198,7 @@ describe("the hold", () => {
     reserve(run, requestOf("small", ["a"]));
     release(run, "h0");
     expect(holders(run)).toEqual(["h1", "h2", "small"]);
-    expect(reason(run, "large")).toMatchObject({ code: "POOL_AVAILABILITY", requested: 3, available: 0 });
+    expect(reason(run, "large")).toMatchObject({ code: "POOL_TOO_SMALL", requested: 3, available: 0 });
   });
 });
 
@@ -228,7 +228,7 @@ describe("a waiting request", () => {
     reserve(run, requestOf("x", ["a"]));
     step(run, { kind: "lose", node: "a0" });
     release(run, "h0");
-    expect(reason(run, "x")).toMatchObject({ code: "POOL_AVAILABILITY", pool: "a", requested: 1, available: 0 });
+    expect(reason(run, "x")).toMatchObject({ code: "POOL_TOO_SMALL", pool: "a", requested: 1, available: 0 });
     step(run, { kind: "node", facts: nodeOf("a9", "a") });
     expect(holders(run)).toEqual(["x"]);
   });

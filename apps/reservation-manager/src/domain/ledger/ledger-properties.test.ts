@@ -37,6 +37,8 @@ import { placeOf } from "./waiting-queue.ts";
 function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection = { terms: [], tolerations: [] }): void {
   if (facts === undefined) throw new Error("a node that is not known was granted");
   expect(matchesNode(selection, facts)).toBe(true);
+  for (const [resource, amount] of Object.entries(selection.minimum ?? {}))
+    expect(facts.allocatable?.get(resource)).toBeGreaterThanOrEqual(amount);
   if (!facts.schedulable) expect(facts.taints).not.toEqual([]);
   expect(untolerated(facts.taints, selection.tolerations)).toBeUndefined();
 }

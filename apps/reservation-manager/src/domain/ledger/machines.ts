@@ -4,8 +4,10 @@ import {
   acceptsNode,
   amountsKey,
   freeOf,
+  holdsMinimum,
   matchesNode,
   subtract,
+  untolerated,
   useOf,
   type Amounts,
   type NodeSelection,
@@ -121,6 +123,10 @@ export type UnusableNode = {
   readonly occupant: Owner | undefined;
   /** The pods that the ledger does not know; only with FOREIGN_USE. */
   readonly foreign: NodeUse | undefined;
+  /** Only with CORDONED. */
+  readonly cordoned?: boolean;
+  /** Its taints that are not tolerated; only with CORDONED. */
+  readonly taints?: readonly Taint[];
 };
 
 /** The machines as these nodes and scaled pools, which are all there are, and the ledger say; whatever their order. */
@@ -189,7 +195,10 @@ export function* unusableNodes(machines: Machines, pool: string, selection?: Nod
     const node = { node: facts.name, occupant: undefined, foreign: undefined };
     const standing = standingOf(facts, record);
     if (standing === "notReady") yield { ...node, reason: "NOT_READY" };
-    if (standing === "cordoned") yield { ...node, reason: "CORDONED" };
+    if (standing === "cordoned") {
+      const taints = facts.taints.filter((taint) => untolerated([taint], selection?.tolerations ?? []) !== undefined);
+      yield { ...node, reason: "CORDONED", cordoned: facts.cordoned, ...(taints.length > 0 && { taints }) };
+    }
     if (standing === "occupied") yield { ...node, reason: "OCCUPIED", occupant: foreignOccupantOf(facts, record) };
     if (standing === "foreign") yield { ...node, reason: "FOREIGN_USE", foreign: uncountedUseOf(facts, record) };
   }
@@ -344,7 +353,7 @@ function emptyView({ name, scaling }: PoolState): PoolState {
 /** What is known about the node for a pod of the selection; undefined: it does not accept the node. */
 export function seenBy(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
   if (selection === undefined) return facts;
-  if (!matchesNode(selection, facts)) return undefined;
+  if (!matchesNode(selection, facts) || !holdsMinimum(selection, facts.allocatable)) return undefined;
   return acceptsNode(selection, facts) ? withTaintsTolerated(facts) : facts;
 }
 

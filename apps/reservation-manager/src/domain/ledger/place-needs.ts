@@ -1,5 +1,5 @@
 import type { PoolNeed } from "./reservation.ts";
-import { placeShared, withoutKept, type FreeKey, type Room } from "./room.ts";
+import { placeShared, withoutKept, type FreeKey, type PartialKey, type PartialNode, type Room } from "./room.ts";
 
 /** What a need of a pool and what is free on the nodes that it accepts. Rooms of one pool may have nodes in common. */
 export type RoomForNeed = { readonly need: Pick<PoolNeed, "count" | "shared">; readonly room: Room };
@@ -12,8 +12,21 @@ export function countPlaced(parts: PlacedNeed["parts"]): number {
   return parts.filter((node) => node !== undefined).length;
 }
 
-/** What was taken of a room. */
-type Taken = { readonly before: Room; readonly after: Room };
+/** What was taken of a room: the keys that it has no more, and the nodes that have become partial or fuller. */
+type Taken = {
+  readonly free: readonly FreeKey[];
+  readonly partial: readonly PartialKey[];
+  readonly added: readonly (readonly [PartialKey, PartialNode])[];
+};
+
+function takenOf(before: Room, after: Room): Taken {
+  if (before === after) return { free: [], partial: [], added: [] };
+  const free = before.free === after.free ? [] : [...before.free.keys()].filter((key) => !after.free.has(key));
+  if (before.partial === after.partial) return { free, partial: [], added: [] };
+  const partial = [...before.partial.entries()].filter(([key, node]) => after.partial.get(key) !== node);
+  const added = [...after.partial.entries()].filter(([key, node]) => before.partial.get(key) !== node);
+  return { free, partial: partial.map(([key]) => key), added };
+}
 
 /**
  * Places the needs of one pool, those with the fewest nodes first, each in what the ones before leave: its parts as `placeShared`, then its whole machines,
@@ -32,7 +45,7 @@ export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[]
       order.slice(index + 1).map((later) => later.room),
     );
     if (index < order.length - 1)
-      taken.push({ before, after: { ...room, free: whole.reduce((free, key) => free.delete(key), room.free) } });
+      taken.push(takenOf(before, { ...room, free: whole.reduce((free, key) => free.delete(key), room.free) }));
     placed.set(each, { parts: nodes, whole: whole.map(({ node }) => node) });
   }
   return rooms.map((each) => placed.get(each) ?? { parts: [], whole: [] });
@@ -45,7 +58,7 @@ export function withoutKeptFor(room: Room, kept: readonly RoomForNeed[]): Room {
   const taken: Taken[] = [];
   for (const each of kept) {
     const before = withoutTaken(each.room, taken);
-    taken.push({ before, after: withoutKept(before, each.need) });
+    taken.push(takenOf(before, withoutKept(before, each.need)));
   }
   return withoutTaken(room, taken);
 }
@@ -73,20 +86,19 @@ function firstOf<Entry>(entries: Iterator<Entry>, count: number): readonly Entry
 function withoutTaken(room: Room, taken: readonly Taken[]): Room {
   if (taken.length === 0) return room;
   let { free, partial } = room;
-  for (const { before, after } of taken) {
-    if (before === after) continue;
+  for (const { free: freeKeys, partial: partialKeys, added } of taken) {
     const present = new Set<string>();
-    for (const key of before.free.keys()) {
-      if (after.free.has(key) || !free.has(key)) continue;
+    for (const key of freeKeys) {
+      if (!free.has(key)) continue;
       free = free.delete(key);
       present.add(key.node);
     }
-    for (const [key, node] of before.partial.entries()) {
-      if (after.partial.get(key) === node || !partial.has(key)) continue;
+    for (const key of partialKeys) {
+      if (!partial.has(key)) continue;
       partial = partial.delete(key);
       present.add(key.node);
     }
-    for (const [key, node] of after.partial.entries()) if (present.has(key.node)) partial = partial.set(key, node);
+    for (const [key, node] of added) if (present.has(key.node)) partial = partial.set(key, node);
   }
   return { free, partial };
 }

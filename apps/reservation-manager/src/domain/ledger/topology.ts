@@ -1,3 +1,4 @@
+import { withoutHeldMinima } from "./held-minima.ts";
 import { domainsOf, type Machines } from "./machines.ts";
 import type { PoolGang, PoolNeed } from "./reservation.ts";
 import { compareText } from "./sorted-map.ts";
@@ -6,7 +7,9 @@ import { compareText } from "./sorted-map.ts";
  * Lists of needs in the order in which they are tried; one must fit. Without a topology these are the needs themselves, otherwise the needs in each domain
  * where each need has a node. The domain with the fewest free machines comes first, so that large ones stay free; ties by value.
  */
-export function alternativesOf({ needs, topology }: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
+export function alternativesOf(gang: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
+  const { topology } = gang;
+  const needs = withoutHeldMinima(gang.needs, machines);
   if (topology === undefined) return [needs];
   const [first, ...others] = needs.map((need) => domainsOf(machines, need, topology));
   const domains = [...(first?.entries() ?? [])].flatMap(([value, state]) => {

@@ -1,4 +1,4 @@
-import { amountsKey } from "@muster/resources";
+import { amountsKey, withoutMinimum } from "@muster/resources";
 import { countByPool, viewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
@@ -41,7 +41,7 @@ type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
  */
 type PoolGroup = {
   readonly pools: readonly string[];
-  /** They have a topology or a selection: it may accept nodes that are not free for others, and not all that are. */
+  /** They have a topology or select labels or taints, so that they may accept nodes that are not free for others. With only a minimum they do not. */
   readonly hasViews: boolean;
   /** Of the requests without a queue. */
   readonly shapes: SortedMap<ShapeKey, Shape>;
@@ -285,7 +285,7 @@ function replaceInGroups(
   const kinds = replaceInKinds(group?.kinds ?? SortedMap.empty(compareText), change, previous, next);
   if (kinds.size === 0) return groups.delete(key);
   const pools = needs.map(({ pool }) => pool);
-  const hasViews = topology !== undefined || needs.some(({ selection }) => selection !== undefined);
+  const hasViews = topology !== undefined || needs.some(({ selection }) => withoutMinimum(selection) !== undefined);
   const shapes = replaceInShapes(group, next);
   return groups.set(key, { pools, hasViews, ...shapes, kinds });
 }

@@ -1,0 +1,77 @@
+import {
+  amountsKey,
+  compareLargestFirst,
+  holdsMinimum,
+  minimumOf,
+  withoutMinimum,
+  type Amounts,
+} from "@muster/resources";
+import { unsizedOf, viewOf, type Machines, type PoolState } from "./machines.ts";
+import { viewKey, type PoolNeed, type View } from "./reservation.ts";
+
+/**
+ * The need without a minimum that each usable node holds which it accepts otherwise. Most requests are far below the size of every node: so they need no view
+ * of their own, and are counted instead of placed.
+ */
+export function withoutHeldMinimum<Need extends View>(need: Need, machines: Machines): Need {
+  const { pool, selection } = need;
+  if (selection?.minimum === undefined) return need;
+  const any = withoutMinimum(selection);
+  const state = viewOf(machines, { pool, ...(any && { selection: any }) });
+  return state === undefined || isHeldByAll(state.sizes, need) ? withAnySize(need) : need;
+}
+
+/** The need on nodes of any size. */
+export function withAnySize<Need extends View>(need: Need): Need {
+  if (need.selection?.minimum === undefined) return need;
+  const { selection, ...others } = need;
+  const any = withoutMinimum(selection);
+  return { ...others, ...(any && { selection: any }) } as Need;
+}
+
+const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
+const MAX_ANSWERS = 10_000;
+
+function isHeldByAll(sizes: PoolState["sizes"], { selection }: View): boolean {
+  const minimum: Amounts = minimumOf(selection) ?? new Map();
+  const key = amountsKey(minimum);
+  const known = answers.get(sizes) ?? new Map<string, boolean>();
+  answers.set(sizes, known);
+  const answer = known.get(key) ?? [...sizes.values()].every(({ allocatable }) => holdsMinimum(selection, allocatable));
+  if (known.size < MAX_ANSWERS) known.set(key, answer);
+  return answer;
+}
+
+/** Lists without some of their minima, so that one list is one object: what is known of it is kept by its identity. */
+const reducedLists = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
+
+/** The needs without held minima (`withoutHeldMinimum`), those that then accept the same nodes as one, in the order of their `viewKey`. */
+export function withoutHeldMinima(needs: readonly PoolNeed[], machines: Machines): readonly PoolNeed[] {
+  if (needs.every(({ selection }) => selection?.minimum === undefined)) return needs;
+  const reduced = needs.map((need) => withoutHeldMinimum(need, machines));
+  const changes = reduced.map((need, index) => (need === needs[index] ? "0" : "1")).join("");
+  if (!changes.includes("1")) return needs;
+  const known = reducedLists.get(needs) ?? new Map<string, readonly PoolNeed[]>();
+  reducedLists.set(needs, known);
+  const list = known.get(changes) ?? mergeViews(reduced);
+  known.set(changes, list);
+  return list;
+}
+
+function mergeViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
+  const merged = [...Map.groupBy(needs, viewKey)].map(([key, alike]) => {
+    const count = alike.reduce((sum, need) => sum + need.count, 0);
+    const shared = alike.flatMap((need) => need.shared).sort(compareLargestFirst);
+    return alike.slice(0, 1).map((need) => ({ key, need: { ...need, count, shared } }));
+  });
+  return merged
+    .flat()
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+    .map(({ need }) => need);
+}
+
+/** Whether nodes of unknown size may hold the need: then it is not decided yet whether it fits. */
+export function mayFitUnsized(need: PoolNeed, machines: Machines): boolean {
+  const state = viewOf(machines, withAnySize(need));
+  return state !== undefined && unsizedOf(state) > 0;
+}

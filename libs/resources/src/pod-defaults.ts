@@ -1,0 +1,42 @@
+import { isObject, objectsOf, quantitiesOf, textOf } from "./written-fields.ts";
+
+type Quantities = Readonly<Record<string, string>>;
+
+/** What the admission of the API server adds to the requests of the pods of a namespace. */
+export type PodDefaults = {
+  /** Requests of each container that has neither a request nor a limit of the resource, as the LimitRanges of the namespace state. */
+  readonly requests: Quantities;
+  /** By name of a RuntimeClass, the overhead of its pods. */
+  readonly overheads: ReadonlyMap<string, Quantities>;
+};
+
+export const NO_DEFAULTS: PodDefaults = { requests: {}, overheads: new Map() };
+
+/** A LimitRange as the API server sends it. */
+export type WrittenLimitRange = { readonly name: string; readonly limits?: unknown };
+
+/** A RuntimeClass as the API server sends it. */
+export type WrittenRuntimeClass = { readonly name: string; readonly overhead?: unknown };
+
+/** Of several LimitRanges that state a resource, the first one by name counts; Kubernetes does not define which one does. */
+export function buildPodDefaults(
+  limitRanges: readonly WrittenLimitRange[],
+  runtimeClasses: readonly WrittenRuntimeClass[],
+): PodDefaults {
+  const inOrder = [...limitRanges].sort((one, other) => (one.name < other.name ? 1 : -1));
+  const requests = inOrder.flatMap(({ limits }) => objectsOf(limits).filter(isOfContainers).map(requestsOf));
+  const overheads = runtimeClasses.flatMap(({ name, overhead }) => {
+    const fixed = isObject(overhead) ? quantitiesOf(overhead["podFixed"]) : {};
+    return Object.keys(fixed).length === 0 ? [] : [[name, fixed] as const];
+  });
+  return { requests: Object.assign({}, ...requests) as Quantities, overheads: new Map(overheads) };
+}
+
+function isOfContainers(item: Readonly<Record<string, unknown>>): boolean {
+  return textOf(item["type"]) === "Container";
+}
+
+/** As the API server completes the item: a missing default request is the default limit, which is the maximum if it is missing, or else the minimum. */
+function requestsOf({ defaultRequest, default: limit, max, min }: Readonly<Record<string, unknown>>): Quantities {
+  return { ...quantitiesOf(min), ...quantitiesOf(max), ...quantitiesOf(limit), ...quantitiesOf(defaultRequest) };
+}
