@@ -38,6 +38,8 @@ const healthy: Observations = {
   },
   watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
   pools: { value: [pool] },
+  queues: { value: [] },
+  reservations: { value: [] },
   jobReservations: { value: 0 },
   scaler: { trouble: "node is not available" },
   dropped: { value: [] },

@@ -5,6 +5,7 @@ import type { KindsTrouble, WatcherStatus } from "../adapters/muster-services.ts
 import type { Pool } from "../adapters/reservation-messages.ts";
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { buildGrowthChecks, isElastic, type SeenScaler } from "./build-growth-checks.ts";
+import { buildQueueChecks, type SeenQueues } from "./build-queue-checks.ts";
 import { buildLeaseChecks, buildUnreadableLeaseChecks, type SeenEngine } from "./build-lease-checks.ts";
 import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import { listSome } from "./list-some.ts";
@@ -41,6 +42,9 @@ export type Observations = {
   readonly replicas: Seen<readonly ServiceReplica[]>;
   readonly watcher: Seen<WatcherStatus>;
   readonly pools: Seen<readonly Pool[]>;
+  /** Trouble: the ledger does not answer, or is of a version without queues. */
+  readonly queues: SeenQueues["queues"];
+  readonly reservations: SeenQueues["reservations"];
   /** Jobs that have machines, or wait for them. */
   readonly jobReservations: Seen<number>;
   /** What the node scaler's leader remembers. */
@@ -106,6 +110,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     checkPools(seen.pools),
     ...checkOvercommitted(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
+    ...buildQueueChecks(seen),
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
     ...buildLeaseChecks(seen.leases, nowMs),
