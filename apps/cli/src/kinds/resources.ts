@@ -27,7 +27,7 @@ export type Resources = readonly [Resource & Required<Pick<Resource, "work">>, .
 export const RESOURCES: Resources = [
   workResource(SESSION),
   ...JOBS.map(workResource),
-  ...[REPLICA_SET, ROLL, LEASE, POOL, QUEUE, RESERVATION, NODE],
+  ...[REPLICA_SET, ROLL, LEASE, QUEUE, POOL, RESERVATION, NODE],
 ];
 
 /** The kinds of work. */
