@@ -21,6 +21,13 @@ const QUEUES: readonly wire.reservation.v1.QueueState.$Properties[] = [
   {
     queue: {
       ...{ ...leaf, name: "team-a", maxPriority: 100 },
+      namespaces: {
+        matchLabels: { "kubernetes.io/metadata.name": "default" },
+        matchExpressions: [
+          { key: "tier", operator: "In", values: ["x", "y"] },
+          { key: "old", operator: "DoesNotExist" },
+        ],
+      },
       quotas: [{ pool: "h100", resources: [{ resource: GPU, nominal: 8 }] }],
     },
     ...{ used: gpus(10), quota: gpus(8), borrowed: gpus(2), pending: 1, admitted: 1, shareMillionths: 200_000 },
@@ -130,6 +137,7 @@ it.each([
   const { code, out } = await muster(...args);
   const text = out.join("\n");
   expect(text).toMatch(/^max priority +100$/m);
+  expect(text).toMatch(/^namespaces +kubernetes.io\/metadata.name=default,tier in \(x,y\),!old$/m);
   expect(text).toMatch(/^h100 +nvidia.com\/gpu +8 +no limit +all +10 +2 +0$/m);
   expect(text).toMatch(/^job\/train-2 +1 +0 .* WAITING_FOR_QUOTA h100: 4 nvidia.com\/gpu needed, 0 to get$/m);
   expect(text).toMatch(/^job\/train-1 +1 .* h100: 10 nvidia.com\/gpu$/m);
@@ -160,7 +168,7 @@ it("explains a job that waits for quota: the queue, the numbers, and what helps"
   expect(out).toContain("  nvidia.com/gpu in pool h100: 4 needed, 0 to get");
   expect(out).toContain("  team-a  8      10    2         1");
   expect(out.filter((line) => line.startsWith("next: "))).toEqual([
-    "next: wait until work of the tree ends, or raise nominal of nvidia.com/gpu: `kubectl edit queue team-a`",
+    "next: wait until work of its tree ends, or raise nominal of nvidia.com/gpu: `kubectl edit queue team-a`",
   ]);
   expect(code).toBe(0);
   const json = JSON.parse((await muster("explain", "job/train", "-o", "json")).out.join("\n")) as object;

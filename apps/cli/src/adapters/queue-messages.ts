@@ -16,9 +16,21 @@ export function queueFromMessage(message: muster.reservation.v1.QueueState) {
     specProblem: queue.problem,
     ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority"),
     ...pick(message, "pending", "admitted", "shareMillionths"),
+    /** The labels of the namespaces that it serves; empty: all, undefined: none. */
+    namespaces: queue.namespaces ? selectorText(queue.namespaces) : undefined,
     hasQuotas: queue.quotas.some(({ resources }) => resources.length > 0),
     amounts: amountsFrom(message, queue),
   };
+}
+
+/** As kubectl writes a selector: `team=a,tier in (x,y)`. */
+function selectorText({ matchLabels, matchExpressions }: muster.reservation.v1.LabelSelector): string {
+  const expressions = matchExpressions.map(({ key, operator, values }) => {
+    if (operator === "Exists") return key;
+    if (operator === "DoesNotExist") return `!${key}`;
+    return `${key} ${operator === "NotIn" ? "notin" : "in"} (${values.join(",")})`;
+  });
+  return [...Object.entries(matchLabels).map(([key, value]) => `${key}=${value}`), ...expressions].join(",");
 }
 
 /** One for each pool and resource that the queue or its work names, in the order of their names. */

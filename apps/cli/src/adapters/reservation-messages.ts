@@ -52,7 +52,7 @@ function queueOf({ queue, use }: Pick<muster.reservation.v1.Reservation, "queue"
   return { queue, use: use.map(({ pool, amounts }) => ({ pool, amounts: buildShare(amounts) })) };
 }
 
-/** The amounts of which a queue has too little. */
+/** The resource of which a queue can get less than is requested. */
 export type QuotaShortage = {
   readonly queue: string;
   readonly pool: string;

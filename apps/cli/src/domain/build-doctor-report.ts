@@ -85,7 +85,9 @@ const MAX_POOLS = 3;
 /** Jobs that can never start, and are named with their reason. */
 const MAX_JOBS = 3;
 /** Codes of the ledger for waits that time alone does not end. */
-const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN", "LIMIT_EXCEEDED"]);
+const NEVER: ReadonlySet<string | undefined> = new Set([
+  ...["POOL_CAPACITY", "POOL_UNKNOWN", "LIMIT_EXCEEDED", "QUOTA_EXCEEDED"],
+]);
 const LOGS = "see its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
 
 /** One line for each check; a check that an earlier failure makes impossible is left out. */
@@ -266,7 +268,7 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
     warning(
       "jobs that cannot start",
       listSome(lines, MAX_JOBS, ";"),
-      "cancel each and run it with what there can be, or let its pool have more",
+      "cancel each and run it with what there can be, or let its pool or its queue have more",
     ),
   ];
 }

@@ -46,8 +46,8 @@ function buildReasons(explained: Explained, nowMs: number, style: TableStyle, qu
     ...scalingLines(scaling, reservation?.pools ?? [], nowMs),
     ...nextLine(reason),
     ...more.flatMap((each) => [`${each.code}: ${plain(each.message)}`, ...nextLine(each)]),
-    ...(reservation === undefined ? [] : buildReservationPart(reservation, nowMs, style)),
     ...queueLines(queue, nowMs, style),
+    ...(reservation === undefined ? [] : buildReservationPart(reservation, nowMs, style)),
   ];
 }
 
@@ -117,8 +117,8 @@ export function buildOwnerExplanation(
     ...scalingLines(scaling, explained.pools, nowMs),
     ...(next === "" ? [] : [`next: ${next}`]),
     ...buildSection(["COMPONENT", "POOL", "NODE", ...partHeader(machines)], rows, style),
-    ...buildReservationPart(explained, nowMs, style),
     ...queueLines(queue, nowMs, style),
+    ...buildReservationPart(explained, nowMs, style),
   ];
 }
 

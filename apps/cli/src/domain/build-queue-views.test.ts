@@ -109,6 +109,7 @@ it("describes quotas, what the queue can get, what waits and what it holds", () 
     "stop policy   None",
     "weight        1",
     "max priority  100",
+    "namespaces    all",
     "pending       1",
     "admitted      2",
     "share         0.2",

@@ -155,7 +155,8 @@ export function buildQueueDescription(queue: ShownQueue, nowMs: number, style: T
         ["strategy", strategy === "" ? "-" : `${strategy}${STRATEGIES.get(strategy) ?? ""}`],
         ["stop policy", stopPolicy === "" ? "None" : stopPolicy],
         ["weight", weightText(queue)],
-        ["max priority", maxPriority === undefined || maxPriority === null ? "-" : String(maxPriority)],
+        ["max priority", maxPriority === undefined ? "-" : String(maxPriority)],
+        ["namespaces", namespacesText(queue)],
         ["pending", String(queue.pending)],
         ["admitted", String(queue.admitted)],
         ["share", shareText(queue.shareMillionths)],
@@ -174,6 +175,11 @@ const STRATEGIES = new Map([
   ["BestEffortFIFO", ": requests that fit may pass one that does not"],
   ["StrictFIFO", ": nothing passes the first request"],
 ]);
+
+function namespacesText({ namespaces }: PlacedQueue): string {
+  if (namespaces === undefined) return "none";
+  return namespaces === "" ? "all" : namespaces;
+}
 
 function weightText({ weightMilli }: PlacedQueue): string {
   return String(weightMilli / 1000);
@@ -237,7 +243,7 @@ export function buildQueueRecord(queue: ShownQueue): Record<string, unknown> {
     problem,
     ...(found !== undefined && { problemMessage: plain(found.message) }),
     ...{ strategy, stopPolicy, weight: queue.weightMilli / 1000 },
-    maxPriority: maxPriority ?? undefined,
+    ...{ maxPriority, namespaces: queue.namespaces },
     ...{ pending, admitted, share: queue.shareMillionths / 1_000_000 },
     pools: poolRows(queue)
       .filter(({ amounts }) => amounts.length > 0)

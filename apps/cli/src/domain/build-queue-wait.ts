@@ -1,5 +1,5 @@
 import { formatElapsed } from "@muster/faults";
-import { roundAmount } from "@muster/resources";
+import { amountOf, roundAmount } from "@muster/resources";
 import type { QuotaShortage, Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 import { buildQueueRecord, buildQuotaSection } from "./build-queue-views.ts";
 import { buildSection, type Cell, type TableStyle } from "./build-table.ts";
@@ -157,9 +157,15 @@ function adviseOnShortage({ quota, queue, all }: QueueWait, found: PlacedQueue):
       rootOf(each) === rootOf(found) &&
       (amountOfPair(each, quota)?.borrowed ?? 0) > 0,
   );
-  const names = borrowers.map(({ name }) => name);
-  const whose =
-    names.length === 0 ? "work of the tree ends" : `work of ${listSome(names, MAX_NAMED, ",")} ends, which borrows`;
+  const names = listSome(
+    borrowers.map(({ name }) => name),
+    MAX_NAMED,
+    ",",
+  );
+  const isOwned = used + (amountOf(resource, quota.requested) ?? 0) <= owned;
+  if (isOwned && names !== "")
+    return `wait until work of ${names} ends, which borrows what ${queue} owns; a lower lendingLimit of ${resource} lends less: ${edit}`;
+  const whose = names === "" ? "work of its tree ends" : `work of ${names} ends, which borrows`;
   return `wait until ${whose}, or raise nominal of ${resource}: ${edit}`;
 }
 

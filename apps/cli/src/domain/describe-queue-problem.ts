@@ -25,7 +25,8 @@ export function describeQueueProblem(queue: PlacedQueue): QueueProblem | undefin
         next: `name a queue below it: ${listSome(queue.children, MAX_CHILDREN, ",")}`,
       };
     case "PARENT_MISSING": {
-      const { name, parent = "" } = queue.path.at(-1) ?? queue;
+      const { name, parent: missing = "" } = queue.path.at(-1) ?? queue;
+      const parent = plain(missing);
       return {
         message: ofQueue(queue, name, `the parent ${parent} does not exist`),
         next: `create the queue ${parent}, or correct spec.parent: \`kubectl edit queue ${name}\``,
