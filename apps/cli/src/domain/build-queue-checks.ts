@@ -1,6 +1,6 @@
+import { printAmount, roundAmount } from "@muster/resources";
 import type { Queue } from "../adapters/queue-messages.ts";
 import type { Pool, Reservation } from "../adapters/reservation-messages.ts";
-import { printAmount, roundAmount } from "@muster/resources";
 import { ok, warning, type Check, type Seen } from "./check.ts";
 import { describeQueueProblem } from "./describe-queue-problem.ts";
 import { listSome } from "./list-some.ts";

@@ -22,7 +22,7 @@ const TEXT_WIDTH_MIN = 16;
 const GAP = "  ";
 /** Columns that are left out first, in this order: those that other commands show, and those that follow from the others. */
 const DROPPED_FIRST = [
-  "USER,SPOT,ZONE,USES,ADDRESS,KIND,ID,AFTER,TRIES,KEPT,CAPACITY,PRIORITY,TYPE,MACHINES,TOOK,HELD,PART",
+  "USER,SPOT,ZONE,ADDRESS,KIND,ID,AFTER,TRIES,KEPT,CAPACITY,PRIORITY,TYPE,MACHINES,TOOK,HELD,PART",
   "QUEUE,AREA,FAILURES,SUBJECT,UNUSABLE,WHY UNUSABLE,POOL,AGE,NODE,TIME,FOREIGN,HELD BY / BOUND TO",
 ].flatMap((names) => names.split(","));
 
