@@ -22,7 +22,7 @@ import {
 } from "./domain/decisions/decide-reservation-release.ts";
 import { decideReservation, type ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
-import { findHold } from "./domain/decisions/find-hold.ts";
+import { findHolds } from "./domain/decisions/find-hold.ts";
 import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
@@ -230,9 +230,9 @@ export class LedgerKeeper {
   }> {
     return this.#read((world, nowMs) => {
       const { reservations, next } = buildPage(world.ledger, request);
-      const hold = findHold(world, this.#policy, nowMs);
+      const holds = findHolds(world, this.#policy, nowMs);
       const reports = reservations.map((reservation) => {
-        return { reservation, because: explainWaiting(reservation, world, hold) };
+        return { reservation, because: explainWaiting(reservation, world, holds) };
       });
       return { reports, next, nextSequence: world.ledger.nextSequence };
     });
@@ -345,10 +345,10 @@ export class LedgerKeeper {
 
   #report(reservation: Reservation, world: World, nowMs: number): ReservationReport {
     if (reservation.grant !== undefined) return { reservation, because: undefined };
-    return { reservation, because: explainWaiting(reservation, world, findHold(world, this.#policy, nowMs)) };
+    return { reservation, because: explainWaiting(reservation, world, findHolds(world, this.#policy, nowMs)) };
   }
 
-  /** Follows the queues, and grants what fits then. */
+  /** Follows the queues; once the ledger has all of them, grants what fits. Changes of queues and grants are never in one entry of the log. */
   #settle(world: World, nowMs: number): Settlement {
     const stated = this.#deps.queues();
     const { queues } = world.ledger;
@@ -356,12 +356,8 @@ export class LedgerKeeper {
       return settleGrants(world, this.#policy, nowMs);
     const changes = planQueueChanges(stated, queues, nowMs);
     if (changes.events.length === 0) this.#followed = { stated, queues };
-    const settled = settleGrants(evolveWorld(world, changes.events), this.#policy, nowMs);
-    return {
-      ...settled,
-      complete: settled.complete && changes.complete,
-      events: [...changes.events, ...settled.events],
-    };
+    else return { steps: [], complete: false, world: evolveWorld(world, changes.events), events: changes.events };
+    return settleGrants(world, this.#policy, nowMs);
   }
 
   /** Once an end is on disk the ledger knows no more what has ended. */

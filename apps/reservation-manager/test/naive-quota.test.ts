@@ -517,10 +517,10 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
     1,
   ],
   [
-    "of two trees that with the lower level",
+    "of two trees that with the higher priority, though it borrows in its tree",
     forest([...left6right4, queue("second", { cpu: 3 })], { left: { cpu: 6 } }),
     [wait("left", { cpu: 1 }, { priority: 9 }), wait("second", { cpu: 3 })],
-    1,
+    0,
   ],
   [
     "of two trees at level 1 the priority, whatever the share",
@@ -529,10 +529,10 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
     1,
   ],
   [
-    "a request without a queue before one that borrows",
+    "a request without a queue after one of a higher priority that borrows in its tree",
     forest(even),
     [wait("left", { cpu: 1 }, { priority: 9 }), wait(undefined, { cpu: 99 })],
-    1,
+    0,
   ],
   [
     "a request without a queue after one of a higher priority at level 0",

@@ -227,20 +227,26 @@ export function candidateOf(
   );
 }
 
-/** The next grant: the best candidate of all trees by level, priority, age and arrival. Requests without a queue are one more tree. */
+/** The next grant: the best candidate of all trees by priority, age and arrival. Requests without a queue are one more tree. */
 export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
   const roots = forest.queues.filter(({ parent }) => parent === undefined);
   const winners = roots.flatMap(({ name }) => winnerOf(forest, name, waiting) ?? []);
   const free = waiting.filter(({ queue }) => queue === undefined).sort(compareRequests);
   return [...winners, ...free.slice(0, 1)]
-    .map((request) => ({ request, level: levelOfRequest(forest, request) }))
-    .sort((a, b) => a.level - b.level || compareRequests(a.request, b.request))
-    .at(0)?.request;
+    .sort((a, b) => Number(borrowsLast(forest, a)) - Number(borrowsLast(forest, b)) || compareRequests(a, b))
+    .at(0);
+}
+
+/** Whether some queue without weight on the way to the root borrows for the request. */
+function borrowsLast(forest: Forest, { queue, ask }: QueuedRequest): boolean {
+  if (queue === undefined) return false;
+  const after = withUse(forest, queue, ask);
+  return pathOf(forest, queue)?.some(({ name }) => shareOf(after, name).isLast) === true;
 }
 
 /**
- * The best candidate at or below the queue. The winners of its children are compared by level, share of the child, priority, age and arrival; who borrows for
- * a child without weight comes last.
+ * The best candidate at or below the queue. The winners of its children are compared by how many levels above the child the quota is that suffices, share of
+ * the child, priority, age and arrival; who borrows for a queue without weight comes last.
  */
 export function winnerOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
   if (isLeaf(forest, name)) return candidateOf(forest, name, waiting);
@@ -248,21 +254,20 @@ export function winnerOf(forest: Forest, name: string, waiting: readonly QueuedR
     .flatMap((child) => {
       const request = winnerOf(forest, child, waiting);
       if (request === undefined) return [];
-      const after = withUse(forest, request.queue ?? "", request.ask);
-      return [{ request, level: levelOfRequest(forest, request), share: shareOf(after, child) }];
+      const { queue = "", ask } = request;
+      const after = withUse(forest, queue, ask);
+      const depth = pathOf(forest, queue)?.findIndex((each) => each.name === child) ?? 0;
+      const level = Math.max(0, levelOf(forest, queue, ask) - depth);
+      return [{ request, isLast: borrowsLast(forest, request), level, share: shareOf(after, child) }];
     })
     .sort(
       (a, b) =>
-        Number(a.share.isLast) - Number(b.share.isLast) ||
+        Number(a.isLast) - Number(b.isLast) ||
         a.level - b.level ||
         compareShares(a.share, b.share) ||
         compareRequests(a.request, b.request),
     )
     .at(0)?.request;
-}
-
-function levelOfRequest(forest: Forest, { queue, ask }: QueuedRequest): number {
-  return queue === undefined ? 0 : levelOf(forest, queue, ask);
 }
 
 function queueOf({ queues }: Forest, name: string): Queue {

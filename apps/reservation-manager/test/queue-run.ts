@@ -1,9 +1,12 @@
 import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { QueueOperation } from "./random-queues.ts";
-import { amounts, nodeOf, requestOf, startRun, step, type Run } from "./random-world.ts";
+import { amounts, nodeOf, policy, requestOf, startRun, step, type Run } from "./random-world.ts";
 
 /** More than all requests of a run together. */
 const PLENTY = amounts({ cpu: 1000, memory: 1000, pods: 1000 });
+
+/** Nothing is kept for requests that wait long. */
+export const PATIENT = { ...policy, holdAfterMs: Number.POSITIVE_INFINITY };
 
 /** A world with one machine in each pool that has room for everything, so that only quotas and order decide. */
 export function startQueueRun(): Run {
@@ -13,16 +16,16 @@ export function startQueueRun(): Run {
 export function stepQueue(run: Run, operation: QueueOperation): Verdict | undefined {
   switch (operation.kind) {
     case "put":
-      return step(run, { kind: "queue", queue: operation.queue });
+      return step(run, { kind: "queue", queue: operation.queue }, PATIENT);
     case "remove":
-      return step(run, { kind: "unqueue", name: operation.name });
+      return step(run, { kind: "unqueue", name: operation.name }, PATIENT);
     case "wait":
     case "release":
-      return step(run, operation);
+      return step(run, operation, PATIENT);
     case "reserve": {
       const { owner, needs, priority, queue } = operation;
       const request = requestOf("", [], { owner, needs, priority, ...(queue !== undefined && { queue }) });
-      return step(run, { kind: "reserve", request });
+      return step(run, { kind: "reserve", request }, PATIENT);
     }
   }
 }

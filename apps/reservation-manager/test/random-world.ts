@@ -133,7 +133,11 @@ export function startRun(nodes: readonly NodeFacts[] = []): Run {
 }
 
 /** Does one operation, and then grants what fits, as the service does. */
-export function step(run: Run, operation: Operation | QueueOperation): Verdict | undefined {
+export function step(
+  run: Run,
+  operation: Operation | QueueOperation,
+  inForce: ReservationPolicy = policy,
+): Verdict | undefined {
   const { machines } = run.world;
   switch (operation.kind) {
     case "node":
@@ -165,14 +169,14 @@ export function step(run: Run, operation: Operation | QueueOperation): Verdict |
       apply(run, decideReservationRelease(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
       break;
     case "reserve": {
-      const verdict = decideReservation(operation.request, run.world, policy, run.nowMs);
+      const verdict = decideReservation(operation.request, run.world, inForce, run.nowMs);
       run.verdicts.push(verdict);
       if (verdict.kind !== "refuse") apply(run, verdict.events);
-      settle(run);
+      settle(run, inForce);
       return verdict;
     }
   }
-  settle(run);
+  settle(run, inForce);
   return undefined;
 }
 
@@ -185,8 +189,8 @@ function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly 
   return { owner, reservationId: idOf(reservations.at(late === true ? -2 : -1) ?? 0) };
 }
 
-function settle(run: Run): void {
-  apply(run, settleGrants(run.world, policy, run.nowMs).events);
+function settle(run: Run, inForce: ReservationPolicy): void {
+  apply(run, settleGrants(run.world, inForce, run.nowMs).events);
 }
 
 function apply(run: Run, events: readonly LedgerEvent[]): void {

@@ -74,14 +74,13 @@ export function adviseWait({
 /** What can be done about a code that concerns the queue of the reservation; undefined for the other codes. */
 function adviseOnQueue(code: string): string | undefined {
   if (code === "WAITING_FOR_QUOTA")
-    return "wait until work of its tree ends, or raise a quota: `kubectl describe queue` shows what is used";
+    return "wait until work of its tree ends, or raise a quota: `muster queues` shows what is used";
   if (code === "KEPT_FOR_OWNER") return "wait: the queue that owns the quota has work that waits for it";
   if (code === "BEHIND_STRICT_HEAD")
     return "wait for the first one, or set spec.strategy of the queue to BestEffortFIFO";
   if (code === "QUEUE_UNKNOWN")
-    return "name a queue in the label muster.dev/queue of the job: `kubectl get queues` lists them";
-  if (code === "QUEUE_HELD")
-    return "set spec.stopPolicy of the queue to None, or correct what `kubectl describe queue` names";
+    return "name a queue in the label muster.dev/queue of the job: `muster queues` lists them";
+  if (code === "QUEUE_HELD") return "set spec.stopPolicy of the queue to None, or correct what `muster queues` names";
   if (code === "QUOTA_EXCEEDED") return "request less, or raise the quota or the borrowingLimit of the queue";
   return undefined;
 }

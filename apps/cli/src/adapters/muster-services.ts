@@ -3,6 +3,7 @@ import { JobService, ReservationService, WatchService } from "@muster/proto";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { pick } from "./message-fields.ts";
 import { jobFromMessage } from "./messages.ts";
+import { queueFromMessage } from "./queue-messages.ts";
 import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./reservation-messages.ts";
 
 /** The calls of the services beside work; the signal ends every call. Each one rejects with FaultError and nothing else. */
@@ -22,6 +23,10 @@ export function musterServices(bus: Bus, stop: AbortSignal) {
     },
     reservations: () =>
       readPages((page) => reservations.listReservations(page, options), "reservations", reservationFromMessage),
+    reservationsNow: () =>
+      readPages((page) => reservations.listReservations(page, brief), "reservations", reservationFromMessage),
+    queues: () => readPages((page) => reservations.listQueues(page, options), "queues", queueFromMessage),
+    queuesNow: () => readPages((page) => reservations.listQueues(page, brief), "queues", queueFromMessage),
     /** How many jobs have machines or wait for them, up to one page. */
     jobReservationsNow: async () => {
       const { reservations: page } = await reservations.listReservations({ ownerKind: "job", limit: 0 }, brief);

@@ -33,9 +33,39 @@ export function reservationFromMessage(message = muster.reservation.v1.Reservati
     machines: message.machines.map((each) => ({ ...pick(each, "component", "pool", "node"), ...shareOf(each) })),
     ...pick(message, "priority", "createdAtMs"),
     grantedAtMs: unlessDefault(message.grantedAtMs),
+    ...queueOf(message),
     /** Undefined when it does not wait. */
-    because: because && pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
+    because: because && {
+      ...pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
+      ...quotaOf(because),
+    },
   };
+}
+
+/** The queue of a reservation, and what it uses of the quota once granted; nothing without a queue. */
+function queueOf({ queue, use }: Pick<muster.reservation.v1.Reservation, "queue" | "use">): {
+  readonly queue?: string;
+  readonly use?: readonly { readonly pool: string; readonly amounts: Share }[];
+} {
+  if (queue === "") return {};
+  if (use.length === 0) return { queue };
+  return { queue, use: use.map(({ pool, amounts }) => ({ pool, amounts: buildShare(amounts) })) };
+}
+
+/** The resource of which a queue can get less than is requested. */
+export type QuotaShortage = {
+  readonly queue: string;
+  readonly pool: string;
+  readonly resource: string;
+  readonly requested: string;
+  readonly available: string;
+};
+
+function quotaOf({ queue, quota }: muster.reservation.v1.WaitReason): { readonly quota?: QuotaShortage } {
+  if (!quota) return {};
+  const { resource, requested, available } = quota;
+  const amounts = { requested: printAmount(resource, requested), available: printAmount(resource, available) };
+  return { quota: { queue: quota.queue === "" ? queue : quota.queue, pool: quota.pool, resource, ...amounts } };
 }
 
 /** The part of a machine that a need has; nothing where it has a whole one. */

@@ -45,6 +45,8 @@ async function observe(bus: Connected): Promise<Observed> {
     replicas: see(bus.replicas()),
     watcher: see(services.watcherStatus()),
     pools: see(services.poolsNow()),
+    queues: see(services.queuesNow()),
+    reservations: see(services.reservationsNow()),
     jobReservations: see(services.jobReservationsNow()),
     scaler: scalerDump(link),
     dropped: see(bus.dropped()),

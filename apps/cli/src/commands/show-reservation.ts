@@ -2,16 +2,16 @@ import { demandScaling } from "../adapters/node-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { waitsForNodes } from "@muster/ledger-client/explanation";
-import { buildOwnerExplanation, explainOwner } from "../domain/build-explanation.ts";
-import { buildRecord } from "../domain/build-record.ts";
+import { buildOwnerExplanation, ownerRecord } from "../domain/build-explanation.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { Shown } from "../kinds/resource.ts";
+import { seeQueueWait } from "./see-queue.ts";
 
 /** The machines that an owner holds or waits for. Throws CommandError where the ledger does not know it: before its first request, and after its release. */
 export async function showReservation(
   cli: Cli,
-  { link }: Pick<Connected, "link">,
+  { link, services }: Pick<Connected, "link" | "services">,
   { kind, id }: { readonly kind: string; readonly id: string },
   reservation: ReservationExplanation | undefined,
 ): Promise<Shown> {
@@ -21,8 +21,9 @@ export async function showReservation(
     });
   const { ownerKind, ownerId } = reservation.reservation;
   const scaling = waitsForNodes(reservation) ? await demandScaling(link, { kind: ownerKind, id: ownerId }) : undefined;
+  const queue = await seeQueueWait({ services }, reservation);
   return {
-    table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style),
-    data: () => buildRecord({ owner: `${kind}/${id}`, ...explainOwner(reservation), reservation, scaling }),
+    table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style, queue),
+    data: () => ownerRecord(`${kind}/${id}`, reservation, scaling, queue),
   };
 }

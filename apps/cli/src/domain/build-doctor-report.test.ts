@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { aQueue } from "../../test/a-queue.ts";
 import type { KindsTrouble } from "../adapters/muster-services.ts";
 import { buildChecks, isHealthy, type Observations } from "./build-doctor-report.ts";
 
@@ -38,6 +39,8 @@ const healthy: Observations = {
   },
   watcher: { value: { ageMs: 900, synced: true, pods: 2, nodes: 5 } },
   pools: { value: [pool] },
+  queues: { value: [] },
+  reservations: { value: [] },
   jobReservations: { value: 0 },
   scaler: { trouble: "node is not available" },
   dropped: { value: [] },
@@ -259,6 +262,14 @@ it("warns of jobs that wait for what their pools can never have, and of no other
   };
   const check = buildChecks({ ...healthy, jobs }, NOW).find(({ status }) => status === "warning");
   expect(check?.detail).toBe("job/large: large waits; job/lost: lost waits; job/wide: wide waits");
+  const quota = buildChecks({ ...healthy, jobs: { value: [job("greedy", "QUOTA_EXCEEDED")] } }, NOW);
+  expect(quota.find(({ check: name }) => name === "jobs that cannot start")?.detail).toBe("job/greedy: greedy waits");
+});
+
+it("warns of queues with a problem", () => {
+  const queues = { value: [aQueue("lost", { parent: "nowhere", problem: "PARENT_MISSING" })] };
+  const found = buildChecks({ ...healthy, queues }, NOW).filter(({ status }) => status !== "ok");
+  expect(found).toMatchObject([{ check: "queues", status: "warning" }]);
 });
 
 it("names the leases whose records cannot be read", () => {

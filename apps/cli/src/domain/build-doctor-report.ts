@@ -5,6 +5,7 @@ import type { KindsTrouble, WatcherStatus } from "../adapters/muster-services.ts
 import type { Pool } from "../adapters/reservation-messages.ts";
 import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { buildGrowthChecks, isElastic, type SeenScaler } from "./build-growth-checks.ts";
+import { buildQueueChecks, type SeenQueues } from "./build-queue-checks.ts";
 import { buildLeaseChecks, buildUnreadableLeaseChecks, type SeenEngine } from "./build-lease-checks.ts";
 import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import { listSome } from "./list-some.ts";
@@ -41,6 +42,9 @@ export type Observations = {
   readonly replicas: Seen<readonly ServiceReplica[]>;
   readonly watcher: Seen<WatcherStatus>;
   readonly pools: Seen<readonly Pool[]>;
+  /** Trouble: the ledger does not answer, or is of a version without queues. */
+  readonly queues: SeenQueues["queues"];
+  readonly reservations: SeenQueues["reservations"];
   /** Jobs that have machines, or wait for them. */
   readonly jobReservations: Seen<number>;
   /** What the node scaler's leader remembers. */
@@ -81,7 +85,9 @@ const MAX_POOLS = 3;
 /** Jobs that can never start, and are named with their reason. */
 const MAX_JOBS = 3;
 /** Codes of the ledger for waits that time alone does not end. */
-const NEVER: ReadonlySet<string | undefined> = new Set(["POOL_CAPACITY", "POOL_UNKNOWN", "LIMIT_EXCEEDED"]);
+const NEVER: ReadonlySet<string | undefined> = new Set([
+  ...["POOL_CAPACITY", "POOL_UNKNOWN", "LIMIT_EXCEEDED", "QUOTA_EXCEEDED"],
+]);
 const LOGS = "see its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
 
 /** One line for each check; a check that an earlier failure makes impossible is left out. */
@@ -106,6 +112,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     checkPools(seen.pools),
     ...checkOvercommitted(seen.pools),
     ...buildGrowthChecks(seen, nowMs),
+    ...buildQueueChecks(seen),
     ...checkJobs(seen.jobs),
     ...checkSets(seen.unreadableSets),
     ...buildLeaseChecks(seen.leases, nowMs),
@@ -261,7 +268,7 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
     warning(
       "jobs that cannot start",
       listSome(lines, MAX_JOBS, ";"),
-      "cancel each and run it with what there can be, or let its pool have more",
+      "cancel each and run it with what there can be, or let its pool or its queue have more",
     ),
   ];
 }

@@ -2,9 +2,11 @@ import type { Explained } from "../adapters/explanation-messages.ts";
 import { formatElapsed } from "@muster/faults";
 import { amountOf, roundAmount } from "@muster/resources";
 import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
+import { adviseOnQueueWait, buildQueueWaitLines, queueWaitRecord, type QueueWait } from "./build-queue-wait.ts";
 import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import type { Seen } from "./check.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "../adapters/reservation-messages.ts";
@@ -12,7 +14,12 @@ import type { DemandScaling } from "../adapters/node-messages.ts";
 import { countCell, countMachines, describeShare, partCells, partHeader, resourcesOf, type Share } from "./share.ts";
 
 /** The explanation for people: the sentence, then who has what of each pool that it waits for. */
-export function buildExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
+export function buildExplanation(
+  explained: Explained,
+  nowMs: number,
+  style: TableStyle,
+  queue?: SeenQueueWait,
+): string[] {
   const { kind, name, phase, sinceMs, isOver, reason } = explained;
   // The API server keeps whole seconds.
   const resolution = sinceMs % 1000 === 0 ? "seconds" : "exact";
@@ -21,7 +28,7 @@ export function buildExplanation(explained: Explained, nowMs: number, style: Tab
     phase === ""
       ? ""
       : ` ${paint(phase, colourOf(phase), style.colours)} ${isOver ? "since" : "for"} ${formatElapsed(nowMs - sinceMs, resolution)}`;
-  return [`${kind} ${name}${state}: ${reason.code}`, ...buildReasons(explained, nowMs, style)];
+  return [`${kind} ${name}${state}: ${reason.code}`, ...buildReasons(explained, nowMs, style, queue)];
 }
 
 /** The same of a lease: its history has the times, and a reason that is named as its phase is not repeated. */
@@ -31,15 +38,37 @@ export function buildLeaseExplanation(explained: Explained, nowMs: number, style
   return [`${kind} ${name} ${phase}${code}`, ...buildReasons(explained, nowMs, style)];
 }
 
-function buildReasons(explained: Explained, nowMs: number, style: TableStyle): string[] {
-  const { reason, more, reservation, scaling } = explained;
+function buildReasons(explained: Explained, nowMs: number, style: TableStyle, queue?: SeenQueueWait): string[] {
+  const { more, reservation, scaling } = explained;
+  const reason = withQueueAdvice(explained.reason, queue);
   return [
     `  ${plain(reason.message)}`,
     ...scalingLines(scaling, reservation?.pools ?? [], nowMs),
     ...nextLine(reason),
     ...more.flatMap((each) => [`${each.code}: ${plain(each.message)}`, ...nextLine(each)]),
+    ...queueLines(queue, nowMs, style),
     ...(reservation === undefined ? [] : buildReservationPart(reservation, nowMs, style)),
   ];
+}
+
+/** The queue that a reservation waits for; undefined: no queue keeps it. */
+type SeenQueueWait = Seen<QueueWait> | undefined;
+
+/** The state of the queue says more precisely what helps. */
+function withQueueAdvice(reason: Explanation, queue: SeenQueueWait): Explanation {
+  if (queue === undefined || "trouble" in queue || queue.value.code !== reason.code) return reason;
+  return { ...reason, next: adviseOnQueueWait(queue.value) };
+}
+
+function queueLines(queue: SeenQueueWait, nowMs: number, style: TableStyle): readonly string[] {
+  if (queue === undefined) return [];
+  if ("trouble" in queue) return ["", `its queue cannot be read: ${queue.trouble}`];
+  return buildQueueWaitLines(queue.value, nowMs, style);
+}
+
+function queueRecord(queue: SeenQueueWait): unknown {
+  if (queue === undefined) return undefined;
+  return "trouble" in queue ? { trouble: queue.trouble } : queueWaitRecord(queue.value);
 }
 
 function nextLine({ next }: Explanation): readonly string[] {
@@ -47,15 +76,16 @@ function nextLine({ next }: Explanation): readonly string[] {
 }
 
 /** The same for programs. */
-export function explanationRecord(explained: Explained): Record<string, unknown> {
+export function explanationRecord(explained: Explained, queue?: SeenQueueWait): Record<string, unknown> {
   const { kind, name, phase, reason, more, reservation, scaling } = explained;
   return buildRecord({
     [kind]: name,
     ...(phase !== "" && { phase }),
-    ...reason,
+    ...withQueueAdvice(reason, queue),
     ...(more.length > 0 && { more }),
     reservation,
     scaling,
+    ...(queue !== undefined && { queue: queueRecord(queue) }),
   });
 }
 
@@ -75,8 +105,9 @@ export function buildOwnerExplanation(
   scaling: DemandScaling | undefined,
   nowMs: number,
   style: TableStyle,
+  queue?: SeenQueueWait,
 ): string[] {
-  const { code, message, next } = explainOwner(explained);
+  const { code, message, next } = explainOwner(explained, queue);
   const { ownerKind, ownerId, grantedAtMs, createdAtMs, machines } = explained.reservation;
   const state = paint(explained.reservation.state, colourOf(explained.reservation.state), style.colours);
   const rows = machines.map((each) => [each.component, each.pool, each.node, ...partCells(each, machines)]);
@@ -86,15 +117,32 @@ export function buildOwnerExplanation(
     ...scalingLines(scaling, explained.pools, nowMs),
     ...(next === "" ? [] : [`next: ${next}`]),
     ...buildSection(["COMPONENT", "POOL", "NODE", ...partHeader(machines)], rows, style),
+    ...queueLines(queue, nowMs, style),
     ...buildReservationPart(explained, nowMs, style),
   ];
 }
 
+/** The same for programs. */
+export function ownerRecord(
+  owner: string,
+  explained: ReservationExplanation,
+  scaling: DemandScaling | undefined,
+  queue?: SeenQueueWait,
+): Record<string, unknown> {
+  return buildRecord({
+    owner,
+    ...explainOwner(explained, queue),
+    reservation: explained,
+    scaling,
+    ...(queue !== undefined && { queue: queueRecord(queue) }),
+  });
+}
+
 /** Why the reservation is where it is: GRANTED, or the ledger's word for why it waits. */
-export function explainOwner(explained: ReservationExplanation): Explanation {
+export function explainOwner(explained: ReservationExplanation, queue?: SeenQueueWait): Explanation {
   const { code, message, reservation } = explained;
   if (code === "") return because("GRANTED", `it holds ${countMachines(reservation.machines)}`);
-  return { code, message: plain(message), next: adviseWait(explained) };
+  return withQueueAdvice({ code, message: plain(message), next: adviseWait(explained) }, queue);
 }
 
 function buildReservationPart(reservation: ReservationExplanation, nowMs: number, style: TableStyle): string[] {

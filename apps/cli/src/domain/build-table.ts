@@ -1,6 +1,13 @@
 import { paint, type Colour } from "./paint.ts";
 
-export type Cell = string | { readonly text: string; readonly colour: Colour };
+export type Cell =
+  | string
+  | {
+      readonly text: string;
+      readonly colour: Colour;
+      /** Spaces before the text, as for what is below the row above it. */
+      readonly indent?: number;
+    };
 
 export type TableStyle = {
   /** The maximal length of a line; undefined: no limit, because standard output is no terminal. */
@@ -16,7 +23,7 @@ const GAP = "  ";
 /** Columns that are left out first, in this order: those that other commands show, and those that follow from the others. */
 const DROPPED_FIRST = [
   "USER,SPOT,ZONE,ADDRESS,KIND,ID,AFTER,TRIES,KEPT,CAPACITY,PRIORITY,TYPE,MACHINES,TOOK,HELD,PART",
-  "AREA,FAILURES,SUBJECT,UNUSABLE,WHY UNUSABLE,POOL,AGE,NODE,TIME,FOREIGN,HELD BY / BOUND TO",
+  "QUEUE,AREA,FAILURES,SUBJECT,UNUSABLE,WHY UNUSABLE,POOL,AGE,NODE,TIME,FOREIGN,HELD BY / BOUND TO",
 ].flatMap((names) => names.split(","));
 
 /**
@@ -79,7 +86,8 @@ export function plain(text: string): string {
 }
 
 function toCell(cell: Cell): { text: string; colour: Colour } {
-  return typeof cell === "string" ? { text: plain(cell), colour: "none" } : { ...cell, text: plain(cell.text) };
+  if (typeof cell === "string") return { text: plain(cell), colour: "none" };
+  return { colour: cell.colour, text: " ".repeat(cell.indent ?? 0) + plain(cell.text) };
 }
 
 const ASCII = /^[\x20-\x7e]*$/;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { buildPoolTable, type ShownPool } from "./build-views.ts";
+import { buildPoolTable, buildReservationTable, type ShownPool } from "./build-views.ts";
 
 const GI = 2 ** 30;
 const pool: ShownPool = {
@@ -52,4 +52,17 @@ it("shows no such columns where nothing is shared, and the sizes are unknown", (
     colours: false,
   });
   expect(header).toBe("POOL     AVAILABLE  CAPACITY  HELD  UNUSABLE  WAITING  WHY UNUSABLE");
+});
+
+it("shows the queues of reservations only where one has a queue", () => {
+  const reservation = {
+    ...{ id: "r-1", ownerKind: "job", ownerId: "train-1", state: "granted" as const, needs: [], machines: [] },
+    ...{ priority: 0, createdAtMs: 0, grantedAtMs: 0, because: undefined },
+  };
+  const header = (columns: number, ...queues: readonly (string | undefined)[]): string | undefined => {
+    const all = queues.map((queue) => (queue === undefined ? reservation : { ...reservation, queue }));
+    return buildReservationTable(all, 0, { columns, colours: false })[0];
+  };
+  expect(header(100, undefined, "team-a")).toMatch(/^ID +OWNER +QUEUE +STATE/);
+  expect(header(100, undefined)).toMatch(/^ID +OWNER +STATE/);
 });

@@ -5,7 +5,7 @@ import { bootingText, buildTroubleLines } from "./build-node-views.ts";
 import { buildSummary } from "./build-result.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
-import type { Pool, Reservation } from "../adapters/reservation-messages.ts";
+import type { Pool, QuotaShortage, Reservation } from "../adapters/reservation-messages.ts";
 import type { PoolScaling, PoolTrouble } from "../adapters/node-messages.ts";
 import { parseOrText } from "./session-document.ts";
 import { roomColumns } from "./room-columns.ts";
@@ -103,16 +103,19 @@ export function buildReservationTable(
   nowMs: number,
   style: TableStyle,
 ): string[] {
+  const hasQueues = reservations.some(({ queue }) => queue !== undefined);
   const rows = reservations.map((reservation): Cell[] => [
     reservation.id,
     `${reservation.ownerKind}/${reservation.ownerId}`,
+    ...(hasQueues ? [reservation.queue ?? "-"] : []),
     { text: reservation.state, colour: colourOf(reservation.state) },
     machineCell(reservation.needs),
     String(reservation.priority),
     formatElapsed(nowMs - reservation.createdAtMs),
     whyText(reservation),
   ]);
-  return buildTable(["ID", "OWNER", "STATE", "MACHINES", "PRIORITY", "AGE", "WHERE"], rows, style);
+  const header = ["ID", "OWNER", ...(hasQueues ? ["QUEUE"] : []), "STATE", "MACHINES", "PRIORITY", "AGE", "WHERE"];
+  return buildTable(header, rows, style);
 }
 
 /** All that is known of one, for people. */
@@ -171,10 +174,17 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
   };
 }
 
-function whyText({ because, machines }: Reservation): string {
+/** Its nodes, or why it waits. */
+export function whyText({ because, machines }: Reservation): string {
   if (because === undefined) return [...new Set(machines.map(({ node }) => node))].join(", ");
-  const { code, pool, requested, parts, available, ahead } = because;
+  const { code, pool, requested, parts, available, ahead, quota } = because;
   const free = parts > 0 ? `${available} fit` : `${available} free`;
-  const numbers = pool === "" ? "" : ` ${pool}: ${countCell(requested, parts)} needed, ${free}`;
+  const machineNumbers = pool === "" ? "" : ` ${pool}: ${countCell(requested, parts)} needed, ${free}`;
+  const numbers = quota === undefined ? machineNumbers : ` ${quotaText(quota)}`;
   return `${code}${numbers}${ahead > 0 ? `; ${ahead} ahead` : ""}`;
+}
+
+/** `h100: 4 nvidia.com/gpu needed, 1 to get`. */
+function quotaText({ pool, resource, requested, available }: QuotaShortage): string {
+  return `${pool}: ${requested} ${resource} needed, ${available} to get`;
 }

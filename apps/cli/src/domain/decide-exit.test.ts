@@ -13,6 +13,8 @@ const FAULTS: readonly [Fault, number][] = [
   [{ code: "pool_unknown", pool: "p" }, 4],
   [{ code: "pool_capacity", pool: "p", requested: 5, capacity: 3 }, 4],
   [{ code: "pool_availability", pool: "p", requested: 2, available: 1 }, 4],
+  [{ code: "queue_unknown", queue: "q" }, 4],
+  [{ code: "quota_exceeded", queue: "q", pool: "p", resource: "cpu", requested: 2000, most: 1000 }, 4],
   [{ code: "reservation_differs", ownerKind: "session", ownerId: "a" }, 4],
   [{ code: "limit_exceeded", what: "the queue", limit: 10, retryAfterMs: 0 }, 4],
   [{ code: "unavailable", dependency: "nats", retryAfterMs: 0 }, 3],
@@ -26,6 +28,13 @@ it.each(FAULTS)("ends on %o with %i", (fault, code) => {
   // After 3 a caller may retry.
   if (code === EXIT.unreachable) expect(isRetryable(fault)).toBe(true);
 });
+
+it.each(FAULTS.filter(([{ code }]) => code === "queue_unknown" || code === "quota_exceeded"))(
+  "names the list of queues after %o",
+  (fault) => {
+    expect(decideExit(fault).hint).toContain("`muster queues`");
+  },
+);
 
 const [, ofCommand = ""] = readFileSync(new URL("docs/reference/exit-codes.md", ROOT), "utf8").split(/^## /m);
 

@@ -36,14 +36,15 @@ export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hi
     case "pool_capacity":
     case "pool_availability":
       return { code: EXIT.refused, hint: "`muster pools` shows the pools and their machines" };
+    case "queue_unknown":
+    case "quota_exceeded":
+      return { code: EXIT.refused, hint: "`muster queues` shows the queues and their quotas" };
     case "internal":
       return { code: EXIT.refused, hint: "the log of the service has the rest" };
     case "invalid_request":
     case "conflict":
     case "reservation_differs":
     case "limit_exceeded":
-    case "queue_unknown":
-    case "quota_exceeded":
       return { code: EXIT.refused, hint: undefined };
     default:
       return assertNever(fault);

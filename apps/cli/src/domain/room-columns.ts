@@ -34,9 +34,13 @@ function isShown(name: string): boolean {
   return name === "cpu" || name === "memory" || name.includes("/");
 }
 
-/** `GPU` of `nvidia.com/gpu`, or the whole name where two would be equal. */
 function headingOf(name: string, all: readonly string[]): string {
+  return shortResource(name, all).toUpperCase();
+}
+
+/** `gpu` of `nvidia.com/gpu`, or the whole name where two would be equal. */
+export function shortResource(name: string, all: readonly string[]): string {
   const short = (text: string) => text.slice(text.indexOf("/") + 1);
   const isUnique = all.filter((each) => short(each) === short(name)).length === 1;
-  return (isUnique ? short(name) : name).toUpperCase();
+  return isUnique ? short(name) : name;
 }

@@ -7,6 +7,7 @@ import type { Kind } from "./kind.ts";
 import { LEASE } from "./lease.ts";
 import { NODE } from "./node.ts";
 import { POOL } from "./pool.ts";
+import { QUEUE } from "./queue.ts";
 import { REPLICA_SET } from "./replica-set.ts";
 import { RESERVATION } from "./reservation.ts";
 import type { Resource } from "./resource.ts";
@@ -26,7 +27,7 @@ export type Resources = readonly [Resource & Required<Pick<Resource, "work">>, .
 export const RESOURCES: Resources = [
   workResource(SESSION),
   ...JOBS.map(workResource),
-  ...[REPLICA_SET, ROLL, LEASE, POOL, RESERVATION, NODE],
+  ...[REPLICA_SET, ROLL, LEASE, QUEUE, POOL, RESERVATION, NODE],
 ];
 
 /** The kinds of work. */

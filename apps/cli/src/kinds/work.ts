@@ -1,6 +1,7 @@
 import { faultOf, unlessMissing } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { printLine } from "../commands/output.ts";
+import { seeQueueWait } from "../commands/see-queue.ts";
 import {
   buildEventLine,
   buildEventRecord,
@@ -46,11 +47,12 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
       explained: (work) => work,
     },
     events: eventsOf(kind),
-    explain: async (cli, { link }, name) => {
+    explain: async (cli, { link, services }, name) => {
       const explained = await kind.explain(link, name);
+      const queue = await seeQueueWait({ services }, explained.reservation);
       return {
-        table: (style) => buildExplanation(explained, cli.now(), style),
-        data: () => explanationRecord(explained),
+        table: (style) => buildExplanation(explained, cli.now(), style, queue),
+        data: () => explanationRecord(explained, queue),
       };
     },
     ...(kind.hasOwnerIds && { hasOwnerIds: true }),

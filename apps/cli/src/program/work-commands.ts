@@ -16,6 +16,8 @@ import { readGoal, type Goal } from "../domain/decide-wait.ts";
 import { readOwner } from "../domain/owner.ts";
 import { LEASE } from "../kinds/lease.ts";
 import { POOL } from "../kinds/pool.ts";
+import { QUEUE } from "../kinds/queue.ts";
+import type { Resource } from "../kinds/resource.ts";
 import { findResource, namedResource, splitTarget, type Resources } from "../kinds/resources.ts";
 import { argument, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { nameAfter, resourceArgument, wordsOf } from "./resource-argument.ts";
@@ -55,7 +57,8 @@ MPIJob, JAXJob.`,
 function getCommand(resources: Resources): CommandRow {
   return command({
     name: "get",
-    description: "List sessions, jobs, replica sets, rolling updates, leases, pools or reservations, or show one.",
+    description:
+      "List sessions, jobs, replica sets, rolling updates, leases, pools, queues or reservations, or show one.",
     arguments: [
       resourceArgument("what to list", resources, wordsOf(resources)),
       argument(
@@ -73,6 +76,8 @@ function getCommand(resources: Resources): CommandRow {
       "muster get rs",
       "muster get leases",
       "muster get replica-set web -o yaml",
+      "muster get queues",
+      "muster get queue team-a",
       "muster get reservations -o json",
     ],
     run: (cli, [first, second], { output }) => getItems(cli, first.resource, nameAfter(first, second), output),
@@ -84,7 +89,7 @@ function describeCommand(resources: Resources): CommandRow {
   const words = described.flatMap(({ noun, shortName }) => (shortName === undefined ? [noun] : [noun, shortName]));
   return command({
     name: "describe",
-    description: "Show all that is known of a session, job, replica set or lease.",
+    description: "Show all that is known of a session, job, replica set, lease or queue.",
     arguments: [
       resourceArgument("what to describe", described, words),
       argument("[name]", "its name, unless it is `job/NAME`"),
@@ -95,6 +100,7 @@ function describeCommand(resources: Resources): CommandRow {
       "muster describe job training",
       "muster describe job/training",
       "muster describe rs web",
+      "muster describe queue team-a",
     ],
     run: async (cli, [first, second], { output }) => {
       const { resource, word } = first;
@@ -116,18 +122,27 @@ function describeCommand(resources: Resources): CommandRow {
   });
 }
 
-const LISTS = [POOL, LEASE].map((resource) =>
-  command({
+const LISTS = [
+  listCommand(POOL, "List the pools and their machines; the same as `get pools`."),
+  listCommand(
+    QUEUE,
+    "List the queues as trees, with used, owned and borrowed amounts; the same as `get queues`.",
+    `Cells such as 10/8 (+2) mean used/quota, and (+borrowed). USE shows the fullest
+resource: # is owned, + borrowed, . unused.`,
+  ),
+  listCommand(LEASE, "List the leases; the same as `get leases`."),
+];
+
+function listCommand(resource: Resource, description: string, text?: string): CommandRow {
+  return command({
     name: resource.plural,
-    description:
-      resource === POOL
-        ? "List the pools and their machines; the same as `get pools`."
-        : "List the leases; the same as `get leases`.",
+    description,
     options: { output: OUTPUT },
-    examples: [`muster ${resource.plural}`],
+    ...(text !== undefined && { text }),
+    examples: [`muster ${resource.plural}`, `muster ${resource.plural} -o json`],
     run: (cli, _, { output }) => getItems(cli, resource, undefined, output),
-  }),
-);
+  });
+}
 
 const CANCEL = command({
   name: "cancel",

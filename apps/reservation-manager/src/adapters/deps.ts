@@ -195,7 +195,7 @@ function followQueues(view: View<muster.reservation.v1.Queue>): Disposable & { r
     known = undefined;
   });
   return {
-    list: () => (known ??= view.entries().map(({ value }) => toQueue(value))),
+    list: () => (known ??= view.entries().map(({ key, value }) => toQueue({ ...value, name: key }))),
     [Symbol.dispose]: stop,
   };
 }

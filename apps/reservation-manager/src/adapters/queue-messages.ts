@@ -1,6 +1,7 @@
 import { muster } from "@muster/proto";
 import type { Codec } from "@muster/store";
 import { NO_PAIRS, pairKey, pairOf, type PairAmounts, type Queue, type Quota } from "../domain/ledger/queue.ts";
+import { MAX_CHANGE_BYTES, queueBytes } from "../domain/decisions/plan-queue-changes.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 
 const wire = muster.reservation.v1;
@@ -12,8 +13,15 @@ export const queueCodec: Codec<WireQueue> = {
   decode: (bytes) => wire.Queue.decode(bytes),
 };
 
-/** What a later version states and this one does not know admits nothing. */
-export function toQueue({ name, parent, weightMilli, maxPriority, ...message }: WireQueue): Queue {
+/** What a later version states and this one does not know admits nothing, nor does a queue that is too large for the log. */
+export function toQueue(message: WireQueue): Queue {
+  const queue = readQueue(message);
+  if (queueBytes(queue) <= MAX_CHANGE_BYTES) return queue;
+  const problem = `it has ${queue.quotas.size} quotas, which are too many`;
+  return { ...queue, quotas: new Map(), problem };
+}
+
+function readQueue({ name, parent, weightMilli, maxPriority, ...message }: WireQueue): Queue {
   const { problem, strategy, stopPolicy } = message;
   const unknown = findUnknown(strategy, stopPolicy);
   const why = problem === "" ? unknown : problem;

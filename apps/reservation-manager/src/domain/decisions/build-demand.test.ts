@@ -14,7 +14,7 @@ import {
 } from "../../../test/random-world.ts";
 import { buildDemand, MAX_DEMAND_NEEDS } from "./build-demand.ts";
 import type { ReservationRequest } from "./check-request.ts";
-import { roomFor } from "./fit.ts";
+import { roomFor } from "../ledger/ledger.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import { buildMachines, withCompleteness } from "../ledger/machines.ts";
 

@@ -1,13 +1,13 @@
 import { explainWaiting, type WaitReason } from "./explain-waiting.ts";
-import { findHold } from "./find-hold.ts";
-import { roomFor, type HoldPolicy } from "./fit.ts";
-import { knownReservation, type Ledger } from "../ledger/ledger.ts";
+import { findHolds } from "./find-hold.ts";
+import type { HoldPolicy } from "./fit.ts";
+import { knownReservation, roomFor, type Ledger } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type WaitingClass, type WaitingKind } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { findQueueObstacle } from "./find-queue-obstacle.ts";
+import { findQuotaShortage, isStrictQueue } from "./find-queue-obstacle.ts";
 import { withUse } from "../ledger/queue-use.ts";
 
 export type DemandRequest = {
@@ -36,10 +36,10 @@ export const MAX_DEMAND_NEEDS = 4000;
 export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, request: DemandRequest): DemandList {
   const { ledger } = world;
   const parts = findParts(ledger, request.pools);
-  const hold = findHold(world, policy, nowMs);
+  const holds = findHolds(world, policy, nowMs);
   const reservations = listInOrder(world, parts, request.limit);
   const reports = reservations.map((reservation) => {
-    return { reservation, because: explainWaiting(reservation, world, hold) };
+    return { reservation, because: explainWaiting(reservation, world, holds) };
   });
   const rooms = [...ledger.limits.keys()].map((ownerKind) => ({ ownerKind, room: roomFor(ownerKind, ledger) }));
   return { reports, more: countDemand(ledger, parts) - reservations.length, rooms };
@@ -66,8 +66,9 @@ type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads
 /** A merge of the parts: after a request its class and its part have their next turn. */
 function listInOrder({ ledger, machines }: World, parts: readonly Part[], limit: number): readonly Reservation[] {
   const listed: Reservation[] = [];
-  // What the quota lets be granted beside those that are listed already.
+  // What the quota lets be granted beside those that are listed already. In a StrictFIFO queue nothing is listed behind one that is not.
   let admitting = { ledger, machines };
+  const blocked = new Set<string>();
   const listedByKind = new Map<string, number>();
   let needsLeft = MAX_DEMAND_NEEDS;
   let turns = SortedMap.from(
@@ -80,7 +81,8 @@ function listInOrder({ ledger, machines }: World, parts: readonly Part[], limit:
     const ofKind = listedByKind.get(waiting.ownerKind) ?? 0;
     if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
     const after = { ...place, sequence: place.sequence + 1 };
-    if (findQueueObstacle(waiting, place, admitting) === undefined) {
+    const isStrict = waiting.queue !== undefined && isStrictQueue(waiting.queue, ledger);
+    if (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined) {
       const reservation = knownReservation(ledger, place.sequence);
       needsLeft -= reservation.needs.length;
       if (needsLeft < 0) break;
@@ -90,7 +92,7 @@ function listInOrder({ ledger, machines }: World, parts: readonly Part[], limit:
       // Where the quota stops one, it stops all behind it in its class.
       const behind = waiting.places.first(after);
       if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
-    }
+    } else if (isStrict) blocked.add(waiting.queue ?? "");
     for (const [later, next] of heads === undefined ? [] : turnsOf(heads, after)) turns = turns.set(later, next);
   }
   return listed;

@@ -11,7 +11,7 @@ import {
   type QueuePlace,
 } from "./explanation.ts";
 import { explainParts } from "./explain-parts.ts";
-import { findHold } from "./find-hold.ts";
+import { findHolds } from "./find-hold.ts";
 import { holdAheadOf, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -32,8 +32,9 @@ export function buildExplanation(
   nowMs: number,
 ): Explanation {
   const { ledger, machines } = world;
-  const hold = findHold(world, policy, nowMs);
-  const because = explainWaiting(reservation, world, hold);
+  const holds = findHolds(world, policy, nowMs);
+  const hold = holds.machines;
+  const because = explainWaiting(reservation, world, holds);
   const place = reservation.grant === undefined ? placeOf(reservation) : undefined;
   const needs = countByPool(reservation.needs);
   const keptFor = place && holdAheadOf({ needs, queue: reservation.queue }, place, world, hold);

@@ -1,7 +1,7 @@
 import type { Fault, ShortResource } from "@muster/faults";
 import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
-import { findHold } from "./find-hold.ts";
+import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { withExcluded } from "./name-excluded.ts";
@@ -136,11 +136,11 @@ function decideWithinLimit(
   };
   const reservation: Reservation = { sequence, owner, ...gang, priority, createdAtMs: nowMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
-  const [place, hold] = [placeOf(reservation), findHold(world, policy, nowMs)];
-  const obstacle = obstacleTo(demand, place, world, hold);
+  const [place, holds] = [placeOf(reservation), findHolds(world, policy, nowMs)];
+  const obstacle = obstacleTo(demand, place, world, holds);
 
   if (obstacle === undefined) {
-    const assigned = assignMachines(gang, world.machines, holdAheadOf(demand, place, world, hold));
+    const assigned = assignMachines(gang, world.machines, holdAheadOf(demand, place, world, holds.machines));
     const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
     return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }

@@ -1,5 +1,5 @@
 import { amountsKey } from "@muster/resources";
-import { obstacleTo, type DomainRoom, type Hold, type WaitCode } from "./fit.ts";
+import { obstacleTo, type DomainRoom, type Holds, type WaitCode } from "./fit.ts";
 import { findImpossible } from "./decide-reservation.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { countByPool, viewKey, type PoolGang, type Reservation } from "../ledger/reservation.ts";
@@ -45,13 +45,13 @@ function isTooLarge(gang: PoolGang, code: WaitCode, { machines }: World): boolea
   return answer;
 }
 
-/** The reason in force, given the hold in force (`findHold`); undefined for a reservation that is granted or is about to be. */
-export function explainWaiting(reservation: Reservation, world: World, hold: Hold | undefined): WaitReason | undefined {
+/** The reason in force, given the holds in force (`findHolds`); undefined for a reservation that is granted or is about to be. */
+export function explainWaiting(reservation: Reservation, world: World, holds: Holds): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
   const { owner, needs, topology, queue } = reservation;
   const place = placeOf(reservation);
   const demand = { ownerKind: owner.kind, needs: countByPool(needs), topology, queue };
-  const obstacle = obstacleTo(demand, place, world, hold);
+  const obstacle = obstacleTo(demand, place, world, holds);
   if (obstacle === undefined) return undefined;
   const ahead = countAhead(reservation, world.ledger.queue);
   if (obstacle.code === "CONCURRENCY_LIMIT")

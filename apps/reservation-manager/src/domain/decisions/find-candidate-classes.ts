@@ -1,5 +1,5 @@
 import { admissibleTrees, type Admissible } from "./find-admissible.ts";
-import { fitsBehind, obstacleTo, type Hold } from "./fit.ts";
+import { fitsBehind, obstacleTo, type Holds } from "./fit.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { viewOf, type Machines } from "../ledger/machines.ts";
@@ -9,19 +9,20 @@ import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } fr
 import type { World } from "../ledger/world.ts";
 
 /** The classes whose first request nothing stands in the way of, by the place of that request. */
-export function findCandidateClasses(world: World, hold: Hold | undefined): SortedMap<Place, WaitingClass> {
+export function findCandidateClasses(world: World, holds: Holds): SortedMap<Place, WaitingClass> {
+  const hold = holds.machines;
   let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
   for (const shape of findShapes(world)) {
     const fitsBehindHold = fitsBehind(shape, world.machines, hold);
     for (const waiting of shape.classes.values()) {
       if (!fitsBehindHold && hold?.queue === undefined && waiting.priority < (hold?.place.priority ?? -Infinity)) break;
       const head = waiting.places.first();
-      if (head !== undefined && obstacleTo(waiting, head[0], world, hold) === undefined)
+      if (head !== undefined && obstacleTo(waiting, head[0], world, holds) === undefined)
         candidates = candidates.set(head[0], waiting);
     }
   }
   for (const { place, waiting } of findFittingInQueues(world))
-    if (obstacleTo(waiting, place, world, hold) === undefined) candidates = candidates.set(place, waiting);
+    if (obstacleTo(waiting, place, world, holds) === undefined) candidates = candidates.set(place, waiting);
   return candidates;
 }
 

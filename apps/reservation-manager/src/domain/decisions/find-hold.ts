@@ -5,24 +5,48 @@ import { alternativesOf } from "../ledger/topology.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { admissibleTrees } from "./find-admissible.ts";
-import { isAtLimit, mostAvailable, type Hold, type HoldPolicy } from "./fit.ts";
+import { findHeldQuota, type QuotaHolds } from "./find-queue-obstacle.ts";
+import { isAtLimit, mostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
+import type { PairAmounts } from "../ledger/queue.ts";
+
+export function findHolds(world: World, policy: HoldPolicy, nowMs: number): Holds {
+  const quotas = findQuotaHolds(world, nowMs - policy.holdAfterMs);
+  return { machines: findMachineHold(world, nowMs - policy.holdAfterMs, quotas), quotas };
+}
+
+export function findHold(world: World, policy: HoldPolicy, nowMs: number): Hold | undefined {
+  return findHolds(world, policy, nowMs).machines;
+}
+
+function findQuotaHolds(world: World, overdueSinceMs: number): QuotaHolds {
+  const holds = new Map<string, { readonly place: Place; readonly asked: PairAmounts }>();
+  for (const { owned, ownedSinceMs } of admissibleTrees(world)) {
+    if (ownedSinceMs >= overdueSinceMs) continue;
+    for (const { queue, place, waiting, asked } of owned)
+      if (place.createdAtMs < overdueSinceMs && !holds.has(queue) && !isAtLimit(waiting, world))
+        holds.set(queue, { place, asked });
+  }
+  return holds;
+}
 
 /**
- * The hold that is in force: of the requests that have waited longer than the bound, the oldest one of the highest priority; before it those for which a
- * nearer quota suffices. Requests that no free machine can help are skipped: those that their concurrency limit or their queue stops, and those that are larger
- * than their pool is at present and can become now.
+ * The hold that is in force: of the requests that have waited longer than the bound, the oldest one of the highest priority; before it those that do not
+ * borrow. Requests that no free machine can help are skipped: those that their concurrency limit or their queue stops, and those that are larger than their
+ * pool is at present and can become now.
  */
-export function findHold(world: World, { holdAfterMs }: HoldPolicy, nowMs: number): Hold | undefined {
-  const overdueSinceMs = nowMs - holdAfterMs;
+function findMachineHold(world: World, overdueSinceMs: number, quotas: QuotaHolds): Hold | undefined {
   let first = findHoldWithoutQueue(world, overdueSinceMs);
   for (const { inOrder } of admissibleTrees(world))
     for (const { place, waiting, level } of inOrder) {
-      if (first !== undefined && (level - first.level || comparePlaces(place, first.place)) > 0) break;
+      const isBorrowing = level > 0;
+      const order = first && (Number(isBorrowing) - Number(first.isBorrowing) || comparePlaces(place, first.place));
+      if (order !== undefined && order > 0) {
+        if (isBorrowing === first?.isBorrowing) continue;
+        break;
+      }
       if (place.createdAtMs >= overdueSinceMs) continue;
-      const hold = holdFor(waiting, place, level, world);
-      if (hold === undefined) continue;
-      first = hold;
-      break;
+      if (findHeldQuota(waiting, place, world, quotas) !== undefined) continue;
+      first = holdFor(waiting, place, isBorrowing, world) ?? first;
     }
   return first;
 }
@@ -35,7 +59,7 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | unde
       // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
       head = heads.first(firstPlaceOf(place.priority - 1));
     } else {
-      const hold = holdFor(waiting, place, 0, world);
+      const hold = holdFor(waiting, place, false, world);
       if (hold !== undefined) return hold;
       head = heads.first({ ...place, sequence: place.sequence + 1 });
     }
@@ -43,9 +67,9 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | unde
   return undefined;
 }
 
-function holdFor(waiting: WaitingClass, place: Place, level: number, world: World): Hold | undefined {
+function holdFor(waiting: WaitingClass, place: Place, isBorrowing: boolean, world: World): Hold | undefined {
   const needs = isAtLimit(waiting, world) ? undefined : needsToHold(waiting, world.machines);
-  return needs && { place, needs, queue: waiting.queue, level };
+  return needs && { place, needs, queue: waiting.queue, isBorrowing };
 }
 
 /**

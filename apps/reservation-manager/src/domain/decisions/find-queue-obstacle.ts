@@ -1,5 +1,5 @@
 import { canHoldAll } from "../ledger/can-hold.ts";
-import type { Ledger } from "../ledger/ledger.ts";
+import { roomFor, type Ledger } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
@@ -33,23 +33,49 @@ export type QueueDemand = PoolGang & Pick<WaitingClass, "queue">;
 
 /** What the queue of the demand has against a grant at this place now; undefined: nothing, or the demand has no queue. */
 export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
-  const { queue, needs } = demand;
+  const { queue } = demand;
+  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+  if (queue !== undefined && node?.problem === undefined && isStrictQueue(queue, world.ledger) && node !== undefined) {
+    const strictHead = findStrictHead(node, world);
+    const isBehind = strictHead !== undefined && comparePlaces(strictHead, place) < 0;
+    if (isBehind && findQuotaTooSmall(node, demand, world.machines) === undefined)
+      return { code: "BEHIND_STRICT_HEAD", queue };
+  }
+  return findQuotaShortage(demand, world);
+}
+
+/** As `findQueueObstacle`, whatever the order in the queue. */
+export function findQuotaShortage({ queue, needs }: QueueDemand, world: World): QueueObstacle | undefined {
   if (queue === undefined) return undefined;
   const node = forestOf(world.ledger.queues).get(queue);
-  const closed = findClosed(queue, node);
-  if (closed !== undefined || node === undefined) return closed;
-  const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
-  if (strictHead !== undefined && comparePlaces(strictHead, place) < 0) {
-    const impossible = findQuotaTooSmall(node, demand, world.machines);
-    if (impossible === undefined) return { code: "BEHIND_STRICT_HEAD", queue };
-    return { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(impossible) };
-  }
+  if (node === undefined) return { code: "QUEUE_UNKNOWN", queue };
+  if (node.problem !== undefined) return { code: "QUEUE_HELD", queue };
   return findQuotaObstacle(node, askedAmounts(needs, world.machines).amounts, world);
 }
 
-function findClosed(queue: string, node: QueueNode | undefined): QueueObstacle | undefined {
-  if (node === undefined) return { code: "QUEUE_UNKNOWN", queue };
-  return node.problem === undefined ? undefined : { code: "QUEUE_HELD", queue };
+export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">): boolean {
+  return queues.get(queue)?.strategy === "StrictFIFO";
+}
+
+/** By queue, the quota that is kept for its first request that has waited too long and that the queue's own quota suffices for. */
+export type QuotaHolds = ReadonlyMap<string, { readonly place: Place; readonly asked: PairAmounts }>;
+
+/** The quota that is kept for another request of the queue. What is not kept suffices for requests before that one. */
+export function findHeldQuota(
+  { queue, needs }: QueueDemand,
+  place: Place,
+  world: World,
+  quotas: QuotaHolds,
+): QueueObstacle | undefined {
+  const held = queue === undefined ? undefined : quotas.get(queue);
+  if (queue === undefined || held === undefined || comparePlaces(held.place, place) >= 0) return undefined;
+  const node = forestOf(world.ledger.queues).get(queue);
+  if (node === undefined) return undefined;
+  const { pools, use } = quotaWorldOf(world);
+  const kept = { pools, use: withTreeUse(use, node, held.asked, 1) };
+  const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
+  const short = findShortage(asked, (pair) => freeOf(node, pair, kept));
+  return short && { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
 }
 
 /** As `findQueueObstacle`, for the use of machines that were chosen. */
@@ -85,7 +111,8 @@ function findStrictHead(node: QueueNode, { ledger, machines }: World): Place | u
   return undefined;
 }
 
-function isPossible(gang: PoolGang, machines: Machines): boolean {
+/** Whether machines can ever be granted to the gang as the nodes are now. */
+export function isPossible(gang: PoolGang, machines: Machines): boolean {
   return alternativesOf(gang, machines).some((needs) => canHoldAll(machines, needs));
 }
 
@@ -97,7 +124,7 @@ export function findQuotaTooSmall(node: QueueNode, { needs }: PoolGang, machines
 }
 
 /** Whether a grant of this demand may let others of its queue, or borrowers, go that its queue stands in the way of. */
-export function mayLetOthersGo({ queue }: QueueDemand, world: World): boolean {
+export function canUnblockOthers({ queue }: QueueDemand, world: World): boolean {
   const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
   if (node === undefined) return false;
   return node.queue.strategy === "StrictFIFO" || useWithKept(node, world) !== world.ledger.use.tree;
@@ -141,6 +168,7 @@ function* findKept(
     const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
     const isShort = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
     if (!isShort || levelOf(node, asked, quotas) > 0) continue;
+    if (roomFor(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, machines)) continue;
     yield { node, asked };
     return;
   }

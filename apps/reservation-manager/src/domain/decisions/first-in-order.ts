@@ -4,9 +4,9 @@ import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { quotaWorldOf, type QueueDemand } from "./find-queue-obstacle.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
-import type { PairAmounts } from "../ledger/queue.ts";
+import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { levelOf, useWith, type QuotaWorld } from "../ledger/quota.ts";
-import { compareShares, shareOf } from "../ledger/share.ts";
+import { compareShares, NO_SHARE, shareOf } from "../ledger/share.ts";
 
 type Candidate = {
   readonly place: Place;
@@ -17,6 +17,8 @@ type Candidate = {
   readonly node: QueueNode | undefined;
   /** The use of the queues above it once it is granted. */
   readonly use: ReadonlyMap<QueueNode, PairAmounts>;
+  /** It borrows for a queue without weight: it comes after all others. */
+  readonly isLast: boolean;
 };
 
 type Candidates = SortedMap<Place, WaitingClass>;
@@ -52,9 +54,13 @@ function playAll(firsts: readonly (readonly [Place, WaitingClass])[], world: Wor
 
 function candidateOf(place: Place, waiting: WaitingClass, world: World, quotas: QuotaWorld): Candidate {
   const node = waiting.queue === undefined ? undefined : forestOf(world.ledger.queues).get(waiting.queue);
-  if (node === undefined) return { place, waiting, level: 0, node, use: new Map() };
+  if (node === undefined) return { place, waiting, level: 0, node, use: new Map(), isLast: false };
   const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
-  return { place, waiting, node, level: levelOf(node, asked, quotas), use: useWith(node, asked, quotas) };
+  const use = useWith(node, asked, quotas);
+  const isLast = node.path.some((each) => {
+    return each.queue.weightMilli === 0 && shareOf(each, use.get(each) ?? NO_PAIRS, quotas).isLast;
+  });
+  return { place, waiting, node, level: levelOf(node, asked, quotas), use, isLast };
 }
 
 /** Plays the winners of the deepest queues against each other, and so on upwards. */
@@ -73,20 +79,27 @@ function winnerOf(candidates: readonly Candidate[], quotas: QuotaWorld): Candida
   return [...winners.values()].reduce((first, other) => (compareTrees(other, first) < 0 ? other : first));
 }
 
-/** Two candidates below one queue. */
+/** Two candidates below one queue: what counts is how far from its children the quota is that suffices. */
 function compareSiblings(a: Candidate, b: Candidate, parent: QueueNode | undefined, quotas: QuotaWorld): number {
   if (parent === undefined) return compareTrees(a, b);
-  const share = ({ node, use }: Candidate) => {
-    const child = node?.path[node.path.indexOf(parent) - 1];
-    return child === undefined ? undefined : shareOf(child, use.get(child) ?? new Map(), quotas);
+  const below = ({ node, use, level }: Candidate) => {
+    const index = (node?.path.indexOf(parent) ?? 0) - 1;
+    const child = node?.path[index];
+    const share = child === undefined ? NO_SHARE : shareOf(child, use.get(child) ?? NO_PAIRS, quotas);
+    return { level: Math.max(0, level - index), share };
   };
-  const [ofA, ofB] = [share(a), share(b)];
-  const isLast = Number(ofA?.isLast) - Number(ofB?.isLast);
-  return isLast || a.level - b.level || (ofA && ofB ? compareShares(ofA, ofB) : 0) || comparePlaces(a.place, b.place);
+  const [ofA, ofB] = [below(a), below(b)];
+  return (
+    Number(a.isLast) - Number(b.isLast) ||
+    ofA.level - ofB.level ||
+    compareShares(ofA.share, ofB.share) ||
+    comparePlaces(a.place, b.place)
+  );
 }
 
+/** Trees lend nothing to each other. */
 function compareTrees(a: Candidate, b: Candidate): number {
-  return a.level - b.level || comparePlaces(a.place, b.place);
+  return Number(a.isLast) - Number(b.isLast) || comparePlaces(a.place, b.place);
 }
 
 /** How far from its queue the quota is that suffices for the demand; 0 without a queue. */

@@ -14,7 +14,7 @@ import {
   type Reservation,
   type View,
 } from "../ledger/reservation.ts";
-import { limitOf, type Ledger } from "../ledger/ledger.ts";
+import { limitOf, roomFor } from "../ledger/ledger.ts";
 import { withoutHeldMinima, withoutHeldMinimum } from "../ledger/held-minima.ts";
 import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
@@ -24,7 +24,14 @@ import { alternativesOf } from "../ledger/topology.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts, usedAmounts } from "./asked-amounts.ts";
-import { findQueueObstacle, findUseObstacle, type QueueDemand, type QueueObstacle } from "./find-queue-obstacle.ts";
+import {
+  findHeldQuota,
+  findQueueObstacle,
+  findUseObstacle,
+  type QueueDemand,
+  type QueueObstacle,
+  type QuotaHolds,
+} from "./find-queue-obstacle.ts";
 import { levelOfDemand } from "./first-in-order.ts";
 
 export type HoldPolicy = {
@@ -37,9 +44,12 @@ export type Hold = {
   readonly place: Place;
   readonly needs: readonly PoolNeed[];
   readonly queue: string | undefined;
-  /** How far from its queue the quota is that suffices for it (`levelOf`). */
-  readonly level: number;
+  /** Its own quota does not suffice for it. */
+  readonly isBorrowing: boolean;
 };
+
+/** What is kept for requests that have waited too long. */
+export type Holds = { readonly machines: Hold | undefined; readonly quotas: QuotaHolds };
 
 /** What a grant depends on besides the place in the queue. */
 type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue">;
@@ -76,12 +86,13 @@ export type DomainRoom = { readonly key: string; readonly value: string };
  * The first thing that stands in the way: the concurrency limit, the queue, the machines of the pools in the order of their names. Undefined when the demand
  * can be granted at this place now.
  */
-export function obstacleTo(demand: Demand, place: Place, world: World, hold: Hold | undefined): Obstacle | undefined {
+export function obstacleTo(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findQueueObstacle(demand, place, world) ??
-    findMachineObstacle(demand, place, world, hold) ??
-    findChosenObstacle(demand, place, world, hold)
+    findHeldQuota(demand, place, world, holds.quotas) ??
+    findMachineObstacle(demand, place, world, holds.machines) ??
+    findChosenObstacle(demand, place, world, holds.machines)
   );
 }
 
@@ -309,11 +320,11 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
   nodes.set(need, node);
 }
 
-/** The hold, for requests that stand behind it: in its own queue by priority and age; in another queue first by how near the quota is that suffices. */
+/** The hold, for requests that stand behind it: in its own queue by priority and age; of other queues first those that borrow. */
 export function holdAheadOf(demand: QueueDemand, place: Place, world: World, hold: Hold | undefined): Hold | undefined {
   if (hold === undefined) return undefined;
-  const levels = demand.queue === hold.queue ? 0 : levelOfDemand(demand, world) - hold.level;
-  return (levels || comparePlaces(place, hold.place)) > 0 ? hold : undefined;
+  const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : levelOfDemand(demand, world) > 0;
+  return (Number(isBorrowing) - Number(hold.isBorrowing) || comparePlaces(place, hold.place)) > 0 ? hold : undefined;
 }
 
 /** What the hold leaves of the nodes that the need accepts. */
@@ -340,13 +351,6 @@ export function roomBehind(need: View, machines: Machines, hold: Hold | undefine
 /** What the needs of a hold leave of a pool, by the `viewKey` of who wants the rest. */
 const roomsBehind = new WeakMap<PoolState, WeakMap<Hold["needs"], Map<string, Room>>>();
 
-/** How many more reservations of the kind its concurrency limit lets be granted. */
-export function roomFor(ownerKind: string, ledger: Ledger): number {
-  const limit = limitOf(ledger, ownerKind);
-  if (limit === 0) return Number.POSITIVE_INFINITY;
-  return Math.max(0, limit - (ledger.grantedByKind.get(ownerKind) ?? 0));
-}
-
-export function isAtLimit({ ownerKind }: Demand, { ledger }: World): boolean {
+export function isAtLimit({ ownerKind }: Pick<Demand, "ownerKind">, { ledger }: World): boolean {
   return roomFor(ownerKind, ledger) === 0;
 }

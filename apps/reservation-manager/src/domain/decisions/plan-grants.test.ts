@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../../test/random-world.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { explainWaiting } from "./explain-waiting.ts";
-import { findHold } from "./find-hold.ts";
+import { findHolds } from "./find-hold.ts";
 import { reservationOf } from "../ledger/ledger.ts";
 import { withCompleteness, withNode, type NodeFacts } from "../ledger/machines.ts";
 import { eventOf, planGrants } from "./plan-grants.ts";
@@ -41,7 +41,7 @@ function holders(run: Run): readonly string[] {
 
 function reason(run: Run, id: string) {
   const reservation = reservationOf(run.world.ledger, ownerOf(id));
-  const hold = findHold(run.world, policy, run.nowMs);
+  const hold = findHolds(run.world, policy, run.nowMs);
   return reservation === undefined ? undefined : explainWaiting(reservation, run.world, hold);
 }
 

@@ -1,6 +1,6 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
-import { mayLetOthersGo } from "./find-queue-obstacle.ts";
-import { findHold } from "./find-hold.ts";
+import { canUnblockOthers } from "./find-queue-obstacle.ts";
+import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant, type Machine } from "../ledger/reservation.ts";
@@ -29,7 +29,7 @@ export type GrantPolicy = HoldPolicy & {
 
 /**
  * Who is granted next: the first request in order (`takeFirst`: priority, age and arrival; between queues first quota and share) that nothing stands in the
- * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHold` names). Planning
+ * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHolds` names). Planning
  * again after a complete plan plans nothing.
  *
  * The cost is that of the classes of requests that fit now or nearly so (`findCandidateClasses`), not that of the requests that wait.
@@ -64,26 +64,26 @@ function planRound(
   const steps: GrantStep[] = [];
   let machinesLeft = maxMachines;
   let world = start;
-  let hold = findHold(world, policy, nowMs);
-  let candidates = findCandidateClasses(world, hold);
+  let holds = findHolds(world, policy, nowMs);
+  let candidates = findCandidateClasses(world, holds);
   while (machinesLeft > 0) {
     const { first, rest } = takeFirst(
       candidates,
       world,
-      (waiting, place) => obstacleTo(waiting, place, world, hold) !== undefined,
+      (waiting, place) => obstacleTo(waiting, place, world, holds) !== undefined,
     );
     if (first === undefined) break;
     const [place, waiting] = first;
     candidates = rest;
-    const step = planGrant(place, world, holdAheadOf(waiting, place, world, hold));
+    const step = planGrant(place, world, holdAheadOf(waiting, place, world, holds.machines));
     steps.push(step);
     machinesLeft -= weigh(step.machines);
-    const isOthersTurn = mayLetOthersGo(waiting, world);
+    const isOthersTurn = canUnblockOthers(waiting, world) || holds.quotas.get(waiting.queue ?? "")?.place === place;
     world = evolveWorld(world, [eventOf(step, nowMs)]);
-    const heldBefore = hold?.place.sequence;
-    hold = findHold(world, policy, nowMs);
+    const heldBefore = holds.machines?.place.sequence;
+    holds = findHolds(world, policy, nowMs);
     // Requests that were passed over may go without the hold, or what the queue kept, and come before the rest of this walk.
-    if (isOthersTurn || (heldBefore !== hold?.place.sequence && heldBefore !== step.sequence)) break;
+    if (isOthersTurn || (heldBefore !== holds.machines?.place.sequence && heldBefore !== step.sequence)) break;
     const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }

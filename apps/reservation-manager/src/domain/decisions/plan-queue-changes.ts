@@ -1,8 +1,15 @@
 import type { LedgerEvent } from "../ledger/ledger.ts";
 import { sameQueue, type Queue, type Queues } from "../ledger/queue.ts";
 
-/** Queues that one entry of the log changes: with all their quotas they fit into it. */
-const MAX_CHANGES = 50;
+/** Limit of one entry of the log, which has room for twice as much: a queue that is larger alone is too large (`toQueue`). */
+export const MAX_CHANGE_BYTES = 300_000;
+
+/** About as many bytes as the queue takes in a message: names, and for each quota its pair, tags and three amounts. */
+export function queueBytes({ name, parent = "", quotas, problem = "" }: Queue): number {
+  let bytes = 100 + name.length + parent.length + problem.length;
+  for (const pair of quotas.keys()) bytes += pair.length + 50;
+  return bytes;
+}
 
 /** What makes the ledger's queues those that are stated; not `complete`: the next plan continues. */
 export function planQueueChanges(
@@ -18,5 +25,10 @@ export function planQueueChanges(
     const known = queues.get(queue.name);
     if (known === undefined || !sameQueue(known, queue)) events.push({ kind: "queueChanged", queue, atMs: nowMs });
   }
-  return { events: events.slice(0, MAX_CHANGES), complete: events.length <= MAX_CHANGES };
+  let bytes = 0;
+  const first = events.findIndex((event) => {
+    bytes += event.kind === "queueChanged" ? queueBytes(event.queue) : 300;
+    return bytes > MAX_CHANGE_BYTES;
+  });
+  return first === -1 ? { events, complete: true } : { events: events.slice(0, first), complete: false };
 }

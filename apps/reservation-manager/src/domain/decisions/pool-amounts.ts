@@ -1,6 +1,6 @@
 import { largestOf, type Machines, type PoolState } from "../ledger/machines.ts";
 import { compareLargestFirst, type Amounts } from "@muster/resources";
-import { pairKey, type PairAmounts } from "../ledger/queue.ts";
+import { ANY_RESOURCE, pairKey, type PairAmounts } from "../ledger/queue.ts";
 
 type Known = {
   readonly pools: Machines["pools"];
@@ -11,7 +11,10 @@ type Known = {
 /** The last amounts: they change when nodes do, and not with grants. */
 let latest: Known | undefined;
 
-/** What the nodes of each pool can allocate together. A pool that is scaled counts with the nodes that it may get, each as the largest that it has. */
+/**
+ * What the nodes of each pool can allocate together. A pool that is scaled counts with the nodes that it may get, each as the largest that it has; without a
+ * node of known size it has any amount of each resource.
+ */
 export function poolAmounts({ pools }: Pick<Machines, "pools">): PairAmounts {
   if (latest?.pools === pools) return latest.amounts;
   const states = [...pools.values()];
@@ -44,6 +47,7 @@ function sumAmounts(states: readonly PoolState[]): PairAmounts {
     }
     const future = (state.scaling?.max ?? 0) - largestOf(state);
     if (largest !== undefined && future > 0) add(largest, future);
+    if (largest === undefined && future > 0) sums.set(pairKey(state.name, ANY_RESOURCE), Number.MAX_SAFE_INTEGER);
   }
   return sums;
 }

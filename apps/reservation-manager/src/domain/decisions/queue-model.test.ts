@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { NaiveQueues } from "../../../test/naive-queues.ts";
-import { startQueueRun, stepQueue } from "../../../test/queue-run.ts";
+import { PATIENT, startQueueRun, stepQueue } from "../../../test/queue-run.ts";
 import {
   queueOperations,
   queueOperationsWithoutChanges,
   rivalOperations,
   type QueueOperation,
 } from "../../../test/random-queues.ts";
-import { policy, type Run } from "../../../test/random-world.ts";
+import type { Run } from "../../../test/random-world.ts";
 import type { Verdict } from "./decide-reservation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
-import { findHold } from "./find-hold.ts";
+import { findHolds } from "./find-hold.ts";
 import { poolAmounts } from "./pool-amounts.ts";
 
 function sayVerdict(verdict: Verdict | undefined): string {
@@ -29,13 +29,13 @@ function sayNaive(naive: NaiveQueues, operation: QueueOperation): { verdict: str
 }
 
 function waitsOf({ world, nowMs }: Run) {
-  const hold = findHold(world, policy, nowMs);
+  const holds = findHolds(world, PATIENT, nowMs);
   return [...world.ledger.queue.places.keys()]
     .map(({ sequence }) => sequence)
     .sort((a, b) => a - b)
     .map((sequence) => {
       const reservation = world.ledger.reservations.get(sequence);
-      return { sequence, code: reservation && explainWaiting(reservation, world, hold)?.code };
+      return { sequence, code: reservation && explainWaiting(reservation, world, holds)?.code };
     });
 }
 

@@ -16,6 +16,8 @@ import { buildDemand } from "./build-demand.ts";
 import type { Verdict } from "./decide-reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { buildQueuePage } from "./list-queues.ts";
+import { entryCodec } from "../../adapters/messages.ts";
+import { MAX_CHANGE_BYTES, planQueueChanges } from "./plan-queue-changes.ts";
 import { reservationOf } from "../ledger/ledger.ts";
 import type { Queue } from "../ledger/queue.ts";
 
@@ -357,4 +359,128 @@ it("keeps machines for a request that waits too long, though not from other queu
   step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   expect(ask(run, "small", "borrowing", 1)).toBe("HELD_FOR_OLDER");
   expect(ask(run, "mine", "own", 2)).toBe("grant");
+});
+
+describe("a request that waits too long", () => {
+  it("keeps the quota that its queue owns from later requests of the queue", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 10 }));
+    for (let index = 0; index < 10; index += 1) ask(run, `s${index}`, "ai", 1);
+    ask(run, "large", "ai", 10);
+    release(run, "s0");
+    expect(ask(run, "passing", "ai", 1)).toBe("grant");
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    release(run, "passing");
+    expect(ask(run, "late", "ai", 1)).toBe("WAITING_FOR_QUOTA");
+    for (let index = 1; index < 10; index += 1) release(run, `s${index}`);
+    expect(granted(run)).toEqual(["large"]);
+  });
+
+  it("loses no quota to its queue while it waits for a machine", () => {
+    const run = startRun([nodeOf("n0", "a"), nodeOf("n1", "a")]);
+    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 8 }) });
+    ask(run, "x", undefined, 5);
+    ask(run, "y", undefined, 5);
+    expect(ask(run, "large", "ai", 8)).toBe("POOL_AVAILABILITY");
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    expect(ask(run, "small", "ai", 1)).toBe("WAITING_FOR_QUOTA");
+    release(run, "x");
+    expect(granted(run)).toEqual(["y", "large"]);
+  });
+
+  it("keeps no quota that its concurrency limit does not let it use", () => {
+    const run = worldOf(queueOf("ai", { [CPU]: 10 }));
+    step(run, { kind: "limit", ownerKind: "session", limit: 1 });
+    ask(run, "first", undefined, 1, { owner: ownerOf("first"), concurrencyLimit: 1 });
+    expect(ask(run, "capped", "ai", 10, { owner: ownerOf("capped"), concurrencyLimit: 1 })).toBe("CONCURRENCY_LIMIT");
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    expect(ask(run, "small", "ai", 1)).toBe("grant");
+  });
+});
+
+it("keeps no quota from borrowers for a request that no machine can hold any more", () => {
+  const small = (name: string) => nodeOf(name, "a", { allocatable: amounts({ cpu: 4, pods: 100 }) });
+  const run = startRun([BIG, small("n1")]);
+  step(run, { kind: "queue", queue: queueOf("all") });
+  step(run, { kind: "queue", queue: queueOf("own", { [CPU]: 10 }, { parent: "all" }) });
+  step(run, { kind: "queue", queue: queueOf("none", { [CPU]: 0 }, { parent: "all" }) });
+  ask(run, "b1", "none", 4);
+  expect(ask(run, "large", "own", 8)).toBe("WAITING_FOR_QUOTA");
+  expect(ask(run, "b2", "none", 3)).toBe("KEPT_FOR_OWNER");
+  step(run, { kind: "lose", node: "n0" });
+  step(run, { kind: "node", facts: small("n2") });
+  expect(granted(run)).toEqual(["b1", "b2"]);
+});
+
+it("shares a tree by the queues of each level, however deep the queues below them are", () => {
+  const run = worldOf(
+    queueOf("root", { [CPU]: 10 }),
+    queueOf("org", {}, { parent: "root" }),
+    queueOf("deep", {}, { parent: "org" }),
+    queueOf("flat", {}, { parent: "root" }),
+  );
+  ask(run, "x", "flat", 10);
+  for (let index = 0; index < 10; index += 1)
+    for (const queue of ["deep", "flat"]) ask(run, `${queue}${index}`, queue, 1);
+  release(run, "x");
+  expect(granted(run).filter((id) => id.startsWith("deep"))).toHaveLength(5);
+});
+
+it("lets a queue of weight 0 come last, however deep it is", () => {
+  const run = worldOf(
+    queueOf("root", { [CPU]: 10 }),
+    queueOf("inner", {}, { parent: "root" }),
+    queueOf("zero", {}, { parent: "inner", weightMilli: 0 }),
+    queueOf("other", {}, { parent: "root" }),
+  );
+  ask(run, "x", "other", 10);
+  ask(run, "zero", "zero", 4, { priority: 9 });
+  for (const id of ["a", "b"]) ask(run, id, "other", 4);
+  release(run, "x");
+  expect(granted(run)).toEqual(["a", "b"]);
+});
+
+it("has any amount of a pool that has no node yet and may grow, so that the pool gets its first one", () => {
+  const run = startRun([]);
+  step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 10, exhausted: false } });
+  step(run, { kind: "queue", queue: queueOf("ai") });
+  expect(ask(run, "x", "ai", 4)).toBe("POOL_AVAILABILITY");
+});
+
+it("asks for the nodes of a StrictFIFO queue in one go, in its order, as far as its quota admits it", () => {
+  const run = startRun([]);
+  step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 9, exhausted: false } });
+  step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 9 }, { strategy: "StrictFIFO" }) });
+  for (const [id, cpu] of [
+    ["x", 4],
+    ["y", 4],
+    ["z", 4],
+    ["small", 1],
+  ] as const)
+    ask(run, id, "ai", cpu);
+  const { reports } = buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 10 });
+  expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["ox", "oy"]);
+});
+
+it("admits nothing to queues that are too deep", () => {
+  const chain = Array.from({ length: 18 }, (_, index) =>
+    queueOf(`q${index}`, index === 0 ? { [CPU]: 9 } : {}, index === 0 ? {} : { parent: `q${index - 1}` }),
+  );
+  const run = worldOf(...chain);
+  expect(ask(run, "x", "q17", 1)).toBe("QUEUE_HELD");
+  expect(buildQueuePage(run.world, "q16", 1).reports[0]).toMatchObject({ problem: "TOO_DEEP" });
+});
+
+it("follows no more queues at once than an entry of the log holds", () => {
+  const pairs = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`pool-${index} ${"r".repeat(240)}`, 1]));
+  const stated = Array.from({ length: 20 }, (_, index) => queueOf(`q${index}`, pairs));
+  const run = startRun([]);
+  let entries = 0;
+  for (let isComplete = false; !isComplete; entries += 1) {
+    const { events, complete } = planQueueChanges(stated, run.world.ledger.queues, 0);
+    expect(entryCodec.encode(events).length).toBeLessThan(MAX_CHANGE_BYTES);
+    for (const event of events) if (event.kind === "queueChanged") step(run, { kind: "queue", queue: event.queue });
+    isComplete = complete;
+  }
+  expect(entries).toBe(4);
+  expect(planQueueChanges(stated, run.world.ledger.queues, 0)).toEqual({ events: [], complete: true });
 });

@@ -1,7 +1,7 @@
 import { matchesNode, untolerated, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { startQueueRun, stepQueue } from "../../../test/queue-run.ts";
+import { PATIENT, startQueueRun, stepQueue } from "../../../test/queue-run.ts";
 import { queueOperations } from "../../../test/random-queues.ts";
 import {
   firstNodes,
@@ -13,7 +13,7 @@ import {
   type Operation,
   type Run,
 } from "../../../test/random-world.ts";
-import { findHold } from "../decisions/find-hold.ts";
+import { findHold, findHolds } from "../decisions/find-hold.ts";
 import { obstacleTo } from "../decisions/fit.ts";
 import { canHold, canHoldTogether } from "./can-hold.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
@@ -253,7 +253,7 @@ it("gives the same ledger with queues when its events are replayed, and when it 
       const run = startQueueRun();
       for (const operation of steps) stepQueue(run, operation);
       expectReplayed(run);
-      expect(planGrants(run.world, policy, run.nowMs)).toEqual({ steps: [], complete: true });
+      expect(planGrants(run.world, PATIENT, run.nowMs)).toEqual({ steps: [], complete: true });
     }),
   );
 });
@@ -297,7 +297,7 @@ it("grants in the order of priority, then age, as if it had looked at every wait
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, ({ world, nowMs }) => {
-        const hold = findHold(world, policy, nowMs);
+        const holds = findHolds(world, policy, nowMs);
         const passedOver = [...world.ledger.reservations.values()].filter(
           (reservation) =>
             reservation.grant === undefined &&
@@ -305,7 +305,7 @@ it("grants in the order of priority, then age, as if it had looked at every wait
               { ...reservation, ownerKind: reservation.owner.kind, needs: countByPool(reservation.needs) },
               placeOf(reservation),
               world,
-              hold,
+              holds,
             ) === undefined,
         );
         expect(passedOver).toEqual([]);

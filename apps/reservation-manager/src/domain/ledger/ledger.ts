@@ -119,6 +119,13 @@ export function limitOf(ledger: Ledger, ownerKind: string): number {
   return ledger.limits.get(ownerKind) ?? 0;
 }
 
+/** How many more reservations of the kind its concurrency limit lets be granted. */
+export function roomFor(ownerKind: string, ledger: Ledger): number {
+  const limit = limitOf(ledger, ownerKind);
+  if (limit === 0) return Number.POSITIVE_INFINITY;
+  return Math.max(0, limit - (ledger.grantedByKind.get(ownerKind) ?? 0));
+}
+
 /** The reservation of this number, which the ledger is known to have. */
 export function knownReservation(ledger: Ledger, sequence: number): Reservation {
   const reservation = ledger.reservations.get(sequence);

@@ -4,7 +4,7 @@ import type { PairAmounts, Queue, Queues } from "./queue.ts";
 export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
 
 /** Its quota cannot be known. */
-type BrokenQueue = "PARENT_MISSING" | "CYCLE" | "UNREADABLE";
+type BrokenQueue = "PARENT_MISSING" | "CYCLE" | "TOO_DEEP" | "UNREADABLE";
 
 /** A queue in its tree. What depends on the machines is not here, so that a forest lives as long as its queues. */
 export type QueueNode = {
@@ -55,7 +55,12 @@ function buildForest(queues: Queues): QueueForest {
     if (parent === undefined) roots.push({ queue });
     else if (queues.get(parent) === undefined) roots.push({ queue, problem: "PARENT_MISSING" });
     else if (isBelowItself(queue, queues)) roots.push({ queue, problem: "CYCLE" });
-    else children.set(parent, [...(children.get(parent) ?? []), queue]);
+    else if (isTooDeep(queue, queues)) roots.push({ queue, problem: "TOO_DEEP" });
+    else {
+      const siblings = children.get(parent);
+      if (siblings === undefined) children.set(parent, [queue]);
+      else siblings.push(queue);
+    }
   }
   const forest = new Map<string, QueueNode>();
   for (const { queue, problem } of roots) {
@@ -75,6 +80,16 @@ function isBelowItself(queue: Queue, queues: Queues): boolean {
     seen.add(parent);
   }
   return false;
+}
+
+/** Maximum of queues above one: decisions walk the path to the root. */
+const MAX_DEPTH = 16;
+
+function isTooDeep(queue: Queue, queues: Queues): boolean {
+  let depth = 0;
+  for (let { parent } = queue; parent !== undefined && depth <= MAX_DEPTH; parent = queues.get(parent)?.parent)
+    depth += 1;
+  return depth > MAX_DEPTH;
 }
 
 function addNamed(queue: Queue, children: ReadonlyMap<string, readonly Queue[]>, named: Set<string>): void {
@@ -129,7 +144,7 @@ function problemOf(
 
 /** Whether the quota of the queue cannot be known. */
 export function isBroken({ problem }: QueueNode): boolean {
-  return problem === "PARENT_MISSING" || problem === "CYCLE" || problem === "UNREADABLE";
+  return problem !== undefined && problem !== "HELD" && problem !== "NOT_A_LEAF";
 }
 
 /** Whether a quota limits the pair for the queue. */

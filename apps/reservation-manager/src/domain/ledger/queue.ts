@@ -34,6 +34,9 @@ export type Queues = SortedMap<string, Queue>;
 export const noQueues: Queues = SortedMap.empty(compareText);
 export const NO_PAIRS: PairAmounts = new Map();
 
+/** Stands for each resource of a pool that is not named. */
+export const ANY_RESOURCE = "";
+
 /** A resource in a pool. No name of a pool or a resource has a space. */
 export function pairKey(pool: string, resource: string): string {
   return `${pool} ${resource}`;

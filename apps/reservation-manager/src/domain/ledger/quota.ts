@@ -1,6 +1,6 @@
 import { upOf, type QueueUse } from "./queue-use.ts";
 import { mayUse, type QueueNode } from "./queue-forest.ts";
-import { NO_PAIRS, type PairAmounts } from "./queue.ts";
+import { ANY_RESOURCE, NO_PAIRS, pairKey, pairOf, type PairAmounts } from "./queue.ts";
 
 /** What the quota of queues is compared with. */
 export type QuotaWorld = {
@@ -53,7 +53,7 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
 export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): number {
   const total = node.total.get(pair) ?? 0;
   if (node.parent !== undefined || !node.root.hasPoolsAsQuota || node.root.named.has(pair)) return total;
-  return total + (pools.get(pair) ?? 0);
+  return total + (pools.get(pair) ?? pools.get(pairKey(pairOf(pair).pool, ANY_RESOURCE)) ?? 0);
 }
 
 /** The first pair whose available amount is less than requested. */

@@ -11,7 +11,7 @@ export type Share = {
   readonly denominator: bigint;
 };
 
-const NO_SHARE: Share = { isLast: false, numerator: 0n, denominator: 1n };
+export const NO_SHARE: Share = { isLast: false, numerator: 0n, denominator: 1n };
 
 /**
  * The largest share over all resources: what the queue borrows of the resource in all pools, over what its parent can have at most in all pools, over its

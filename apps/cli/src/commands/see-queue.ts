@@ -1,0 +1,23 @@
+import { faultOf } from "@muster/faults";
+import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
+import type { Connected } from "../cli.ts";
+import type { Seen } from "../domain/check.ts";
+import { buildQueueWait, waitsForQueue, type QueueWait } from "../domain/build-queue-wait.ts";
+import { describeTrouble } from "../domain/describe-trouble.ts";
+import { placeQueues } from "../domain/queue-tree.ts";
+
+/** The queue that keeps a reservation waiting, or why it cannot be read; undefined: no queue keeps it. */
+export async function seeQueueWait(
+  { services }: Pick<Connected, "services">,
+  explanation: ReservationExplanation | undefined,
+): Promise<Seen<QueueWait> | undefined> {
+  if (explanation === undefined || !waitsForQueue(explanation)) return undefined;
+  try {
+    const [queues, reservations] = await Promise.all([services.queuesNow(), services.reservationsNow()]);
+    return { value: buildQueueWait(explanation, placeQueues(queues), reservations) };
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    return { trouble: describeTrouble(fault) };
+  }
+}

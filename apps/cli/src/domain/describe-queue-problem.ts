@@ -1,0 +1,67 @@
+import type { Queue } from "../adapters/queue-messages.ts";
+import { plain } from "./build-table.ts";
+import { listSome } from "./list-some.ts";
+import type { PlacedQueue } from "./queue-tree.ts";
+
+export type QueueProblem = {
+  readonly message: string;
+  /** What to do about it. */
+  readonly next: string;
+};
+
+const MAX_CHILDREN = 5;
+
+/** Why the queue admits nothing, and the remedy; undefined: it admits work, or has none because it has queues below it. */
+export function describeQueueProblem(queue: PlacedQueue): QueueProblem | undefined {
+  switch (queue.problem) {
+    case "":
+      return undefined;
+    case "HELD":
+      return describeHold(queue);
+    case "NOT_A_LEAF":
+      if (queue.pending === 0) return undefined;
+      return {
+        message: "it has queues below it, and only a queue without these has work",
+        next: `name a queue below it: ${listSome(queue.children, MAX_CHILDREN, ",")}`,
+      };
+    case "PARENT_MISSING": {
+      const { name, parent: missing = "" } = queue.path.at(-1) ?? queue;
+      const parent = plain(missing);
+      return {
+        message: ofQueue(queue, name, `the parent ${parent} does not exist`),
+        next: `create the queue ${parent}, or correct spec.parent: \`kubectl edit queue ${name}\``,
+      };
+    }
+    case "CYCLE": {
+      const { name } = queue.path.at(-1) ?? queue;
+      return {
+        message: ofQueue(queue, name, "the queue is below itself"),
+        next: `change spec.parent of one queue of the cycle: \`kubectl edit queue ${name}\``,
+      };
+    }
+    default:
+      return describeSpec(queue);
+  }
+}
+
+function describeHold(queue: PlacedQueue): QueueProblem {
+  const { name, stopPolicy } = queue.path.find((each) => !["", "None"].includes(each.stopPolicy)) ?? queue;
+  return {
+    message: ofQueue(queue, name, `spec.stopPolicy is ${stopPolicy}`),
+    next: `\`kubectl patch queue ${name} --type=merge --patch '{"spec":{"stopPolicy":"None"}}'\``,
+  };
+}
+
+function describeSpec(queue: PlacedQueue): QueueProblem {
+  const { name, specProblem } = queue.path.find((each) => each.specProblem !== "") ?? queue;
+  const message = specProblem === "" ? "the ledger admits nothing to it" : plain(specProblem);
+  return {
+    message: ofQueue(queue, name, message),
+    next: `\`kubectl describe queue ${name}\` shows its conditions`,
+  };
+}
+
+/** The problem, with the queue above that has it. */
+function ofQueue(queue: Queue, name: string, message: string): string {
+  return queue.name === name ? message : `queue ${name} above it: ${message}`;
+}

@@ -1,0 +1,68 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { anAmount, aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
+import { availableOf, placeQueues, type PlacedQueue } from "./queue-tree.ts";
+
+const placesOf = (queues: readonly PlacedQueue[]) => queues.map(({ name, depth }) => `${depth} ${name}`);
+
+it("puts queues below their parents by name, in whatever order they come", () => {
+  const queues = [
+    ...TWO_TEAMS,
+    aQueue("team-a-night", { parent: "team-a" }),
+    aQueue("alone"),
+    aQueue("lost", { parent: "missing" }),
+    aQueue("below-lost", { parent: "lost" }),
+  ];
+  const shuffled = fc.shuffledSubarray(queues, { minLength: queues.length });
+  fc.assert(
+    fc.property(shuffled, (all) => {
+      expect(placesOf(placeQueues(all))).toEqual([
+        ...["0 alone", "0 company", "1 team-a", "2 team-a-night", "1 team-b"],
+        ...["0 lost", "1 below-lost"],
+      ]);
+    }),
+    { numRuns: 20 },
+  );
+});
+
+it("shows each queue of a cycle, and those below it, once", () => {
+  const queues = [
+    aQueue("a", { parent: "b" }),
+    aQueue("b", { parent: "a" }),
+    aQueue("own", { parent: "own" }),
+    aQueue("z", { parent: "a" }),
+  ];
+  expect(placesOf(placeQueues(queues))).toEqual(["0 a", "1 z", "0 b", "0 own"]);
+});
+
+it.each([
+  ["company", "nvidia.com/gpu", 0],
+  ["company", "cpu", 84_000],
+  ["team-a", "nvidia.com/gpu", 0],
+  ["team-a", "cpu", 84_000],
+  // Of the four it owns it lends two at most, so one of the other two is left.
+  ["team-b", "nvidia.com/gpu", 1],
+  ["team-b", "rdma/hca", 0],
+  ["team-b", "pods", undefined],
+])("computes what %s can get of %s", (name, resource, available) => {
+  const queue = placeQueues(TWO_TEAMS).find((each) => each.name === name);
+  if (queue === undefined) throw new Error("no queue");
+  expect(availableOf(queue, { pool: "h100", resource })).toBe(available);
+});
+
+it("stops at the borrowing limit, and knows nothing of a broken tree", () => {
+  const leaf = (rest: object): readonly PlacedQueue[] =>
+    placeQueues([
+      aQueue("root", { amounts: [anAmount("cpu", { quota: 100, used: 7 })] }),
+      aQueue("leaf", { parent: "root", amounts: [owned("cpu", 5, 7, { borrowingLimit: 3 })], ...rest }),
+    ]).slice(1);
+  const cpu = { pool: "h100", resource: "cpu" };
+  expect(leaf({}).map((queue) => availableOf(queue, cpu))).toEqual([1]);
+  expect(leaf({ problem: "UNREADABLE" }).map((queue) => availableOf(queue, cpu))).toEqual([undefined]);
+});
+
+it("does not know what a root without quotas gets of resources that the ledger does not report", () => {
+  const [root] = placeQueues([aQueue("root")]);
+  if (root === undefined) throw new Error("no queue");
+  expect(availableOf(root, { pool: "p", resource: "cpu" })).toBeUndefined();
+});
