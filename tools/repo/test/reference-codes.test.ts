@@ -45,7 +45,8 @@ async function restartsOf(): Promise<string[]> {
 }
 
 async function ledgerReasons(): Promise<string[]> {
-  const waits = await unionOf("apps/reservation-manager/src/domain/decisions/fit.ts", "WaitCode");
+  const fit = "apps/reservation-manager/src/domain/decisions/fit.ts";
+  const waits = ["CONCURRENCY_LIMIT", ...(await unionOf(fit, "MachineCode"))];
   const advised = all(await read("libs/ledger-client/src/explanation.ts"), /code === "([A-Z_]+)"/g);
   const asked = ["explanation", "ask-machines"].map((name) => reasonsOf(`libs/ledger-client/src/${name}.ts`));
   return [...waits, ...advised, ...(await Promise.all(asked)).flat()];

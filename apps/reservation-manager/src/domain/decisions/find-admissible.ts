@@ -21,18 +21,11 @@ type AdmissibleTree = {
   readonly inOrder: readonly Admissible[];
   /** By what is asked for. */
   readonly byGang: ReadonlyMap<string, readonly Admissible[]>;
-  /** The classes of each queue, in its order, that the queue's own quota suffices for, whether or not it is used now. */
-  readonly owned: readonly OwnedClass[];
-  /** When the first of them was requested. */
-  readonly ownedSinceMs: number;
+  /** By queue, in its order, the classes that its own quota suffices for, whether or not it is used now. */
+  readonly owned: ReadonlyMap<string, readonly OwnedClass[]>;
 };
 
-type OwnedClass = {
-  readonly place: Place;
-  readonly waiting: WaitingClass;
-  readonly queue: string;
-  readonly asked: PairAmounts;
-};
+export type OwnedClass = { readonly place: Place; readonly waiting: WaitingClass; readonly asked: PairAmounts };
 
 type Known = { readonly forest: QueueForest; readonly pools: PairAmounts; readonly tree: AdmissibleTree };
 
@@ -41,46 +34,55 @@ const trees = new WeakMap<object, Known>();
 
 /** The classes of all queues that quotas let go now, tree by tree. A tree is visited again when its requests, their use, its quotas or the pools change. */
 export function* admissibleTrees(world: World): Generator<AdmissibleTree> {
-  const { ledger, machines } = world;
+  const { ledger } = world;
   if (ledger.queue.byQueue.size === 0) return;
-  const forest = forestOf(ledger.queues);
-  const pools = poolAmounts(machines);
-  for (const [name, mark] of ledger.treeMarks.entries()) {
-    const known = trees.get(mark);
-    const root = forest.get(name);
-    if (known?.forest === forest && known.pools === pools) yield known.tree;
-    else if (root !== undefined) {
-      const tree = visitTree(root, world);
-      trees.set(mark, { forest, pools, tree });
-      yield tree;
-    }
+  for (const name of ledger.treeMarks.keys()) {
+    const tree = admissibleTree(name, world);
+    if (tree !== undefined) yield tree;
   }
+}
+
+/** The classes of a queue that its own quota suffices for (`AdmissibleTree.owned`). */
+export function ownedClasses(queue: string, world: World): readonly OwnedClass[] {
+  const root = forestOf(world.ledger.queues).get(queue)?.root.name;
+  return (root === undefined ? undefined : admissibleTree(root, world)?.owned.get(queue)) ?? [];
+}
+
+function admissibleTree(name: string, world: World): AdmissibleTree | undefined {
+  const { ledger, machines } = world;
+  const mark = ledger.treeMarks.get(name);
+  const forest = forestOf(ledger.queues);
+  const root = forest.get(name);
+  if (mark === undefined || root === undefined) return undefined;
+  const pools = poolAmounts(machines);
+  const known = trees.get(mark);
+  if (known?.forest === forest && known.pools === pools) return known.tree;
+  const tree = visitTree(root, world);
+  trees.set(mark, { forest, pools, tree });
+  return tree;
 }
 
 function visitTree(root: QueueNode, world: World): AdmissibleTree {
   const inOrder: Admissible[] = [];
-  const owned: OwnedClass[] = [];
+  const owned = new Map<string, readonly OwnedClass[]>();
   visit(root, world, { inOrder, owned });
   inOrder.sort((a, b) => a.level - b.level || comparePlaces(a.place, b.place));
-  const byGang = Map.groupBy(inOrder, ({ waiting }) => waiting.gangKey);
-  const ownedSinceMs = owned.reduce((first, { place }) => Math.min(first, place.createdAtMs), Number.POSITIVE_INFINITY);
-  return { inOrder, byGang, owned, ownedSinceMs };
+  return { inOrder, byGang: Map.groupBy(inOrder, ({ waiting }) => waiting.gangKey), owned };
 }
 
-function visit(
-  node: QueueNode,
-  world: World,
-  found: { readonly inOrder: Admissible[]; readonly owned: OwnedClass[] },
-): void {
+type Found = { readonly inOrder: Admissible[]; readonly owned: Map<string, readonly OwnedClass[]> };
+
+function visit(node: QueueNode, world: World, found: Found): void {
   for (const child of node.children) visit(child, world, found);
   if (node.problem !== undefined) return;
-  const { name: queue } = node.queue;
   const { machines, ledger } = world;
-  for (const [place, waiting] of ledger.queue.byQueue.get(queue)?.heads.entries() ?? []) {
+  const owned: OwnedClass[] = [];
+  for (const [place, waiting] of ledger.queue.byQueue.get(node.queue.name)?.heads.entries() ?? []) {
     if (findQueueObstacle(waiting, place, world) === undefined)
       found.inOrder.push({ place, waiting, level: levelOfDemand(waiting, world) });
     const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
     const isOwned = [...asked].every(([pair, amount]) => amount <= totalOf(node, pair, poolAmounts(machines)));
-    if (isOwned && isPossible(waiting, machines)) found.owned.push({ place, waiting, queue, asked });
+    if (isOwned && isPossible(waiting, machines)) owned.push({ place, waiting, asked });
   }
+  if (owned.length > 0) found.owned.set(node.queue.name, owned);
 }

@@ -32,7 +32,7 @@ function* findFittingInQueues(world: World): Generator<Admissible> {
   for (const { byGang } of admissibleTrees(world))
     for (const [gangKey, classes] of byGang) {
       const [first] = classes;
-      const fits = known.get(gangKey) ?? (first !== undefined && mayFit(first.waiting, world.machines));
+      const fits = known.get(gangKey) ?? (first !== undefined && fitsBehind(first.waiting, world.machines, undefined));
       known.set(gangKey, fits);
       if (fits) yield* classes;
     }

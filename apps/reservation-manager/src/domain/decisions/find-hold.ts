@@ -4,10 +4,9 @@ import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { admissibleTrees } from "./find-admissible.ts";
+import { admissibleTrees, ownedClasses } from "./find-admissible.ts";
 import { findHeldQuota, type QuotaHolds } from "./find-queue-obstacle.ts";
 import { isAtLimit, mostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
-import type { PairAmounts } from "../ledger/queue.ts";
 
 export function findHolds(world: World, policy: HoldPolicy, nowMs: number): Holds {
   const quotas = findQuotaHolds(world, nowMs - policy.holdAfterMs);
@@ -18,15 +17,12 @@ export function findHold(world: World, policy: HoldPolicy, nowMs: number): Hold 
   return findHolds(world, policy, nowMs).machines;
 }
 
+/** Found when asked for: most decisions ask for few queues. */
 function findQuotaHolds(world: World, overdueSinceMs: number): QuotaHolds {
-  const holds = new Map<string, { readonly place: Place; readonly asked: PairAmounts }>();
-  for (const { owned, ownedSinceMs } of admissibleTrees(world)) {
-    if (ownedSinceMs >= overdueSinceMs) continue;
-    for (const { queue, place, waiting, asked } of owned)
-      if (place.createdAtMs < overdueSinceMs && !holds.has(queue) && !isAtLimit(waiting, world))
-        holds.set(queue, { place, asked });
-  }
-  return holds;
+  return (queue) =>
+    ownedClasses(queue, world).find(
+      ({ place, waiting }) => place.createdAtMs < overdueSinceMs && !isAtLimit(waiting, world),
+    );
 }
 
 /**
@@ -41,7 +37,8 @@ function findMachineHold(world: World, overdueSinceMs: number, quotas: QuotaHold
       const isBorrowing = level > 0;
       const order = first && (Number(isBorrowing) - Number(first.isBorrowing) || comparePlaces(place, first.place));
       if (order !== undefined && order > 0) {
-        if (isBorrowing === first?.isBorrowing) continue;
+        // Those that do not borrow are in their order; the others come after them, by their levels.
+        if (isBorrowing && first?.isBorrowing === true) continue;
         break;
       }
       if (place.createdAtMs >= overdueSinceMs) continue;

@@ -57,8 +57,8 @@ export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">)
   return queues.get(queue)?.strategy === "StrictFIFO";
 }
 
-/** By queue, the quota that is kept for its first request that has waited too long and that the queue's own quota suffices for. */
-export type QuotaHolds = ReadonlyMap<string, { readonly place: Place; readonly asked: PairAmounts }>;
+/** The quota that is kept for the first request of a queue that has waited too long and that the queue's own quota suffices for. */
+export type QuotaHolds = (queue: string) => { readonly place: Place; readonly asked: PairAmounts } | undefined;
 
 /** The quota that is kept for another request of the queue. What is not kept suffices for requests before that one. */
 export function findHeldQuota(
@@ -67,7 +67,7 @@ export function findHeldQuota(
   world: World,
   quotas: QuotaHolds,
 ): QueueObstacle | undefined {
-  const held = queue === undefined ? undefined : quotas.get(queue);
+  const held = queue === undefined ? undefined : quotas(queue);
   if (queue === undefined || held === undefined || comparePlaces(held.place, place) >= 0) return undefined;
   const node = forestOf(world.ledger.queues).get(queue);
   if (node === undefined) return undefined;

@@ -1,10 +1,10 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { canUnblockOthers } from "./find-queue-obstacle.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, obstacleTo, type Hold, type HoldPolicy } from "./fit.ts";
+import { assignMachines, holdAheadOf, obstacleTo, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant, type Machine } from "../ledger/reservation.ts";
-import { countAhead, type Place } from "../ledger/waiting-queue.ts";
+import { countAhead, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { takeFirst } from "./first-in-order.ts";
 
@@ -78,7 +78,7 @@ function planRound(
     const step = planGrant(place, world, holdAheadOf(waiting, place, world, holds.machines));
     steps.push(step);
     machinesLeft -= weigh(step.machines);
-    const isOthersTurn = canUnblockOthers(waiting, world) || holds.quotas.get(waiting.queue ?? "")?.place === place;
+    const isOthersTurn = canUnblockOthers(waiting, world) || isQuotaHeldFor(waiting, place, holds);
     world = evolveWorld(world, [eventOf(step, nowMs)]);
     const heldBefore = holds.machines?.place.sequence;
     holds = findHolds(world, policy, nowMs);
@@ -88,6 +88,11 @@ function planRound(
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }
   return { steps, world };
+}
+
+/** Whether quota is kept for this request, so that others of its queue may go once it is granted. */
+function isQuotaHeldFor({ queue }: WaitingClass, place: Place, { quotas }: Holds): boolean {
+  return queue !== undefined && quotas(queue)?.place === place;
 }
 
 /** Bytes that a machine with the longest names takes in the log. */
