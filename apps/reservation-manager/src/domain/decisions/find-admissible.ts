@@ -2,9 +2,9 @@ import { forestOf, limitedAmounts, type QueueForest, type QueueNode } from "../l
 import type { PairAmounts } from "../ledger/queue.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { totalOf } from "../ledger/quota.ts";
+import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { findQueueObstacle, isPossible } from "./find-queue-obstacle.ts";
+import { findQueueObstacle, quotaWorldOf } from "./find-queue-obstacle.ts";
 import { levelOfDemand } from "./first-in-order.ts";
 import { poolAmounts } from "./pool-amounts.ts";
 
@@ -76,13 +76,25 @@ function visit(node: QueueNode, world: World, found: Found): void {
   for (const child of node.children) visit(child, world, found);
   if (node.problem !== undefined) return;
   const { machines, ledger } = world;
+  const quotas = quotaWorldOf(world);
+  const free = remember((pair) => freeOf(node, pair, quotas));
+  const total = remember((pair) => totalOf(node, pair, quotas.pools));
   const owned: OwnedClass[] = [];
   for (const [place, waiting] of ledger.queue.byQueue.get(node.queue.name)?.heads.entries() ?? []) {
-    if (findQueueObstacle(waiting, place, world) === undefined)
-      found.inOrder.push({ place, waiting, level: levelOfDemand(waiting, world) });
     const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
-    const isOwned = [...asked].every(([pair, amount]) => amount <= totalOf(node, pair, poolAmounts(machines)));
-    if (isOwned && isPossible(waiting, machines)) owned.push({ place, waiting, asked });
+    if (findShortage(asked, total) === undefined) owned.push({ place, waiting, asked });
+    if (findShortage(asked, free) !== undefined || findQueueObstacle(waiting, place, world) !== undefined) continue;
+    found.inOrder.push({ place, waiting, level: levelOfDemand(waiting, world) });
   }
   if (owned.length > 0) found.owned.set(node.queue.name, owned);
+}
+
+/** The same function, computed once for each pair. */
+function remember(compute: (pair: string) => number): (pair: string) => number {
+  const known = new Map<string, number>();
+  return (pair) => {
+    const value = known.get(pair) ?? compute(pair);
+    known.set(pair, value);
+    return value;
+  };
 }

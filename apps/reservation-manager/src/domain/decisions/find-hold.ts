@@ -5,7 +5,7 @@ import { alternativesOf } from "../ledger/topology.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { admissibleTrees, ownedClasses } from "./find-admissible.ts";
-import { findHeldQuota, type QuotaHolds } from "./find-queue-obstacle.ts";
+import { findHeldQuota, isPossible, type QuotaHolds } from "./find-queue-obstacle.ts";
 import { isAtLimit, mostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
 
 export function findHolds(world: World, policy: HoldPolicy, nowMs: number): Holds {
@@ -21,7 +21,8 @@ export function findHold(world: World, policy: HoldPolicy, nowMs: number): Hold 
 function findQuotaHolds(world: World, overdueSinceMs: number): QuotaHolds {
   return (queue) =>
     ownedClasses(queue, world).find(
-      ({ place, waiting }) => place.createdAtMs < overdueSinceMs && !isAtLimit(waiting, world),
+      ({ place, waiting }) =>
+        place.createdAtMs < overdueSinceMs && !isAtLimit(waiting, world) && isPossible(waiting, world.machines),
     );
 }
 
