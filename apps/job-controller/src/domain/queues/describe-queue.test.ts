@@ -73,7 +73,7 @@ describe("the status of a queue", () => {
   it("has resources whose names are properties of every object", () => {
     const amounts: Record<string, number> = { toString: 3, ["__proto__"]: 4 };
     const counted = state({
-      quota: [{ pool: "gpu", amounts: { constructor: 8 } as unknown as typeof amounts }],
+      quota: [{ pool: "gpu", amounts: { constructor: 8 } }],
       used: [{ pool: "gpu", amounts }],
     });
     expect(describeQueue(row(), facts({ state: counted })).pools).toEqual([
