@@ -29,6 +29,12 @@ const selector = (requirement: Readonly<Record<string, unknown>>) => ({
   namespaceSelector: { matchExpressions: [requirement] },
 });
 
+const poolsOf = (count: number, resources: number) =>
+  Array.from({ length: count }, (_pool, index) => ({
+    pool: `pool-${index}`,
+    resources: Array.from({ length: resources }, (_resource, at) => ({ name: `example.com/r-${at}`, nominal: 1 })),
+  }));
+
 const REFUSED: readonly [title: string, queue: Queue, message: string][] = [
   ["a long name", queue("a".repeat(64), {}), "63 characters at most"],
   ["itself as its parent", queue("a", { parent: "a" }), "cannot be its own parent"],
@@ -50,6 +56,19 @@ const REFUSED: readonly [title: string, queue: Queue, message: string][] = [
   ["a negative text", queue("a", quota({ name: "cpu", nominal: "-1" })), "nominal in body should match"],
   ["a negative number", queue("a", quota({ name: "cpu", nominal: -1 })), "should be greater than or equal to 0"],
   ["an unknown unit", queue("a", quota({ name: "cpu", nominal: 1, lendingLimit: "4 cores" })), "should match"],
+  ["many pools", queue("a", { quotas: poolsOf(65, 1) }), "at most 64 items"],
+  ["many resources", queue("a", { quotas: poolsOf(52, 5) }), "256 resources at most over all pools"],
+  [
+    "a long name of a pool",
+    queue("a", { quotas: [{ pool: "a".repeat(64), resources: [{ name: "cpu", nominal: 1 }] }] }),
+    "may not be more than 63",
+  ],
+  ["a long name of a resource", queue("a", quota({ name: "a".repeat(318), nominal: 1 })), "may not be more than 317"],
+  [
+    "a long key of a label",
+    queue("a", { namespaceSelector: { matchLabels: { ["a".repeat(318)]: "" } } }),
+    "keys have 317",
+  ],
   ["no name of a resource", queue("a", quota({ name: "nvidia.com/", nominal: 1 })), "name in body should match"],
   ["no values to compare with", queue("a", selector({ key: "team", operator: "In" })), "In and NotIn need values"],
   [
@@ -101,6 +120,12 @@ for (const server of API_SERVERS) {
       expect((await calls.create(QUEUES, queue("team-a", full))).spec).toEqual(full);
       const defaults = { weight: 1, strategy: "BestEffortFIFO", stopPolicy: "None" };
       expect((await calls.create(QUEUES, queue("company", {}))).spec).toEqual(defaults);
+    });
+
+    it("accepts as many pools and resources as fit into the log", async () => {
+      expect((await calls.create(QUEUES, queue("large", { quotas: poolsOf(64, 4) }))).spec).toMatchObject({
+        quotas: { length: 64 },
+      });
     });
 
     it("keeps a status only where its subresource is written", async () => {

@@ -7,3 +7,9 @@ it("decodes 64-bit fields to numbers, as their types say", () => {
   const { expectedRevision, actualRevision } = Conflict.decode(bytes);
   expect([expectedRevision, actualRevision]).toEqual([Number.MAX_SAFE_INTEGER, 0]);
 });
+
+it("decodes amounts above 2^53 to numbers, too, not to text", () => {
+  const { PoolUse } = muster.reservation.v1;
+  const amounts = { memory: 2 ** 53, cpu: 2 ** 53 + 2, pods: 2 ** 60 };
+  expect(PoolUse.decode(PoolUse.encode({ amounts }).finish()).amounts).toEqual(amounts);
+});

@@ -14,7 +14,9 @@ it("remembers no stale version of a job that is found missing after its deletion
   } as unknown as KindRuntime;
   const context = { config: { policy: {} } } as unknown as ServiceContext<Config>;
   // Nothing of the world is reached without the job.
-  const world = { nodes: {}, world: { ends: {} }, groups: {} } as unknown as Parameters<typeof makePasses>[1];
+  const world = { nodes: {}, world: { ends: {} }, groups: {}, queues: {} } as unknown as Parameters<
+    typeof makePasses
+  >[1];
   stale.record("default/train", "5");
   const pass = makePasses(context, world)(runtime, () => true);
   expect(await pass("default/train", new AbortController().signal)).toEqual({});

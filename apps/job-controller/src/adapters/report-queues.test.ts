@@ -117,6 +117,10 @@ it("removes the finalizer of a queue that is being deleted once it is empty, and
   expect(world.objects.get("a")?.status).toMatchObject({
     conditions: [{}, { type: "DeletionBlocked", reason: "HAS_WORK" }],
   });
+  // Its bucket was lost.
+  world.states = [];
+  await round(isHeld);
+  expect(world.objects.get("a")?.metadata.finalizers).toEqual(["other", QUEUE_FINALIZER]);
   world.states = [stateOf("a", { queue: { problem: DELETING } })];
   await round(isHeld);
   expect(world.objects.get("a")?.metadata.finalizers).toEqual(["other"]);

@@ -70,6 +70,34 @@ describe("the status of a queue", () => {
     });
   });
 
+  it("has resources whose names are properties of every object", () => {
+    const amounts: Record<string, number> = { toString: 3, ["__proto__"]: 4 };
+    const counted = state({
+      quota: [{ pool: "gpu", amounts: { constructor: 8 } }],
+      used: [{ pool: "gpu", amounts }],
+    });
+    expect(describeQueue(row(), facts({ state: counted })).pools).toEqual([
+      {
+        pool: "gpu",
+        resources: [
+          { name: "__proto__", used: "4", borrowed: "0" },
+          { name: "constructor", quota: "8", used: "0", borrowed: "0" },
+          { name: "toString", used: "3", borrowed: "0" },
+        ],
+      },
+    ]);
+  });
+
+  it("has sums above 2^53 as the ledger sent them", () => {
+    const quota = [{ pool: "gpu", amounts: { memory: 3 * 2 ** 53, pods: 2 ** 60, cpu: 1000 * 2 ** 53 } }];
+    const [pool] = describeQueue(row(), facts({ state: state({ quota }) })).pools;
+    expect(pool?.resources.map(({ name, quota: own }) => `${name} ${own}`)).toEqual([
+      "cpu 8Pi",
+      "memory 24Pi",
+      "pods 1Ei",
+    ]);
+  });
+
   it.each<[string, QueueRow, Partial<QueueFacts>, string]>([
     [
       "an unreadable spec",
@@ -159,7 +187,11 @@ describe("a queue whose deletion was requested", () => {
 
   it.each<[string, Partial<QueueFacts>, string | undefined]>([
     ["goes when it is empty", { state: state(followed) }, undefined],
-    ["goes when the ledger does not have it", { state: undefined }, undefined],
+    [
+      "stays while the ledger does not have it, though grants may be left",
+      { state: undefined },
+      "NOT_FOLLOWED: the ledger does not follow the deletion yet",
+    ],
     [
       "stays with queues below it",
       { state: state(followed), children: ["b", "c"] },

@@ -74,10 +74,14 @@ export function describeQueue(row: QueueRow, facts: QueueFacts): QueueStatus {
   return { observedGeneration: row.generation, reason, message, ...numbers, conditions: found };
 }
 
-/** Whether a queue whose deletion was requested may go: the ledger admits nothing to it any more, and it has neither work nor queues below it. */
+/**
+ * Whether a queue whose deletion was requested may go: the ledger admits nothing to it any more, and it has neither work nor queues below it. An answer without
+ * the queue does not suffice: a ledger whose bucket was lost drops the queue and keeps its grants. The mirror also writes queues that are being deleted, so
+ * that the ledger answers for each of them in the end.
+ */
 export function isQueueEmpty({ state, isSilent, children }: Omit<QueueFacts, "nowMs">): boolean {
   if (isSilent || children.length > 0) return false;
-  return state === undefined || (state.queue?.problem === DELETING && state.pending === 0 && state.admitted === 0);
+  return state?.queue?.problem === DELETING && state.pending === 0 && state.admitted === 0;
 }
 
 function judgeAdmission({ isDeleting, record }: QueueRow, { state, isSilent }: QueueFacts): Finding {
@@ -170,21 +174,22 @@ function describeState(state: LedgerQueue): Numbers {
   };
 }
 
-type Amounts = Readonly<Record<string, number>>;
+type Amounts = ReadonlyMap<string, number>;
 
 function describePool(quota: Amounts, used: Amounts, borrowed: Amounts): readonly ResourceStatus[] {
-  const names = new Set([quota, used, borrowed].flatMap((amounts) => Object.keys(amounts)));
+  const names = new Set([quota, used, borrowed].flatMap((amounts) => [...amounts.keys()]));
   return [...names].sort().map((name) => {
-    const own = quota[name];
+    const own = quota.get(name);
     return {
       name,
       ...(own !== undefined && { quota: printAmount(name, own) }),
-      used: printAmount(name, used[name] ?? 0),
-      borrowed: printAmount(name, borrowed[name] ?? 0),
+      used: printAmount(name, used.get(name) ?? 0),
+      borrowed: printAmount(name, borrowed.get(name) ?? 0),
     };
   });
 }
 
+/** A resource may be named like a property of every object. */
 function amountsOf(pools: readonly PoolAmounts[], pool: string): Amounts {
-  return pools.find((each) => each.pool === pool)?.amounts ?? {};
+  return new Map(Object.entries(pools.find((each) => each.pool === pool)?.amounts ?? {}));
 }

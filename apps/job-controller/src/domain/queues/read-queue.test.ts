@@ -23,6 +23,7 @@ describe("a queue that can be read", () => {
     ["cpu in thousandths of a core", quota("cpu", { nominal: "1500m" }), recorded("cpu", 1500)],
     ["cores as a number", quota("cpu", { nominal: 8 }), recorded("cpu", 8000)],
     ["memory in bytes", quota("memory", { nominal: "1.5Gi" }), recorded("memory", 1.5 * 2 ** 30)],
+    ["the largest amount", quota("memory", { nominal: "9007199254740991" }), recorded("memory", 2 ** 53 - 1)],
     ["an exponent", quota("memory", { nominal: "1e3" }), recorded("memory", 1000)],
     [
       "limits, also 0",
@@ -98,9 +99,15 @@ describe("a queue that cannot be read names field, value and what would be right
       quota("cpu", { nominal: "4 cores" }),
       'spec.quotas[0].resources[0].nominal: must be a quantity from 0 to 8Pi, such as 500m or 2Gi, not "4 cores"',
     ],
+    [quota("memory", { nominal: "1Ei" }), 'spec.quotas[0].resources[0].nominal: must be less than 8Pi, not "1Ei"'],
+    [quota("memory", { nominal: "8Pi" }), 'spec.quotas[0].resources[0].nominal: must be less than 8Pi, not "8Pi"'],
     [
-      quota("memory", { nominal: "1Ei" }),
-      'spec.quotas[0].resources[0].nominal: must be a quantity from 0 to 8Pi, such as 500m or 2Gi, not "1Ei"',
+      quota("cpu", { nominal: 1, borrowingLimit: 1e18 }),
+      "spec.quotas[0].resources[0].borrowingLimit: must be less than 9007199254740992m, not 1000000000000000000",
+    ],
+    [
+      quota("pods", { nominal: "4".repeat(50) }),
+      `spec.quotas[0].resources[0].nominal: must be less than 8Pi, not "${"4".repeat(39)}...`,
     ],
     [
       quota("cpu", { nominal: "100u" }),
@@ -152,5 +159,114 @@ describe("a queue that cannot be read names field, value and what would be right
       expect.stringMatching(/^spec.weight: /),
       expect.stringMatching(/^spec.quotas\[1\].pool: /),
     ]);
+  });
+});
+
+describe("a queue that does not fit into an entry of the log", () => {
+  const pools = (count: number, resources: number) =>
+    Array.from({ length: count }, (_pool, index) => ({
+      pool: `pool-${index}`,
+      resources: Array.from({ length: resources }, (_resource, at) => ({ name: `example.com/r-${at}`, nominal: 1 })),
+    }));
+  const label = "a".repeat(63);
+  const resource = `${"d".repeat(253)}/${label}`;
+
+  it("is read up to its limits", () => {
+    const longest = {
+      parent: label,
+      quotas: [{ pool: label, resources: [{ name: resource, nominal: 1 }] }, ...pools(51, 5)],
+      namespaceSelector: {
+        matchLabels: Object.fromEntries(
+          Array.from({ length: 32 }, (_, index) => [`${resource.slice(3)}${index}`, label]),
+        ),
+        matchExpressions: Array.from({ length: 32 }, () => ({
+          key: resource,
+          operator: "In",
+          values: Array.from({ length: 64 }, () => label),
+        })),
+      },
+    };
+    expect(readQueue(label, longest)).toMatchObject({ problem: "", namespaces: longest.namespaceSelector });
+    expect(readQueue("a", { quotas: pools(64, 4) })).toMatchObject({ problem: "", quotas: { length: 64 } });
+  });
+
+  it.each<[string, object, string]>([
+    [
+      "a",
+      { quotas: pools(65, 1) },
+      "spec.quotas: must have 64 pools at most, not 65: divide them among several queues",
+    ],
+    [
+      "a",
+      { quotas: pools(52, 5) },
+      "spec.quotas: must have 256 resources at most over all pools, not 260: divide them among several queues",
+    ],
+    [`${label}a`, {}, "metadata.name: must have 63 characters at most, not 64"],
+    ["a", { parent: `${label}a` }, "spec.parent: must have 63 characters at most, not 64"],
+    [
+      "a",
+      { quotas: [{ pool: `${label}a`, resources: [] }] },
+      "spec.quotas[0].pool: must have 63 characters at most, not 64",
+    ],
+    [
+      "a",
+      quota(`${resource}a`, { nominal: 1 }),
+      "spec.quotas[0].resources[0].name: must have 317 characters at most, not 318",
+    ],
+    [
+      "a",
+      { namespaceSelector: { matchLabels: { [`${resource}a`]: "" } } },
+      "spec.namespaceSelector.matchLabels: must have keys of 317 characters at most, not of 318",
+    ],
+    [
+      "a",
+      { namespaceSelector: { matchLabels: { team: `${label}a` } } },
+      "spec.namespaceSelector.matchLabels.team: must have 63 characters at most, not 64",
+    ],
+    [
+      "a",
+      { namespaceSelector: { matchLabels: Object.fromEntries(Array.from({ length: 33 }, (_, index) => [index, ""])) } },
+      "spec.namespaceSelector.matchLabels: must have 32 labels at most, not 33",
+    ],
+    [
+      "a",
+      { namespaceSelector: { matchExpressions: Array(33).fill({ key: "a", operator: "Exists" }) } },
+      "spec.namespaceSelector.matchExpressions: must have 32 conditions at most, not 33",
+    ],
+    [
+      "a",
+      { namespaceSelector: { matchExpressions: [{ key: `${resource}a`, operator: "Exists" }] } },
+      "spec.namespaceSelector.matchExpressions[0].key: must have 317 characters at most, not 318",
+    ],
+    [
+      "a",
+      { namespaceSelector: { matchExpressions: [{ key: "a", operator: "In", values: Array(65).fill("") }] } },
+      "spec.namespaceSelector.matchExpressions[0].values: must have 64 values at most, not 65",
+    ],
+    [
+      "a",
+      { namespaceSelector: { matchExpressions: [{ key: "a", operator: "In", values: ["", `${label}a`] }] } },
+      "spec.namespaceSelector.matchExpressions[0].values[1]: must have 63 characters at most, not 64",
+    ],
+  ])("%s: names the limit and the number that exceeds it", (name, spec, problem) => {
+    expect(readQueue(name, spec).problem).toBe(problem);
+  });
+
+  it("has a small record, whatever it states", () => {
+    const spec = {
+      parent: "p".repeat(10_000),
+      weight: "9".repeat(10_000),
+      strategy: "S".repeat(10_000),
+      quotas: Array.from({ length: 64 }, () => ({
+        pool: "g",
+        resources: Array.from({ length: 30 }, () => ({ name: "cpu", nominal: "x".repeat(1000) })),
+      })),
+      namespaceSelector: { matchLabels: { ["k".repeat(10_000)]: 1 } },
+    };
+    const record = readQueue("a", spec);
+    expect(JSON.stringify(record).length).toBeLessThan(10_000);
+    expect(record.problem).not.toBe("");
+    const wrong = { quotas: pools(20, 1).map((each) => ({ ...each, resources: [{ name: "cpu" }] })) };
+    expect(readQueue("a", wrong).problem).toMatch(/^spec.quotas\[0\].*; spec.quotas\[9\][^;]*; and 10 more problems$/);
   });
 });

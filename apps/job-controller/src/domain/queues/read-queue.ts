@@ -1,4 +1,4 @@
-import { amountOf, COUNTABLE, isCountable, parseQuantity, printAmount } from "@muster/resources";
+import { amountOf, COUNTABLE, parseQuantity, printAmount } from "@muster/resources";
 import type { Problem } from "../kind.ts";
 import { type Fields, fieldsOf, INT32, type Notes } from "../read-fields.ts";
 
@@ -40,12 +40,27 @@ const STOP_POLICIES = ["None", "Hold", "HoldAndDrain"] as const;
 const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"] as const;
 const MAX_WEIGHT = 1_000_000;
 
+// A queue fits into one entry of the log, whatever it states. The definition has the same limits.
+const MAX_POOLS = 64;
+const MAX_QUOTAS = 256;
+const MAX_LABELS = 32;
+const MAX_CONDITIONS = 32;
+const MAX_VALUES = 64;
+/** Queues and pools are values of labels. */
+const MAX_LABEL_VALUE = 63;
+/** Of labels and resources: a prefix and a name. */
+const MAX_QUALIFIED_NAME = 253 + 1 + 63;
+const MAX_PROBLEMS = 10;
+const MAX_SHOWN = 40;
+
 /**
  * Reads a Queue. Never throws: a queue with unreadable fields keeps the readable ones and has the problems of all fields, so that it admits nothing instead of
  * vanishing. The schema refuses most of them; not those of an older definition, and no quantity that the ledger cannot count.
  */
 export function readQueue(name: string, spec: unknown): QueueRecord {
   const notes: Notes = { problems: [], warnings: [] };
+  const tooLong = findTooLong(name, MAX_LABEL_VALUE);
+  if (tooLong !== undefined) notes.problems.push({ field: "metadata.name", reason: tooLong });
   const fields = fieldsOf(spec ?? {}, "spec", notes);
   const read = fields === undefined ? EMPTY : readSpec(fields);
   return { name, ...read, problem: describeProblems(notes.problems) };
@@ -65,7 +80,7 @@ const EMPTY: QueueSpec = {
 
 function readSpec(fields: Fields): QueueSpec {
   return {
-    parent: fields.text("parent") ?? EMPTY.parent,
+    parent: readName(fields, "parent", MAX_LABEL_VALUE) ?? EMPTY.parent,
     weightMilli: readWeight(fields) ?? EMPTY.weightMilli,
     quotas: readQuotas(fields),
     strategy: fields.oneOf("strategy", STRATEGIES) ?? EMPTY.strategy,
@@ -76,7 +91,27 @@ function readSpec(fields: Fields): QueueSpec {
 }
 
 function describeProblems(problems: readonly Problem[]): string {
-  return problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
+  const shown = problems.slice(0, MAX_PROBLEMS).map(({ field, reason }) => `${field}: ${reason}`);
+  const more = problems.length - shown.length;
+  return [...shown, ...(more > 0 ? [`and ${more} more problems`] : [])].join("; ");
+}
+
+/** A text that is not too long. */
+function readName(fields: Fields, field: string, maxLength: number): string | undefined {
+  const name = fields.text(field);
+  const tooLong = name === undefined ? undefined : findTooLong(name, maxLength);
+  if (tooLong === undefined) return name;
+  fields.refuse(field, tooLong);
+  return undefined;
+}
+
+function findTooLong(text: string, maxLength: number): string | undefined {
+  return text.length > maxLength ? `must have ${maxLength} characters at most, not ${text.length}` : undefined;
+}
+
+function show(written: unknown): string {
+  const text = JSON.stringify(written);
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
 }
 
 function readWeight(fields: Fields): number | undefined {
@@ -85,18 +120,23 @@ function readWeight(fields: Fields): number | undefined {
   const isInRange = typeof weight === "number" && weight >= 0 && weight <= MAX_WEIGHT;
   const milli = isInRange ? Math.round(weight * 1000) : -1;
   if (isInRange && milli / 1000 === weight) return milli;
-  const shown = typeof weight === "number" ? weight : JSON.stringify(weight);
   fields.refuse(
     "weight",
-    `must be a number from 0 to ${MAX_WEIGHT} with at most three decimal places, such as 0.5, not ${shown}`,
+    `must be a number from 0 to ${MAX_WEIGHT} with at most three decimal places, such as 0.5, not ${show(weight)}`,
   );
   return undefined;
 }
 
 function readQuotas(fields: Fields): readonly PoolQuota[] {
+  const quotas = fields.objects("quotas");
+  const tooMany = findTooMany(quotas);
+  if (tooMany !== undefined) {
+    fields.refuse("quotas", `must have ${tooMany}: divide them among several queues`);
+    return [];
+  }
   const pools = new Set<string>();
-  return fields.objects("quotas").flatMap((quota) => {
-    const pool = readUnique(quota, "pool", pools);
+  return quotas.flatMap((quota) => {
+    const pool = readUnique(quota, "pool", pools, MAX_LABEL_VALUE);
     if (pool === undefined) return [];
     const resources = new Set<string>();
     const read = quota.objects("resources").flatMap((each) => readResource(each, resources));
@@ -104,8 +144,15 @@ function readQuotas(fields: Fields): readonly PoolQuota[] {
   });
 }
 
+function findTooMany(quotas: readonly Fields[]): string | undefined {
+  if (quotas.length > MAX_POOLS) return `${MAX_POOLS} pools at most, not ${quotas.length}`;
+  const counts = quotas.map((quota) => quota.raw("resources")).map((list) => (Array.isArray(list) ? list.length : 0));
+  const sum = counts.reduce((total, count) => total + count, 0);
+  return sum > MAX_QUOTAS ? `${MAX_QUOTAS} resources at most over all pools, not ${sum}` : undefined;
+}
+
 function readResource(fields: Fields, seen: Set<string>): readonly ResourceQuota[] {
-  const resource = readUnique(fields, "name", seen);
+  const resource = readUnique(fields, "name", seen, MAX_QUALIFIED_NAME);
   if (resource === undefined) return [];
   if (fields.raw("nominal") === undefined) fields.refuse("nominal", "is missing: 0 where the queue owns nothing");
   const nominal = readAmount(fields, "nominal", resource);
@@ -115,8 +162,8 @@ function readResource(fields: Fields, seen: Set<string>): readonly ResourceQuota
 }
 
 /** The name in this field, which no earlier item of the list has. */
-function readUnique(fields: Fields, field: string, seen: Set<string>): string | undefined {
-  const name = fields.text(field) ?? "";
+function readUnique(fields: Fields, field: string, seen: Set<string>, maxLength: number): string | undefined {
+  const name = readName(fields, field, maxLength) ?? "";
   if (name === "") {
     if (fields.raw(field) === undefined || fields.raw(field) === "") fields.refuse(field, "is missing");
     return undefined;
@@ -134,41 +181,74 @@ function readAmount(fields: Fields, field: string, resource: string): number | u
   const written = fields.raw(field);
   if (written === undefined) return undefined;
   const text = typeof written === "string" || typeof written === "number" ? String(written).trim() : "";
-  const amount = isCountable(resource, written) ? amountOf(resource, text) : undefined;
-  if (amount === undefined) {
-    fields.refuse(field, `must be ${COUNTABLE}, not ${JSON.stringify(written)}`);
+  const amount = amountOf(resource, text);
+  if (amount === undefined || amount < 0) {
+    fields.refuse(field, `must be ${COUNTABLE}, not ${show(written)}`);
+    return undefined;
+  }
+  if (!Number.isSafeInteger(amount)) {
+    const limit = printAmount(resource, Number.MAX_SAFE_INTEGER + 1);
+    fields.refuse(field, `must be less than ${limit}, not ${show(written)}`);
     return undefined;
   }
   if (parseQuantity(printAmount(resource, amount)) === parseQuantity(text)) return amount;
   const whole = resource === "cpu" ? "whole thousandths of a core, such as 500m" : "a whole number, such as 8 or 2Gi";
-  fields.refuse(field, `must be ${whole}, not ${JSON.stringify(written)}`);
+  fields.refuse(field, `must be ${whole}, not ${show(written)}`);
   return undefined;
 }
 
 function readSelector(spec: Fields): NamespaceSelector | undefined {
   const selector = spec.object("namespaceSelector");
   if (selector === undefined) return undefined;
-  const labels = selector.object("matchLabels");
-  const matchLabels = (labels?.names ?? []).flatMap((name) => {
-    const value = labels?.text(name);
-    return value === undefined ? [] : [[name, value] as const];
-  });
+  const conditions = selector.objects("matchExpressions");
+  const isTooLong = isLongerThan(selector, "matchExpressions", conditions, MAX_CONDITIONS, "conditions");
   return {
-    matchLabels: Object.fromEntries(matchLabels),
-    matchExpressions: selector.objects("matchExpressions").flatMap(readRequirement),
+    matchLabels: Object.fromEntries(readLabels(selector)),
+    matchExpressions: isTooLong ? [] : conditions.flatMap(readRequirement),
   };
 }
 
+function readLabels(selector: Fields): readonly (readonly [key: string, value: string])[] {
+  const labels = selector.object("matchLabels");
+  if (labels === undefined || isLongerThan(selector, "matchLabels", labels.names, MAX_LABELS, "labels")) return [];
+  return labels.names.flatMap((key) => {
+    if (key.length > MAX_QUALIFIED_NAME) {
+      labels.refuse("", `must have keys of ${MAX_QUALIFIED_NAME} characters at most, not of ${key.length}`);
+      return [];
+    }
+    const value = readName(labels, key, MAX_LABEL_VALUE);
+    return value === undefined ? [] : [[key, value] as const];
+  });
+}
+
 function readRequirement(fields: Fields): readonly SelectorRequirement[] {
-  const key = fields.text("key") ?? "";
-  if (key === "") fields.refuse("key", "is missing");
+  const key = readName(fields, "key", MAX_QUALIFIED_NAME) ?? "";
+  if (key === "" && (fields.raw("key") === undefined || fields.raw("key") === "")) fields.refuse("key", "is missing");
   const operator = fields.oneOf("operator", OPERATORS);
   if (operator === undefined && fields.raw("operator") === undefined)
     fields.refuse("operator", `is missing: one of ${OPERATORS.join(", ")}`);
-  const values = fields.texts("values");
-  if (key === "" || operator === undefined) return [];
+  const values = readValues(fields);
+  if (key === "" || operator === undefined || values === undefined) return [];
   const needsValues = operator === "In" || operator === "NotIn";
   if (needsValues !== values.length > 0)
     fields.refuse("values", needsValues ? `is empty: ${operator} needs a value` : `must be empty with ${operator}`);
   return [{ key, operator, values }];
+}
+
+/** Undefined: there are too many. */
+function readValues(fields: Fields): readonly string[] | undefined {
+  const values = fields.texts("values");
+  if (isLongerThan(fields, "values", values, MAX_VALUES, "values")) return undefined;
+  return values.filter((value, index) => {
+    const tooLong = findTooLong(value, MAX_LABEL_VALUE);
+    if (tooLong !== undefined) fields.refuse(`values[${index}]`, tooLong);
+    return tooLong === undefined;
+  });
+}
+
+/** Refuses a field with more than `max` items. */
+function isLongerThan(fields: Fields, field: string, items: readonly unknown[], max: number, unit: string): boolean {
+  if (items.length <= max) return false;
+  fields.refuse(field, `must have ${max} ${unit} at most, not ${items.length}`);
+  return true;
 }
