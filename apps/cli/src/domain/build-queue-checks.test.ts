@@ -21,9 +21,7 @@ function check(queues: readonly Queue[], rest: Partial<SeenQueues> = {}) {
 }
 
 it("has one line where nothing is wrong, and none without queues or without an answer", () => {
-  expect(check(TWO_TEAMS)).toEqual([
-    { check: "queues", status: "ok", detail: "3 queues without a problem", next: "" },
-  ]);
+  expect(check(TWO_TEAMS)).toEqual([{ check: "queues", status: "ok", detail: "3 queues without a problem", next: "" }]);
   expect(check([])).toEqual([]);
   expect(check([], { queues: { trouble: "reservation is not available" } })).toEqual([]);
 });

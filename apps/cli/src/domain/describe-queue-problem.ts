@@ -39,6 +39,11 @@ export function describeQueueProblem(queue: PlacedQueue): QueueProblem | undefin
         next: `change spec.parent of one queue of the cycle: \`kubectl edit queue ${name}\``,
       };
     }
+    case "TOO_DEEP":
+      return {
+        message: "more than 16 queues are above it",
+        next: `change spec.parent: \`kubectl edit queue ${queue.name}\``,
+      };
     default:
       return describeSpec(queue);
   }

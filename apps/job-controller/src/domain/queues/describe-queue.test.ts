@@ -124,6 +124,24 @@ describe("the status of a queue", () => {
       "False HELD: spec.stopPolicy is Hold",
     ],
     [
+      "a hold of a queue above it",
+      row(),
+      { state: state({ problem: "HELD" }) },
+      "False HELD: spec.stopPolicy of a queue above it is not None",
+    ],
+    [
+      "too many queues above it",
+      row(),
+      { state: state({ problem: "TOO_DEEP" }) },
+      "False TOO_DEEP: more than 16 queues are above it: change spec.parent",
+    ],
+    [
+      "a queue above it that cannot be read",
+      row(),
+      { state: state({ problem: "UNREADABLE" }) },
+      "False UNREADABLE: a queue above it cannot be read",
+    ],
+    [
       "queues below it",
       row(),
       { state: state({ problem: "NOT_A_LEAF" }) },

@@ -101,8 +101,14 @@ function judgeAdmission({ isDeleting, record }: QueueRow, { state, isSilent }: Q
       return no(state.problem, `its parent "${record.parent}" does not exist: create it, or remove spec.parent`);
     case "CYCLE":
       return no(state.problem, "it is below itself: change spec.parent of one queue of the cycle");
+    case "TOO_DEEP":
+      return no(state.problem, "more than 16 queues are above it: change spec.parent");
+    case "UNREADABLE":
+      return no(state.problem, "a queue above it cannot be read");
     case "HELD":
-      return no(state.problem, `spec.stopPolicy is ${record.stopPolicy}`);
+      return record.stopPolicy === "None"
+        ? no(state.problem, "spec.stopPolicy of a queue above it is not None")
+        : no(state.problem, `spec.stopPolicy is ${record.stopPolicy}`);
     case "NOT_A_LEAF":
       return no(state.problem, "it has queues below it, and only a queue without these has work");
     default:
