@@ -20,6 +20,8 @@ const CLASSES = [
   { name: "large", cpu: 20_000, runMs: 1000, count: sized(50, 1), everyMs: 1200, priority: 200 },
 ] as const;
 const NODES = 20;
+/** Room for all that is granted concurrently. */
+const MANY_NODES = sized(500, 50);
 const NODE_CPU = 64_000;
 const MAX_IN_FLIGHT = 256;
 
@@ -77,9 +79,8 @@ async function measure({ nominalCpu, isPaced }: { readonly nominalCpu: number; r
 
 async function writeWorld(bus: NatsBus, nominalCpu: number, isPaced: boolean): Promise<void> {
   const nodes = await nodeWriter(bus);
-  const cpu = isPaced ? NODE_CPU : NODE_CPU * 100;
-  for (let index = 0; index < NODES; index += 1)
-    await nodes.put(`node-${index}`, "pool", { allocatable: { cpu, pods: 10_000 } });
+  for (let index = 0; index < (isPaced ? NODES : MANY_NODES); index += 1)
+    await nodes.put(`node-${index}`, "pool", { allocatable: { cpu: NODE_CPU, pods: 110 } });
   const bucket = await openBucket(bus.connection, { name: buckets.queues, codec: queueCodec });
   const put = (queue: muster.reservation.v1.Queue.$Properties) =>
     bucket.create(queue.name ?? "", queueCodec.decode(muster.reservation.v1.Queue.encode(queue).finish()));
