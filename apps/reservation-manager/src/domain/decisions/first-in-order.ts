@@ -27,12 +27,17 @@ type Candidates = SortedMap<Place, WaitingClass>;
  * Who is next of the requests that can be granted: in each queue the first by priority and age; between the queues of one parent the one whose nearest quota
  * suffices, then the lower share with the request, then priority and age, and queues without weight that borrow come last; from the leaves to the roots. Trees,
  * and requests without a queue, which borrow nothing, are compared alike, without shares. `rest`: the other candidates, without those found to be blocked.
+ * `compared`: how many queues had one.
  */
 export function takeFirst(
   candidates: Candidates,
   world: World,
   isBlocked: (waiting: WaitingClass, place: Place) => boolean,
-): { readonly first: readonly [Place, WaitingClass] | undefined; readonly rest: Candidates } {
+): {
+  readonly first: readonly [Place, WaitingClass] | undefined;
+  readonly rest: Candidates;
+  readonly compared: number;
+} {
   const firsts = new Map<string | undefined, readonly [Place, WaitingClass]>();
   let rest = candidates;
   for (const [place, waiting] of candidates.entries()) {
@@ -42,7 +47,7 @@ export function takeFirst(
     if (firsts.size > 0 && world.ledger.queue.byQueue.size === 0) break;
   }
   const first = firsts.size < 2 ? [...firsts.values()][0] : playAll([...firsts.values()], world);
-  return { first, rest: first === undefined ? rest : rest.delete(first[0]) };
+  return { first, rest: first === undefined ? rest : rest.delete(first[0]), compared: firsts.size };
 }
 
 function playAll(firsts: readonly (readonly [Place, WaitingClass])[], world: World): readonly [Place, WaitingClass] {

@@ -3,7 +3,7 @@ import { canUnblockOthers } from "./find-queue-obstacle.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
-import { shareBytes, type Grant, type Machine } from "../ledger/reservation.ts";
+import { shareBytes, type Grant } from "../ledger/reservation.ts";
 import { countAhead, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { takeFirst } from "./first-in-order.ts";
@@ -37,14 +37,14 @@ export type GrantPolicy = HoldPolicy & {
 export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
   const steps: GrantStep[] = [];
   if (world.ledger.queue.places.size === 0) return { steps, complete: true };
-  let machinesLeft = policy.machinesPerPlan;
+  let budget = policy.machinesPerPlan;
   let after = world;
   for (;;) {
-    const round = planRound(after, policy, nowMs, machinesLeft);
+    const round = planRound(after, policy, nowMs, budget);
     steps.push(...round.steps);
     if (round.steps.length === 0) return { steps, complete: true };
-    machinesLeft -= weigh(round.steps.flatMap(({ machines }) => machines));
-    if (machinesLeft <= 0) return { steps, complete: false };
+    ({ budget } = round);
+    if (budget <= 0) return { steps, complete: false };
     // A grant can lift another request's hold (it reached a concurrency limit), so requests that did not fit before may fit now.
     after = round.world;
   }
@@ -54,20 +54,20 @@ export function eventOf({ kind: _kind, because: _because, ...granted }: GrantSte
   return { kind: "granted", ...granted, atMs: nowMs };
 }
 
-/** One walk in queue order over the classes that may fit. */
+/** One walk in queue order over the classes that may fit. `budget`: in machines of one plan; what is left of it. */
 function planRound(
   start: World,
   policy: HoldPolicy,
   nowMs: number,
-  maxMachines: number,
-): { steps: GrantStep[]; world: World } {
+  maxBudget: number,
+): { steps: GrantStep[]; world: World; budget: number } {
   const steps: GrantStep[] = [];
-  let machinesLeft = maxMachines;
+  let budget = maxBudget;
   let world = start;
   let holds = findHolds(world, policy, nowMs);
   let candidates = findCandidateClasses(world, holds);
-  while (machinesLeft > 0) {
-    const { first, rest } = takeFirst(
+  while (budget > 0) {
+    const { first, rest, compared } = takeFirst(
       candidates,
       world,
       (waiting, place) => obstacleTo(waiting, place, world, holds) !== undefined,
@@ -77,7 +77,7 @@ function planRound(
     candidates = rest;
     const step = planGrant(place, world, holdAheadOf(waiting, place, world, holds.machines));
     steps.push(step);
-    machinesLeft -= weigh(step.machines);
+    budget -= weigh(step) + (compared - 1) / COMPARED_PER_MACHINE;
     const isOthersTurn = canUnblockOthers(waiting, world) || isQuotaHeldFor(waiting, place, holds);
     world = evolveWorld(world, [eventOf(step, nowMs)]);
     const heldBefore = holds.machines?.place.sequence;
@@ -87,8 +87,11 @@ function planRound(
     const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }
-  return { steps, world };
+  return { steps, world, budget };
 }
+
+/** So many queues are compared in the time that a machine takes: with many queues a plan has fewer grants, and blocks the process no longer. */
+const COMPARED_PER_MACHINE = 50;
 
 /** Whether quota is kept for this request, so that others of its queue may go once it is granted. */
 function isQuotaHeldFor({ queue }: WaitingClass, place: Place, { quotas }: Holds): boolean {
@@ -99,8 +102,9 @@ function isQuotaHeldFor({ queue }: WaitingClass, place: Place, { quotas }: Holds
 const BYTES_PER_MACHINE = 400;
 
 /** How many machines with the longest names take as much of an entry of the log as these. */
-function weigh(machines: readonly Machine[]): number {
-  return machines.reduce((sum, { shared }) => sum + 1 + shareBytes(shared) / BYTES_PER_MACHINE, 0);
+function weigh({ machines, use }: GrantStep): number {
+  const weightOfUse = shareBytes(use) / BYTES_PER_MACHINE;
+  return machines.reduce((sum, { shared }) => sum + 1 + shareBytes(shared) / BYTES_PER_MACHINE, weightOfUse);
 }
 
 function planGrant(place: Place, { ledger, machines }: World, holdAhead: Hold | undefined): GrantStep {
