@@ -26,7 +26,7 @@ import { findHolds } from "./domain/decisions/find-hold.ts";
 import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
-import { buildQueuePage, type QueuePage } from "./domain/decisions/list-queues.ts";
+import { buildQueuePage, type QueuePage, type QueueReport } from "./domain/decisions/list-queues.ts";
 import { planQueueChanges } from "./domain/decisions/plan-queue-changes.ts";
 import type { Queue, Queues } from "./domain/ledger/queue.ts";
 import {
@@ -65,6 +65,9 @@ type LedgerDeps = {
   /** Waits before a pass that failed is tried again; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal) => Promise<void>;
 };
+
+/** Limit of queues in metrics: each has several time series. */
+const MAX_MEASURED_QUEUES = 1000;
 
 /** What became of a reservation: as it is now when granted, as it was before when it is over. */
 export type News = { readonly kind: "granted" | "released"; readonly reservation: Reservation };
@@ -266,6 +269,8 @@ export class LedgerKeeper {
     readonly waiting: number;
     readonly heldByPool: ReadonlyMap<string, number>;
     readonly overcommittedByPool: ReadonlyMap<string, number>;
+    /** The first ones by name. */
+    readonly queues: readonly QueueReport[];
   } {
     const machines = this.#machines?.value;
     const pools = [...(machines?.pools.values() ?? [])];
@@ -274,6 +279,10 @@ export class LedgerKeeper {
       waiting: this.#deps.log.state.queue.places.size,
       heldByPool: new Map(pools.map(({ name }) => [name, summaries?.get(name)?.held ?? 0])),
       overcommittedByPool: new Map(pools.map(({ name }) => [name, summaries?.get(name)?.overcommitted.length ?? 0])),
+      queues:
+        machines === undefined
+          ? []
+          : buildQueuePage({ ledger: this.#deps.log.state, machines }, undefined, MAX_MEASURED_QUEUES).reports,
     };
   }
 

@@ -86,6 +86,12 @@ it("follows queues, lets work wait for their quota, lists what they use, and kee
   const page = await persist(() => reservations.listQueues({ limit: 2, continue: "teams" }));
   expect(page).toMatchObject({ queues: [{ queue: { name: "web" } }], continue: "" });
 
+  const address = await until("the address was logged", () => first.http);
+  const response = await fetch(new URL("/metrics", address.includes("://") ? address : `http://${address}`));
+  const measured = await response.text();
+  expect(measured).toMatch(/^muster_queue_used\{.*muster_queue="ai",muster_pool="a",muster_resource="cpu".*\} 6$/m);
+  expect(measured).toMatch(/^muster_queue_waiting\{.*muster_queue="ai".*\} 1$/m);
+
   await first.end("SIGKILL");
   await using second = startManager(server);
   expect(await stateOf("x")).toBe(GRANTED);

@@ -1,11 +1,14 @@
-import { metrics } from "@opentelemetry/api";
+import { metrics, type BatchObservableResult, type Meter } from "@opentelemetry/api";
 import type { DecisionOutcome } from "../decision-spans.ts";
+import type { QueueReport } from "../domain/decisions/list-queues.ts";
+import { pairOf } from "../domain/ledger/queue.ts";
 
 type LedgerCounts = {
   readonly waiting: number;
   readonly heldByPool: ReadonlyMap<string, number>;
   /** Of every pool, so that the number falls to 0. */
   readonly overcommittedByPool: ReadonlyMap<string, number>;
+  readonly queues: readonly QueueReport[];
 };
 
 export type LedgerMetrics = Disposable & {
@@ -32,19 +35,60 @@ export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetr
     unit: "{machine}",
     description: "Granted machines that foreign pods over-commit, by pool",
   });
-  const gauges = [waiting, held, overcommitted];
+  const queues = startQueueGauges(meter);
+  const gauges = [waiting, held, overcommitted, ...queues.gauges];
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     const now = counts();
     if (now === undefined) return;
     result.observe(waiting, now.waiting);
     for (const [pool, count] of now.heldByPool) result.observe(held, count, { "muster.pool": pool });
     for (const [pool, count] of now.overcommittedByPool) result.observe(overcommitted, count, { "muster.pool": pool });
+    for (const report of now.queues) queues.observe(result, report);
   };
   meter.addBatchObservableCallback(observe, gauges);
   return {
     decided: (outcome) => decisions.add(1, { "muster.reservation.outcome": outcome }),
     [Symbol.dispose]: () => {
       meter.removeBatchObservableCallback(observe, gauges);
+    },
+  };
+}
+
+type Amounts = ReadonlyMap<string, number>;
+
+function startQueueGauges(meter: Meter) {
+  const waiting = meter.createObservableGauge("muster.queue.waiting", {
+    unit: "{request}",
+    description: "Requests that wait, by queue",
+  });
+  const granted = meter.createObservableGauge("muster.queue.granted", {
+    unit: "{reservation}",
+    description: "Granted reservations, by queue",
+  });
+  const used = meter.createObservableGauge("muster.queue.used", {
+    unit: "{amount}",
+    description: "Amounts in use, by queue, pool and resource; cpu in cores",
+  });
+  const quota = meter.createObservableGauge("muster.queue.quota", {
+    unit: "{amount}",
+    description: "Quota with that of the queues below, by queue, pool and resource; cpu in cores",
+  });
+  return {
+    gauges: [waiting, granted, used, quota],
+    observe: (result: BatchObservableResult, report: QueueReport) => {
+      const queue = { "muster.queue": report.queue.name };
+      result.observe(waiting, report.pending, queue);
+      result.observe(granted, report.admitted, queue);
+      const observe = (observable: typeof used, amounts: Amounts): void => {
+        for (const [pair, amount] of amounts) {
+          const { pool, resource } = pairOf(pair);
+          const value = resource === "cpu" ? amount / 1000 : amount;
+          result.observe(observable, value, { ...queue, "muster.pool": pool, "muster.resource": resource });
+        }
+      };
+      // A resource with a quota that is not used has 0.
+      observe(used, new Map([...[...report.quota.keys()].map((pair) => [pair, 0] as const), ...report.used]));
+      observe(quota, report.quota);
     },
   };
 }
