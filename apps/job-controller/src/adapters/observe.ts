@@ -93,7 +93,6 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const present = services.claimed.filter(({ metadata: of }) => of?.deletionTimestamp === undefined);
   const gang = units.find(({ id }) => id === ownerIdOf(metadata));
   const companions = "problems" in spec ? [] : kind.companions(metadata, spec, deps.defaults);
-  const isPodMissing = replicas.some(({ slots }) => slots.includes(undefined));
   const named = new Map(companions.map((each) => [`${each.kind}/${each.metadata.name}`, each]));
   const types = "problems" in spec ? [] : spec.replicas.map(({ type }) => type);
   const snapshot: Snapshot = {
@@ -114,7 +113,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
       wanted: [...wantedServices.keys()],
       settled: types.every((type) => controller.expectations.satisfied(servicesKey(metadata.uid, type))),
     },
-    ...(isPodMissing && gang?.state === "granted"
+    ...(replicas.some(({ slots }) => slots.includes(undefined)) && gang?.state === "granted"
       ? await findMissingCompanions(deps.calls, job, named)
       : NOTHING_MISSING),
     budget: deps.budgetOf(metadata, jobLabels(kind.labelKeys, metadata)),
