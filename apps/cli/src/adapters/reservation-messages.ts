@@ -52,7 +52,7 @@ function queueOf({ queue, use }: Pick<muster.reservation.v1.Reservation, "queue"
   return { queue, use: use.map(({ pool, amounts }) => ({ pool, amounts: buildShare(amounts) })) };
 }
 
-/** The resource of which a queue can get less than is requested. */
+/** The resource that is short for a queue. */
 export type QuotaShortage = {
   readonly queue: string;
   readonly pool: string;

@@ -266,7 +266,7 @@ const NOTHING: Amounts = new Map();
 /** A fault travels in one message. */
 const MAX_SHORT_RESOURCES = 16;
 
-/** The resources of which some need requests more than any machine has, by name. None if the pool has no machine with a known size. */
+/** Resources that are larger in some need than on any machine, by name. None if the pool has no machine with a known size. */
 function findShortResources(requests: readonly Amounts[], { sizes }: PoolState): readonly ShortResource[] {
   const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
   if (machines.length === 0) return [];

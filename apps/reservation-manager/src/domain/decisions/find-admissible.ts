@@ -32,7 +32,7 @@ type Known = { readonly forest: QueueForest; readonly pools: PairAmounts; readon
 /** By the mark of the tree. */
 const trees = new WeakMap<object, Known>();
 
-/** The classes of all queues that quotas let go now, tree by tree. A tree is visited again when its requests, their use, its quotas or the pools change. */
+/** The classes that quotas admit now, tree by tree. A tree is visited again when its requests, their use, its quotas or the pools change. */
 export function* admissibleTrees(world: World): Generator<AdmissibleTree> {
   const { ledger } = world;
   if (ledger.queue.byQueue.size === 0) return;

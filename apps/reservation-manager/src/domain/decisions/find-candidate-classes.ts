@@ -26,7 +26,7 @@ export function findCandidateClasses(world: World, holds: Holds): SortedMap<Plac
   return candidates;
 }
 
-/** The classes that their queues let go, and for which there are enough free machines, kept ones included. */
+/** The classes that their queues admit, and for which there are enough free machines, kept ones included. */
 function* findFittingInQueues(world: World): Generator<Admissible> {
   const known = new Map<string, boolean>();
   for (const { byGang } of admissibleTrees(world))

@@ -43,7 +43,7 @@ it.each([
   ["that change", queueOperations],
   ["that stay as they are", queueOperationsWithoutChanges],
   ["that compete", rivalOperations],
-])("decides in queues %s as a reference does that computes each formula anew", (_which, operations) => {
+])("decides in queues %s as a reference does that computes each formula again", (_which, operations) => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = startQueueRun();
