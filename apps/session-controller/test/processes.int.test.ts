@@ -212,9 +212,9 @@ for (const server of API_SERVERS) {
       async () => {
         await world.cluster.api.createNamespacedResourceQuota({
           namespace: "default",
-          body: { metadata: { name: "no-things" }, spec: { hard: { "requests.example.com/thing": "0" } } },
+          body: { metadata: { name: "no-memory" }, spec: { hard: { "requests.memory": "1Mi" } } },
         });
-        const amounts = { "example.com/thing": "1" };
+        const amounts = { memory: "2Mi" };
         const template = {
           spec: { containers: [{ name: "main", resources: { requests: amounts, limits: amounts } }] },
         };
@@ -223,9 +223,9 @@ for (const server of API_SERVERS) {
         ]);
         const session = await finished(world, "greedy");
         expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
-        expect(session.events?.at(-1)?.description).toContain("no-things");
+        expect(session.events?.at(-1)?.description).toContain("no-memory");
         await expectNothingLeft(world);
-        await world.cluster.api.deleteNamespacedResourceQuota({ name: "no-things", namespace: "default" });
+        await world.cluster.api.deleteNamespacedResourceQuota({ name: "no-memory", namespace: "default" });
       },
     );
 
