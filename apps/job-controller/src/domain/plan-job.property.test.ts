@@ -42,7 +42,7 @@ const choice = fc.constantFrom<QueueChoice>(
   { kind: "none" },
   { kind: "queue", name: "a" },
   { kind: "queue", name: "b" },
-  { kind: "unknown", message: "there is none" },
+  { kind: "unknown", message: "no queue serves it" },
   { kind: "unlisted" },
 );
 /** As they are after the job or a template was edited, too, and while queues come and go. */

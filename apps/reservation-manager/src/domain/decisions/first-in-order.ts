@@ -4,8 +4,9 @@ import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { quotaWorldOf, type QueueDemand } from "./find-queue-obstacle.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
-import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
-import { levelOf, useWith, type QuotaWorld } from "../ledger/quota.ts";
+import { NO_PAIRS } from "../ledger/queue.ts";
+import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
+import { levelOf, type QuotaWorld } from "../ledger/quota.ts";
 import { compareShares, NO_SHARE, shareOf } from "../ledger/share.ts";
 
 type Candidate = {
@@ -15,8 +16,8 @@ type Candidate = {
   readonly level: number;
   /** Undefined: it has no queue. */
   readonly node: QueueNode | undefined;
-  /** The use of the queues above it once it is granted. */
-  readonly use: ReadonlyMap<QueueNode, PairAmounts>;
+  /** The use of the tree once it is granted. */
+  readonly use: QueueUse["tree"];
   /** It borrows for a queue without weight: it comes after all others. */
   readonly isLast: boolean;
 };
@@ -59,11 +60,11 @@ function playAll(firsts: readonly (readonly [Place, WaitingClass])[], world: Wor
 
 function candidateOf(place: Place, waiting: WaitingClass, world: World, quotas: QuotaWorld): Candidate {
   const node = waiting.queue === undefined ? undefined : forestOf(world.ledger.queues).get(waiting.queue);
-  if (node === undefined) return { place, waiting, level: 0, node, use: new Map(), isLast: false };
+  if (node === undefined) return { place, waiting, level: 0, node, use: quotas.use, isLast: false };
   const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
-  const use = useWith(node, asked, quotas);
+  const use = withTreeUse(quotas.use, node, asked, 1);
   const isLast = node.path.some((each) => {
-    return each.queue.weightMilli === 0 && shareOf(each, use.get(each) ?? NO_PAIRS, quotas).isLast;
+    return each.queue.weightMilli === 0 && shareOf(each, use.get(each.queue.name) ?? NO_PAIRS, quotas).isLast;
   });
   return { place, waiting, node, level: levelOf(node, asked, quotas), use, isLast };
 }
@@ -90,7 +91,7 @@ function compareSiblings(a: Candidate, b: Candidate, parent: QueueNode | undefin
   const below = ({ node, use, level }: Candidate) => {
     const index = (node?.path.indexOf(parent) ?? 0) - 1;
     const child = node?.path[index];
-    const share = child === undefined ? NO_SHARE : shareOf(child, use.get(child) ?? NO_PAIRS, quotas);
+    const share = child === undefined ? NO_SHARE : shareOf(child, use.get(child.queue.name) ?? NO_PAIRS, quotas);
     return { level: Math.max(0, level - index), share };
   };
   const [ofA, ofB] = [below(a), below(b)];

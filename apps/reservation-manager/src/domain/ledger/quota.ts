@@ -1,6 +1,6 @@
 import { upOf, type QueueUse } from "./queue-use.ts";
 import { mayUse, type QueueNode } from "./queue-forest.ts";
-import { ANY_RESOURCE, NO_PAIRS, pairKey, pairOf, type PairAmounts } from "./queue.ts";
+import { ANY_RESOURCE, pairKey, pairOf, type PairAmounts } from "./queue.ts";
 
 /** What the quota of queues is compared with. */
 export type QuotaWorld = {
@@ -83,23 +83,4 @@ function levelOfPair(node: QueueNode, pair: string, asked: number, { use, pools 
     change = upOf(each, pair, used + change) - upOf(each, pair, used);
   }
   return node.path.length;
-}
-
-/** What the use of each queue of the path is with what is asked for. */
-export function useWith(node: QueueNode, asked: PairAmounts, { use }: QuotaWorld): ReadonlyMap<QueueNode, PairAmounts> {
-  const after = new Map<QueueNode, PairAmounts>();
-  let change = asked;
-  for (const each of node.path) {
-    const before = use.get(each.queue.name) ?? NO_PAIRS;
-    const next = new Map(before);
-    const above = new Map<string, number>();
-    for (const [pair, amount] of change) {
-      const used = before.get(pair) ?? 0;
-      next.set(pair, used + amount);
-      above.set(pair, upOf(each, pair, used + amount) - upOf(each, pair, used));
-    }
-    after.set(each, next);
-    change = above;
-  }
-  return after;
 }
