@@ -14,6 +14,7 @@ const builders = {
   requestOfReplica: (key: string) => subjects.requestOfReplica("muster.req.session.get-session", key),
   ping: subjects.ping,
   reservationGranted: (key: string) => subjects.reservationGranted("session", key),
+  reservationPreempted: (key: string) => subjects.reservationPreempted("session", key),
   reservationReleased: (key: string) => subjects.reservationReleased("session", key),
 };
 
@@ -36,6 +37,7 @@ it.each(Object.entries(builders))("%s lets a key in as one token or not at all",
 it("binds every event and command to exactly one stream", () => {
   const examples = [
     subjects.reservationGranted("session", "a"),
+    subjects.reservationPreempted("session", "a"),
     subjects.reservationReleased("session", "a"),
     subjects.sessionEventRecorded("a"),
     subjects.orderLease("a", "1-1"),

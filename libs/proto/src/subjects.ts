@@ -26,6 +26,11 @@ export const subjects = {
     `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.released`,
   /** muster.evt.reservation.*.released */
   anyReservationReleased: "muster.evt.reservation.*.released",
+  /** muster.evt.reservation.<owner kind>_<owner id>.preempted */
+  reservationPreempted: (ownerKind: string, ownerId: string) =>
+    `muster.evt.reservation.${token(`${ownerKind}_${ownerId}`)}.preempted`,
+  /** muster.evt.reservation.*.preempted */
+  anyReservationPreempted: "muster.evt.reservation.*.preempted",
   /** muster.evt.session.<session>.recorded */
   sessionEventRecorded: (session: string) => `muster.evt.session.${token(session)}.recorded`,
   /** muster.evt.session.*.recorded */
