@@ -1,6 +1,7 @@
 import { SpanStatusCode, trace, type Span } from "@opentelemetry/api";
 import { faultOf, reasonOf, type Fault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
+import type { AcceptVerdict, RequeueVerdict } from "./domain/decisions/decide-preemption.ts";
 import type { LimitVerdict } from "./domain/decisions/decide-limit.ts";
 import type { ReleaseVerdict } from "./domain/decisions/decide-reservation-release.ts";
 import type { Verdict } from "./domain/decisions/decide-reservation.ts";
@@ -49,7 +50,12 @@ export async function showPlan(steps: Steps): Promise<void> {
 
 /** What became of a decision; of one that was refused the code of its fault. */
 export type DecisionOutcome =
-  Exclude<Verdict["kind"], "refuse"> | ReleaseVerdict["kind"] | LimitVerdict["kind"] | Fault["code"];
+  | Exclude<Verdict["kind"], "refuse">
+  | ReleaseVerdict["kind"]
+  | LimitVerdict["kind"]
+  | AcceptVerdict["kind"]
+  | RequeueVerdict["kind"]
+  | Fault["code"];
 
 type Steps = Settlement["steps"];
 

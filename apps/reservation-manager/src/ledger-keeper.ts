@@ -41,9 +41,10 @@ import {
   type PoolState,
 } from "./domain/ledger/machines.ts";
 import { NO_AMOUNTS, summarisePools, type PoolAmounts } from "./domain/decisions/summarise-pools.ts";
-import { settleGrants, type Settlement } from "./domain/decisions/plan-settlement.ts";
+import { decideAcceptance, decideRequeue, type AcceptVerdict, type RequeueVerdict } from "./domain/decisions/decide-preemption.ts";
+import { settle, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import type { Gang, Reservation } from "./domain/ledger/reservation.ts";
+import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
 /** What the ledger's keeper needs from outside. */
@@ -62,17 +63,22 @@ type LedgerDeps = {
   readonly announce: (news: News, caller: Context | undefined) => void;
   /** Called with each decision: for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
-  /** Waits before a pass that failed is tried again; returns early when the signal is aborted. */
-  readonly pause: (signal: AbortSignal) => Promise<void>;
+  /** Waits so long, or as long as before a pass that failed is tried again; returns early when the signal is aborted. */
+  readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };
 
 /** Limit of queues in metrics: each has several time series. */
 const MAX_MEASURED_QUEUES = 1000;
 
-/** What became of a reservation: as it is now when granted, as it was before when it is over. */
-export type News = { readonly kind: "granted" | "released"; readonly reservation: Reservation };
+/** What became of a reservation: as it is now, or as it was before when it is over. `preempted`: its owner shall end the work, or does not have to any more. */
+export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<ReservationReport, "beneficiary">;
 
-export type ReservationReport = { readonly reservation: Reservation; readonly because: WaitReason | undefined };
+export type ReservationReport = {
+  readonly reservation: Reservation;
+  readonly because: WaitReason | undefined;
+  /** The request that it is preempted for. */
+  readonly beneficiary?: Reservation | undefined;
+};
 
 export type PoolReport = { readonly state: PoolState; readonly amounts: PoolAmounts; readonly waiting: number };
 
@@ -92,6 +98,8 @@ export class LedgerKeeper {
   /** The ledger has these queues, as they are stated. */
   #followed: { readonly stated: readonly Queue[]; readonly queues: Queues } | undefined;
   #wake = Promise.withResolvers<undefined>();
+  /** When time alone lets work be preempted. */
+  #againAtMs: number | undefined;
 
   constructor(deps: LedgerDeps, policy: ReservationPolicy) {
     this.#deps = deps;
@@ -183,6 +191,33 @@ export class LedgerKeeper {
     return done === "release";
   }
 
+  /** The owner begins to end its work: whether the reservation is still preempted, and what it is now; undefined: there is none. */
+  async acceptPreemption(
+    request: ReleaseRequest,
+  ): Promise<{ readonly accepted: boolean; readonly report: ReservationReport | undefined }> {
+    mustBeRight(checkRelease(request));
+    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
+    await this.#change("decide acceptance", attributes, (ledger, nowMs) => decideAcceptance(request, ledger, nowMs));
+    const report = await this.#find(request);
+    return { accepted: report?.reservation.grant?.preemption !== undefined, report };
+  }
+
+  /** The work has ended: the reservation waits again, or is what it is now; undefined: there is none. */
+  async requeue(request: ReleaseRequest): Promise<ReservationReport | undefined> {
+    mustBeRight(checkRelease(request));
+    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
+    await this.#change("decide requeue", attributes, (ledger, nowMs) => decideRequeue(request, ledger, nowMs));
+    return this.#find(request);
+  }
+
+  #find({ owner, reservationId }: ReleaseRequest): Promise<ReservationReport | undefined> {
+    return this.#read((world, nowMs) => {
+      const reservation = reservationOf(world.ledger, owner);
+      if (reservation === undefined || idOf(reservation.sequence) !== reservationId) return undefined;
+      return this.#report(reservation, world, nowMs);
+    });
+  }
+
   /** Returns whether the limit was another one until now. */
   async limit(request: LimitRequest): Promise<boolean> {
     mustBeRight(checkLimit(request));
@@ -192,7 +227,7 @@ export class LedgerKeeper {
   }
 
   /** Decides what needs nothing to be free, and grants by the same decision what it makes possible. */
-  #change<Verdict extends ReleaseVerdict | LimitVerdict>(
+  #change<Verdict extends ReleaseVerdict | LimitVerdict | AcceptVerdict | RequeueVerdict>(
     name: string,
     attributes: Record<string, string | number>,
     decide: (ledger: Ledger, nowMs: number) => Verdict,
@@ -235,7 +270,8 @@ export class LedgerKeeper {
       const { reservations, next } = buildPage(world.ledger, request);
       const holds = findHolds(world, this.#policy, nowMs);
       const reports = reservations.map((reservation) => {
-        return { reservation, because: explainWaiting(reservation, world, holds) };
+        const beneficiary = beneficiaryOf(reservation, world.ledger);
+        return { reservation, because: explainWaiting(reservation, world, holds), beneficiary };
       });
       return { reports, next, nextSequence: world.ledger.nextSequence };
     });
@@ -331,9 +367,21 @@ export class LedgerKeeper {
         if (fault === undefined || !isRetryable(fault)) throw error;
         return false;
       });
-      await (done ? this.#wake.promise : this.#deps.pause(signal));
+      await (done ? this.#idle(signal) : this.#deps.pause(signal));
     }
     signal.removeEventListener("abort", stop);
+  }
+
+  /** Until something changes, or time alone changes what may be done. */
+  async #idle(signal: AbortSignal): Promise<void> {
+    if (this.#againAtMs === undefined) {
+      await this.#wake.promise;
+      return;
+    }
+    const woken = new AbortController();
+    const ms = Math.max(0, this.#againAtMs - this.#deps.now());
+    await Promise.race([this.#wake.promise, this.#deps.pause(AbortSignal.any([signal, woken.signal]), ms)]);
+    woken.abort();
   }
 
   async #pass(): Promise<true> {
@@ -353,7 +401,8 @@ export class LedgerKeeper {
   }
 
   #report(reservation: Reservation, world: World, nowMs: number): ReservationReport {
-    if (reservation.grant !== undefined) return { reservation, because: undefined };
+    if (reservation.grant !== undefined)
+      return { reservation, because: undefined, beneficiary: beneficiaryOf(reservation, world.ledger) };
     return { reservation, because: explainWaiting(reservation, world, findHolds(world, this.#policy, nowMs)) };
   }
 
@@ -361,12 +410,15 @@ export class LedgerKeeper {
   #settle(world: World, nowMs: number): Settlement {
     const stated = this.#deps.queues();
     const { queues } = world.ledger;
-    if (this.#followed?.stated === stated && this.#followed.queues === queues)
-      return settleGrants(world, this.#policy, nowMs);
-    const changes = planQueueChanges(stated, queues, nowMs);
-    if (changes.events.length === 0) this.#followed = { stated, queues };
-    else return { steps: [], complete: false, world: evolveWorld(world, changes.events), events: changes.events };
-    return settleGrants(world, this.#policy, nowMs);
+    if (this.#followed?.stated !== stated || this.#followed.queues !== queues) {
+      const { events } = planQueueChanges(stated, queues, nowMs);
+      if (events.length > 0)
+        return { steps: [], complete: false, world: evolveWorld(world, events), events, againAtMs: undefined };
+      this.#followed = { stated, queues };
+    }
+    const settled = settle(world, this.#policy, nowMs);
+    this.#againAtMs = settled.againAtMs;
+    return settled;
   }
 
   /** Once an end is on disk the ledger knows no more what has ended. */
@@ -391,6 +443,13 @@ export class LedgerKeeper {
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {
+    if (event.kind === "preempted" || event.kind === "preemptionWithdrawn") {
+      const reservation = ledger.reservations.get(event.sequence);
+      if (reservation?.grant !== undefined) {
+        const beneficiary = beneficiaryOf(reservation, ledger);
+        this.#deps.announce({ kind: "preempted", reservation, beneficiary }, undefined);
+      }
+    }
     if (event.kind !== "granted" && event.kind !== "released") return;
     const { kind, sequence } = event;
     const caller = this.#callers.get(sequence);
@@ -408,6 +467,11 @@ export class LedgerKeeper {
   ): Promise<Result> {
     return inDecisionSpan(name, attributes, this.#deps.decided, work);
   }
+}
+
+function beneficiaryOf({ grant }: Reservation, { reservations }: Ledger): Reservation | undefined {
+  const sequence = grant?.preemption?.beneficiary;
+  return sequence === undefined ? undefined : reservations.get(sequence);
 }
 
 function existing({ ledger }: World, owner: Owner): Reservation {

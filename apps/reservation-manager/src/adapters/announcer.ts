@@ -22,6 +22,7 @@ type AnnouncerDeps = {
 type Announcement = { readonly news: News; readonly caller: Context | undefined };
 
 const WIRE = {
+  preempted: { subject: subjects.reservationPreempted, type: muster.reservation.v1.ReservationPreempted },
   granted: { subject: subjects.reservationGranted, type: muster.reservation.v1.ReservationGranted },
   released: { subject: subjects.reservationReleased, type: muster.reservation.v1.ReservationReleased },
 };
@@ -90,13 +91,13 @@ async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announceme
   return deps.losses() === lossesBefore;
 }
 
-function toEvent({ kind, reservation }: News) {
-  const { owner, sequence } = reservation;
+function toEvent({ kind, reservation, beneficiary }: News) {
+  const { owner, sequence, revision = 0 } = reservation;
   const { subject, type } = WIRE[kind];
   return {
     subject: subject(owner.kind, owner.id),
     type,
-    message: { reservation: toWireReservation({ reservation, because: undefined }) },
-    messageId: `${idOf(sequence)}-${kind}`,
+    message: { reservation: toWireReservation({ reservation, because: undefined, beneficiary }) },
+    messageId: `${idOf(sequence)}-${kind}-${revision}`,
   };
 }

@@ -30,6 +30,14 @@ export function makeHandlers(
     unreserve: async ({ owner, reservationId }) => ({
       released: await keeper.release({ owner: toOwner(owner), reservationId }),
     }),
+    acceptPreemption: async ({ owner, reservationId }) => {
+      const { accepted, report } = await keeper.acceptPreemption({ owner: toOwner(owner), reservationId });
+      return { accepted, ...(report && { reservation: toWireReservation(report) }) };
+    },
+    requeue: async ({ owner, reservationId }) => {
+      const report = await keeper.requeue({ owner: toOwner(owner), reservationId });
+      return report === undefined ? {} : { reservation: toWireReservation(report) };
+    },
     limitConcurrency: async ({ ownerKind, limit }) => ({ changed: await keeper.limit({ ownerKind, limit }) }),
     getReservation: async ({ owner }) => ({ reservation: toWireReservation(await keeper.get(toOwner(owner))) }),
     listReservations: async ({ ownerKind, limit, continue: after }, { pageBytes }) => {

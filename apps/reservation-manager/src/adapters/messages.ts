@@ -24,6 +24,7 @@ import {
 import type { Owner } from "@muster/names";
 import {
   idOf,
+  sequenceOf,
   type Gang,
   type Grant,
   type Machine,
@@ -31,6 +32,7 @@ import {
   type Reservation,
 } from "../domain/ledger/reservation.ts";
 import type { PoolReport, ReservationReport } from "../ledger-keeper.ts";
+import { toEnding, toPreempted, toPreemption, toWirePreempted, toWirePreemption } from "./preemption-messages.ts";
 import { toPairAmounts, toQueue, toWireQueue, toWireUse } from "./queue-messages.ts";
 
 const wire = muster.reservation.v1;
@@ -124,7 +126,8 @@ export function toWireAmounts(amounts: Amounts): Record<string, number> {
 
 export function toRequest(message: muster.reservation.v1.ReserveRequest): ReservationRequest {
   const { owner, wait, priority, concurrencyLimit } = message;
-  return { owner: toOwner(owner), ...toGang(message), ...toQueueName(message), wait, priority, concurrencyLimit };
+  const asked = { ...toGang(message), ...toQueueName(message), ...toEnding(message) };
+  return { owner: toOwner(owner), ...asked, wait, priority, concurrencyLimit };
 }
 
 /** The queue that a message names. */
@@ -152,8 +155,10 @@ export function toOwner(owner: muster.common.v1.Owner | undefined): Owner {
 export function toWireReservation({
   reservation,
   because,
+  beneficiary,
 }: ReservationReport): muster.reservation.v1.Reservation.$Properties {
   const { sequence, owner, needs, topology, queue, priority, createdAtMs, grant } = reservation;
+  const { notPreemptible, graceMs, revision, preemptedFor } = reservation;
   return {
     id: idOf(sequence),
     sequence,
@@ -167,6 +172,11 @@ export function toWireReservation({
     ...(grant && toWireGrant(grant)),
     grantedAtMs: grant?.atMs,
     because,
+    notPreemptible,
+    graceMs,
+    revision,
+    ...(preemptedFor !== undefined && { preemptedFor: idOf(preemptedFor) }),
+    ...(grant?.preemption && { preemption: toWirePreemption(grant.preemption, beneficiary) }),
   };
 }
 
@@ -207,6 +217,16 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
       return { atMs, granted: { ...toWireGrant(event), id: idOf(event.sequence) } };
     case "released":
       return { atMs, released: { id: idOf(event.sequence) } };
+    case "preempted":
+      return { atMs, preempted: toWirePreempted(event) };
+    case "preemptionAccepted":
+      return { atMs, preemptionAccepted: { id: idOf(event.sequence) } };
+    case "preemptionWithdrawn":
+      return { atMs, preemptionWithdrawn: { id: idOf(event.sequence) } };
+    case "requeued":
+      return { atMs, requeued: { id: idOf(event.sequence) } };
+    case "beneficiaryDropped":
+      return { atMs, beneficiaryDropped: { id: idOf(event.sequence) } };
     case "limited":
       return { atMs, limited: { ownerKind: event.ownerKind, limit: event.limit } };
     case "queueChanged":
@@ -217,15 +237,28 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
 }
 
 function toEvent(message: muster.reservation.v1.LedgerEvent): LedgerEvent {
-  const { atMs, requested, granted, released, limited, queueChanged, queueRemoved } = message;
+  const { atMs, requested, granted, limited, queueChanged, queueRemoved, preempted } = message;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
-  if (granted) return { kind: "granted", sequence: toSequence(granted.id), ...toGrant(granted), atMs };
-  if (released) return { kind: "released", sequence: toSequence(released.id), atMs };
+  if (granted) return { kind: "granted", sequence: sequenceOf(granted.id), ...toGrant(granted), atMs };
   if (limited) return { kind: "limited", ...toLimit(limited), atMs };
   if (queueChanged) return { kind: "queueChanged", queue: toQueue(queueChanged), atMs };
   if (queueRemoved) return { kind: "queueRemoved", name: queueRemoved.name, atMs };
+  if (preempted) return { kind: "preempted", sequence: sequenceOf(preempted.id), ...toPreempted(preempted), atMs };
+  for (const kind of PLAIN_EVENTS) {
+    const event = message[kind];
+    if (event) return { kind, sequence: sequenceOf(event.id), atMs };
+  }
   throw new Error("the ledger's log has an event of an unknown kind");
 }
+
+/** Events that state nothing but their reservation. */
+const PLAIN_EVENTS = [
+  "released",
+  "preemptionAccepted",
+  "preemptionWithdrawn",
+  "requeued",
+  "beneficiaryDropped",
+] as const;
 
 export function toWireRequested(reservation: Reservation): muster.reservation.v1.LedgerRequested.$Properties {
   return { reservation: toWireReservation({ reservation, because: undefined }) };
@@ -236,12 +269,17 @@ export function toReservation(
   needsOf: ReadNeeds = toNeeds,
 ): Reservation {
   const message = requested.reservation ?? wire.Reservation.create();
-  const { id, owner, state, priority, createdAtMs, grantedAtMs } = message;
-  const sequence = toSequence(id);
-  const asked = { ...toGang(message, needsOf), ...toQueueName(message) };
-  const reservation = { sequence, owner: toOwner(owner), ...asked, priority, createdAtMs };
+  const { id, owner, state, priority, createdAtMs, grantedAtMs, revision, preemptedFor, preemption } = message;
+  const sequence = sequenceOf(id);
+  const asked = { ...toGang(message, needsOf), ...toQueueName(message), ...toEnding(message) };
+  const reservation = {
+    ...{ sequence, owner: toOwner(owner), ...asked, priority, createdAtMs },
+    ...(revision > 0 && { revision }),
+    ...(preemptedFor !== "" && { preemptedFor: sequenceOf(preemptedFor) }),
+  };
   if (enums.ReservationState.nameOf(state) !== "GRANTED") return reservation;
-  return { ...reservation, grant: { atMs: grantedAtMs, ...toGrant(message) } };
+  const grant = { atMs: grantedAtMs, ...toGrant(message), ...(preemption && { preemption: toPreemption(preemption) }) };
+  return { ...reservation, grant };
 }
 
 function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): LimitRequest {
@@ -318,8 +356,3 @@ function withWireShare<Part extends Omit<Need, "selection">>({ shared, ...part }
   return { ...part, ...(shared !== undefined && { shared: { requests: toWireAmounts(shared) } }) };
 }
 
-function toSequence(id: string): number {
-  const digits = /^r-([1-9]\d*)$/.exec(id)?.[1];
-  if (digits === undefined) throw new Error(`"${id}" is not the id of a reservation`);
-  return Number(digits);
-}

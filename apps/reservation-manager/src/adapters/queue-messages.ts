@@ -1,6 +1,6 @@
 import { muster } from "@muster/proto";
 import type { Codec } from "@muster/store";
-import { NO_PAIRS, pairKey, pairOf, type PairAmounts, type Queue, type Quota } from "../domain/ledger/queue.ts";
+import { NO_PAIRS, pairKey, pairOf, type PairAmounts, type Preemptible, type Queue, type Quota } from "../domain/ledger/queue.ts";
 import { MAX_CHANGE_BYTES, queueBytes } from "../domain/decisions/plan-queue-changes.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 
@@ -23,7 +23,7 @@ export function toQueue(message: WireQueue): Queue {
 
 function readQueue({ name, parent, weightMilli, maxPriority, ...message }: WireQueue): Queue {
   const { problem, strategy, stopPolicy } = message;
-  const unknown = findUnknown(strategy, stopPolicy);
+  const unknown = findUnknown(message);
   const why = problem === "" ? unknown : problem;
   return {
     name,
@@ -34,14 +34,43 @@ function readQueue({ name, parent, weightMilli, maxPriority, ...message }: WireQ
     stopPolicy: stopPolicy === "Hold" || stopPolicy === "HoldAndDrain" ? stopPolicy : "None",
     ...(maxPriority !== undefined && { maxPriority }),
     ...(why !== undefined && { problem: why }),
+    ...toPreemption(message),
   };
 }
 
-function findUnknown(strategy: string, stopPolicy: string): string | undefined {
+function toPreemption({ preemption, minRunTimeMs, permitsNonPreemptible }: Partial<WireQueue>): Partial<Queue> {
+  const { reclaim, fairSharing, withinQueue, whileBorrowing } = preemption ?? {};
+  return {
+    ...toPolicy("reclaim", reclaim),
+    ...toPolicy("fairSharing", fairSharing),
+    ...toPolicy("withinQueue", withinQueue),
+    ...(whileBorrowing && { whileBorrowing: whileBorrowing.maxPriority ?? MAX_PRIORITY }),
+    ...(minRunTimeMs !== undefined && minRunTimeMs > 0 && { minRunTimeMs }),
+    ...(permitsNonPreemptible === true && { permitsNonPreemptible }),
+  };
+}
+
+/** The highest priority that there is. */
+const MAX_PRIORITY = 2 ** 31 - 1;
+
+function toPolicy<Field extends string>(field: Field, policy = ""): { readonly [Each in Field]?: Preemptible } {
+  if (policy !== "LowerPriority" && policy !== "Any") return {};
+  return { [field]: policy } as { readonly [Each in Field]: Preemptible };
+}
+
+function findUnknown({
+  strategy,
+  stopPolicy,
+  preemption,
+}: Pick<WireQueue, "strategy" | "stopPolicy" | "preemption">): string | undefined {
   if (!["", "BestEffortFIFO", "StrictFIFO"].includes(strategy)) return `the strategy ${strategy} is not known`;
   if (!["", "None", "Hold", "HoldAndDrain"].includes(stopPolicy)) return `the stop policy ${stopPolicy} is not known`;
-  return undefined;
+  const { reclaim = "", fairSharing = "", withinQueue = "" } = preemption ?? {};
+  const policy = [reclaim, fairSharing, withinQueue].find((each) => !POLICIES.includes(each));
+  return policy && `the preemption policy ${policy} is not known`;
 }
+
+const POLICIES = ["", "Never", "LowerPriority", "Any"];
 
 function toQuotas(quotas: WireQueue["quotas"]): ReadonlyMap<string, Quota> {
   const pairs = quotas.flatMap(({ pool, resources }) =>
@@ -58,13 +87,19 @@ function toQuotas(quotas: WireQueue["quotas"]): ReadonlyMap<string, Quota> {
 }
 
 export function toWireQueue(queue: Queue): muster.reservation.v1.Queue.$Properties {
-  const { quotas, ...rest } = queue;
+  const { quotas, reclaim, fairSharing, withinQueue, whileBorrowing, ...rest } = queue;
+  const hasPolicy = [reclaim, fairSharing, withinQueue, whileBorrowing].some((policy) => policy !== undefined);
   const byPool = new Map<string, muster.reservation.v1.ResourceQuota.$Properties[]>();
   for (const [pair, quota] of quotas) {
     const { pool, resource } = pairOf(pair);
     byPool.set(pool, [...(byPool.get(pool) ?? []), { resource, ...quota }]);
   }
-  return { ...rest, quotas: [...byPool].map(([pool, resources]) => ({ pool, resources })) };
+  const borrowing = whileBorrowing !== undefined && { whileBorrowing: { maxPriority: whileBorrowing } };
+  return {
+    ...rest,
+    quotas: [...byPool].map(([pool, resources]) => ({ pool, resources })),
+    ...(hasPolicy && { preemption: { reclaim, fairSharing, withinQueue, ...borrowing } }),
+  };
 }
 
 export function toPairAmounts(use: readonly muster.reservation.v1.PoolUse[]): PairAmounts {

@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { muster } from "@muster/proto";
 import type { SnapshotCodec } from "@muster/store";
-import { restoreLedger, type Ledger } from "../domain/ledger/ledger.ts";
+import { restoreLedger, type Beneficiary, type Ledger } from "../domain/ledger/ledger.ts";
 import type { Reservation } from "../domain/ledger/reservation.ts";
 import type { Steps } from "../domain/ledger/steps.ts";
 import type { Queue } from "../domain/ledger/queue.ts";
+import { toLedgerBeneficiary, toWireBeneficiaries } from "./preemption-messages.ts";
 import { toQueue, toWireQueue } from "./queue-messages.ts";
 import { internNeeds, toReservation, toWireRequested } from "./messages.ts";
 
@@ -21,7 +22,8 @@ const RESERVATION_TAG = 0x0a;
 const NEXT_ID_TAG = 0x10;
 const LIMIT_TAG = 0x1a;
 const QUEUE_TAG = 0x22;
-const TAGS = [RESERVATION_TAG, NEXT_ID_TAG, LIMIT_TAG, QUEUE_TAG];
+const BENEFICIARY_TAG = 0x2a;
+const TAGS = [RESERVATION_TAG, NEXT_ID_TAG, LIMIT_TAG, QUEUE_TAG, BENEFICIARY_TAG];
 
 /**
  * One LedgerSnapshot, written and read a little at a time: messages of one type that are put one behind the other are one message that has all their
@@ -38,7 +40,8 @@ export const snapshotCodec: SnapshotCodec<Ledger> = {
     }
     const limits = [...ledger.limits.entries()].map(([ownerKind, limit]) => ({ ownerKind, limit }));
     const queues = [...ledger.queues.values()].map(toWireQueue);
-    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence, limits, queues }).finish();
+    const beneficiaries = toWireBeneficiaries(ledger.beneficiaries);
+    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence, limits, queues, beneficiaries }).finish();
   },
   assemble: (pieces) => inTurns(assemble(pieces)),
 };
@@ -47,6 +50,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   const reservations: Reservation[] = [];
   const limits = new Map<string, number>();
   const queues: Queue[] = [];
+  const beneficiaries: Beneficiary[] = [];
   const needsOf = internNeeds();
   let nextId = 0;
   let rest = Buffer.alloc(0);
@@ -62,6 +66,8 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
           const { ownerKind, limit } = LedgerLimited.decode(bytes);
           limits.set(ownerKind, limit);
         } else if (field.tag === QUEUE_TAG) queues.push(toQueue(wire.Queue.decode(bytes)));
+        else if (field.tag === BENEFICIARY_TAG)
+          beneficiaries.push(toLedgerBeneficiary(wire.LedgerBeneficiary.decode(bytes)));
         else reservations.push(toReservation(LedgerRequested.decode(bytes), needsOf));
       }
       if (reservations.length % PER_PIECE === 0) yield;
@@ -69,7 +75,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
     rest = rest.subarray(at);
   }
   if (rest.length > 0) throw new Error("the snapshot ends in the middle of a reservation");
-  return yield* restoreLedger(reservations, nextId, limits, queues);
+  return yield* restoreLedger(reservations, nextId, limits, queues, beneficiaries);
 }
 
 /** The field that begins here; undefined when the bytes end before it does. `value` is the length of what is a message. */

@@ -6,6 +6,7 @@ import type { Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type WaitingClass, type WaitingKind } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
+import { futureOf, isChanging } from "./future.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { findQuotaShortage, isStrictQueue } from "./find-queue-obstacle.ts";
 import { withUse } from "../ledger/queue-use.ts";
@@ -64,8 +65,10 @@ function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
 type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads"] | undefined };
 
 /** A merge of the parts: after a request its class and its part have their next turn. */
-function listInOrder({ ledger, machines }: World, parts: readonly Part[], limit: number): readonly Reservation[] {
+function listInOrder(world: World, parts: readonly Part[], limit: number): readonly Reservation[] {
   const listed: Reservation[] = [];
+  const { ledger, machines } = world;
+  const served = isChanging(world) ? futureOf(world).placed : new Set<number>();
   // What the quota lets be granted beside those that are listed already. In a StrictFIFO queue nothing is listed behind one that is not.
   let admitting = { ledger, machines };
   const blocked = new Set<string>();
@@ -82,7 +85,10 @@ function listInOrder({ ledger, machines }: World, parts: readonly Part[], limit:
     if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
     const after = { ...place, sequence: place.sequence + 1 };
     const isStrict = waiting.queue !== undefined && isStrictQueue(waiting.queue, ledger);
-    if (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined) {
+    if (served.has(place.sequence)) {
+      const behind = waiting.places.first(after);
+      if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
+    } else if (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined) {
       const reservation = knownReservation(ledger, place.sequence);
       needsLeft -= reservation.needs.length;
       if (needsLeft < 0) break;

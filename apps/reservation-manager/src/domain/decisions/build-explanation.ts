@@ -50,8 +50,17 @@ export function buildExplanation(
     },
     overtakenUntilMs: place === undefined ? undefined : reservation.createdAtMs + policy.holdAfterMs,
     concurrency: explainConcurrency(reservation, ledger, granted),
+    preempted: listPreempted(reservation, ledger),
   };
   return { ...facts, message: describeExplanation(facts) };
+}
+
+function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Holder> {
+  const preempted = [...ledger.leaving.keys()]
+    .map((leaving) => knownReservation(ledger, leaving))
+    .filter(({ grant }) => grant?.preemption?.beneficiary === sequence);
+  const listed = preempted.slice(0, MAX_LISTED).map((each) => holderOf(each));
+  return { listed, more: preempted.length - listed.length };
 }
 
 /** The reservations that hold machines or parts of them, found by the machines: there are far fewer than requests that wait. */

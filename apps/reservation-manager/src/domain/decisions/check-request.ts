@@ -35,6 +35,10 @@ export type ReservationRequest = {
   readonly topology?: string;
   /** As in `Reservation`. */
   readonly queue?: string;
+  /** As in `Reservation`. */
+  readonly notPreemptible?: true;
+  /** As in `Reservation`. */
+  readonly graceMs?: number;
   /** Wait for machines when they are short now. */
   readonly wait: boolean;
   readonly priority: number;
@@ -42,8 +46,13 @@ export type ReservationRequest = {
   readonly concurrencyLimit: number;
 };
 
+/** Beyond this the work of another team waits too long for a machine that its queue owns. */
+export const MAX_GRACE_MS = 3_600_000;
+
 /** What is wrong with a request whatever the ledger says; undefined when nothing is. */
-export function checkRequest({ owner, needs, topology, queue }: ReservationRequest): Fault | undefined {
+export function checkRequest({ owner, needs, topology, queue, graceMs = 0 }: ReservationRequest): Fault | undefined {
+  if (graceMs > MAX_GRACE_MS)
+    return { code: "invalid_request", field: "grace_ms", reason: `is ${graceMs}; at most ${MAX_GRACE_MS} is possible` };
   if (needs.length === 0) return { code: "invalid_request", field: "needs", reason: "is empty; one need at least" };
   if (needs.length > MAX_NEEDS)
     return { code: "limit_exceeded", what: "needs of one reservation", limit: MAX_NEEDS, retryAfterMs: 0 };

@@ -4,6 +4,7 @@ import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { withoutKeptWork } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -129,18 +130,22 @@ function decideWithinLimit(
 
   const { nextSequence: sequence, queue: waiting, queues } = world.ledger;
   const priority = lowerPriority(request.priority, queue === undefined ? undefined : queues.get(queue));
+  const { notPreemptible, graceMs } = request;
   const gang = {
     needs: request.needs,
     ...(topology !== undefined && { topology }),
     ...(queue !== undefined && { queue }),
+    ...(notPreemptible && { notPreemptible }),
+    ...(graceMs !== undefined && { graceMs }),
   };
   const reservation: Reservation = { sequence, owner, ...gang, priority, createdAtMs: nowMs };
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
-  const [place, holds] = [placeOf(reservation), findHolds(world, policy, nowMs)];
-  const obstacle = obstacleTo(demand, place, world, holds);
+  const open = withoutKeptWork(world);
+  const [place, holds] = [placeOf(reservation), findHolds(open, policy, nowMs)];
+  const obstacle = obstacleTo(demand, place, open, holds);
 
   if (obstacle === undefined) {
-    const assigned = assignMachines(gang, world.machines, holdAheadOf(demand, place, world, holds.machines));
+    const assigned = assignMachines(gang, open.machines, holdAheadOf(demand, place, open, holds.machines));
     const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
     return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }

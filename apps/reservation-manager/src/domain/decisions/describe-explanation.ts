@@ -38,6 +38,8 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
       return `${describeTooSmall(because, pool)}${queue}`;
     case "POOL_AVAILABILITY":
       return `${describeShortage(because, pool)}${pool === undefined ? "" : describePool(pool)}${queue}`;
+    case "WAITING_FOR_PREEMPTED":
+      return `work that is preempted for it has not ended yet${named(facts.preempted, "waits for")}${queue}`;
     case "QUEUE_UNKNOWN":
     case "QUEUE_HELD":
     case "BEHIND_STRICT_HEAD":

@@ -1,6 +1,7 @@
 import { amountsKey } from "@muster/resources";
 import { obstacleTo, type DomainRoom, type Holds, type WaitCode } from "./fit.ts";
 import { findImpossible } from "./decide-reservation.ts";
+import { futureOf, isChanging, withoutKeptWork } from "./future.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { countByPool, viewKey, type PoolGang, type Reservation } from "../ledger/reservation.ts";
 import { countAhead, placeOf } from "../ledger/waiting-queue.ts";
@@ -9,8 +10,11 @@ import type { QuotaShortage } from "./find-queue-obstacle.ts";
 
 /** Why a reservation waits, with the numbers behind it. `ahead`: requests that are looked at earlier. */
 export type WaitReason = {
-  /** POOL_TOO_SMALL: a new request like it would be refused, because the pool has lost nodes since. */
-  readonly code: WaitCode | "POOL_TOO_SMALL";
+  /**
+   * POOL_TOO_SMALL: a new request like it would be refused, because the pool has lost nodes since. WAITING_FOR_PREEMPTED: work that is preempted for it has not
+   * ended yet.
+   */
+  readonly code: WaitCode | "POOL_TOO_SMALL" | "WAITING_FOR_PREEMPTED";
   /** Empty for CONCURRENCY_LIMIT, and where the queue is the reason. */
   readonly pool: string;
   /** Machines of the pool, and parts of them, that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
@@ -51,9 +55,12 @@ export function explainWaiting(reservation: Reservation, world: World, holds: Ho
   const { owner, needs, topology, queue } = reservation;
   const place = placeOf(reservation);
   const demand = { ownerKind: owner.kind, needs: countByPool(needs), topology, queue };
-  const obstacle = obstacleTo(demand, place, world, holds);
-  if (obstacle === undefined) return undefined;
   const ahead = countAhead(reservation, world.ledger.queue);
+  const isPlaced = isChanging(world) && futureOf(world).placed.has(reservation.sequence);
+  if (isPlaced && queue !== undefined)
+    return { code: "WAITING_FOR_PREEMPTED", pool: "", requested: 0, parts: 0, available: 0, queue, ahead };
+  const obstacle = obstacleTo(demand, place, withoutKeptWork(world), holds);
+  if (obstacle === undefined) return undefined;
   if (obstacle.code === "CONCURRENCY_LIMIT")
     return { code: obstacle.code, pool: "", requested: 1, parts: 0, available: 0, ahead };
   if ("queue" in obstacle) return { ...obstacle, pool: "", requested: 0, parts: 0, available: 0, ahead };

@@ -77,4 +77,6 @@ export type Explanation = {
   /** Until then younger requests of its priority may overtake it; undefined when it does not wait. */
   readonly overtakenUntilMs: number | undefined;
   readonly concurrency: ConcurrencyUse | undefined;
+  /** Work that is preempted for it, in the order of submission. */
+  readonly preempted: Bounded<Holder>;
 };

@@ -54,7 +54,7 @@ function reportOf(node: QueueNode, ledger: Ledger, quotas: QuotaWorld): QueueRep
     quota,
     borrowed: new Map(borrowed),
     pending: ledger.queue.byQueue.get(name)?.places.size ?? 0,
-    admitted: ledger.grantedByQueue.get(name) ?? 0,
+    admitted: ledger.admitted.get(name)?.size ?? 0,
     shareMillionths: toMillionths(shareOf(node, used, quotas)),
     problem: node.problem,
   };

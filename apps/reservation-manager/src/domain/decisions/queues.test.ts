@@ -504,5 +504,5 @@ it("grants less in one plan while many queues are compared, and the rest in the 
     const settled = settleGrants(world, policy, 0);
     ({ world, complete: isComplete } = settled);
   }
-  expect(world.ledger.grantedByQueue.size).toBe(200);
+  expect(world.ledger.admitted.size).toBe(200);
 });

@@ -65,7 +65,9 @@ function show(ledger: Ledger): unknown {
     limits: [...ledger.limits.entries()],
     queues: [...ledger.queues.entries()],
     use: { own: [...ledger.use.own.entries()], tree: [...ledger.use.tree.entries()] },
-    grantedByQueue: [...ledger.grantedByQueue.entries()],
+    admitted: [...ledger.admitted.entries()].map(([name, keys]) => [name, [...keys.keys()]]),
+    leaving: [...ledger.leaving.keys()],
+    beneficiaries: ledger.beneficiaries,
     byQueue: [...queue.byQueue.entries()].map(([name, { places, heads, classes }]) => [
       name,
       [...places.keys()],

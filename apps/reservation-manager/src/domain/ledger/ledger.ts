@@ -4,7 +4,7 @@ import type { Amounts } from "@muster/resources";
 import { noQueues, NO_PAIRS, type PairAmounts, type Queue, type Queues } from "./queue.ts";
 import { forestOf } from "./queue-forest.ts";
 import { noUse, rebuildUse, withUse, type QueueUse } from "./queue-use.ts";
-import { idOf, ownerKey, type Grant, type Reservation } from "./reservation.ts";
+import { idOf, ownerKey, type Grant, type Preemption, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
@@ -14,6 +14,14 @@ export type LedgerEvent =
   | { readonly kind: "requested"; readonly reservation: Reservation; readonly atMs: number }
   | ({ readonly kind: "granted"; readonly sequence: number } & Grant)
   | { readonly kind: "released"; readonly sequence: number; readonly atMs: number }
+  | ({ readonly kind: "preempted"; readonly sequence: number } & Omit<Preemption, "isAccepted">)
+  | { readonly kind: "preemptionAccepted"; readonly sequence: number; readonly atMs: number }
+  /** It keeps its machines. */
+  | { readonly kind: "preemptionWithdrawn"; readonly sequence: number; readonly atMs: number }
+  /** It waits again, at its place. */
+  | { readonly kind: "requeued"; readonly sequence: number; readonly atMs: number }
+  /** Nothing is kept for it any more. */
+  | { readonly kind: "beneficiaryDropped"; readonly sequence: number; readonly atMs: number }
   /** 0: no limit any more. */
   | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number }
   | { readonly kind: "queueChanged"; readonly queue: Queue; readonly atMs: number }
@@ -39,11 +47,23 @@ export type Ledger = {
   readonly queues: Queues;
   /** What the granted reservations of each queue use of its quota. */
   readonly use: QueueUse;
-  /** Queue -> granted reservations. */
-  readonly grantedByQueue: SortedMap<string, number>;
+  /** Queue -> its granted reservations, in the order in which they are preempted. */
+  readonly admitted: SortedMap<string, Admitted>;
+  /** Granted reservations whose owners shall end their work. */
+  readonly leaving: SortedMap<number, true>;
+  /** Requests that work is preempted for, in the order in which it was. */
+  readonly beneficiaries: readonly Beneficiary[];
   /** Root of a tree of queues -> another object after each change of its requests or of their use. What is known of the tree is kept by it. */
   readonly treeMarks: SortedMap<string, object>;
 };
+
+/** The sequences of granted reservations: the lowest priority first, then the one that was granted last. */
+export type Admitted = SortedMap<AdmittedKey, true>;
+export type AdmittedKey = Pick<Reservation, "priority" | "sequence"> & { readonly grantedAtMs: number };
+
+/** `vacated`: the nodes that were preempted for it and given back. The last pods there may still be seen for a moment. */
+export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
+export type Vacated = { readonly owner: Owner; readonly node: string };
 
 /** A part of a machine that a reservation holds, for one of its components. */
 export type Part = { readonly sequence: number; readonly component: string; readonly requests: Amounts };
@@ -60,7 +80,9 @@ export const emptyLedger: Ledger = {
   limits: SortedMap.empty(compareText),
   queues: noQueues,
   use: noUse,
-  grantedByQueue: SortedMap.empty(compareText),
+  admitted: SortedMap.empty(compareText),
+  leaving: SortedMap.empty(compareNumbers),
+  beneficiaries: [],
   treeMarks: SortedMap.empty(compareText),
 };
 
@@ -78,6 +100,13 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
       const reservation = knownReservation(ledger, event.sequence);
       return markTree(release(after, reservation), reservation);
     }
+    case "preempted":
+    case "preemptionAccepted":
+    case "preemptionWithdrawn":
+    case "requeued":
+      return evolvePreemption(after, knownReservation(ledger, event.sequence), event);
+    case "beneficiaryDropped":
+      return { ...after, beneficiaries: withoutBeneficiary(ledger.beneficiaries, event.sequence) };
     case "limited":
       return { ...after, limits: withLimit(ledger.limits, event) };
     case "queueChanged":
@@ -87,6 +116,63 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
     default:
       return assertNever(event);
   }
+}
+
+type PreemptionEvent = Extract<
+  LedgerEvent,
+  { kind: "preempted" | "preemptionAccepted" | "preemptionWithdrawn" | "requeued" }
+>;
+
+function evolvePreemption(ledger: Ledger, before: Reservation, event: PreemptionEvent): Ledger {
+  const { sequence } = event;
+  const reservation = { ...before, revision: (before.revision ?? 0) + 1 };
+  const { grant: granted } = reservation;
+  if (granted === undefined) throw new Error(`${idOf(sequence)} waits, so that it cannot be preempted`);
+  const { preemption, ...kept } = granted;
+  const withGrant = (next: Grant): Ledger => {
+    const reservations = ledger.reservations.set(sequence, { ...reservation, grant: next });
+    return markTree({ ...ledger, reservations }, reservation);
+  };
+  switch (event.kind) {
+    case "preempted": {
+      const { kind: _kind, sequence: _sequence, ...stated } = event;
+      const beneficiaries = withBeneficiary(ledger.beneficiaries, event.beneficiary);
+      const after = withGrant({ ...kept, preemption: { ...stated, isAccepted: false } });
+      return { ...after, leaving: ledger.leaving.set(sequence, true), beneficiaries };
+    }
+    case "preemptionAccepted":
+      return preemption === undefined ? ledger : withGrant({ ...kept, preemption: { ...preemption, isAccepted: true } });
+    case "preemptionWithdrawn":
+      return { ...withGrant(kept), leaving: ledger.leaving.delete(sequence) };
+    case "requeued": {
+      const { grant: _grant, ...asked } = reservation;
+      const { beneficiary } = preemption ?? {};
+      const waiting = { ...asked, ...(beneficiary !== undefined && { preemptedFor: beneficiary }) };
+      return markTree(addWaiting(release(ledger, before), waiting), waiting);
+    }
+    default:
+      return assertNever(event);
+  }
+}
+
+function withBeneficiary(known: readonly Beneficiary[], sequence: number | undefined): readonly Beneficiary[] {
+  if (sequence === undefined || known.some((each) => each.sequence === sequence)) return known;
+  return [...known, { sequence, vacated: [] }];
+}
+
+function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): readonly Beneficiary[] {
+  return known.some((each) => each.sequence === sequence) ? known.filter((each) => each.sequence !== sequence) : known;
+}
+
+/** Notes for the request that a reservation was preempted for that its machines are given back. */
+function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: Reservation): readonly Beneficiary[] {
+  const beneficiary = granted?.preemption?.beneficiary;
+  if (beneficiary === undefined) return known;
+  const nodes = new Set(granted?.machines.map(({ node }) => node));
+  const vacated = [...nodes].map((node) => ({ owner, node }));
+  return known.map((each) =>
+    each.sequence === beneficiary ? { ...each, vacated: [...each.vacated, ...vacated] } : each,
+  );
 }
 
 export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undefined {
@@ -142,17 +228,22 @@ export function* restoreLedger(
   nextSequence: number,
   limits: Iterable<readonly [string, number]> = [],
   queues: Iterable<Queue> = [],
+  beneficiaries: readonly Beneficiary[] = [],
 ): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
-  const grantedByQueue = new Map<string, number>();
+  const admitted = new Map<string, [AdmittedKey, true][]>();
+  const leaving: [number, true][] = [];
   let use = noUse;
   const holders: [string, number][] = [];
   const parts = new Map<string, readonly Part[]>();
-  for (const { owner, sequence, queue, grant: granted } of reservations) {
+  for (const { owner, sequence, priority, queue, grant: granted } of reservations) {
     if (granted === undefined) continue;
     grantedByKind.set(owner.kind, (grantedByKind.get(owner.kind) ?? 0) + 1);
+    if (granted.preemption !== undefined) leaving.push([sequence, true]);
     if (queue !== undefined) {
-      grantedByQueue.set(queue, (grantedByQueue.get(queue) ?? 0) + 1);
+      const ofQueue = admitted.get(queue) ?? [];
+      ofQueue.push([{ priority, sequence, grantedAtMs: granted.atMs }, true]);
+      admitted.set(queue, ofQueue);
       use = withUse(use, noQueues, queue, granted.use ?? NO_PAIRS, 1);
     }
     for (const { node, component, shared } of granted.machines)
@@ -182,7 +273,12 @@ export function* restoreLedger(
     limits: SortedMap.from(compareText, limits),
     queues: known,
     use: rebuildUse(use.own, known),
-    grantedByQueue: SortedMap.from(compareText, grantedByQueue),
+    admitted: SortedMap.from(
+      compareText,
+      [...admitted].map(([name, keys]): [string, Admitted] => [name, SortedMap.from(compareAdmitted, keys)]),
+    ),
+    leaving: SortedMap.from(compareNumbers, leaving),
+    beneficiaries,
     treeMarks: marksOf(queue.byQueue.keys(), known),
   };
   const isWholeAndParts = holders.some(([node]) => parts.has(node));
@@ -222,7 +318,8 @@ function addReservation(ledger: Ledger, reservation: Reservation): Ledger {
 }
 
 function grant(ledger: Ledger, reservation: Reservation, granted: Grant): Ledger {
-  return { ...hold(ledger, reservation, granted), queue: dequeue(ledger.queue, reservation) };
+  const beneficiaries = withoutBeneficiary(ledger.beneficiaries, reservation.sequence);
+  return { ...hold(ledger, reservation, granted), queue: dequeue(ledger.queue, reservation), beneficiaries };
 }
 
 function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain, use }: Grant): Ledger {
@@ -243,20 +340,32 @@ function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain
     holders,
     parts,
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, 1),
-    ...(queue !== undefined && countInQueue(ledger, queue, use, 1)),
+    ...(queue !== undefined && countInQueue(ledger, reservation, { atMs, use }, 1)),
   };
 }
 
 function countInQueue(
-  { queues, use: before, grantedByQueue }: Ledger,
-  queue: string,
-  use: PairAmounts | undefined,
+  { queues, use: before, admitted }: Ledger,
+  { queue = "", priority, sequence }: Reservation,
+  { atMs, use }: Pick<Grant, "atMs"> & { readonly use: PairAmounts | undefined },
   change: 1 | -1,
-): Pick<Ledger, "use" | "grantedByQueue"> {
+): Pick<Ledger, "use" | "admitted"> {
+  const key = { priority, sequence, grantedAtMs: atMs };
+  const known = admitted.get(queue) ?? SortedMap.empty<AdmittedKey, true>(compareAdmitted);
+  const after = change === 1 ? known.set(key, true) : known.delete(key);
   return {
     use: withUse(before, queues, queue, use ?? NO_PAIRS, change),
-    grantedByQueue: addTo(grantedByQueue, queue, change),
+    admitted: after.size === 0 ? admitted.delete(queue) : admitted.set(queue, after),
   };
+}
+
+/** In the order of `Admitted`. */
+export function compareAdmitted(a: AdmittedKey, b: AdmittedKey): number {
+  return (
+    compareNumbers(a.priority, b.priority) ||
+    compareNumbers(b.grantedAtMs, a.grantedAtMs) ||
+    compareNumbers(b.sequence, a.sequence)
+  );
 }
 
 function release(ledger: Ledger, reservation: Reservation): Ledger {
@@ -266,7 +375,8 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     reservations: ledger.reservations.delete(sequence),
     owners: ledger.owners.delete(ownerKey(owner)),
   };
-  if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation) };
+  const beneficiaries = withoutBeneficiary(ledger.beneficiaries, sequence);
+  if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation), beneficiaries };
   let { holders, parts } = ledger;
   for (const { node, component, shared } of granted.machines) {
     if (shared === undefined) holders = holders.delete(node);
@@ -280,7 +390,9 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     holders,
     parts,
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1),
-    ...(queue !== undefined && countInQueue(ledger, queue, granted.use, -1)),
+    leaving: ledger.leaving.delete(sequence),
+    beneficiaries: withVacated(beneficiaries, reservation),
+    ...(queue !== undefined && countInQueue(ledger, reservation, { atMs: granted.atMs, use: granted.use }, -1)),
   };
 }
 

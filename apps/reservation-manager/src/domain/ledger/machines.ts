@@ -227,7 +227,7 @@ export function withScaling(machines: Machines, pool: string, scaling: PoolScali
 
 /** The machines after one event of the ledger; `ledger` is the one before it. */
 export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent): Machines {
-  if (event.kind !== "granted" && event.kind !== "released") return machines;
+  if (event.kind !== "granted" && event.kind !== "released" && event.kind !== "requeued") return machines;
   const { sequence } = event;
   const { owner, grant } = knownReservation(ledger, sequence);
   if (event.kind === "granted")

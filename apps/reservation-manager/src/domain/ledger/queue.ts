@@ -15,7 +15,21 @@ export type Queue = {
   readonly maxPriority?: number;
   /** Found where it was read; it admits nothing then. */
   readonly problem?: string;
+  /** Which work of other queues that borrow its requests may preempt, for what the queue owns. Absent, as in the next two: none. */
+  readonly reclaim?: Preemptible;
+  /** Which work of other queues that have a larger share. */
+  readonly fairSharing?: Preemptible;
+  /** Which work of its own. Any: of lower priority, or newer and of the same priority. */
+  readonly withinQueue?: Preemptible;
+  /** Requests that must borrow preempt borrowers of lower priority, of at most this one. */
+  readonly whileBorrowing?: number;
+  /** Its work is not preempted before it has had its machines for so long. */
+  readonly minRunTimeMs?: number;
+  /** Its work may state that it is not to be preempted. */
+  readonly permitsNonPreemptible?: true;
 };
+
+export type Preemptible = "LowerPriority" | "Any";
 
 /** What a queue owns of one resource in one pool. */
 export type Quota = {

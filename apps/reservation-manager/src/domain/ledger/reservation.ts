@@ -28,8 +28,18 @@ export type Reservation = {
   /** Higher goes first. */
   readonly priority: number;
   readonly createdAtMs: number;
+  /** It is not to be preempted, where its queue permits that. */
+  readonly notPreemptible?: true;
+  /** How long its work takes to end when it is preempted; absent: `DEFAULT_GRACE_MS`. */
+  readonly graceMs?: number;
+  /** Grows with each change of its preemption, so that a later state is known as such. Absent: 0. */
+  readonly revision?: number;
+  /** Sequence of the request that it was last preempted for. */
+  readonly preemptedFor?: number;
   readonly grant?: Grant;
 };
+
+export const DEFAULT_GRACE_MS = 30_000;
 
 export type Grant = {
   readonly atMs: number;
@@ -38,7 +48,23 @@ export type Grant = {
   readonly domain?: string;
   /** What it uses of the quota of its queue until it is released; only with a queue. */
   readonly use?: PairAmounts;
+  /** Its owner shall end the work. */
+  readonly preemption?: Preemption;
 };
+
+export type Preemption = {
+  /** Sequence of the request that waits for it; absent: none, its queue is drained. */
+  readonly beneficiary?: number;
+  readonly reason: PreemptionReason;
+  readonly atMs: number;
+  /** From then on the owner ends the work without grace. */
+  readonly deadlineMs: number;
+  /** Its owner has begun to end the work. */
+  readonly isAccepted: boolean;
+};
+
+/** DRAIN: its queue asks all work to leave. */
+export type PreemptionReason = "RECLAIM" | "FAIR_SHARING" | "WITHIN_QUEUE" | "DRAIN";
 
 /** What a reservation needs of the nodes of one pool, or of those that one selection accepts. */
 export type PoolNeed = {
@@ -54,6 +80,13 @@ export type PoolNeed = {
 
 export function idOf(sequence: number): string {
   return `r-${sequence}`;
+}
+
+/** The inverse of `idOf`; throws on what is no id. */
+export function sequenceOf(id: string): number {
+  const digits = /^r-([1-9]\d*)$/.exec(id)?.[1];
+  if (digits === undefined) throw new Error(`"${id}" is not the id of a reservation`);
+  return Number(digits);
 }
 
 /** Kinds and ids are DNS labels, so the separator, which sorts before all their characters, keeps owners of one kind together. */

@@ -1,0 +1,178 @@
+import { mayOccupy, type Owner } from "@muster/names";
+import { subtract, type Amounts } from "@muster/resources";
+import { forestOf } from "../ledger/queue-forest.ts";
+import { NO_PAIRS } from "../ledger/queue.ts";
+import type { QueueUse } from "../ledger/queue-use.ts";
+import { knownReservation, type Ledger } from "../ledger/ledger.ts";
+import {
+  partialNodeOf,
+  standingOf,
+  withNode,
+  type MachineRecord,
+  type Machines,
+  type NodeFacts,
+} from "../ledger/machines.ts";
+import { countByPool, type Reservation } from "../ledger/reservation.ts";
+import { placeOf } from "../ledger/waiting-queue.ts";
+import { evolveWorld, type World } from "../ledger/world.ts";
+import { assignMachines, obstacleTo, type Holds } from "./fit.ts";
+
+/** What becomes of the world when all preempted work has left, and its beneficiaries have their machines. */
+export type Future = {
+  readonly world: World;
+  /** The beneficiaries that have machines in it. */
+  readonly placed: ReadonlySet<number>;
+  /** Nodes on which it differs from the present. */
+  readonly nodes: ReadonlySet<string>;
+};
+
+export const NO_HOLDS: Holds = { machines: undefined, quotas: () => undefined };
+
+/** Whether work is leaving, or machines are kept for what it leaves for. */
+export function isChanging({ ledger }: World): boolean {
+  return ledger.leaving.size > 0 || ledger.beneficiaries.length > 0;
+}
+
+const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly byCount: Map<number, Future> }>();
+
+/** The future with the first beneficiaries, so many of them. */
+export function futureOf(world: World, beneficiaries: number = world.ledger.beneficiaries.length): Future {
+  const { ledger, machines } = world;
+  const known = futures.get(ledger);
+  const byCount = known?.machines === machines ? known.byCount : new Map<number, Future>();
+  futures.set(ledger, { machines, byCount });
+  const future = byCount.get(beneficiaries) ?? buildFuture(world, beneficiaries);
+  byCount.set(beneficiaries, future);
+  return future;
+}
+
+function buildFuture(world: World, count: number): Future {
+  if (count > 0) return withPlaced(futureOf(world, count - 1), world.ledger.beneficiaries[count - 1]?.sequence);
+  const { ledger } = world;
+  const nodes = new Set<string>();
+  let after = world;
+  for (const sequence of ledger.leaving.keys()) {
+    const reservation = knownReservation(ledger, sequence);
+    for (const { node } of reservation.grant?.machines ?? []) nodes.add(node);
+    after = withoutWork(after, reservation);
+  }
+  for (const { vacated } of ledger.beneficiaries)
+    for (const { owner, node } of vacated) {
+      nodes.add(node);
+      after = { ...after, machines: withoutPods(after.machines, node, owner) };
+    }
+  return { world: after, placed: new Set(), nodes };
+}
+
+function withPlaced(future: Future, sequence: number | undefined): Future {
+  const { world, placed, nodes } = future;
+  const reservation = sequence === undefined ? undefined : world.ledger.reservations.get(sequence);
+  if (sequence === undefined || reservation === undefined || reservation.grant !== undefined) return future;
+  if (obstacleTo(demandOf(reservation), placeOf(reservation), world, NO_HOLDS) !== undefined) return future;
+  const assigned = assignMachines(reservation, world.machines, undefined);
+  return {
+    world: evolveWorld(world, [{ kind: "granted", sequence, ...assigned, atMs: 0 }]),
+    placed: new Set([...placed, sequence]),
+    nodes: new Set([...nodes, ...assigned.machines.map(({ node }) => node)]),
+  };
+}
+
+export function demandOf({ owner, needs, topology, queue }: Reservation) {
+  return { ownerKind: owner.kind, needs: countByPool(needs), topology, queue };
+}
+
+/** The world once this granted work and its pods have left. */
+export function withoutWork(world: World, { sequence, owner, grant }: Reservation): World {
+  const after = evolveWorld(world, [{ kind: "released", sequence, atMs: 0 }]);
+  const nodes = new Set(grant?.machines.map(({ node }) => node));
+  return { ...after, machines: [...nodes].reduce((all, node) => withoutPods(all, node, owner), after.machines) };
+}
+
+/** The machines once the owner's pods have left the node. */
+function withoutPods(machines: Machines, node: string, owner: Owner): Machines {
+  const facts = machines.nodes.get(node)?.facts;
+  if (facts === undefined) return machines;
+  const occupants = facts.occupants.filter((each) => !mayOccupy(each, owner));
+  const ownerUses = facts.ownerUses.filter((each) => !mayOccupy(each.owner, owner));
+  if (occupants.length === facts.occupants.length && ownerUses.length === facts.ownerUses.length) return machines;
+  return withNode(machines, { ...facts, occupants, ownerUses });
+}
+
+const worldsForOthers = new WeakMap<Future, { readonly present: World; readonly forOthers: World }>();
+
+/**
+ * The present world without what is kept for the beneficiaries: each node has what is free both now and in the future, and queues use the larger of what they
+ * use now and then. Whatever is granted in it disturbs no beneficiary.
+ */
+export function withoutKeptWork(present: World, future: Future = futureOf(present)): World {
+  if (!isChanging(present)) return present;
+  const known = worldsForOthers.get(future);
+  if (known?.present.ledger === present.ledger && known.present.machines === present.machines) return known.forOthers;
+  let { machines } = present;
+  for (const node of future.nodes)
+    machines = withLimited(machines, machines.nodes.get(node), future.world.machines.nodes.get(node));
+  const { ledger } = present;
+  const tree = maxUse(ledger.use.tree, future.world.ledger.use.tree);
+  const forOthers = { ledger: { ...ledger, use: { ...ledger.use, tree }, treeMarks: newMarks(ledger) }, machines };
+  worldsForOthers.set(future, { present, forOthers });
+  return forOthers;
+}
+
+function withLimited(
+  machines: Machines,
+  now: MachineRecord | undefined,
+  then: MachineRecord | undefined,
+): Machines {
+  const facts = now?.facts;
+  if (now === undefined || facts === undefined) return machines;
+  const free = freeOn(facts, now);
+  if (free === undefined) return machines;
+  const later = then?.facts && freeOn(then.facts, then);
+  if (later === undefined) return withNode(machines, { ...facts, schedulable: false, cordoned: true });
+  if (later.isWhole) return machines;
+  const kept = new Map([...subtract(free.amounts, later.amounts)].filter(([, amount]) => amount > 0));
+  return kept.size === 0 ? machines : withNode(machines, withForeignUse(facts, kept));
+}
+
+/** The node as if foreign pods used so much of it. */
+function withForeignUse(facts: NodeFacts, use: Amounts): NodeFacts {
+  const { pods, requests, examples } = facts.foreign;
+  const after = new Map(requests);
+  for (const [resource, amount] of use)
+    if (resource !== "pods") after.set(resource, (after.get(resource) ?? 0) + amount);
+  return { ...facts, foreign: { pods: pods + (use.get("pods") ?? 1), requests: after, examples } };
+}
+
+type Free = { readonly isWhole: boolean; readonly amounts: Amounts };
+
+/** What can be granted of the node now; undefined: nothing. A free node of unknown size has no amounts. */
+function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
+  const standing = standingOf(facts, record);
+  if (standing === "free") return { isWhole: true, amounts: facts.allocatable ?? new Map() };
+  const partial = partialNodeOf(facts, record, standing);
+  return partial && { isWhole: false, amounts: partial.free };
+}
+
+/** By queue and pair, the larger use. */
+function maxUse(now: QueueUse["tree"], then: QueueUse["tree"]): QueueUse["tree"] {
+  let most = now;
+  for (const [queue, amounts] of then.entries()) {
+    const before = now.get(queue) ?? NO_PAIRS;
+    if (amounts === before) continue;
+    const larger = new Map(before);
+    for (const [pair, amount] of amounts) if (amount > (before.get(pair) ?? 0)) larger.set(pair, amount);
+    most = most.set(queue, larger);
+  }
+  return most;
+}
+
+/** What is known of the trees of queues is known for their use, which is another one here. */
+function newMarks({ treeMarks, leaving, beneficiaries, reservations, queues }: Ledger): Ledger["treeMarks"] {
+  const forest = forestOf(queues);
+  let marks = treeMarks;
+  for (const sequence of [...leaving.keys(), ...beneficiaries.map((each) => each.sequence)]) {
+    const root = forest.get(reservations.get(sequence)?.queue ?? "")?.root.name;
+    if (root !== undefined && marks.get(root) === treeMarks.get(root)) marks = marks.set(root, {});
+  }
+  return marks;
+}

@@ -1,0 +1,158 @@
+import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
+import { DEFAULT_GRACE_MS, type PreemptionReason, type Reservation } from "../ledger/reservation.ts";
+import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
+import type { Queues } from "../ledger/queue.ts";
+import { SortedMap } from "../ledger/sorted-map.ts";
+import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { evolveWorld, type World } from "../ledger/world.ts";
+import { findVictims, type Victims } from "./find-victims.ts";
+import { takeFirst } from "./first-in-order.ts";
+import { futureOf } from "./future.ts";
+import { eventOf, planGrants, type GrantPolicy } from "./plan-grants.ts";
+
+export type PreemptStep = {
+  readonly kind: "preempt";
+  readonly sequence: number;
+  readonly because: { readonly code: PreemptionReason; readonly ahead: 0 };
+};
+
+type PreemptionPlan = {
+  readonly steps: readonly PreemptStep[];
+  readonly events: readonly LedgerEvent[];
+  /** False: more may be preempted by the next plan. */
+  readonly complete: boolean;
+  readonly againAtMs: number | undefined;
+};
+
+/** Limit of requests that work is preempted for by one plan, so that one plan takes moments. */
+const MAX_PER_PLAN = 8;
+
+/** Limit of requests that work is preempted for at a time: machines are kept for each. */
+const MAX_BENEFICIARIES = 256;
+
+/**
+ * Which work shall end, and for which requests: in the order in which they would be granted, each request that fits into no future and for which `findVictims`
+ * finds enough. The future is the one in which all that leaves already has left, and its machines are granted in order: so nothing more is preempted for what
+ * comes free anyway.
+ */
+export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number): PreemptionPlan {
+  const steps: PreemptStep[] = [];
+  const events: LedgerEvent[] = [];
+  let after = world;
+  const step = (sequence: number, code: PreemptionReason, beneficiary: number | undefined): void => {
+    const { graceMs = DEFAULT_GRACE_MS } = knownReservation(after.ledger, sequence);
+    const deadlineMs = nowMs + graceMs;
+    const kept = beneficiary === undefined ? {} : { beneficiary };
+    const event: LedgerEvent = { kind: "preempted", sequence, ...kept, reason: code, atMs: nowMs, deadlineMs };
+    steps.push({ kind: "preempt", sequence, because: { code, ahead: 0 } });
+    events.push(event);
+    after = evolveWorld(after, [event]);
+  };
+  for (const sequence of findDrained(world).slice(0, MAX_PER_PLAN)) step(sequence, "DRAIN", undefined);
+  let againAtMs: number | undefined;
+  for (let count = steps.length; isPreempting(after); count += 1) {
+    if (count >= MAX_PER_PLAN) return { steps, events, complete: false, againAtMs };
+    const found = findFirst(after, policy, nowMs);
+    ({ againAtMs } = found);
+    if (found.victims === undefined) break;
+    for (const { sequence, reason } of found.victims) step(sequence, reason, found.beneficiary);
+  }
+  return { steps, events, complete: true, againAtMs };
+}
+
+function isPreempting({ ledger, machines }: World): boolean {
+  return (
+    machines.complete && mayPreemptAny(ledger.queues) && ledger.beneficiaries.length < MAX_BENEFICIARIES
+  );
+}
+
+const preempting = new WeakMap<Queues, boolean>();
+
+function mayPreemptAny(queues: Queues): boolean {
+  const known = preempting.get(queues) ?? [...queues.values()].some((queue) => mayPreempt(queue));
+  preempting.set(queues, known);
+  return known;
+}
+
+function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }: QueueNode["queue"]): boolean {
+  return [reclaim, fairSharing, withinQueue, whileBorrowing].some((policy) => policy !== undefined);
+}
+
+/** The first request that preemption helps. */
+function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
+  const future = grantAll(futureOf(world).world, policy, nowMs);
+  const { ledger } = future;
+  let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
+  for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
+    const node = forestOf(ledger.queues).get(name);
+    if (node === undefined || node.problem !== undefined || !mayPreempt(node.queue)) continue;
+    for (const [place, waiting] of heads.entries()) candidates = candidates.set(place, waiting);
+  }
+  const found = new Map<Place, Victims>();
+  let againAtMs: number | undefined;
+  const { first } = takeFirst(candidates, future, (waiting, place) => {
+    const search = findVictims(waiting, place, { present: world, future }, policy, nowMs);
+    if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
+    if (search.victims !== undefined) found.set(place, search.victims);
+    return search.victims === undefined;
+  });
+  return { victims: first && found.get(first[0]), beneficiary: first?.[0].sequence, againAtMs };
+}
+
+function grantAll(start: World, policy: GrantPolicy, nowMs: number): World {
+  for (let world = start; ;) {
+    const { steps, complete } = planGrants(world, policy, nowMs);
+    world = evolveWorld(
+      world,
+      steps.map((step) => eventOf(step, nowMs)),
+    );
+    if (complete) return world;
+  }
+}
+
+/** Admitted work of queues that are drained, and that is not asked to leave yet. */
+function findDrained({ ledger }: World): readonly number[] {
+  const drained: number[] = [];
+  for (const [name, admitted] of ledger.admitted.entries()) {
+    const node = forestOf(ledger.queues).get(name);
+    if (node === undefined || !isDrained(node)) continue;
+    for (const { sequence } of admitted.keys()) {
+      const reservation = knownReservation(ledger, sequence);
+      if (reservation.grant?.preemption === undefined && isPreemptible(reservation, node)) drained.push(sequence);
+    }
+  }
+  return drained;
+}
+
+function isDrained({ path }: QueueNode): boolean {
+  return path.some(({ queue }) => queue.stopPolicy === "HoldAndDrain");
+}
+
+export function isPreemptible({ notPreemptible }: Reservation, { queue }: QueueNode): boolean {
+  return !(notPreemptible === true && queue.permitsNonPreemptible === true);
+}
+
+/**
+ * Takes back what serves nothing any more: requests that would not be granted once all has left keep nothing, and work whose owner has not begun to end it
+ * stays if its beneficiary is granted, gone or one of those, or if its queue is not drained any more.
+ */
+export function planWithdrawals(world: World, atMs: number): readonly LedgerEvent[] {
+  const { ledger, machines } = world;
+  if (ledger.leaving.size === 0 && ledger.beneficiaries.length === 0) return [];
+  const { placed } = futureOf(world);
+  const kept = ledger.beneficiaries.filter(({ sequence }) => !machines.complete || placed.has(sequence));
+  const dropped = ledger.beneficiaries.filter((each) => !kept.includes(each));
+  const sequences = new Set(kept.map(({ sequence }) => sequence));
+  const withdrawn = [...ledger.leaving.keys()].filter((sequence) => {
+    const { queue, grant } = knownReservation(ledger, sequence);
+    const { isAccepted = true, beneficiary } = grant?.preemption ?? {};
+    if (isAccepted) return false;
+    if (beneficiary !== undefined) return !sequences.has(beneficiary);
+    const node = forestOf(ledger.queues).get(queue ?? "");
+    return node === undefined || !isDrained(node);
+  });
+  return [
+    ...dropped.map(({ sequence }): LedgerEvent => ({ kind: "beneficiaryDropped", sequence, atMs })),
+    ...withdrawn.map((sequence): LedgerEvent => ({ kind: "preemptionWithdrawn", sequence, atMs })),
+  ];
+}
