@@ -41,7 +41,12 @@ import {
   type PoolState,
 } from "./domain/ledger/machines.ts";
 import { NO_AMOUNTS, summarisePools, type PoolAmounts } from "./domain/decisions/summarise-pools.ts";
-import { decideAcceptance, decideRequeue, type AcceptVerdict, type RequeueVerdict } from "./domain/decisions/decide-preemption.ts";
+import {
+  decideAcceptance,
+  decideRequeue,
+  type AcceptVerdict,
+  type RequeueVerdict,
+} from "./domain/decisions/decide-preemption.ts";
 import { settle, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.ts";
@@ -71,7 +76,10 @@ type LedgerDeps = {
 const MAX_MEASURED_QUEUES = 1000;
 
 /** What became of a reservation: as it is now, or as it was before when it is over. `preempted`: its owner shall end the work, or does not have to any more. */
-export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<ReservationReport, "beneficiary">;
+export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
+  ReservationReport,
+  "beneficiary"
+>;
 
 export type ReservationReport = {
   readonly reservation: Reservation;

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import { decideAcceptance, decideRequeue } from "../src/domain/decisions/decide-preemption.ts";
 import { decideLimit } from "../src/domain/decisions/decide-limit.ts";
 import { decideReservationRelease, type ReleaseRequest } from "../src/domain/decisions/decide-reservation-release.ts";
 import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decisions/decide-reservation.ts";
@@ -12,7 +13,7 @@ import {
   type NodeFacts,
   type PoolScaling,
 } from "../src/domain/ledger/machines.ts";
-import { settleGrants } from "../src/domain/decisions/plan-settlement.ts";
+import { settle as settleWorld } from "../src/domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import type { Amounts, NodeSelection } from "@muster/resources";
 import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
@@ -31,9 +32,11 @@ export type Operation =
   | { readonly kind: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
   | { readonly kind: "wait"; readonly ms: number };
 
-/** A queue is new or changed, or is removed. */
+/** A queue is new or changed, or is removed. An owner begins to end work that is preempted, or has ended it. */
 export type QueueOperation =
-  { readonly kind: "queue"; readonly queue: Queue } | { readonly kind: "unqueue"; readonly name: string };
+  | { readonly kind: "queue"; readonly queue: Queue }
+  | { readonly kind: "unqueue"; readonly name: string }
+  | { readonly kind: "accept" | "requeue"; readonly owner: Owner };
 
 /** A world that is moved by operations, and everything that was decided on the way. */
 export type Run = {
@@ -168,6 +171,12 @@ export function step(
     case "release":
       apply(run, decideReservationRelease(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
       break;
+    case "accept":
+      apply(run, decideAcceptance(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
+      break;
+    case "requeue":
+      apply(run, decideRequeue(releaseOf(run, operation), run.world.ledger, run.nowMs).events);
+      break;
     case "reserve": {
       const verdict = decideReservation(operation.request, run.world, inForce, run.nowMs);
       run.verdicts.push(verdict);
@@ -190,7 +199,11 @@ function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly 
 }
 
 function settle(run: Run, inForce: ReservationPolicy): void {
-  apply(run, settleGrants(run.world, inForce, run.nowMs).events);
+  let settled;
+  do {
+    settled = settleWorld(run.world, inForce, run.nowMs);
+    apply(run, settled.events);
+  } while (!settled.complete);
 }
 
 function apply(run: Run, events: readonly LedgerEvent[]): void {

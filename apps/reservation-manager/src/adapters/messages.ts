@@ -355,4 +355,3 @@ function toShare(share: muster.reservation.v1.Share | null | undefined): Pick<Ne
 function withWireShare<Part extends Omit<Need, "selection">>({ shared, ...part }: Part) {
   return { ...part, ...(shared !== undefined && { shared: { requests: toWireAmounts(shared) } }) };
 }
-

@@ -1,6 +1,12 @@
 import type { muster } from "@muster/proto";
 import type { Beneficiary, LedgerEvent } from "../domain/ledger/ledger.ts";
-import { idOf, sequenceOf, type Preemption, type PreemptionReason, type Reservation } from "../domain/ledger/reservation.ts";
+import {
+  idOf,
+  sequenceOf,
+  type Preemption,
+  type PreemptionReason,
+  type Reservation,
+} from "../domain/ledger/reservation.ts";
 
 type PreemptedEvent = Extract<LedgerEvent, { kind: "preempted" }>;
 

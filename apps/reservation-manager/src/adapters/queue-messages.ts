@@ -1,6 +1,14 @@
 import { muster } from "@muster/proto";
 import type { Codec } from "@muster/store";
-import { NO_PAIRS, pairKey, pairOf, type PairAmounts, type Preemptible, type Queue, type Quota } from "../domain/ledger/queue.ts";
+import {
+  NO_PAIRS,
+  pairKey,
+  pairOf,
+  type PairAmounts,
+  type Preemptible,
+  type Queue,
+  type Quota,
+} from "../domain/ledger/queue.ts";
 import { MAX_CHANGE_BYTES, queueBytes } from "../domain/decisions/plan-queue-changes.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 

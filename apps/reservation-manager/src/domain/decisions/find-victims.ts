@@ -91,7 +91,13 @@ function addOwn({ candidates, ...limit }: Selected, own: readonly Candidate[]): 
 }
 
 /** Reasons to wait that the end of other work can remove. */
-const HELPED = new Set(["POOL_AVAILABILITY", "WAITING_FOR_TOPOLOGY", "HELD_FOR_OLDER", "WAITING_FOR_QUOTA", "KEPT_FOR_OWNER"]);
+const HELPED = new Set([
+  "POOL_AVAILABILITY",
+  "WAITING_FOR_TOPOLOGY",
+  "HELD_FOR_OLDER",
+  "WAITING_FOR_QUOTA",
+  "KEPT_FOR_OWNER",
+]);
 
 function isHelped(obstacle: Obstacle | undefined, { waiting, node, world }: Question): boolean {
   if (obstacle === undefined || !HELPED.has(obstacle.code)) return false;
@@ -103,7 +109,11 @@ function listCandidates(
   question: Question,
   present: World,
   nowMs: number,
-): { readonly others: readonly Candidate[]; readonly own: readonly Candidate[]; readonly againAtMs: number | undefined } {
+): {
+  readonly others: readonly Candidate[];
+  readonly own: readonly Candidate[];
+  readonly againAtMs: number | undefined;
+} {
   const { node, place, world } = question;
   const found = { others: [] as Candidate[], own: [] as Candidate[] };
   let againAtMs: number | undefined;
@@ -146,7 +156,10 @@ function isBehind({ priority, sequence }: Reservation, { place, node }: Question
 }
 
 /** The queues above both, from the lowest one; the last queues of each path before it. */
-function meet(a: QueueNode, b: QueueNode): { readonly below: readonly QueueNode[]; readonly childOfA: QueueNode; readonly childOfB: QueueNode } {
+function meet(
+  a: QueueNode,
+  b: QueueNode,
+): { readonly below: readonly QueueNode[]; readonly childOfA: QueueNode; readonly childOfB: QueueNode } {
   const index = b.path.findIndex((each) => a.path.includes(each));
   const common = b.path[index];
   const below = b.path.slice(0, index);
@@ -182,7 +195,8 @@ function selectReclaimed(question: Question, others: readonly Candidate[], start
   const covering = node.path[level];
   const isTaken = (candidate: Candidate): boolean => {
     const { priority } = candidate.reservation;
-    if (covering !== undefined && !candidate.node.path.includes(covering) && mayTake(reclaim, candidate, question)) return true;
+    if (covering !== undefined && !candidate.node.path.includes(covering) && mayTake(reclaim, candidate, question))
+      return true;
     return level > 0 && whileBorrowing !== undefined && priority < place.priority && priority <= whileBorrowing;
   };
   const candidates: Candidate[] = [];
@@ -206,7 +220,10 @@ function selectOverShare(question: Question, others: readonly Candidate[]): Sele
   const candidates: Candidate[] = [];
   let use = withTreeUse(quotas.use, node, asked, 1);
   const share = (each: QueueNode, used = use): Share => shareOf(each, used.get(each.queue.name) ?? NO_PAIRS, quotas);
-  const take = (all: readonly Candidate[], isFair: (mine: Share, before: Share, after: Share) => boolean): Candidate[] => {
+  const take = (
+    all: readonly Candidate[],
+    isFair: (mine: Share, before: Share, after: Share) => boolean,
+  ): Candidate[] => {
     const rest: Candidate[] = [];
     const waitingByQueue = Map.groupBy(all, (each) => each.node);
     for (let queue = largestShare([...waitingByQueue.keys()], share); queue !== undefined;) {

@@ -118,11 +118,7 @@ export function withoutKeptWork(present: World, future: Future = futureOf(presen
   return forOthers;
 }
 
-function withLimited(
-  machines: Machines,
-  now: MachineRecord | undefined,
-  then: MachineRecord | undefined,
-): Machines {
+function withLimited(machines: Machines, now: MachineRecord | undefined, then: MachineRecord | undefined): Machines {
   const facts = now?.facts;
   if (now === undefined || facts === undefined) return machines;
   const free = freeOn(facts, now);

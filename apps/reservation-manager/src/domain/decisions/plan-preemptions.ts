@@ -61,9 +61,7 @@ export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number
 }
 
 function isPreempting({ ledger, machines }: World): boolean {
-  return (
-    machines.complete && mayPreemptAny(ledger.queues) && ledger.beneficiaries.length < MAX_BENEFICIARIES
-  );
+  return machines.complete && mayPreemptAny(ledger.queues) && ledger.beneficiaries.length < MAX_BENEFICIARIES;
 }
 
 const preempting = new WeakMap<Queues, boolean>();

@@ -1,0 +1,280 @@
+import { describe, expect, it } from "vitest";
+import {
+  amounts,
+  nodeOf,
+  ownerOf,
+  partsOf,
+  policy,
+  queueOf,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import { reservationOf } from "../ledger/ledger.ts";
+import type { NodeFacts } from "../ledger/machines.ts";
+import type { Queue } from "../ledger/queue.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { buildDemand } from "./build-demand.ts";
+import { buildExplanation } from "./build-explanation.ts";
+
+const CPU = "a cpu";
+const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, pods: 1000 }) });
+
+function worldOf(queues: readonly Queue[], nodes: readonly NodeFacts[] = [BIG]): Run {
+  const run = startRun(nodes);
+  for (const queue of queues) step(run, { kind: "queue", queue });
+  return run;
+}
+
+/** Asks for one part with so much cpu. */
+function ask(run: Run, id: string, queue: string, cpu: number, more: Partial<ReservationRequest> = {}): void {
+  step(run, { kind: "wait", ms: 1 });
+  const request = requestOf(id, [], { owner: ownerOf(id, "job"), needs: partsOf("a", { cpu }), queue, ...more });
+  step(run, { kind: "reserve", request });
+}
+
+function end(run: Run, id: string): void {
+  step(run, { kind: "release", owner: ownerOf(id, "job") });
+}
+
+function accept(run: Run, id: string): void {
+  step(run, { kind: "accept", owner: ownerOf(id, "job") });
+}
+
+function requeue(run: Run, id: string): void {
+  step(run, { kind: "requeue", owner: ownerOf(id, "job") });
+}
+
+/** `x` waits, `X` is granted, `X>y` leaves for y, in the order of submission. */
+function show({ world: { ledger } }: Run): string {
+  const nameOf = (sequence: number): string => ledger.reservations.get(sequence)?.owner.id.slice(1) ?? "nothing";
+  return [...ledger.reservations.values()]
+    .map(({ sequence, grant }) => {
+      if (grant === undefined) return nameOf(sequence);
+      const { preemption } = grant;
+      const { beneficiary } = preemption ?? {};
+      const target = preemption && `>${beneficiary === undefined ? preemption.reason : nameOf(beneficiary)}`;
+      return `${nameOf(sequence).toUpperCase()}${target ?? ""}`;
+    })
+    .join(" ");
+}
+
+function explain(run: Run, id: string) {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
+  if (reservation === undefined) throw new Error(`${id} has no reservation`);
+  return buildExplanation(reservation, run.world, policy, run.nowMs);
+}
+
+const root = queueOf("root", {});
+const owner = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any" });
+const borrower = queueOf("borrower", { [CPU]: 10 }, { parent: "root" });
+
+describe("reclaiming", () => {
+  it("takes what the queue owns from the work of others that borrow it, and from no one else", () => {
+    const run = worldOf([root, owner, borrower]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    expect(show(run)).toBe("P Q>x x");
+    expect(explain(run, "x")).toMatchObject({
+      because: { code: "WAITING_FOR_PREEMPTED", queue: "owner" },
+      message: "work that is preempted for it has not ended yet; waits for job oq (1 part)",
+    });
+    accept(run, "q");
+    requeue(run, "q");
+    expect(show(run)).toBe("P q X");
+  });
+
+  it("takes nothing where it would not be enough", () => {
+    const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 5);
+    ask(run, "y", "owner", 5);
+    ask(run, "x", "owner", 10);
+    expect(show(run)).toBe("P Q Y x");
+  });
+
+  it("takes the lowest priority first, then the youngest, and spares what is not needed", () => {
+    const run = worldOf([root, owner, queueOf("borrower", {}, { parent: "root" })]);
+    step(run, { kind: "queue", queue: queueOf("root", { [CPU]: 10 }) });
+    ask(run, "p", "borrower", 4, { priority: 1 });
+    ask(run, "q", "borrower", 1);
+    ask(run, "r", "borrower", 4);
+    ask(run, "s", "borrower", 4);
+    ask(run, "t", "borrower", 7, { priority: 2 });
+    expect(show(run)).toBe("P Q R S T");
+    ask(run, "x", "owner", 8);
+    expect(show(run)).toBe("P Q R>x S>x T x");
+  });
+
+  it("does nothing without a policy, and with LowerPriority only to lower priorities", () => {
+    const run = worldOf([root, { ...owner, reclaim: "LowerPriority" }, borrower]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 5);
+    expect(show(run)).toBe("P Q x");
+    ask(run, "y", "owner", 5, { priority: 1 });
+    expect(show(run)).toBe("P Q>y x y");
+  });
+
+  it("keeps what leaves for its beneficiary, whoever asks meanwhile", () => {
+    const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    accept(run, "q");
+    ask(run, "y", "owner", 10, { priority: 9 });
+    ask(run, "z", "borrower", 10, { priority: 9 });
+    requeue(run, "q");
+    expect(show(run)).toBe("P q X y z");
+  });
+
+  it("keeps whole machines and room for it, and lets others have the rest", () => {
+    const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 10, pods: 9 }) }));
+    const run = worldOf([root, queueOf("owner", { [CPU]: 12 }, { parent: "root", reclaim: "Any" }), borrower], nodes);
+    ask(run, "p", "borrower", 9);
+    ask(run, "q", "borrower", 3);
+    ask(run, "x", "owner", 8);
+    expect(show(run)).toBe("P Q>x x");
+    accept(run, "q");
+    ask(run, "y", "owner", 2);
+    ask(run, "z", "owner", 2);
+    expect(show(run)).toBe("P Q>x x Y z");
+    requeue(run, "q");
+    expect(show(run)).toBe("P q X Y z");
+  });
+});
+
+describe("the end of a preemption", () => {
+  it("leaves work alone whose beneficiary has gone before its owner began to end it", () => {
+    const run = worldOf([root, owner, borrower]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    end(run, "x");
+    expect(show(run)).toBe("P Q");
+    accept(run, "q");
+    expect(show(run)).toBe("P Q");
+    expect(reservationOf(run.world.ledger, ownerOf("q", "job"))?.revision).toBe(2);
+  });
+
+  it("gives what leaves without a beneficiary to the first in order", () => {
+    const run = worldOf([root, owner, borrower]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    accept(run, "q");
+    end(run, "x");
+    expect(show(run)).toBe("P Q>nothing");
+    ask(run, "y", "owner", 10);
+    expect(show(run)).toBe("P Q>nothing y");
+    requeue(run, "q");
+    expect(show(run)).toBe("P q Y");
+  });
+
+  it("leaves work alone when its beneficiary gets machines from elsewhere", () => {
+    const run = worldOf([root, owner, borrower]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    end(run, "p");
+    expect(show(run)).toBe("Q X");
+  });
+
+  it("brings the work back to its old place", () => {
+    const run = worldOf([root, owner, borrower]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    ask(run, "y", "borrower", 10);
+    requeue(run, "q");
+    end(run, "x");
+    expect(show(run)).toBe("P Q y");
+    expect(reservationOf(run.world.ledger, ownerOf("q", "job"))).toMatchObject({ sequence: 2, createdAtMs: 2 });
+  });
+
+  it("serves several requests with one victim", () => {
+    const run = worldOf([root, owner, borrower]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 4);
+    ask(run, "y", "owner", 4);
+    expect(show(run)).toBe("P Q>x x y");
+    expect(explain(run, "y").because?.code).toBe("WAITING_FOR_QUOTA");
+    requeue(run, "q");
+    expect(show(run)).toBe("P q X Y");
+  });
+
+  it("asks for no nodes for it", () => {
+    const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    expect(buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 9 }).reports).toEqual([]);
+  });
+});
+
+describe("preemption within a queue", () => {
+  it("takes lower priorities, and with Any what is newer, too", () => {
+    const lower = worldOf([queueOf("q", { [CPU]: 10 }, { withinQueue: "LowerPriority" })]);
+    ask(lower, "p", "q", 10);
+    ask(lower, "x", "q", 10, { priority: 1 });
+    expect(show(lower)).toBe("P>x x");
+    requeue(lower, "p");
+    expect(show(lower)).toBe("p X");
+  });
+});
+
+describe("fair sharing", () => {
+  const third = (name: string, more: Partial<Queue> = {}): Queue => queueOf(name, {}, { parent: "root", ...more });
+  it("takes from the queue with the largest share until the shares are even", () => {
+    const run = worldOf([queueOf("root", { [CPU]: 12 }), third("a"), third("b", { fairSharing: "Any" })]);
+    for (const id of ["k", "l", "m", "n"]) ask(run, id, "a", 3);
+    ask(run, "x", "b", 3);
+    expect(show(run)).toBe("K L M N>x x");
+    requeue(run, "n");
+    ask(run, "y", "b", 3);
+    expect(show(run)).toBe("K L M>y n X y");
+    requeue(run, "m");
+    ask(run, "z", "b", 3);
+    expect(show(run)).toBe("K L m n X Y z");
+  });
+});
+
+describe("work that is spared", () => {
+  it("has run for too short a time", () => {
+    const run = worldOf([root, owner, { ...borrower, minRunTimeMs: 1000 }]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    expect(show(run)).toBe("P Q x");
+    step(run, { kind: "wait", ms: 1000 });
+    expect(show(run)).toBe("P Q>x x");
+  });
+
+  it("is not to be preempted, where its queue permits that", () => {
+    const run = worldOf([root, owner, { ...borrower, permitsNonPreemptible: true }]);
+    ask(run, "p", "borrower", 10);
+    ask(run, "q", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    expect(show(run)).toBe("P Q>x x");
+    const spared = worldOf([root, owner, borrower]);
+    ask(spared, "p", "borrower", 10);
+    ask(spared, "q", "borrower", 10, { notPreemptible: true });
+    ask(spared, "x", "owner", 10);
+    expect(show(spared)).toBe("P Q>x x");
+  });
+});
+
+it("asks the work of a queue that is drained to leave, until it is drained no more", () => {
+  const run = worldOf([root, borrower]);
+  ask(run, "p", "borrower", 1);
+  ask(run, "q", "borrower", 1);
+  step(run, { kind: "queue", queue: { ...borrower, stopPolicy: "HoldAndDrain" } });
+  expect(show(run)).toBe("P>DRAIN Q>DRAIN");
+  requeue(run, "p");
+  expect(show(run)).toBe("p Q>DRAIN");
+  step(run, { kind: "queue", queue: borrower });
+  expect(show(run)).toBe("P Q");
+});
