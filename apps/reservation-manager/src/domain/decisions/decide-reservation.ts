@@ -118,7 +118,7 @@ function decideWithinLimit(
 
   const { owner, topology, queue } = request;
   const needs = countByPool(request.needs);
-  const demand = { ownerKind: owner.kind, needs, topology, queue };
+  const demand = { ownerKind: owner.kind, needs, topology, queue, notPreemptible: request.notPreemptible };
   const unknownQueue = queue === undefined ? undefined : findUnknownQueue(queue, world.ledger);
   if (unknownQueue !== undefined) return { kind: "refuse", fault: unknownQueue };
   const impossible = findImpossible(demand, world.machines) ?? findSmallQuota(demand, world);

@@ -1,9 +1,9 @@
 import { amountsKey } from "@muster/resources";
 import { obstacleTo, type DomainRoom, type Holds, type WaitCode } from "./fit.ts";
 import { findImpossible } from "./decide-reservation.ts";
-import { futureOf, isChanging, withoutKeptWork } from "./future.ts";
+import { demandOf, futureOf, isChanging, withoutKeptWork } from "./future.ts";
 import type { Machines } from "../ledger/machines.ts";
-import { countByPool, viewKey, type PoolGang, type Reservation } from "../ledger/reservation.ts";
+import { viewKey, type PoolGang, type Reservation } from "../ledger/reservation.ts";
 import { countAhead, placeOf } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import type { QuotaShortage } from "./find-queue-obstacle.ts";
@@ -52,9 +52,9 @@ function isTooLarge(gang: PoolGang, code: WaitCode, { machines }: World): boolea
 /** The reason in force, given the holds in force (`findHolds`); undefined for a reservation that is granted or is about to be. */
 export function explainWaiting(reservation: Reservation, world: World, holds: Holds): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
-  const { owner, needs, topology, queue } = reservation;
+  const { queue } = reservation;
   const place = placeOf(reservation);
-  const demand = { ownerKind: owner.kind, needs: countByPool(needs), topology, queue };
+  const demand = demandOf(reservation);
   const ahead = countAhead(reservation, world.ledger.queue);
   const isPlaced = isChanging(world) && futureOf(world).placed.has(reservation.sequence);
   if (isPlaced && queue !== undefined)

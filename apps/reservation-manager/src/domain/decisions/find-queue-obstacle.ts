@@ -10,7 +10,7 @@ import { poolAmounts } from "./pool-amounts.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { findShortage, freeOf, levelOf, mostOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { findShortage, freeOf, levelOf, mostOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 
 /**
  * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the queue is first.
@@ -29,7 +29,7 @@ export type QuotaShortage = {
 };
 
 /** What is asked for, and in which queue. */
-export type QueueDemand = PoolGang & Pick<WaitingClass, "queue">;
+export type QueueDemand = PoolGang & Pick<WaitingClass, "queue" | "notPreemptible">;
 
 /** What the queue of the demand has against a grant at this place now; undefined: nothing, or the demand has no queue. */
 export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
@@ -45,12 +45,41 @@ export function findQueueObstacle(demand: QueueDemand, place: Place, world: Worl
 }
 
 /** As `findQueueObstacle`, whatever the order in the queue. */
-export function findQuotaShortage({ queue, needs }: QueueDemand, world: World): QueueObstacle | undefined {
+export function findQuotaShortage(demand: QueueDemand, world: World): QueueObstacle | undefined {
+  return findShortageAlone(demand, world) ?? findKeptQuota(demand, world);
+}
+
+/** As `findQuotaShortage`, whatever is kept for others. */
+export function findShortageAlone(demand: QueueDemand, world: World): QueueObstacle | undefined {
+  const { queue, needs, notPreemptible } = demand;
   if (queue === undefined) return undefined;
   const node = forestOf(world.ledger.queues).get(queue);
   if (node === undefined) return { code: "QUEUE_UNKNOWN", queue };
   if (node.problem !== undefined) return { code: "QUEUE_HELD", queue };
-  return findQuotaObstacle(node, askedAmounts(needs, world.machines).amounts, world);
+  const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
+  const short = findUnavailable(node, asked, quotaWorldOf(world));
+  if (short !== undefined || notPreemptible !== true) return short;
+  return findUnreclaimable(node, asked, world);
+}
+
+function findKeptQuota({ queue, needs }: QueueDemand, world: World): QueueObstacle | undefined {
+  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+  return node && findKeptAmounts(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), world);
+}
+
+/** Work that may not be preempted borrows nothing that another queue of the tree may reclaim. */
+function findUnreclaimable(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
+  const { queue, path } = node;
+  if (queue.permitsNonPreemptible !== true || !mayOthersReclaim(path.at(-1) ?? node, node)) return undefined;
+  const { use, pools } = quotaWorldOf(world);
+  const used = use.get(queue.name);
+  const borrowed = findShortage(asked, (pair) => totalOf(node, pair, pools) - (used?.get(pair) ?? 0));
+  return borrowed && { code: "KEPT_FOR_OWNER", queue: queue.name, quota: toQuotaShortage(borrowed) };
+}
+
+function mayOthersReclaim(node: QueueNode, own: QueueNode): boolean {
+  if (node.children.length === 0) return node !== own && node.queue.reclaim !== undefined;
+  return node.children.some((child) => mayOthersReclaim(child, own));
 }
 
 export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">): boolean {
@@ -85,15 +114,21 @@ export function findUseObstacle(queue: string, use: PairAmounts, world: World): 
 }
 
 function findQuotaObstacle(node: QueueNode, amounts: PairAmounts, world: World): QueueObstacle | undefined {
-  const { name: queue } = node.queue;
   const asked = limitedAmounts(node, amounts);
-  const quotas = quotaWorldOf(world);
+  return findUnavailable(node, asked, quotaWorldOf(world)) ?? findKeptAmounts(node, asked, world);
+}
+
+function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld): QueueObstacle | undefined {
   const short = findShortage(asked, (pair) => freeOf(node, pair, quotas));
-  if (short !== undefined) return { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
+  return short && { code: "WAITING_FOR_QUOTA", queue: node.queue.name, quota: toQuotaShortage(short) };
+}
+
+function findKeptAmounts(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
+  const quotas = quotaWorldOf(world);
   if (levelOf(node, asked, quotas) === 0) return undefined;
-  const kept = { ...quotas, use: useWithKept(node, world) };
-  const shortOfKept = findShortage(asked, (pair) => freeOf(node, pair, kept));
-  return shortOfKept && { code: "KEPT_FOR_OWNER", queue, quota: toQuotaShortage(shortOfKept) };
+  const kept = { pools: quotas.pools, use: useWithKept(node, world) };
+  const short = findShortage(asked, (pair) => freeOf(node, pair, kept));
+  return short && { code: "KEPT_FOR_OWNER", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 
 function toQuotaShortage({ pair, requested, available }: PairShortage): QuotaShortage {
@@ -101,7 +136,8 @@ function toQuotaShortage({ pair, requested, available }: PairShortage): QuotaSho
 }
 
 export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
-  return { use: ledger.use.tree, pools: poolAmounts(machines) };
+  const { tree, later } = ledger.use;
+  return { use: tree, later, pools: poolAmounts(machines) };
 }
 
 /** The first request in the order of a StrictFIFO queue that can be granted some time. */
@@ -136,7 +172,7 @@ const keptUses = new WeakMap<Ledger, Map<string, KeptUse>>();
 
 /**
  * The use of the queues with what is kept from the borrowers of the tree: for each of its queues the first request that its own quota suffices for, and that
- * waits because others borrow that quota.
+ * waits because others borrow that quota. A queue that may reclaim it from all others keeps nothing, nor do requests that work is preempted for already.
  */
 function useWithKept({ path }: QueueNode, world: World): QueueUse["tree"] {
   const root = path.at(-1);
@@ -160,11 +196,14 @@ function* findKept(
   for (const child of node.children) yield* findKept(child, world);
   const { ledger, machines } = world;
   const requests = ledger.queue.byQueue.get(node.queue.name);
-  if (requests === undefined || node.problem !== undefined) return;
+  if (requests === undefined || node.problem !== undefined || node.queue.reclaim === "Any") return;
+  const beneficiaries = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
   const quotas = quotaWorldOf(world);
   const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
   for (const [place, waiting] of requests.heads.entries()) {
     if (strictHead !== undefined && comparePlaces(strictHead, place) !== 0) continue;
+    if (beneficiaries.size > 0 && [...waiting.places.keys()].every(({ sequence }) => beneficiaries.has(sequence)))
+      continue;
     const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
     const isShort = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
     if (!isShort || levelOf(node, asked, quotas) > 0) continue;

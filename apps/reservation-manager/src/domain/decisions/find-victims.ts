@@ -3,17 +3,17 @@ import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { findShortage, freeOf, levelOf, totalOf } from "../ledger/quota.ts";
+import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
 import { compareShares, shareOf, type Share } from "../ledger/share.ts";
 import type { Place, WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./find-queue-obstacle.ts";
-import { obstacleTo, type HoldPolicy, type Obstacle } from "./fit.ts";
-import { findHolds } from "./find-hold.ts";
+import { obstacleTo, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import { isPreemptible } from "./plan-preemptions.ts";
 
+/** Of one request. */
 export type Victims = readonly { readonly sequence: number; readonly reason: PreemptionReason }[];
 
 type Search = {
@@ -25,12 +25,14 @@ type Search = {
 /** Limit of victims of one request: a larger set is not looked for. */
 const MAX_VICTIMS = 500;
 
-/** Granted work that the request may preempt, in order. `use`: what of it is limited by quotas. */
-type Candidate = {
-  readonly reservation: Reservation;
-  readonly node: QueueNode;
-  readonly use: PairAmounts;
-  readonly reason: PreemptionReason;
+/** Granted work that may be preempted. `use`: what of it is limited by quotas. */
+type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
+
+/** Candidates of other queues and of the own one, each in their order: the lowest priority first, then the one granted last. */
+type Candidates = {
+  readonly others: readonly Candidate[];
+  readonly own: readonly Candidate[];
+  readonly againAtMs: number | undefined;
 };
 
 /** What is asked, of whom, and in which world. */
@@ -39,59 +41,52 @@ type Question = {
   readonly place: Place;
   readonly node: QueueNode;
   readonly asked: PairAmounts;
+  /** The pairs whose quota is short; where none is, all that are asked for. */
+  readonly needed: readonly string[];
   readonly world: World;
   /** Whether the request can be granted in such a world. */
   readonly fits: (world: World) => boolean;
 };
 
+/** One way to find victims: in this order, as many as are needed. `within`: this queue and those below it use no more than their quota in the end. */
+type Attempt = {
+  readonly candidates: readonly Candidate[];
+  readonly reason: PreemptionReason;
+  readonly within?: QueueNode;
+};
+
 /**
  * The work that has to end so that the request can be granted: none of it can be left out, and it is really enough, in the future world in which all that leaves
- * has left. Tried in this order: reclaiming what the queue owns and others borrow, taking from queues with larger shares, and both of them with work of its own
- * queue. Candidates are taken in order, those of other queues first, then those of the own one; in each the lowest priority first, then the one granted last.
- * Then each is spared again, the last one first, where the others are enough without it: as Kueue does.
+ * has left. Tried in this order: reclaiming what the queue owns and others borrow, then what the queues above it own; taking from queues with larger shares; work
+ * of the own queue, which also gives what is missing in each of these. Candidates are taken in their order. Then each is spared again, the last one first, where
+ * the others are enough without it: as Kueue does.
  */
 export function findVictims(
   waiting: WaitingClass,
   place: Place,
-  { present, future: world }: { readonly present: World; readonly future: World },
-  policy: HoldPolicy,
+  { present, future, holds }: { readonly present: World; readonly future: World; readonly holds: Holds },
   nowMs: number,
 ): Search {
-  const none = { victims: undefined, againAtMs: undefined };
-  const node = forestOf(world.ledger.queues).get(waiting.queue ?? "");
-  if (node === undefined) return none;
-  const holds = findHolds(world, policy, nowMs);
-  const question: Question = {
-    ...{ waiting, place, node, world },
-    asked: limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts),
-    fits: (after) => obstacleTo(waiting, place, after, holds) === undefined,
-  };
-  if (!isHelped(obstacleTo(waiting, place, world, holds), question)) return none;
-  const { others, own, againAtMs } = listCandidates(question, present, nowMs);
-  const { tree } = world.ledger.use;
-  const withoutOwn = own.reduce((use, candidate) => withoutUse(use, candidate), tree);
-  const reclaimed = selectReclaimed(question, others, tree);
-  const overShare = selectOverShare(question, others);
-  const lists = [reclaimed, overShare];
-  if (own.length > 0)
-    lists.push(addOwn(selectReclaimed(question, others, withoutOwn), own), addOwn(overShare, own), { candidates: own });
-  for (const list of lists) {
-    const victims = findEnough(question, list);
-    if (victims !== undefined)
-      return { victims: victims.map(({ reservation: { sequence }, reason }) => ({ sequence, reason })), againAtMs };
+  const question = ask(waiting, place, future, holds);
+  if (question === undefined) return { victims: undefined, againAtMs: undefined };
+  const candidates = listCandidates(question, present, nowMs);
+  const { own, againAtMs } = candidates;
+  for (const attempt of attempts(question, candidates)) {
+    const isOwn = attempt.reason === "WITHIN_QUEUE";
+    if (!isOwn && attempt.candidates.length === 0) continue;
+    const victims = findEnough(question, isOwn ? attempt : { ...attempt, candidates: [...attempt.candidates, ...own] });
+    // Work of the own queue alone is left to the last attempt.
+    if (victims === undefined || (!isOwn && victims.every(({ node }) => node === question.node))) continue;
+    const reasonOf = ({ node }: Candidate): PreemptionReason =>
+      node === question.node ? "WITHIN_QUEUE" : attempt.reason;
+    const named = victims.map((each) => ({ sequence: each.reservation.sequence, reason: reasonOf(each) }));
+    return { victims: named, againAtMs };
   }
   return { victims: undefined, againAtMs };
 }
 
-/** `maxLevel`: how far from the queue the quota may be that suffices for the request in the end (`levelOf`). */
-type Selected = { readonly candidates: readonly Candidate[]; readonly maxLevel?: number };
-
-function addOwn({ candidates, ...limit }: Selected, own: readonly Candidate[]): Selected {
-  return { candidates: candidates.length === 0 ? [] : [...candidates, ...own], ...limit };
-}
-
 /** Reasons to wait that the end of other work can remove. */
-const HELPED = new Set([
+const HELPED = new Set<Obstacle["code"]>([
   "POOL_AVAILABILITY",
   "WAITING_FOR_TOPOLOGY",
   "HELD_FOR_OLDER",
@@ -99,45 +94,94 @@ const HELPED = new Set([
   "KEPT_FOR_OWNER",
 ]);
 
-function isHelped(obstacle: Obstacle | undefined, { waiting, node, world }: Question): boolean {
-  if (obstacle === undefined || !HELPED.has(obstacle.code)) return false;
-  return findQuotaTooSmall(node, waiting, world.machines) === undefined && isPossible(waiting, world.machines);
+/** Undefined: the end of other work does not help the request. */
+function ask(
+  waiting: WaitingClass,
+  place: Place,
+  world: World,
+  holds: Holds,
+): Question | undefined {
+  const node = forestOf(world.ledger.queues).get(waiting.queue ?? "");
+  if (node === undefined) return undefined;
+  const obstacle = obstacleTo(waiting, place, world, holds);
+  if (obstacle === undefined || !HELPED.has(obstacle.code)) return undefined;
+  if (findQuotaTooSmall(node, waiting, world.machines) !== undefined || !isPossible(waiting, world.machines))
+    return undefined;
+  const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
+  const quotas = quotaWorldOf(world);
+  const short = [...asked].filter(([pair, amount]) => amount > freeOf(node, pair, quotas));
+  return {
+    ...{ waiting, place, node, asked, world },
+    needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
+    fits: (after) => obstacleTo(waiting, place, after, holds) === undefined,
+  };
 }
 
-/** Candidates of other queues and of the own one, each in their order. */
-function listCandidates(
-  question: Question,
-  present: World,
-  nowMs: number,
-): {
-  readonly others: readonly Candidate[];
-  readonly own: readonly Candidate[];
-  readonly againAtMs: number | undefined;
-} {
+function* attempts(question: Question, candidates: Candidates): Generator<Attempt> {
+  const { node, asked, world } = question;
+  const { reclaim, fairSharing, whileBorrowing } = node.queue;
+  const { pools, use } = quotaWorldOf(world);
+  if (reclaim !== undefined) {
+    const withoutOwn = candidates.own.reduce(withoutUse, use);
+    // Nothing of the tree is outside of its root.
+    for (const subtree of node.path.slice(0, -1)) {
+      if (!isWithin(subtree, withTreeUse(withoutOwn, node, asked, 1), asked, pools)) continue;
+      const others = candidates.others.filter(
+        (each) => !each.node.path.includes(subtree) && mayTake(reclaim, each, question),
+      );
+      yield { candidates: selectBorrowers(question, others), reason: "RECLAIM", within: subtree };
+    }
+    if (whileBorrowing !== undefined) {
+      const others = candidates.others.filter(({ reservation: { priority } }) => {
+        return priority < question.place.priority && priority <= whileBorrowing;
+      });
+      yield { candidates: selectBorrowers(question, others), reason: "RECLAIM" };
+    }
+  }
+  if (fairSharing !== undefined) {
+    const others = candidates.others.filter((each) => mayTake(fairSharing, each, question));
+    yield { candidates: selectByShare(question, others), reason: "FAIR_SHARING" };
+  }
+  yield { candidates: candidates.own, reason: "WITHIN_QUEUE" };
+}
+
+/** Whether the queue and those below it use no more than its quota of what is asked for. */
+function isWithin(node: QueueNode, use: QueueUse["tree"], asked: PairAmounts, pools: PairAmounts): boolean {
+  const used = use.get(node.queue.name) ?? NO_PAIRS;
+  return [...asked.keys()].every((pair) => (used.get(pair) ?? 0) <= totalOf(node, pair, pools));
+}
+
+function mayTake(policy: Preemptible, { reservation }: Candidate, { place }: Question): boolean {
+  return policy === "Any" || reservation.priority < place.priority;
+}
+
+function listCandidates(question: Question, present: World, nowMs: number): Candidates {
   const { node, place, world } = question;
   const found = { others: [] as Candidate[], own: [] as Candidate[] };
   let againAtMs: number | undefined;
   const spared = knownReservation(world.ledger, place.sequence).preemptedFor;
   for (const queue of queuesBelow(node.path.at(-1) ?? node)) {
     const isOwn = queue === node;
-    if (isOwn ? node.queue.withinQueue === undefined : !isBorrowing(question, queue, world.ledger.use.tree)) continue;
+    if (isOwn ? node.queue.withinQueue === undefined : !mayBorrow(question, queue)) continue;
     const { minRunTimeMs = 0 } = queue.queue;
     for (const { sequence, grantedAtMs } of world.ledger.admitted.get(queue.queue.name)?.keys() ?? []) {
-      const reservation = knownReservation(present.ledger, sequence);
+      const reservation = present.ledger.reservations.get(sequence);
+      const { use } = reservation?.grant ?? {};
+      if (reservation === undefined || use === undefined) continue;
       if (sequence === spared || !isPreemptible(reservation, queue)) continue;
-      const { use } = reservation.grant ?? {};
-      if (use === undefined || (isOwn && !isBehind(reservation, question))) continue;
-      if (![...question.asked.keys()].some((pair) => use.has(pair))) continue;
-      if (grantedAtMs + minRunTimeMs > nowMs) {
+      const candidate = { reservation, node: queue, use: limitedAmounts(queue, use) };
+      if (isOwn ? !isBehind(reservation, question) : !isBorrowing(question, candidate, world.ledger.use.tree)) continue;
+      if (grantedAtMs + minRunTimeMs > nowMs)
         againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, grantedAtMs + minRunTimeMs);
-        continue;
-      }
-      const candidate = { reservation, node: queue, use: limitedAmounts(queue, use), reason: "WITHIN_QUEUE" as const };
-      (isOwn ? found.own : found.others).push(candidate);
+      else (isOwn ? found.own : found.others).push(candidate);
     }
   }
-  found.others.sort((a, b) => compareAdmitted(admittedKey(a), admittedKey(b)));
+  found.others.sort(compareCandidates);
   return { ...found, againAtMs };
+}
+
+function compareCandidates(a: Candidate, b: Candidate): number {
+  return compareAdmitted(admittedKey(a), admittedKey(b));
 }
 
 function admittedKey({ reservation: { priority, sequence, grant } }: Candidate): AdmittedKey {
@@ -155,131 +199,120 @@ function isBehind({ priority, sequence }: Reservation, { place, node }: Question
   return node.queue.withinQueue === "Any" && sequence > place.sequence;
 }
 
-/** The queues above both, from the lowest one; the last queues of each path before it. */
-function meet(
-  a: QueueNode,
-  b: QueueNode,
-): { readonly below: readonly QueueNode[]; readonly childOfA: QueueNode; readonly childOfB: QueueNode } {
-  const index = b.path.findIndex((each) => a.path.includes(each));
-  const common = b.path[index];
-  const below = b.path.slice(0, index);
-  const childOfA = a.path[(common === undefined ? 0 : a.path.indexOf(common)) - 1] ?? a;
-  return { below, childOfA, childOfB: below.at(-1) ?? b };
+/** Of the path of the other queue, what is below the queue where it meets the path of the own one; and of that path the child of that queue. */
+function meet(own: QueueNode, other: QueueNode): { readonly below: readonly QueueNode[]; readonly child: QueueNode } {
+  const at = other.path.findIndex((each) => own.path.includes(each));
+  const meeting = other.path[at];
+  const child = own.path[(meeting === undefined ? 0 : own.path.indexOf(meeting)) - 1] ?? own;
+  return { below: other.path.slice(0, at), child };
 }
 
-/** Whether the queue, and each one above it up to where it meets the queue of the request, uses more than it owns of something that is asked for. */
-function isBorrowing({ node, asked, world }: Question, other: QueueNode, use: QueueUse["tree"]): boolean {
+/**
+ * Whether the candidate's queue, and each one above it up to where it meets the queue of the request, uses more than it owns of a pair that is needed and that
+ * the candidate uses.
+ */
+function isBorrowing({ node, needed, world }: Question, candidate: Candidate, use: QueueUse["tree"]): boolean {
   const { pools } = quotaWorldOf(world);
-  return meet(node, other).below.every((each) => {
-    const used = use.get(each.queue.name);
-    return used !== undefined && [...asked.keys()].some((pair) => (used.get(pair) ?? 0) > totalOf(each, pair, pools));
+  const { below } = meet(node, candidate.node);
+  return needed.some((pair) => {
+    if ((candidate.use.get(pair) ?? 0) === 0) return false;
+    return below.every((each) => (use.get(each.queue.name)?.get(pair) ?? 0) > totalOf(each, pair, pools));
   });
+}
+
+/** Whether the queue uses more than it owns of a pair that is needed. */
+function mayBorrow({ needed, world }: Question, other: QueueNode): boolean {
+  const { use, pools } = quotaWorldOf(world);
+  const used = use.get(other.queue.name);
+  return needed.some((pair) => (used?.get(pair) ?? 0) > totalOf(other, pair, pools));
 }
 
 function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candidate): QueueUse["tree"] {
   return withTreeUse(use, node, amounts, -1);
 }
 
-function mayTake(policy: Preemptible | undefined, { reservation }: Candidate, { place }: Question): boolean {
-  return policy === "Any" || (policy === "LowerPriority" && reservation.priority < place.priority);
-}
-
-/**
- * Borrowers outside the smallest subtree whose quota covers the request, as long as they borrow. A request that no quota below the root covers must borrow
- * itself: it takes only borrowers of lower priority, as far as its queue states.
- */
-function selectReclaimed(question: Question, others: readonly Candidate[], start: QueueUse["tree"]): Selected {
-  const { node, asked, place, world } = question;
-  const { reclaim, whileBorrowing } = node.queue;
-  const level = levelOf(node, asked, { ...quotaWorldOf(world), use: start });
-  const covering = node.path[level];
-  const isTaken = (candidate: Candidate): boolean => {
-    const { priority } = candidate.reservation;
-    if (covering !== undefined && !candidate.node.path.includes(covering) && mayTake(reclaim, candidate, question))
-      return true;
-    return level > 0 && whileBorrowing !== undefined && priority < place.priority && priority <= whileBorrowing;
-  };
-  const candidates: Candidate[] = [];
-  let use = start;
-  for (const candidate of others) {
-    if (!isTaken(candidate) || !isBorrowing(question, candidate.node, use)) continue;
-    candidates.push({ ...candidate, reason: "RECLAIM" });
+/** Those that borrow when it is their turn. */
+function selectBorrowers(question: Question, others: readonly Candidate[]): readonly Candidate[] {
+  let use = question.world.ledger.use.tree;
+  return others.filter((candidate) => {
+    if (!isBorrowing(question, candidate, use)) return false;
     use = withoutUse(use, candidate);
-  }
-  return { candidates, ...(whileBorrowing === undefined && { maxLevel: level }) };
+    return true;
+  });
 }
 
 /**
  * Work of queues with larger shares, of the one with the largest share first: while the share of the request's queue with it is at most theirs afterwards, and
  * then while it is below theirs before (the two rules of Kueue's fair sharing).
  */
-function selectOverShare(question: Question, others: readonly Candidate[]): Selected {
+function selectByShare(question: Question, others: readonly Candidate[]): readonly Candidate[] {
   const { node, asked, world } = question;
   const quotas = quotaWorldOf(world);
-  const eligible = others.filter((candidate) => mayTake(node.queue.fairSharing, candidate, question));
-  const candidates: Candidate[] = [];
-  let use = withTreeUse(quotas.use, node, asked, 1);
-  const share = (each: QueueNode, used = use): Share => shareOf(each, used.get(each.queue.name) ?? NO_PAIRS, quotas);
-  const take = (
-    all: readonly Candidate[],
-    isFair: (mine: Share, before: Share, after: Share) => boolean,
-  ): Candidate[] => {
-    const rest: Candidate[] = [];
-    const waitingByQueue = Map.groupBy(all, (each) => each.node);
-    for (let queue = largestShare([...waitingByQueue.keys()], share); queue !== undefined;) {
-      const [candidate, ...others] = waitingByQueue.get(queue) ?? [];
-      if (candidate === undefined || !isBorrowing(question, queue, use)) waitingByQueue.delete(queue);
-      else {
-        const { childOfA, childOfB } = meet(node, queue);
-        const without = withoutUse(use, candidate);
-        if (isFair(share(childOfA), share(childOfB), share(childOfB, without))) {
-          candidates.push({ ...candidate, reason: "FAIR_SHARING" });
-          use = without;
-        } else rest.push(candidate);
-        waitingByQueue.set(queue, others);
-      }
-      queue = largestShare([...waitingByQueue.keys()], share);
-    }
-    return rest;
+  const selected: Candidate[] = [];
+  let { use } = quotas;
+  const shareIn = (used: QueueUse["tree"], each: QueueNode): Share => {
+    return shareOf(each, used.get(each.queue.name) ?? NO_PAIRS, quotas);
   };
-  const rest = take(eligible, (mine, _before, after) => compareShares(mine, after) <= 0);
-  take(rest, (mine, before) => compareShares(mine, before) < 0);
-  return { candidates };
+  const isFair = (candidate: Candidate, rule: "at most after" | "below before"): boolean => {
+    const { below, child } = meet(node, candidate.node);
+    const theirs = below.at(-1) ?? candidate.node;
+    const afterwards = withTreeUse(withoutUse(use, candidate), node, asked, 1);
+    const mine = shareIn(afterwards, child);
+    if (rule === "at most after") return compareShares(mine, shareIn(afterwards, theirs)) <= 0;
+    return compareShares(mine, shareIn(use, theirs)) < 0;
+  };
+  let left = others;
+  for (const rule of ["at most after", "below before"] as const) {
+    const passed: Candidate[] = [];
+    for (;;) {
+      const rest = left.filter((candidate) => isBorrowing(question, candidate, use));
+      const next = firstByShare(node.path.at(-1) ?? node, rest, (each) => shareIn(use, each));
+      if (next === undefined) break;
+      left = rest.filter((each) => each !== next);
+      if (isFair(next, rule)) {
+        selected.push(next);
+        use = withoutUse(use, next);
+      } else passed.push(next);
+    }
+    left = passed;
+  }
+  return selected;
 }
 
-/** The queue with the largest share: two are compared below the queue where they meet. */
-function largestShare(queues: readonly QueueNode[], share: (node: QueueNode) => Share): QueueNode | undefined {
-  const [first, ...rest] = queues;
-  if (first === undefined) return undefined;
-  return rest.reduce((largest, other) => {
-    const { childOfA, childOfB } = meet(largest, other);
-    return compareShares(share(childOfB), share(childOfA)) > 0 ? other : largest;
-  }, first);
+/** The first candidate of the queue with the largest share: compared from the root to the leaves, and with equal shares by their first candidates. */
+function firstByShare(
+  node: QueueNode,
+  candidates: readonly Candidate[],
+  share: (node: QueueNode) => Share,
+): Candidate | undefined {
+  if (node.children.length === 0) return candidates.find((each) => each.node === node);
+  const firsts = node.children.flatMap((child) => {
+    const below = candidates.filter((each) => each.node.path.includes(child));
+    const first = below.length === 0 ? undefined : firstByShare(child, below, share);
+    return first === undefined ? [] : [{ first, share: share(child) }];
+  });
+  return firsts.sort((a, b) => compareShares(b.share, a.share) || compareCandidates(a.first, b.first))[0]?.first;
 }
 
 /** The first candidates that are enough, without those that the others are enough without; undefined: all together are not enough. */
-function findEnough(question: Question, { candidates, maxLevel }: Selected): readonly Candidate[] | undefined {
+function findEnough(question: Question, { candidates, within }: Attempt): readonly Candidate[] | undefined {
   const { world, node, asked } = question;
   const fits = (after: World): boolean => {
-    if (maxLevel !== undefined && levelOf(node, asked, quotaWorldOf(after)) > maxLevel) return false;
+    const { use, pools } = quotaWorldOf(after);
+    if (within !== undefined && !isWithin(within, withTreeUse(use, node, asked, 1), asked, pools)) return false;
     return question.fits(after);
   };
-  let short = 0;
-  let notEnough = world;
-  let count = countForQuota(question, candidates);
   const remove = (start: World, from: number, to: number): World =>
     candidates.slice(from, to).reduce((after, { reservation }) => withoutWork(after, reservation), start);
-  // The number of candidates grows by more each time; then the smallest number that is enough is between the last two.
+  const most = Math.min(candidates.length, MAX_VICTIMS);
+  let [notEnough, short] = [world, 0];
   let enough: World | undefined;
-  for (let step = 1; count <= Math.min(candidates.length, MAX_VICTIMS); step *= 2) {
+  let count = countForQuota(question, candidates);
+  // The number of candidates grows by more each time; then the smallest number that is enough is between the last two.
+  for (let step = 1; enough === undefined && count <= most; step *= 2) {
     const after = remove(notEnough, short, count);
-    if (fits(after)) {
-      enough = after;
-      break;
-    }
-    [notEnough, short] = [after, count];
-    if (count === candidates.length) return undefined;
-    count = Math.min(count + step, candidates.length);
+    if (fits(after)) enough = after;
+    else [notEnough, short, count] = [after, count, count === most ? most + 1 : Math.min(count + step, most)];
   }
   if (enough === undefined) return undefined;
   while (count - short > 1) {
@@ -297,11 +330,13 @@ function countForQuota({ node, asked, world }: Question, candidates: readonly Ca
   let { use } = quotas;
   for (const [index, candidate] of candidates.entries()) {
     use = withoutUse(use, candidate);
-    if (findShortage(asked, (pair) => freeOf(node, pair, { ...quotas, use })) === undefined) return index + 1;
+    if (findShortage(asked, (pair) => freeOf(node, pair, { ...quotas, use, later: use })) === undefined)
+      return index + 1;
   }
   return candidates.length + 1;
 }
 
+/** Those of the chosen that are needed. */
 function spare(chosen: readonly Candidate[], enough: World, fits: (world: World) => boolean): readonly Candidate[] {
   const victims = [...chosen];
   let world = enough;

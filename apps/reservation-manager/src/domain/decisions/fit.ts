@@ -27,6 +27,7 @@ import { askedAmounts, usedAmounts } from "./asked-amounts.ts";
 import {
   findHeldQuota,
   findQueueObstacle,
+  findShortageAlone,
   findUseObstacle,
   type QueueDemand,
   type QueueObstacle,
@@ -52,7 +53,7 @@ export type Hold = {
 export type Holds = { readonly machines: Hold | undefined; readonly quotas: QuotaHolds };
 
 /** What a grant depends on besides the place in the queue. */
-type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue">;
+type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
 
 /**
  * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the nodes is not
@@ -93,6 +94,16 @@ export function obstacleTo(demand: Demand, place: Place, world: World, holds: Ho
     findHeldQuota(demand, place, world, holds.quotas) ??
     findMachineObstacle(demand, place, world, holds.machines) ??
     findChosenObstacle(demand, place, world, holds.machines)
+  );
+}
+
+/** As `obstacleTo`, for a request that is behind no other and for which others keep nothing: one that work was preempted for. */
+export function obstacleToBeneficiary(demand: Demand, place: Place, world: World): Obstacle | undefined {
+  if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
+  return (
+    findShortageAlone(demand, world) ??
+    findMachineObstacle(demand, place, world, undefined) ??
+    findChosenObstacle(demand, place, world, undefined)
   );
 }
 

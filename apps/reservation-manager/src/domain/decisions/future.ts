@@ -1,8 +1,6 @@
 import { mayOccupy, type Owner } from "@muster/names";
 import { subtract, type Amounts } from "@muster/resources";
 import { forestOf } from "../ledger/queue-forest.ts";
-import { NO_PAIRS } from "../ledger/queue.ts";
-import type { QueueUse } from "../ledger/queue-use.ts";
 import { knownReservation, type Ledger } from "../ledger/ledger.ts";
 import {
   partialNodeOf,
@@ -15,7 +13,7 @@ import {
 import { countByPool, type Reservation } from "../ledger/reservation.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { assignMachines, obstacleTo, type Holds } from "./fit.ts";
+import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
 
 /** What becomes of the world when all preempted work has left, and its beneficiaries have their machines. */
 export type Future = {
@@ -25,8 +23,6 @@ export type Future = {
   /** Nodes on which it differs from the present. */
   readonly nodes: ReadonlySet<string>;
 };
-
-export const NO_HOLDS: Holds = { machines: undefined, quotas: () => undefined };
 
 /** Whether work is leaving, or machines are kept for what it leaves for. */
 export function isChanging({ ledger }: World): boolean {
@@ -68,7 +64,7 @@ function withPlaced(future: Future, sequence: number | undefined): Future {
   const { world, placed, nodes } = future;
   const reservation = sequence === undefined ? undefined : world.ledger.reservations.get(sequence);
   if (sequence === undefined || reservation === undefined || reservation.grant !== undefined) return future;
-  if (obstacleTo(demandOf(reservation), placeOf(reservation), world, NO_HOLDS) !== undefined) return future;
+  if (obstacleToBeneficiary(demandOf(reservation), placeOf(reservation), world) !== undefined) return future;
   const assigned = assignMachines(reservation, world.machines, undefined);
   return {
     world: evolveWorld(world, [{ kind: "granted", sequence, ...assigned, atMs: 0 }]),
@@ -77,8 +73,8 @@ function withPlaced(future: Future, sequence: number | undefined): Future {
   };
 }
 
-export function demandOf({ owner, needs, topology, queue }: Reservation) {
-  return { ownerKind: owner.kind, needs: countByPool(needs), topology, queue };
+export function demandOf({ owner, needs, topology, queue, notPreemptible }: Reservation) {
+  return { ownerKind: owner.kind, needs: countByPool(needs), topology, queue, notPreemptible };
 }
 
 /** The world once this granted work and its pods have left. */
@@ -101,8 +97,8 @@ function withoutPods(machines: Machines, node: string, owner: Owner): Machines {
 const worldsForOthers = new WeakMap<Future, { readonly present: World; readonly forOthers: World }>();
 
 /**
- * The present world without what is kept for the beneficiaries: each node has what is free both now and in the future, and queues use the larger of what they
- * use now and then. Whatever is granted in it disturbs no beneficiary.
+ * The present world without what is kept for the beneficiaries: each node has what is free both now and in the future, and quotas have to suffice now and then.
+ * Whatever is granted in it disturbs no beneficiary.
  */
 export function withoutKeptWork(present: World, future: Future = futureOf(present)): World {
   if (!isChanging(present)) return present;
@@ -112,8 +108,8 @@ export function withoutKeptWork(present: World, future: Future = futureOf(presen
   for (const node of future.nodes)
     machines = withLimited(machines, machines.nodes.get(node), future.world.machines.nodes.get(node));
   const { ledger } = present;
-  const tree = maxUse(ledger.use.tree, future.world.ledger.use.tree);
-  const forOthers = { ledger: { ...ledger, use: { ...ledger.use, tree }, treeMarks: newMarks(ledger) }, machines };
+  const use = { ...ledger.use, later: future.world.ledger.use.tree };
+  const forOthers = { ledger: { ...ledger, use, treeMarks: newMarks(ledger) }, machines };
   worldsForOthers.set(future, { present, forOthers });
   return forOthers;
 }
@@ -147,19 +143,6 @@ function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
   if (standing === "free") return { isWhole: true, amounts: facts.allocatable ?? new Map() };
   const partial = partialNodeOf(facts, record, standing);
   return partial && { isWhole: false, amounts: partial.free };
-}
-
-/** By queue and pair, the larger use. */
-function maxUse(now: QueueUse["tree"], then: QueueUse["tree"]): QueueUse["tree"] {
-  let most = now;
-  for (const [queue, amounts] of then.entries()) {
-    const before = now.get(queue) ?? NO_PAIRS;
-    if (amounts === before) continue;
-    const larger = new Map(before);
-    for (const [pair, amount] of amounts) if (amount > (before.get(pair) ?? 0)) larger.set(pair, amount);
-    most = most.set(queue, larger);
-  }
-  return most;
 }
 
 /** What is known of the trees of queues is known for their use, which is another one here. */

@@ -7,8 +7,10 @@ import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { findVictims, type Victims } from "./find-victims.ts";
 import { takeFirst } from "./first-in-order.ts";
-import { futureOf } from "./future.ts";
-import { eventOf, planGrants, type GrantPolicy } from "./plan-grants.ts";
+import { findHolds } from "./find-hold.ts";
+import { assignMachines, obstacleTo } from "./fit.ts";
+import { futureOf, isChanging } from "./future.ts";
+import type { GrantPolicy } from "./plan-grants.ts";
 
 export type PreemptStep = {
   readonly kind: "preempt";
@@ -57,7 +59,8 @@ export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number
     if (found.victims === undefined) break;
     for (const { sequence, reason } of found.victims) step(sequence, reason, found.beneficiary);
   }
-  return { steps, events, complete: true, againAtMs };
+  // What is kept for its beneficiary is not kept from borrowers any more, so that more may be granted now.
+  return { steps, events, complete: steps.length === 0, againAtMs };
 }
 
 function isPreempting({ ledger, machines }: World): boolean {
@@ -76,36 +79,40 @@ function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }: Queue
   return [reclaim, fairSharing, withinQueue, whileBorrowing].some((policy) => policy !== undefined);
 }
 
-/** The first request that preemption helps. */
+/** The first request in order that preemption helps. Those before it get what leaves already. */
 function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
-  const future = grantAll(futureOf(world).world, policy, nowMs);
-  const { ledger } = future;
-  let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
-  for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
-    const node = forestOf(ledger.queues).get(name);
-    if (node === undefined || node.problem !== undefined || !mayPreempt(node.queue)) continue;
-    for (const [place, waiting] of heads.entries()) candidates = candidates.set(place, waiting);
-  }
-  const found = new Map<Place, Victims>();
+  let future = futureOf(world).world;
   let againAtMs: number | undefined;
-  const { first } = takeFirst(candidates, future, (waiting, place) => {
-    const search = findVictims(waiting, place, { present: world, future }, policy, nowMs);
-    if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
-    if (search.victims !== undefined) found.set(place, search.victims);
-    return search.victims === undefined;
-  });
-  return { victims: first && found.get(first[0]), beneficiary: first?.[0].sequence, againAtMs };
+  for (;;) {
+    const found = new Map<Place, Victims>();
+    const holds = findHolds(future, policy, nowMs);
+    const { first } = takeFirst(listCandidates(future, isChanging(world)), future, (waiting, place) => {
+      if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined) return false;
+      const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
+      if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
+      if (search.victims !== undefined) found.set(place, search.victims);
+      return search.victims === undefined;
+    });
+    if (first === undefined) return { victims: undefined, beneficiary: undefined, againAtMs };
+    const [place] = first;
+    const victims = found.get(place);
+    if (victims !== undefined) return { victims, beneficiary: place.sequence, againAtMs };
+    const reservation = knownReservation(future.ledger, place.sequence);
+    const assigned = assignMachines(reservation, future.machines, undefined);
+    future = evolveWorld(future, [{ kind: "granted", sequence: place.sequence, ...assigned, atMs: 0 }]);
+  }
 }
 
-function grantAll(start: World, policy: GrantPolicy, nowMs: number): World {
-  for (let world = start; ;) {
-    const { steps, complete } = planGrants(world, policy, nowMs);
-    world = evolveWorld(
-      world,
-      steps.map((step) => eventOf(step, nowMs)),
-    );
-    if (complete) return world;
+/** The first request of each class of the queues that may preempt, and of all others while work leaves that they may get. */
+function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Place, WaitingClass> {
+  let candidates = isWorkLeaving ? ledger.queue.heads : SortedMap.empty<Place, WaitingClass>(comparePlaces);
+  for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
+    const node = forestOf(ledger.queues).get(name);
+    if (node === undefined || node.problem !== undefined) continue;
+    if (!isWorkLeaving && !mayPreempt(node.queue)) continue;
+    for (const [place, waiting] of heads.entries()) candidates = candidates.set(place, waiting);
   }
+  return candidates;
 }
 
 /** Admitted work of queues that are drained, and that is not asked to leave yet. */

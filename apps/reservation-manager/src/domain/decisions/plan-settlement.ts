@@ -1,8 +1,8 @@
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
-import { assignMachines, obstacleTo } from "./fit.ts";
-import { demandOf, futureOf, isChanging, NO_HOLDS, withoutKeptWork } from "./future.ts";
+import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
+import { demandOf, futureOf, isChanging, withoutKeptWork } from "./future.ts";
 import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
 import { planPreemptions, planWithdrawals, type PreemptStep } from "./plan-preemptions.ts";
 
@@ -57,7 +57,7 @@ function grantBeneficiaries(start: World, nowMs: number): { steps: readonly Gran
     const sequence = world.ledger.beneficiaries[index]?.sequence ?? 0;
     const open = withoutKeptWork(world, futureOf(world, index));
     const reservation = knownReservation(world.ledger, sequence);
-    if (obstacleTo(demandOf(reservation), placeOf(reservation), open, NO_HOLDS) !== undefined) {
+    if (obstacleToBeneficiary(demandOf(reservation), placeOf(reservation), open) !== undefined) {
       index += 1;
       continue;
     }

@@ -141,7 +141,9 @@ function evolvePreemption(ledger: Ledger, before: Reservation, event: Preemption
       return { ...after, leaving: ledger.leaving.set(sequence, true), beneficiaries };
     }
     case "preemptionAccepted":
-      return preemption === undefined ? ledger : withGrant({ ...kept, preemption: { ...preemption, isAccepted: true } });
+      return preemption === undefined
+        ? ledger
+        : withGrant({ ...kept, preemption: { ...preemption, isAccepted: true } });
     case "preemptionWithdrawn":
       return { ...withGrant(kept), leaving: ledger.leaving.delete(sequence) };
     case "requeued": {

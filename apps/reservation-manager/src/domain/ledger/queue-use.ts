@@ -8,6 +8,8 @@ export type QueueUse = {
   readonly own: SortedMap<string, PairAmounts>;
   /** By queue that exists, what is limited: of its own work, and of the queues below it what exceeds what they guarantee themselves. */
   readonly tree: SortedMap<string, PairAmounts>;
+  /** `tree` once preempted work has left and its beneficiaries have what it leaves; absent: as now. What is granted has to fit into both. */
+  readonly later?: SortedMap<string, PairAmounts>;
 };
 
 export const noUse: QueueUse = { own: SortedMap.empty(compareText), tree: SortedMap.empty(compareText) };
@@ -16,10 +18,10 @@ export const noUse: QueueUse = { own: SortedMap.empty(compareText), tree: Sorted
 export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: PairAmounts, factor: 1 | -1): QueueUse {
   const node = forestOf(queues).get(queue);
   const own = replaceAmounts(use.own, queue, addAmounts(use.own.get(queue) ?? NO_PAIRS, amounts, factor));
-  return {
-    own,
-    tree: node === undefined ? use.tree : withTreeUse(use.tree, node, limitedAmounts(node, amounts), factor),
-  };
+  if (node === undefined) return { ...use, own };
+  const limited = limitedAmounts(node, amounts);
+  const tree = withTreeUse(use.tree, node, limited, factor);
+  return { own, tree, ...(use.later && { later: withTreeUse(use.later, node, limited, factor) }) };
 }
 
 /** The use of the tree with so much more, or less, in the queue. `amounts`: those that are limited for it. */

@@ -5,6 +5,8 @@ import { ANY_RESOURCE, pairKey, pairOf, type PairAmounts } from "./queue.ts";
 /** What the quota of queues is compared with. */
 export type QuotaWorld = {
   readonly use: QueueUse["tree"];
+  /** As in `QueueUse`. */
+  readonly later?: QueueUse["tree"] | undefined;
   /** What the nodes of the pools can allocate together. */
   readonly pools: PairAmounts;
 };
@@ -17,7 +19,9 @@ export type PairShortage = { readonly pair: string; readonly requested: number; 
  * Negative where use exceeds quota. The formula of Kueue's resource nodes.
  */
 export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number {
-  const free = availableOf(node, pair, world.pools, world.use);
+  const { pools, use, later = use } = world;
+  const now = availableOf(node, pair, pools, use);
+  const free = later === use ? now : Math.min(now, availableOf(node, pair, pools, later));
   return mayUse(node, pair) ? free : Math.min(0, free);
 }
 

@@ -18,6 +18,8 @@ export type WaitingClass = {
   /** In the order of the pools' names. */
   readonly needs: readonly PoolNeed[];
   readonly topology?: string | undefined;
+  /** As in `Reservation`; only with a queue. */
+  readonly notPreemptible?: true | undefined;
   /** Equal for classes that ask for the same. Empty without a queue: shapes are their index. */
   readonly gangKey: string;
   readonly places: SortedMap<Place, true>;
@@ -119,9 +121,9 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   const shapeOf = rememberShapes();
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
-    const { owner, priority, topology = "", queue = "" } = reservation;
+    const { owner, priority, topology = "", queue = "", notPreemptible = false } = reservation;
     const { needs, key } = shapeOf(reservation.needs);
-    const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}`;
+    const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}${notPreemptible ? " !" : ""}`;
     const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
     const place: [Place, true] = [placeOf(reservation), true];
     same.places.push(place);
@@ -203,9 +205,12 @@ export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQ
   return replaceClass(queue, place, -1, previous, { ...previous, places: previous.places.delete(place) });
 }
 
-function newClass({ owner, priority, topology, queue }: Reservation, needs: readonly PoolNeed[]): WaitingClass {
+function newClass(reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass {
+  const { owner, priority, topology, queue } = reservation;
   const gangKey = queue === undefined ? "" : keyOfGang({ needs, topology });
-  return { ownerKind: owner.kind, queue, priority, topology, needs, gangKey, places: SortedMap.empty(comparePlaces) };
+  const notPreemptible = queue === undefined ? undefined : reservation.notPreemptible;
+  const asked = { ownerKind: owner.kind, queue, priority, topology, notPreemptible, needs, gangKey };
+  return { ...asked, places: SortedMap.empty(comparePlaces) };
 }
 
 function keyOfGang(gang: PoolGang): string {
@@ -218,8 +223,8 @@ function classOf({ groups, byQueue }: WaitingQueue, asked: WaitingClass): Waitin
   return groups.get(groupKey(asked))?.shapes.get(shapeKey(asked.needs))?.classes.get(asked);
 }
 
-function keyInQueue({ gangKey, priority, ownerKind }: WaitingClass): string {
-  return `${gangKey} ${priority} ${ownerKind}`;
+function keyInQueue({ gangKey, priority, ownerKind, notPreemptible }: WaitingClass): string {
+  return `${gangKey} ${priority} ${ownerKind} ${notPreemptible === true ? "!" : ""}`;
 }
 
 function replaceClass(
