@@ -4,7 +4,7 @@ import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
-import { withoutKeptWork } from "./future.ts";
+import { keepsPlaces, withoutKeptWork } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -68,6 +68,12 @@ const NOT_KNOWN_YET: Fault = {
   code: "unavailable",
   dependency: "the list of all nodes (POOLS_NOT_KNOWN_YET)",
   retryAfterMs: NODES_RETRY_AFTER_MS,
+};
+
+const NOT_NOW: Fault = {
+  code: "unavailable",
+  dependency: "quota that is kept for another request (KEPT_FOR_OWNER)",
+  retryAfterMs: CONCURRENCY_RETRY_AFTER_MS,
 };
 
 const SIZES_NOT_KNOWN_YET: Fault = {
@@ -147,11 +153,12 @@ function decideWithinLimit(
   if (obstacle === undefined) {
     const assigned = assignMachines(gang, open.machines, holdAheadOf(demand, place, open, holds.machines));
     const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
-    return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
+    if (keepsPlaces(world, [requested, granted]))
+      return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }
-  if (!request.wait) return { kind: "refuse", fault: faultOf(obstacle, owner) };
+  if (!request.wait) return { kind: "refuse", fault: obstacle === undefined ? NOT_NOW : faultOf(obstacle, owner) };
   if (waiting.places.size >= policy.queueLimit) return { kind: "refuse", fault: queueIsFull(policy.queueLimit) };
-  return { kind: "queue", sequence, events: [requested], because: obstacle.code };
+  return { kind: "queue", sequence, events: [requested], because: obstacle?.code ?? "KEPT_FOR_OWNER" };
 }
 
 /** Why the gang can never be granted, as the nodes and the scaling are now. */

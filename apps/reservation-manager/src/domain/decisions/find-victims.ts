@@ -95,12 +95,7 @@ const HELPED = new Set<Obstacle["code"]>([
 ]);
 
 /** Undefined: the end of other work does not help the request. */
-function ask(
-  waiting: WaitingClass,
-  place: Place,
-  world: World,
-  holds: Holds,
-): Question | undefined {
+function ask(waiting: WaitingClass, place: Place, world: World, holds: Holds): Question | undefined {
   const node = forestOf(world.ledger.queues).get(waiting.queue ?? "");
   if (node === undefined) return undefined;
   const obstacle = obstacleTo(waiting, place, world, holds);

@@ -1,7 +1,7 @@
 import { mayOccupy, type Owner } from "@muster/names";
 import { subtract, type Amounts } from "@muster/resources";
 import { forestOf } from "../ledger/queue-forest.ts";
-import { knownReservation, type Ledger } from "../ledger/ledger.ts";
+import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import {
   partialNodeOf,
   standingOf,
@@ -29,26 +29,40 @@ export function isChanging({ ledger }: World): boolean {
   return ledger.leaving.size > 0 || ledger.beneficiaries.length > 0;
 }
 
-const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly byCount: Map<number, Future> }>();
+const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly known: Map<string, Future> }>();
 
-/** The future with the first beneficiaries, so many of them. */
-export function futureOf(world: World, beneficiaries: number = world.ledger.beneficiaries.length): Future {
+/** What is left out of a future. */
+type FutureOptions = {
+  /** Only the first beneficiaries, so many of them. */
+  readonly beneficiaries?: number;
+  /** The work that is preempted for this request stays where its owner has not begun to end it. */
+  readonly without?: number;
+};
+
+export function futureOf(world: World, options: FutureOptions = {}): Future {
   const { ledger, machines } = world;
-  const known = futures.get(ledger);
-  const byCount = known?.machines === machines ? known.byCount : new Map<number, Future>();
-  futures.set(ledger, { machines, byCount });
-  const future = byCount.get(beneficiaries) ?? buildFuture(world, beneficiaries);
-  byCount.set(beneficiaries, future);
+  const { beneficiaries = ledger.beneficiaries.length, without } = options;
+  const kept = futures.get(ledger);
+  const known = kept?.machines === machines ? kept.known : new Map<string, Future>();
+  futures.set(ledger, { machines, known });
+  const key = `${beneficiaries} ${without}`;
+  const future = known.get(key) ?? buildFuture(world, beneficiaries, without);
+  known.set(key, future);
   return future;
 }
 
-function buildFuture(world: World, count: number): Future {
-  if (count > 0) return withPlaced(futureOf(world, count - 1), world.ledger.beneficiaries[count - 1]?.sequence);
+function buildFuture(world: World, count: number, without: number | undefined): Future {
+  if (count > 0) {
+    const before = futureOf(world, { beneficiaries: count - 1, ...(without !== undefined && { without }) });
+    return withPlaced(before, world.ledger.beneficiaries[count - 1]?.sequence);
+  }
   const { ledger } = world;
   const nodes = new Set<string>();
   let after = world;
   for (const sequence of ledger.leaving.keys()) {
     const reservation = knownReservation(ledger, sequence);
+    const { isAccepted, beneficiary } = reservation.grant?.preemption ?? {};
+    if (beneficiary !== undefined && beneficiary === without && isAccepted !== true) continue;
     for (const { node } of reservation.grant?.machines ?? []) nodes.add(node);
     after = withoutWork(after, reservation);
   }
@@ -71,6 +85,15 @@ function withPlaced(future: Future, sequence: number | undefined): Future {
     placed: new Set([...placed, sequence]),
     nodes: new Set([...nodes, ...assigned.machines.map(({ node }) => node)]),
   };
+}
+
+/** Whether each beneficiary that has machines in the future of a world has them after these events, too, or now. */
+export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boolean {
+  if (world.ledger.beneficiaries.length === 0) return true;
+  const after = evolveWorld(world, events);
+  const { placed } = futureOf(after);
+  const isGranted = (sequence: number): boolean => after.ledger.reservations.get(sequence)?.grant !== undefined;
+  return [...futureOf(world).placed].every((sequence) => placed.has(sequence) || isGranted(sequence));
 }
 
 export function demandOf({ owner, needs, topology, queue, notPreemptible }: Reservation) {

@@ -2,7 +2,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
-import { demandOf, futureOf, isChanging, withoutKeptWork } from "./future.ts";
+import { demandOf, futureOf, keepsPlaces, withoutKeptWork } from "./future.ts";
 import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
 import { planPreemptions, planWithdrawals, type PreemptStep } from "./plan-preemptions.ts";
 
@@ -20,17 +20,23 @@ export type Settlement = {
 
 /** Grants what fits: first to the requests that work was preempted for. */
 export function settleGrants(world: World, policy: GrantPolicy, nowMs: number): Settlement {
-  const dropped = planWithdrawals(world, nowMs);
-  const first = grantBeneficiaries(evolveWorld(world, dropped), nowMs);
+  const first = grantBeneficiaries(world, nowMs);
   const { steps, complete } = planGrants(withoutKeptWork(first.world), policy, nowMs);
-  const granted = steps.map((step) => eventOf(step, nowMs));
-  const after = evolveWorld(first.world, granted);
-  const spared = planWithdrawals(after, nowMs);
+  let { world: after } = first;
+  const kept: GrantStep[] = [];
+  const granted: LedgerEvent[] = [];
+  for (const step of steps) {
+    const event = eventOf(step, nowMs);
+    if (!keepsPlaces(after, [event])) continue;
+    kept.push(step);
+    granted.push(event);
+    after = evolveWorld(after, [event]);
+  }
   return {
-    steps: [...first.steps, ...steps],
+    steps: [...first.steps, ...kept],
     complete,
-    world: evolveWorld(after, spared),
-    events: [...dropped, ...first.steps.map((step) => eventOf(step, nowMs)), ...granted, ...spared],
+    world: after,
+    events: [...first.events, ...granted],
     againAtMs: undefined,
   };
 }
@@ -49,22 +55,44 @@ export function settle(world: World, policy: GrantPolicy, nowMs: number): Settle
   };
 }
 
-/** In their order, each where nothing is kept for an earlier one. */
-function grantBeneficiaries(start: World, nowMs: number): { steps: readonly GrantStep[]; world: World } {
+type FirstGrants = {
+  readonly steps: readonly GrantStep[];
+  readonly events: readonly LedgerEvent[];
+  readonly world: World;
+};
+
+/**
+ * In their order, each where nothing is kept for an earlier one, and where those that are left still get what they wait for. A grant does without the work that
+ * it spares: what was preempted for it, and has not begun to end.
+ */
+function grantBeneficiaries(start: World, nowMs: number): FirstGrants {
   const steps: GrantStep[] = [];
+  const events: LedgerEvent[] = [];
   let world = start;
-  for (let index = 0; isChanging(world) && index < world.ledger.beneficiaries.length;) {
-    const sequence = world.ledger.beneficiaries[index]?.sequence ?? 0;
-    const open = withoutKeptWork(world, futureOf(world, index));
-    const reservation = knownReservation(world.ledger, sequence);
-    if (obstacleToBeneficiary(demandOf(reservation), placeOf(reservation), open) !== undefined) {
-      index += 1;
-      continue;
+  const apply = (next: readonly LedgerEvent[]): void => {
+    events.push(...next);
+    world = evolveWorld(world, next);
+  };
+  apply(planWithdrawals(world, nowMs));
+  for (let index = 0; index < world.ledger.beneficiaries.length;) {
+    const step = planFirstGrant(world, index);
+    const granted = step === undefined ? [] : [eventOf(step, nowMs)];
+    const next = [...granted, ...planWithdrawals(evolveWorld(world, granted), nowMs)];
+    if (step === undefined || !keepsPlaces(world, next)) index += 1;
+    else {
+      steps.push(step);
+      apply(next);
+      index = 0;
     }
-    const assigned = assignMachines(reservation, open.machines, undefined);
-    const step: GrantStep = { kind: "grant", sequence, ...assigned, because: { code: "FIRST_IN_ORDER", ahead: 0 } };
-    steps.push(step);
-    world = evolveWorld(world, [eventOf(step, nowMs)]);
   }
-  return { steps, world };
+  return { steps, events, world };
+}
+
+function planFirstGrant(world: World, index: number): GrantStep | undefined {
+  const { sequence = 0 } = world.ledger.beneficiaries[index] ?? {};
+  const open = withoutKeptWork(world, futureOf(world, { beneficiaries: index, without: sequence }));
+  const reservation = knownReservation(world.ledger, sequence);
+  if (obstacleToBeneficiary(demandOf(reservation), placeOf(reservation), open) !== undefined) return undefined;
+  const assigned = assignMachines(reservation, open.machines, undefined);
+  return { kind: "grant", sequence, ...assigned, because: { code: "FIRST_IN_ORDER", ahead: 0 } };
 }

@@ -1,0 +1,37 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { NaivePreemption } from "../../../test/naive-preempting-ledger.ts";
+import { sayEvents, sayNaive, stepReal } from "../../../test/preemption-driver.ts";
+import {
+  changingRuns,
+  machineRuns,
+  operationOf,
+  quotaRuns,
+  type PreemptionDraft,
+  type PreemptionRun,
+} from "../../../test/random-preemption.ts";
+import { startRun } from "../../../test/random-world.ts";
+
+function play({ nodes, queues, drafts }: PreemptionRun): void {
+  const run = startRun(nodes);
+  const naive = new NaivePreemption(nodes);
+  const all: readonly PreemptionDraft[] = [...queues.map((queue) => ({ kind: "put", queue }) as const), ...drafts];
+  for (const [index, draft] of all.entries()) {
+    const operation = operationOf(draft, naive.world, index);
+    if (operation === undefined) continue;
+    const before = run.events.length;
+    stepReal(run, operation);
+    const { events } = naive.step(operation);
+    // The order of grants of one pass is that of different loops.
+    const [real, expected] = [sayEvents(run.events.slice(before)), sayNaive(events)].map((all) => [...all].sort());
+    expect({ operation, decided: real }).toEqual({ operation, decided: expected });
+  }
+}
+
+it.each([
+  ["where machines are plenty", quotaRuns],
+  ["that change, where machines are plenty", changingRuns],
+  ["where machines are scarce", machineRuns],
+])("preempts in queues %s as a reference does that computes each formula again", (_which, runs) => {
+  fc.assert(fc.property(runs, play), { numRuns: Number(process.env["MUSTER_PREEMPTION_WORLDS"] ?? 200) });
+});

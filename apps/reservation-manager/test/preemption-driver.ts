@@ -1,0 +1,77 @@
+import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
+import type { LedgerEvent } from "../src/domain/ledger/ledger.ts";
+import type { Preemptible, Queue } from "../src/domain/ledger/queue.ts";
+import type { NaivePreemption, PreemptionOperation } from "./naive-preempting-ledger.ts";
+import type { PreemptingQueue } from "./naive-world.ts";
+import { PATIENT } from "./queue-run.ts";
+import { requestOf, step, type Run } from "./random-world.ts";
+
+function toQueue({ preemption, minRunTimeMs = 0, permitsNonPreemptible, ...queue }: PreemptingQueue): Queue {
+  const policy = (field: string, which: "Never" | Preemptible = "Never") =>
+    which === "Never" ? {} : { [field]: which };
+  const { whileBorrowing } = preemption ?? {};
+  return {
+    ...queue,
+    ...policy("reclaim", preemption?.reclaim),
+    ...policy("fairSharing", preemption?.fairSharing),
+    ...policy("withinQueue", preemption?.withinQueue),
+    ...(whileBorrowing && { whileBorrowing: whileBorrowing.maxPriority ?? Number.POSITIVE_INFINITY }),
+    ...(minRunTimeMs > 0 && { minRunTimeMs }),
+    ...(permitsNonPreemptible === true && { permitsNonPreemptible }),
+  };
+}
+
+export function stepReal(run: Run, operation: PreemptionOperation): Verdict | undefined {
+  switch (operation.kind) {
+    case "put":
+      return step(run, { kind: "queue", queue: toQueue(operation.queue) }, PATIENT);
+    case "remove":
+      return step(run, { kind: "unqueue", name: operation.name }, PATIENT);
+    case "reserve": {
+      const { kind: _kind, notPreemptible, graceMs, queue, ...more } = operation;
+      const request = requestOf("", [], {
+        ...more,
+        ...(queue !== undefined && { queue }),
+        ...(notPreemptible === true && { notPreemptible }),
+        ...(graceMs !== undefined && { graceMs }),
+      });
+      return step(run, { kind: "reserve", request }, PATIENT);
+    }
+    default:
+      return step(run, operation, PATIENT);
+  }
+}
+
+/** What was decided; the owners' own words are left out. */
+export function sayEvents(events: readonly LedgerEvent[]): readonly string[] {
+  return events.flatMap((event) => {
+    switch (event.kind) {
+      case "granted":
+        return [`granted ${event.sequence} ${event.machines.map(({ node }) => node).join(" ")}`];
+      case "preempted":
+        return [`preempted ${event.sequence} for ${event.beneficiary} ${event.reason} until ${event.deadlineMs}`];
+      case "preemptionWithdrawn":
+        return [`withdrawn ${event.sequence}`];
+      case "requeued":
+        return [`requeued ${event.sequence}`];
+      default:
+        return [];
+    }
+  });
+}
+
+export function sayNaive(events: ReturnType<NaivePreemption["step"]>["events"]): readonly string[] {
+  return events.flatMap((event) => {
+    switch (event.kind) {
+      case "granted":
+        return [`granted ${event.sequence} ${event.nodes.join(" ")}`];
+      case "preempted":
+        return [`preempted ${event.sequence} for ${event.beneficiary} ${event.reason} until ${event.deadlineMs}`];
+      case "withdrawn":
+      case "requeued":
+        return [`${event.kind} ${event.sequence}`];
+      default:
+        return [];
+    }
+  });
+}
