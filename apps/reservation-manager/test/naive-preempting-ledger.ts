@@ -1,15 +1,15 @@
 import type { Owner } from "@muster/names";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
 import type { Need } from "../src/domain/ledger/reservation.ts";
-import { planPreemption } from "./naive-preemption.ts";
-import { canEverFit, compareRequests, firstOf, isLeaf, pathOf } from "./naive-quota.ts";
+import { planGrant, planPreemption } from "./naive-preemption.ts";
+import { canEverFit, isLeaf, pathOf } from "./naive-quota.ts";
 import {
   forestIn,
-  grantable,
   isPossible,
+  isToBeWithdrawn,
   requestIn,
   useOn,
-  waitingIn,
+  withdrawnFor,
   type PreemptingQueue,
   type PreemptionReason,
   type PreemptionWorld,
@@ -200,37 +200,20 @@ export class NaivePreemption {
     this.#record(work, { kind: "requeued" });
   }
 
+  /** What is promised to an owner is kept from borrowers no more, so that a preemption may let more be granted. */
   #pass(): void {
     for (;;) {
-      const next = this.#nextGrant();
-      if (next === undefined) break;
-      this.#grant(next.work, next.nodes);
+      const grant = planGrant(this.#world);
+      if (grant !== undefined) {
+        this.#grant(this.#known(grant.sequence), grant.nodes);
+        continue;
+      }
+      const preemption = planPreemption(this.#world);
+      if (preemption === undefined) return;
+      const { beneficiary, victims } = preemption;
+      for (const { sequence, reason } of victims) this.#preempt(this.#known(sequence), beneficiary, reason);
+      this.#replace({ ...this.#known(beneficiary), promise: this.#nextPromise++ });
     }
-    for (;;) {
-      const plan = planPreemption(this.#world);
-      if (plan === undefined) break;
-      for (const { sequence, reason } of plan.victims) this.#preempt(sequence, plan.beneficiary, reason);
-      const promise = this.#nextPromise++;
-      const beneficiary = this.#world.work.find(({ sequence }) => sequence === plan.beneficiary);
-      if (beneficiary !== undefined) this.#replace({ ...beneficiary, promise });
-    }
-  }
-
-  /** Of each queue, and of the requests without a queue, the first that is possible; and of those the first. */
-  #nextGrant(): { readonly work: Work; readonly nodes: readonly string[] } | undefined {
-    const world = this.#world;
-    const order = (work: Work) => requestIn(world, work);
-    const firsts = new Map<string | undefined, { readonly work: Work; readonly nodes: readonly string[] }>();
-    for (const work of [...waitingIn(world)].sort((a, b) => compareRequests(order(a), order(b)))) {
-      const nodes = firsts.has(work.queue) ? undefined : grantable(world, work);
-      if (nodes !== undefined) firsts.set(work.queue, { work, nodes });
-    }
-    const found = [...firsts.values()];
-    const first = firstOf(
-      forestIn(world),
-      found.map(({ work }) => order(work)),
-    );
-    return found.find(({ work }) => work.sequence === first?.sequence);
   }
 
   #grant(work: Work, nodes: readonly string[]): void {
@@ -241,25 +224,25 @@ export class NaivePreemption {
     this.#withdrawFor(work);
   }
 
-  #preempt(victim: number, beneficiary: number, reason: PreemptionReason): void {
-    const { work: all, nowMs } = this.#world;
-    const work = all.find(({ sequence }) => sequence === victim);
-    if (work?.grant === undefined) throw new Error(`work ${victim} is not granted`);
-    const deadlineMs = nowMs + (work.graceMs ?? DEFAULT_GRACE_MS);
+  #preempt(work: Work, beneficiary: number, reason: PreemptionReason): void {
+    if (work.grant === undefined) throw new Error(`work ${work.sequence} is not granted`);
+    const deadlineMs = this.#world.nowMs + (work.graceMs ?? DEFAULT_GRACE_MS);
     const leaving = { beneficiary, reason, deadlineMs, isAccepted: false };
     this.#replace({ ...work, grant: { ...work.grant, leaving } });
     this.#record(work, { kind: "preempted", beneficiary, reason, deadlineMs });
   }
 
-  /** The beneficiary has what it needs, or is over: who has not begun to end its work stays. */
-  #withdrawFor({ sequence: beneficiary }: Work): void {
-    for (const work of this.#world.work) {
-      const { grant } = work;
-      if (grant?.leaving?.beneficiary !== beneficiary || grant.leaving.isAccepted) continue;
-      const { leaving: _, ...stays } = grant;
-      this.#replace({ ...work, grant: stays });
-      this.#record(work, { kind: "withdrawn" });
-    }
+  /** The beneficiary has what it needs, or is over. */
+  #withdrawFor(beneficiary: Work): void {
+    const withdrawn = this.#world.work.filter((each) => isToBeWithdrawn(each, beneficiary.sequence));
+    this.#world = withdrawnFor(this.#world, beneficiary);
+    for (const work of withdrawn) this.#record(work, { kind: "withdrawn" });
+  }
+
+  #known(sequence: number): Work {
+    const work = this.#world.work.find((each) => each.sequence === sequence);
+    if (work === undefined) throw new Error(`no work ${sequence}`);
+    return work;
   }
 
   #workOf({ kind, id }: Owner): Work | undefined {

@@ -1,4 +1,5 @@
 import {
+  compareRequests,
   compareShares,
   firstOf,
   freeOf,
@@ -15,6 +16,7 @@ import {
   expected,
   forestIn,
   futureOf,
+  grantable,
   isBesideKept,
   isInLine,
   isNotPreemptible,
@@ -43,42 +45,72 @@ export type Victim = { readonly sequence: number; readonly reason: PreemptionRea
 
 type Preemption = { readonly victims: readonly Victim[]; readonly attempt: Attempt };
 
+/** What may be done for a request that waits. */
+type Help = {
+  readonly work: Work;
+  /** It is granted: where. */
+  readonly nodes?: readonly string[];
+  /** It fits without victims once all that leaves is gone: where. */
+  readonly claim?: readonly string[];
+  readonly preemption?: Preemption;
+};
+
+/** The next grant; undefined: no request that waits can be granted. What leaves is for the first in order, as far as it was not promised. */
+export function planGrant(
+  world: PreemptionWorld,
+): { readonly sequence: number; readonly nodes: readonly string[] } | undefined {
+  let future = futureOf(world);
+  for (;;) {
+    const { work, nodes, claim } =
+      firstToHelp(world, waitingIn(world), (each): Help | undefined => {
+        const grant = grantable(world, each, future);
+        if (grant !== undefined) return { work: each, nodes: grant };
+        const isClaimed = waitingIn(future).every(({ sequence }) => sequence !== each.sequence);
+        const fits = isClaimed ? undefined : nodesAfter(future, each, []);
+        return fits && { work: each, claim: fits };
+      }) ?? {};
+    if (work === undefined) return undefined;
+    if (nodes !== undefined) return { sequence: work.sequence, nodes };
+    if (claim !== undefined) future = expected(future, work, claim);
+  }
+}
+
 /** Who is preempted next, and for which request; undefined: preemption helps no request that waits. */
 export function planPreemption(world: PreemptionWorld): (Preemption & { readonly beneficiary: number }) | undefined {
   let future = futureOf(world);
   for (;;) {
-    const helped = firstsToHelp(future);
-    const requests = helped.map(({ work }) => requestIn(future, work));
-    const first = firstOf(forestIn(future), requests)?.sequence;
-    const found = helped.find(({ work }) => work.sequence === first);
-    if (found === undefined) return undefined;
-    if (found.preemption !== undefined) return { beneficiary: found.work.sequence, ...found.preemption };
+    const { work, claim, preemption } =
+      firstToHelp(future, waitingIn(future), (each): Help | undefined => {
+        const fits = nodesAfter(future, each, []);
+        if (fits !== undefined) return { work: each, claim: fits };
+        const found = victimsIn(future, each);
+        return found && { work: each, preemption: found };
+      }) ?? {};
+    if (work === undefined) return undefined;
+    if (preemption !== undefined) return { beneficiary: work.sequence, ...preemption };
     // It waits for work that already leaves, and has what is left of that.
-    future = expected(future, found.work, found.nodes);
+    if (claim !== undefined) future = expected(future, work, claim);
   }
 }
 
-type Helped = {
-  readonly work: Work;
-  /** Where it fits without further victims. */
-  readonly nodes: readonly string[];
-  readonly preemption?: Preemption;
-};
-
-/** Of each queue, and of the requests without a queue, the first that fits into the future or that preemption helps. */
-function firstsToHelp(future: PreemptionWorld): readonly Helped[] {
-  const inOrder = [...waitingIn(future)].sort(
-    (a, b) => b.priority - a.priority || a.createdAtMs - b.createdAtMs || a.sequence - b.sequence,
-  );
-  const firsts = new Map<string | undefined, Helped>();
-  for (const work of inOrder) {
-    if (firsts.has(work.queue)) continue;
-    const nodes = nodesAfter(future, work, []);
-    const preemption = nodes === undefined ? victimsIn(future, work) : undefined;
-    if (nodes !== undefined) firsts.set(work.queue, { work, nodes });
-    else if (preemption !== undefined) firsts.set(work.queue, { work, nodes: [], preemption });
+/** Of each queue, and of the requests without a queue, the first that can be helped; and of those the first, in the order of grants. */
+function firstToHelp(
+  world: PreemptionWorld,
+  waiting: readonly Work[],
+  help: (work: Work) => Help | undefined,
+): Help | undefined {
+  const firsts = new Map<string | undefined, Help>();
+  const requests = waiting.map((work) => requestIn(world, work)).sort(compareRequests);
+  for (const { sequence } of requests) {
+    const work = waiting.find((each) => each.sequence === sequence);
+    if (work === undefined || firsts.has(work.queue)) continue;
+    const found = help(work);
+    if (found !== undefined) firsts.set(work.queue, found);
   }
-  return [...firsts.values()];
+  const helped = [...firsts.values()];
+  const candidates = helped.map(({ work }) => requestIn(world, work));
+  const first = firstOf(forestIn(world), candidates)?.sequence;
+  return helped.find(({ work }) => work.sequence === first);
 }
 
 /**
@@ -321,9 +353,10 @@ function pathNames(world: PreemptionWorld, { queue }: Work): readonly string[] {
 
 /** Whether the request could be granted if these were gone, beside what owners that wait now keep from borrowers. */
 function nodesAfter(future: PreemptionWorld, work: Work, victims: readonly Work[]): readonly string[] | undefined {
-  if (!isInLine(future, work)) return undefined;
   const after = released(future, victims);
-  return isBesideKept(after, keptIn(future, waitingIn(future)), work) ? admit(after, work) : undefined;
+  const nodes = admit(after, work);
+  if (nodes === undefined || !isInLine(future, work)) return undefined;
+  return isBesideKept(after, keptIn(future, waitingIn(future)), work) ? nodes : undefined;
 }
 
 function isEnoughFor(future: PreemptionWorld, work: Work, victims: readonly Work[], attempt: Attempt): boolean {

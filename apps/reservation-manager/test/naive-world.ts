@@ -157,21 +157,50 @@ export function futureOf(world: PreemptionWorld): PreemptionWorld {
     );
 }
 
+/** Whether the future keeps for the work what was promised to it. */
+export function isServed(future: PreemptionWorld, { sequence, promise }: Work): boolean {
+  return promise !== undefined && waitingIn(future).every((each) => each.sequence !== sequence);
+}
+
 /**
- * The nodes that the work would get if it were granted now; undefined: it is not. It gets nothing that the future keeps for a beneficiary, whatever its
- * priority. A beneficiary is behind no head of its queue, and nothing is kept from it for an owner that waits.
+ * The nodes that the work would get if it were granted now; undefined: it is not. It gets nothing that `future` keeps for others, whatever its priority, and
+ * breaks no promise. A beneficiary is behind no head of its queue, and nothing is kept from it for an owner that waits.
  */
-export function grantable(world: PreemptionWorld, work: Work): readonly string[] | undefined {
-  const future = futureOf(world);
-  const isServed = ({ sequence }: Work): boolean => waitingIn(future).every((each) => each.sequence !== sequence);
-  const mayGoFirst = isServed(work) || isInLine(world, work);
-  if (!mayGoFirst) return undefined;
-  const kept = keptIn(
-    world,
-    waitingIn(world).filter((each) => !isServed(each)),
-  );
-  if (!isServed(work) && !isBesideKept(world, kept, work)) return undefined;
-  return admit(world, work, released(future, [work]));
+export function grantable(
+  world: PreemptionWorld,
+  work: Work,
+  future: PreemptionWorld = futureOf(world),
+): readonly string[] | undefined {
+  if (admit(world, work) === undefined) return undefined;
+  const hasPromise = isServed(futureOf(world), work);
+  if (!hasPromise) {
+    const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
+    if (!isInLine(world, work) || !isBesideKept(world, keptIn(world, unserved), work)) return undefined;
+  }
+  const others = hasPromise ? released(futureOf(withdrawnFor(world, work)), [work]) : future;
+  const nodes = admit(world, work, others);
+  return nodes !== undefined && keepsPromises(world, work, nodes) ? nodes : undefined;
+}
+
+/** Whether every beneficiary that the future serves is served, too, once the work is granted and its victims stay that may. */
+function keepsPromises(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
+  const before = futureOf(world);
+  const after = futureOf(expected(withdrawnFor(world, work), work, nodes));
+  return world.work.every((each) => !isServed(before, each) || isServed(after, each));
+}
+
+/** The world in which the work has no victims: those whose owners have not begun to end them stay. */
+export function withdrawnFor(world: PreemptionWorld, { sequence: beneficiary }: Work): PreemptionWorld {
+  const work = world.work.map((each): Work => {
+    if (!isToBeWithdrawn(each, beneficiary) || each.grant === undefined) return each;
+    const { leaving: _, ...grant } = each.grant;
+    return { ...each, grant };
+  });
+  return { ...world, work };
+}
+
+export function isToBeWithdrawn({ grant }: Work, beneficiary: number): boolean {
+  return grant?.leaving?.beneficiary === beneficiary && !grant.leaving.isAccepted;
 }
 
 /** Whether the order of its queue lets the work be granted. */
