@@ -43,6 +43,8 @@ export class NaiveLedger {
   readonly #limits = new Map<string, number>();
   #next = 1;
   #now = 0;
+  /** Only what is free there, too, is free. */
+  #beside: NaiveLedger | undefined;
 
   constructor(nodes: readonly NodeFacts[]) {
     this.#nodes = new Map(nodes.map((node) => [node.name, node]));
@@ -53,6 +55,20 @@ export class NaiveLedger {
     const said = this.#do(operation);
     this.#settle();
     return said;
+  }
+
+  /** Grants these nodes, in the order of the needs, whether or not they have room. */
+  occupy(request: ReservationRequest, nodes: readonly string[]): void {
+    this.#lines.push({ number: this.#next++, request, since: this.#now, nodes: [...nodes] });
+  }
+
+  /** The nodes that the request would get now, in the order of its needs; undefined: it does not fit. With `beside` it also has to fit there. */
+  place(request: ReservationRequest, beside?: NaiveLedger): readonly string[] | undefined {
+    this.#beside = beside;
+    const line: Line = { number: this.#next, request, since: this.#now, nodes: [] };
+    if (this.#obstacle(line) === undefined) this.#grant(line);
+    this.#beside = undefined;
+    return line.nodes.length === 0 ? undefined : line.nodes;
   }
 
   /** Who holds what, and who waits, in the order of arrival. */
@@ -362,6 +378,14 @@ export class NaiveLedger {
         return { ...spot, isWhole, isForeign: node.foreign.pods > 0, potential: potential.free };
       })
       .sort(compareSpots);
+    const beside = this.#beside;
+    if (beside !== undefined) {
+      const others = beside.#spots(pool);
+      spots = spots.flatMap((spot) => {
+        const other = others.find(({ name }) => name === spot.name);
+        return other === undefined ? [] : [meet(spot, other)];
+      });
+    }
     for (const group of hold) {
       if (group.pool !== pool) continue;
       const seen = spots.filter(({ node }) => accepts(node, group.selection));
@@ -467,7 +491,8 @@ function bind(selection: NodeSelection | undefined, key: string, value: string):
   return { terms: bound.length === 0 ? [{}] : bound, ...others };
 }
 
-function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {
+/** Whether the selection, and without one a need of the pool, may get the node. */
+export function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {
   if (selection === undefined) return node.schedulable;
   const isOpen = node.schedulable || (node.taints.length > 0 && !untolerated(node.taints, selection.tolerations));
   return isOpen && matchesNode(selection, node) && holds(node, selection);
@@ -563,6 +588,13 @@ function emptySpot(node: NodeFacts): Spot {
 function use(spot: Spot, amounts: Record<string, number>): void {
   for (const name of Object.keys(spot.free))
     spot.free[name] = Math.max(0, (spot.free[name] ?? 0) - (amounts[name] ?? 0));
+}
+
+/** What is free of the node in both. */
+function meet(spot: Spot, other: Spot): Spot {
+  const free = { ...spot.free };
+  for (const [name, amount] of Object.entries(spot.free)) free[name] = Math.min(amount, other.free[name] ?? 0);
+  return { ...spot, free, isWhole: spot.isWhole && other.isWhole };
 }
 
 function hasRoom(free: Record<string, number>, shared: Amounts): boolean {

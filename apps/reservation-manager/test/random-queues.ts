@@ -37,10 +37,10 @@ const MAX_QUEUES = 7;
 /** With the root. */
 const MAX_LEVELS = 3;
 
-const sometimes = fc.integer({ min: 0, max: 9 }).map((number) => number === 9);
+export const sometimes = fc.integer({ min: 0, max: 9 }).map((number) => number === 9);
 
 /** Undefined in `missing` of 10 cases. */
-function sometimesMissing<T>(arbitrary: fc.Arbitrary<T>, missing: number): fc.Arbitrary<T | undefined> {
+export function sometimesMissing<T>(arbitrary: fc.Arbitrary<T>, missing: number): fc.Arbitrary<T | undefined> {
   return fc.oneof({ weight: 10 - missing, arbitrary }, { weight: missing, arbitrary: fc.constant(undefined) });
 }
 
@@ -115,7 +115,8 @@ const rival: fc.Arbitrary<QueueParts> = fc
   })
   .map(({ nominal, ...more }) => ({ ...more, stopPolicy: "None", quotas: new Map([["a cpu", { nominal }]]) }));
 
-const rivals = fc.oneof(forestsOf(rival, 3, 1), forestsOf(rival, 3, 2));
+/** Queues that compete for the cpu of pool a: at least three, below one or two parents. */
+export const rivals = fc.oneof(forestsOf(rival, 3, 1), forestsOf(rival, 3, 2));
 
 /** Queues of one or two trees of at most three levels, parents first: q0, q1, ... */
 export const soundForests = fc.oneof(forestsOf(queue, 1, MAX_QUEUES), rivals);

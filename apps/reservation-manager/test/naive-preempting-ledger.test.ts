@@ -1,0 +1,107 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from "./naive-preempting-ledger.ts";
+import { isEnough, isMinimal, planGrant, planPreemption, victimsOf } from "./naive-preemption.ts";
+import type { PreemptionWorld } from "./naive-world.ts";
+import { exceededBy, faultsOf, forgottenIn, keptFromOwnQuota, unservedIn } from "./preemption-history.ts";
+import { changingRuns, machineRuns, operationOf, quotaRuns, type PreemptionRun } from "./random-preemption.ts";
+
+type Step = {
+  readonly operation: PreemptionOperation;
+  readonly before: PreemptionWorld;
+  readonly after: PreemptionWorld;
+  /** Since the start of the run. */
+  readonly events: readonly PreemptionEvent[];
+  readonly isNew: (event: PreemptionEvent) => boolean;
+};
+
+function play({ nodes, queues, drafts }: PreemptionRun, check?: (step: Step) => void) {
+  const ledger = new NaivePreemption(nodes);
+  for (const queue of queues) ledger.step({ kind: "put", queue });
+  const events: PreemptionEvent[] = [];
+  for (const [count, draft] of drafts.entries()) {
+    const before = ledger.world;
+    const operation = operationOf(draft, before, count);
+    if (operation === undefined) continue;
+    const news = ledger.step(operation).events;
+    events.push(...news);
+    check?.({ operation, before, after: ledger.world, events, isNew: (event) => news.includes(event) });
+  }
+  return { ledger, events };
+}
+
+it.each([
+  ["quotas", quotaRuns],
+  ["quotas that change", changingRuns],
+  ["machines", machineRuns],
+])(
+  "leaves nothing that could be granted or preempted, and has no fault in its history, where %s are short",
+  (_, runs) => {
+    fc.assert(
+      fc.property(runs, (run) => {
+        play(run, ({ after, events }) => {
+          expect([planGrant(after), planPreemption(after)]).toEqual([undefined, undefined]);
+          expect(faultsOf(events)).toEqual([]);
+          if (runs !== machineRuns) expect(forgottenIn(events)).toEqual([]);
+        });
+      }),
+      { numRuns: 15 },
+    );
+  },
+);
+
+it("exceeds no limit at a grant, and lets no borrower keep a queue from its own quota, where nothing protects it", () => {
+  fc.assert(
+    fc.property(quotaRuns, ({ queues, ...run }) => {
+      const open = queues.map((queue) => ({ ...queue, minRunTimeMs: 0, permitsNonPreemptible: false }));
+      play({ ...run, queues: open }, ({ after, events, isNew }) => {
+        const grants = events.filter((event) => event.kind === "granted" && isNew(event));
+        const granted = after.work.filter(({ sequence }) => grants.some((grant) => grant.sequence === sequence));
+        expect(granted.flatMap((work) => exceededBy(after, work))).toEqual([]);
+        const left = after.work.filter(({ preemptedFor }) => preemptedFor !== undefined);
+        expect(keptFromOwnQuota(after).filter((each) => left.every(({ sequence }) => sequence !== each))).toEqual([]);
+      });
+    }),
+    { numRuns: 20 },
+  );
+});
+
+it.each([
+  ["quotas", quotaRuns],
+  ["machines", machineRuns],
+])("finds victims that are enough, and of which none can be left out, where %s are short", (_, runs) => {
+  let found = 0;
+  fc.assert(
+    fc.property(runs, (run) => {
+      play(run, ({ operation, before }) => {
+        if (operation.kind !== "reserve") return;
+        const { queue, ...request } = operation;
+        const sequence = 1000;
+        const work = { ...request, ...(queue !== undefined && { queue }), sequence, createdAtMs: before.nowMs };
+        const world = { ...before, work: [...before.work, work] };
+        const victims = victimsOf(world, sequence)?.victims.map((victim) => victim.sequence);
+        if (victims === undefined) return;
+        found += 1;
+        expect([isEnough(world, sequence, victims), isMinimal(world, sequence, victims)]).toEqual([true, true]);
+      });
+    }),
+    { numRuns: 15 },
+  );
+  expect(found).toBeGreaterThan(0);
+});
+
+it("serves every beneficiary once all victims have left", () => {
+  fc.assert(
+    fc.property(quotaRuns, (run) => {
+      const { ledger, events } = play(run);
+      for (let count = 0; count < 300; count += 1) {
+        const leaving = ledger.world.work.find(({ grant }) => grant?.leaving !== undefined);
+        if (leaving === undefined) break;
+        events.push(...ledger.step({ kind: "requeue", owner: leaving.owner }).events);
+      }
+      expect(unservedIn(events)).toEqual([]);
+      expect(faultsOf(events)).toEqual([]);
+    }),
+    { numRuns: 20 },
+  );
+});

@@ -1,0 +1,721 @@
+import { describe, expect, it } from "vitest";
+import { pairKey, type Quota } from "../src/domain/ledger/queue.ts";
+import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from "./naive-preempting-ledger.ts";
+import { isEnough, isMinimal, planPreemption, victimsOf } from "./naive-preemption.ts";
+import {
+  grantable,
+  type PreemptingQueue,
+  type PreemptionPolicy,
+  type PreemptionWorld,
+  type Work,
+} from "./naive-world.ts";
+import { faultsOf, forgottenIn, unservedIn } from "./preemption-history.ts";
+import { amounts, nodeOf, ownerOf } from "./random-world.ts";
+
+const CPU = pairKey("a", "cpu");
+
+/** `parent/name` or the name of a root; cpu of pool a. */
+function queue(path: string, cpu: number | Quota, more: Partial<PreemptingQueue> = {}): PreemptingQueue {
+  const [name = "", parent] = path.split("/").reverse();
+  return {
+    name,
+    ...(parent !== undefined && { parent }),
+    weightMilli: 1000,
+    quotas: new Map(cpu === 0 ? [] : [[CPU, typeof cpu === "number" ? { nominal: cpu } : cpu]]),
+    strategy: "BestEffortFIFO",
+    stopPolicy: "None",
+    ...more,
+  };
+}
+
+/** Never, where it is not named. */
+function may(policy: Partial<PreemptionPolicy>): Pick<PreemptingQueue, "preemption"> {
+  return { preemption: { reclaim: "Never", fairSharing: "Never", withinQueue: "Never", ...policy } };
+}
+
+/** The number of cpu that the work asks for, with what differs; named by its key. */
+type Line = { readonly name: string; readonly queue: string | undefined; readonly cpu: number } & Partial<
+  Pick<Work, "priority" | "notPreemptible" | "preemptedFor"> & { readonly atMs: number; readonly isGranted: boolean }
+>;
+
+function runs(name: string, queueName: string | undefined, cpu: number, more: Partial<Line> = {}): Line {
+  return { name, queue: queueName, cpu, ...more, isGranted: true };
+}
+
+function waits(name: string, queueName: string, cpu: number, more: Partial<Line> = {}): Line {
+  return { name, queue: queueName, cpu, ...more };
+}
+
+/** The time of every world. */
+const NOW_MS = 1000;
+
+/** Work in the order of its submission, granted in that order too, unless `atMs` is named; on one node. */
+function world(queues: readonly PreemptingQueue[], lines: readonly Line[], nodeCpu = 1000): PreemptionWorld {
+  const work = lines.map(({ name, queue: queueName, cpu, isGranted, atMs, priority = 0, ...more }, index): Work => {
+    const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
+    const use = new Map([[CPU, cpu]]);
+    return {
+      sequence: index + 1,
+      owner: ownerOf(name, "job"),
+      ...(queueName !== undefined && { queue: queueName }),
+      needs,
+      priority,
+      createdAtMs: index,
+      ...more,
+      ...(isGranted === true && { grant: { atMs: atMs ?? index, nodes: ["n"], use } }),
+    };
+  });
+  const node = nodeOf("n", "a", { allocatable: amounts({ cpu: nodeCpu, pods: 1000 }) });
+  return { queues, nodes: [node], work, nowMs: NOW_MS };
+}
+
+/** `beneficiary: REASON victim, ...`, or `none`. */
+function planned(queues: readonly PreemptingQueue[], lines: readonly Line[], nodeCpu?: number): string {
+  const plan = planPreemption(world(queues, lines, nodeCpu));
+  if (plan === undefined) return "none";
+  const nameOf = (sequence: number): string => lines[sequence - 1]?.name ?? "";
+  const victims = plan.victims.map(({ sequence, reason }) => `${reason} ${nameOf(sequence)}`);
+  return `${nameOf(plan.beneficiary)}: ${victims.join(", ")}`;
+}
+
+/** 6 for left, 4 for right. */
+function leftRight(ofLeft: Partial<PreemptionPolicy>, right: Partial<PreemptingQueue> = {}) {
+  return [queue("root", 0), queue("root/left", 6, may(ofLeft)), queue("root/right", 4, right)];
+}
+
+/** 2 for left, 2 for right, and the rest for both. */
+function twoOf(root: number, ofLeft: Partial<PreemptionPolicy>, right: Partial<PreemptingQueue> = {}) {
+  return [queue("root", root), queue("root/left", 2, may(ofLeft)), queue("root/right", 2, right)];
+}
+
+/** Left may use 6, and borrows nothing. */
+function alone(withinQueue: PreemptionPolicy["withinQueue"]) {
+  return [queue("root", 0), queue("root/left", { nominal: 6, borrowingLimit: 0 }, may({ withinQueue }))];
+}
+
+/** 2 for one and two, 4 for their department, 4 for other. */
+const department = [
+  queue("root", 0),
+  queue("root/dep", 4),
+  queue("dep/one", 2, may({ reclaim: "Any" })),
+  queue("dep/two", 2),
+  queue("root/other", 4),
+];
+
+type Case = readonly [
+  title: string,
+  queues: readonly PreemptingQueue[],
+  lines: readonly Line[],
+  expected: string,
+  /** Undefined: machines are plenty. */
+  nodeCpu?: number,
+];
+
+function all(cases: readonly Case[]): void {
+  for (const [title, queues, lines, expected, nodeCpu] of cases)
+    it(title, () => {
+      expect(planned(queues, lines, nodeCpu)).toBe(expected);
+    });
+}
+
+const borrowed = [runs("a", "right", 4), runs("b", "right", 4)];
+
+describe("reclaim", () => {
+  all([
+    [
+      "reclaims own nominal quota that others borrowed",
+      leftRight({ reclaim: "Any" }),
+      [...borrowed, waits("x", "left", 6)],
+      "x: RECLAIM b",
+    ],
+    ["reclaims nothing by Never", leftRight({}), [...borrowed, waits("x", "left", 6)], "none"],
+    [
+      "reclaims nothing of equal priority by LowerPriority",
+      leftRight({ reclaim: "LowerPriority" }),
+      [...borrowed, waits("x", "left", 6)],
+      "none",
+    ],
+    [
+      "reclaims what has a lower priority by LowerPriority",
+      leftRight({ reclaim: "LowerPriority" }),
+      [...borrowed, waits("x", "left", 6, { priority: 1 })],
+      "x: RECLAIM b",
+    ],
+    [
+      "reclaims from any priority by Any",
+      leftRight({ reclaim: "Any" }),
+      [runs("a", "right", 4, { priority: 5 }), runs("b", "right", 4, { priority: 5 }), waits("x", "left", 6)],
+      "x: RECLAIM b",
+    ],
+    [
+      "reclaims nothing from a queue that is within its own nominal quota, although machines are short",
+      leftRight({ reclaim: "Any" }),
+      [runs("a", "right", 4), runs("o", "left", 4), waits("x", "left", 2)],
+      "none",
+      8,
+    ],
+    [
+      "reclaims nothing from a department within its quota, although a queue of it borrows from another one of it",
+      [
+        queue("root", 0),
+        queue("root/left", 6, may({ reclaim: "Any" })),
+        queue("root/dep", 0),
+        queue("dep/one", 2),
+        queue("dep/two", 6),
+        queue("root/mid", 0),
+      ],
+      [runs("m", "mid", 4, { priority: 5 }), runs("d", "one", 6), runs("o", "left", 4), waits("x", "left", 2)],
+      "x: RECLAIM m",
+    ],
+    [
+      "reclaims from outside the smallest subtree whose quota covers the request: the queue",
+      department,
+      [runs("e", "other", 4), runs("f", "other", 4), runs("t", "two", 4), waits("x", "one", 2)],
+      "x: RECLAIM t",
+    ],
+    [
+      "reclaims from outside the smallest subtree whose quota covers the request: the department",
+      department,
+      [runs("e", "other", 4), runs("f", "other", 4), runs("t", "two", 4), waits("x", "one", 4)],
+      "x: RECLAIM f",
+    ],
+    [
+      "reclaims for a department what it owns, although the queue uses all that it owns itself",
+      department,
+      [runs("e", "other", 4), runs("f", "other", 4), runs("t", "two", 2), runs("o", "one", 2), waits("x", "one", 1)],
+      "x: RECLAIM f",
+    ],
+    [
+      "never brings its queue above that quota",
+      leftRight({ reclaim: "Any" }),
+      [runs("a", "right", 4), runs("b", "right", 3), runs("o", "left", 3), waits("x", "left", 4)],
+      "none",
+    ],
+    [
+      "takes own victims for the rest",
+      leftRight({ reclaim: "Any", withinQueue: "LowerPriority" }),
+      [runs("a", "right", 4), runs("b", "right", 3), runs("o", "left", 3, { priority: -1 }), waits("x", "left", 4)],
+      "x: RECLAIM b, WITHIN_QUEUE o",
+    ],
+    [
+      "spares the others where own victims alone are enough",
+      leftRight({ reclaim: "Any", withinQueue: "LowerPriority" }),
+      [runs("a", "right", 4), runs("b", "right", 2), runs("o", "left", 4, { priority: -1 }), waits("x", "left", 4)],
+      "x: WITHIN_QUEUE o",
+    ],
+    [
+      "preempts nothing in other queues while it must borrow",
+      twoOf(4, { reclaim: "Any" }),
+      [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
+      "none",
+    ],
+    [
+      "reclaims while it borrows where its queue permits that",
+      twoOf(4, { reclaim: "Any", whileBorrowing: {} }),
+      [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
+      "x: RECLAIM b",
+    ],
+    [
+      "reclaims while it borrows only from lower priority",
+      twoOf(4, { reclaim: "Any", whileBorrowing: {} }),
+      [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 4)],
+      "none",
+    ],
+    [
+      "reclaims while it borrows only up to a priority",
+      twoOf(4, { reclaim: "Any", whileBorrowing: { maxPriority: -1 } }),
+      [runs("a", "right", 4, { priority: -1 }), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
+      "x: RECLAIM a",
+    ],
+  ]);
+});
+
+describe("fair sharing", () => {
+  const any = twoOf(4, { fairSharing: "Any" });
+  all([
+    [
+      "takes from the queue that is over its share for the one that is under it",
+      any,
+      [runs("a", "right", 4), runs("b", "right", 4), waits("x", "left", 4)],
+      "x: FAIR_SHARING b",
+    ],
+    [
+      "takes nothing by Never",
+      twoOf(4, {}),
+      [runs("a", "right", 4), runs("b", "right", 4), waits("x", "left", 4)],
+      "none",
+    ],
+    [
+      "takes nothing of equal priority by LowerPriority",
+      twoOf(4, { fairSharing: "LowerPriority" }),
+      [runs("a", "right", 4), runs("b", "right", 4), waits("x", "left", 4)],
+      "none",
+    ],
+    [
+      "takes what has a lower priority by LowerPriority",
+      twoOf(4, { fairSharing: "LowerPriority" }),
+      [runs("a", "right", 4, { priority: -1 }), runs("b", "right", 4), waits("x", "left", 4)],
+      "x: FAIR_SHARING a",
+    ],
+    // Left has 1 of 8 afterwards. Right has 1 without b, but 2 without a, which comes second.
+    [
+      "takes work if the share of the beneficiary afterwards is at most that of the victim afterwards",
+      any,
+      [runs("a", "right", 3), runs("b", "right", 2), runs("o", "left", 2), waits("x", "left", 2)],
+      "x: FAIR_SHARING b",
+    ],
+    // Left has 2 of 8 afterwards, right none without a, but 4 before.
+    [
+      "or else takes work if its share afterwards is below that of the victim before",
+      any,
+      [runs("a", "right", 6), waits("x", "left", 4)],
+      "x: FAIR_SHARING a",
+    ],
+    // Left has 2 of 8 afterwards, right none without a, and 2 before.
+    [
+      "takes nothing if its share afterwards equals that of the victim before",
+      any,
+      [runs("a", "right", 4), runs("o", "left", 3), waits("x", "left", 1, { priority: 9 })],
+      "none",
+    ],
+    // By the first rule a fits, and falls short. By the second b is enough without it.
+    [
+      "spares a victim of the first rule where one of the second is enough",
+      any,
+      [runs("a", "right", 3), runs("b", "right", 5), waits("x", "left", 4)],
+      "x: FAIR_SHARING b",
+    ],
+    [
+      "takes from the largest share first, whatever is younger",
+      [...twoOf(6, { fairSharing: "Any" }), queue("root/mid", 2)],
+      [runs("r", "right", 5), runs("s", "right", 1), runs("m", "mid", 3), runs("n", "mid", 1), waits("x", "left", 3)],
+      "x: FAIR_SHARING s",
+    ],
+    [
+      "compares the shares of departments where the queues meet below their parent",
+      [
+        queue("root", 8),
+        queue("root/dep", 0, { weightMilli: 4000 }),
+        queue("dep/one", 0, may({ fairSharing: "Any" })),
+        queue("root/other", 0),
+      ],
+      // The department has 7 of 8 afterwards, divided by 4; the other queue has 4 of 8 before.
+      [runs("o", "one", 4), runs("a", "other", 4), waits("x", "one", 3)],
+      "x: FAIR_SHARING a",
+    ],
+    [
+      "takes what a queue of weight 0 borrows, however little",
+      twoOf(4, { fairSharing: "Any" }, { weightMilli: 0 }),
+      [runs("a", "right", 2), runs("b", "right", 1), runs("o", "left", 5), waits("x", "left", 1)],
+      "x: FAIR_SHARING b",
+    ],
+    [
+      "takes nothing that a queue of weight 0 owns",
+      twoOf(4, { fairSharing: "Any" }, { weightMilli: 0 }),
+      [runs("a", "right", 1), runs("b", "right", 1), runs("o", "left", 6), waits("x", "left", 1)],
+      "none",
+    ],
+  ]);
+});
+
+describe("within the queue", () => {
+  all([
+    [
+      "takes what has a lower priority",
+      alone("LowerPriority"),
+      [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })],
+      "x: WITHIN_QUEUE o",
+    ],
+    ["takes nothing by Never", alone("Never"), [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })], "none"],
+    [
+      "takes nothing of equal priority by LowerPriority",
+      alone("LowerPriority"),
+      [waits("x", "left", 6), runs("o", "left", 6)],
+      "none",
+    ],
+    [
+      "takes what is newer, of equal priority, by Any",
+      alone("Any"),
+      [waits("x", "left", 6), runs("o", "left", 6)],
+      "x: WITHIN_QUEUE o",
+    ],
+    [
+      "takes nothing that is older, of equal priority, by Any",
+      alone("Any"),
+      [runs("o", "left", 6), waits("x", "left", 6)],
+      "none",
+    ],
+    [
+      "takes nothing of higher priority by Any",
+      alone("Any"),
+      [waits("x", "left", 6), runs("o", "left", 6, { priority: 1 })],
+      "none",
+    ],
+    [
+      "takes the one that was granted last, although another was submitted later",
+      alone("Any"),
+      [runs("o", "left", 3, { atMs: 9 }), runs("p", "left", 3, { atMs: 5 }), waits("x", "left", 3, { priority: 1 })],
+      "x: WITHIN_QUEUE o",
+    ],
+    [
+      "borrows with its own victims",
+      twoOf(4, { withinQueue: "LowerPriority" }),
+      [runs("o", "left", 4), runs("a", "right", 4), waits("x", "left", 4, { priority: 1 })],
+      "x: WITHIN_QUEUE o",
+    ],
+  ]);
+});
+
+describe("victims", () => {
+  const reclaim = leftRight({ reclaim: "Any" });
+  const own = leftRight({ reclaim: "Any", withinQueue: "LowerPriority" });
+  const every = { reclaim: "Any", fairSharing: "Any", withinQueue: "Any" } as const;
+  const lacking2 = [
+    runs("o", "left", 3, { priority: -1 }),
+    runs("a", "right", 4),
+    runs("b", "right", 5),
+    waits("x", "left", 2),
+  ];
+  all([
+    [
+      "are reclaimed rather than taken by share or within the queue",
+      leftRight(every),
+      [runs("o", "left", 2, { priority: -9 }), runs("a", "right", 4), runs("b", "right", 4), waits("x", "left", 4)],
+      "x: RECLAIM b",
+    ],
+    // Left has 3 of 12 afterwards. Right has 2 without b, and 3 without a.
+    ["are taken by share rather than within the queue", twoOf(8, every), lacking2, "x: FAIR_SHARING a"],
+    ["are taken within the queue at last", twoOf(8, { withinQueue: "Any" }), lacking2, "x: WITHIN_QUEUE o"],
+    [
+      "are borrowers in other queues first, whatever the priority of own work",
+      own,
+      [runs("o", "left", 1, { priority: -9 }), runs("a", "right", 4), runs("b", "right", 5), waits("x", "left", 1)],
+      "x: RECLAIM b",
+    ],
+    [
+      "have the lowest priority first",
+      reclaim,
+      [runs("a", "right", 2, { priority: -1 }), runs("b", "right", 2), runs("c", "right", 4), waits("x", "left", 4)],
+      "x: RECLAIM a",
+    ],
+    [
+      "are the youngest first, of equal priority",
+      reclaim,
+      [runs("a", "right", 4, { atMs: 8 }), runs("b", "right", 4, { atMs: 4 }), waits("x", "left", 6)],
+      "x: RECLAIM a",
+    ],
+    [
+      "are spared again when the rest is enough without them",
+      reclaim,
+      [runs("a", "right", 6), runs("b", "right", 1, { priority: -1 }), waits("x", "left", 6)],
+      "x: RECLAIM a",
+    ],
+    [
+      "are none when preemption falls short",
+      leftRight({ reclaim: "LowerPriority" }),
+      [
+        runs("a", "right", 4, { priority: 9 }),
+        runs("b", "right", 3, { priority: 9 }),
+        runs("c", "right", 1, { priority: -1 }),
+        waits("x", "left", 6),
+      ],
+      "none",
+    ],
+    [
+      "are none when quota is enough, and no machine is afterwards",
+      reclaim,
+      [runs("s", undefined, 3), ...borrowed, waits("x", "left", 6)],
+      "none",
+      11,
+    ],
+    [
+      "are enough of machines, too",
+      reclaim,
+      [runs("b", "right", 3), runs("c", "right", 3, { atMs: 9 }), runs("s", undefined, 2), waits("x", "left", 4)],
+      "x: RECLAIM c",
+      9,
+    ],
+    [
+      "are never work without a queue",
+      reclaim,
+      [runs("s", undefined, 6), runs("a", "right", 4), waits("x", "left", 6)],
+      "none",
+      10,
+    ],
+    [
+      "have had the minimum run time of their queue",
+      leftRight({ reclaim: "Any" }, { minRunTimeMs: 500 }),
+      [runs("a", "right", 4, { atMs: 500 }), runs("b", "right", 4, { atMs: 501 }), waits("x", "left", 6)],
+      "x: RECLAIM a",
+    ],
+    [
+      "are none within the minimum run time of their queue",
+      leftRight({ reclaim: "Any" }, { minRunTimeMs: 500 }),
+      [runs("a", "right", 4, { atMs: 501 }), runs("b", "right", 4, { atMs: 900 }), waits("x", "left", 6)],
+      "none",
+    ],
+    [
+      "are not what sets preemptible: false where its queue permits that",
+      leftRight({ reclaim: "Any" }, { permitsNonPreemptible: true }),
+      [runs("a", "right", 4), runs("b", "right", 4, { notPreemptible: true }), waits("x", "left", 6)],
+      "x: RECLAIM a",
+    ],
+    [
+      "are what sets preemptible: false where its queue does not permit that",
+      reclaim,
+      [runs("a", "right", 4), runs("b", "right", 4, { notPreemptible: true }), waits("x", "left", 6)],
+      "x: RECLAIM b",
+    ],
+    [
+      "are not what the request was preempted for",
+      reclaim,
+      [runs("a", "right", 4), runs("b", "right", 4), waits("x", "left", 6, { preemptedFor: 2 })],
+      "x: RECLAIM a",
+    ],
+    [
+      "are not for a request behind the head of a StrictFIFO queue",
+      [
+        queue("root", 0),
+        queue("root/left", 6, { ...may({ reclaim: "LowerPriority" }), strategy: "StrictFIFO" }),
+        queue("root/right", 4),
+      ],
+      [...borrowed, waits("h", "left", 6), waits("x", "left", 3)],
+      "none",
+    ],
+    [
+      "are not for a request of a queue that is held",
+      [
+        queue("root", 0),
+        queue("root/left", 6, { ...may({ reclaim: "Any" }), stopPolicy: "Hold" }),
+        queue("root/right", 4),
+      ],
+      [...borrowed, waits("x", "left", 6)],
+      "none",
+    ],
+    [
+      "are not for a request that would take what an owner waits for",
+      [queue("root", 0), queue("root/left", 6), queue("root/right", 4, may({ withinQueue: "LowerPriority" }))],
+      // Without v, 3 cpu are free, and left keeps them for its own request.
+      [
+        runs("o", "left", 3),
+        runs("a", "right", 4, { priority: 1 }),
+        runs("v", "right", 3),
+        waits("w", "left", 3),
+        waits("x", "right", 3, { priority: 1 }),
+      ],
+      "none",
+    ],
+  ]);
+
+  it("are a set of which none can be left out", () => {
+    const small = world(reclaim, [
+      runs("a", "right", 4),
+      runs("b", "right", 2),
+      runs("c", "right", 2),
+      waits("x", "left", 6),
+    ]);
+    expect(victimsOf(small, 4)?.victims.map(({ sequence }) => sequence)).toEqual([3, 2]);
+    expect([[2, 3], [3], [1, 2, 3]].map((victims) => isEnough(small, 4, victims))).toEqual([true, false, true]);
+    expect([[2, 3], [3], [1, 2, 3]].map((victims) => isMinimal(small, 4, victims))).toEqual([true, false, false]);
+  });
+});
+
+it.each<[title: string, PreemptionPolicy["reclaim"], cpu: number, permits: boolean, isGranted: boolean]>([
+  ["borrows nothing where another queue may reclaim", "LowerPriority", 5, true, false],
+  ["borrows where no other queue may reclaim", "Never", 5, true, true],
+  ["is granted what its queue owns", "LowerPriority", 4, true, true],
+  ["borrows where its queue does not permit that, because it may be preempted", "LowerPriority", 5, false, true],
+])("what sets preemptible: false %s", (_title, reclaim, cpu, permits, isGranted) => {
+  const queues = leftRight({ reclaim }, { permitsNonPreemptible: permits });
+  const before = world(queues, [waits("x", "right", cpu, { notPreemptible: true })]);
+  const [x] = before.work;
+  expect(x && grantable(before, x) !== undefined).toBe(isGranted);
+});
+
+/** The ledger of a cluster with these queues, which does what is said in a few words and answers with its events. */
+class Script {
+  readonly #ledger: NaivePreemption;
+  readonly #names = new Map<number, string>();
+
+  constructor(queues: readonly PreemptingQueue[], nodeCpu = 1000) {
+    this.#ledger = new NaivePreemption([nodeOf("n", "a", { allocatable: amounts({ cpu: nodeCpu, pods: 1000 }) })]);
+    for (const each of queues) this.#ledger.step({ kind: "put", queue: each });
+  }
+
+  get world(): PreemptionWorld {
+    return this.#ledger.world;
+  }
+
+  reserve(name: string, queueName: string, cpu: number, more: { priority?: number; graceMs?: number } = {}): string[] {
+    const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
+    return this.#do({ kind: "reserve", owner: ownerOf(name, "job"), queue: queueName, needs, priority: 0, ...more });
+  }
+
+  does(kind: "release" | "accept" | "requeue", name: string): string[] {
+    return this.#do({ kind, owner: ownerOf(name, "job") });
+  }
+
+  wait(ms: number): string[] {
+    return this.#do({ kind: "wait", ms });
+  }
+
+  #do(operation: PreemptionOperation): string[] {
+    const { events } = this.#ledger.step(operation);
+    for (const { sequence, owner } of this.#ledger.world.work) this.#names.set(sequence, owner.id.slice(1));
+    return events.filter(({ kind }) => kind !== "requested").map((event) => this.#print(event));
+  }
+
+  #print(event: PreemptionEvent): string {
+    const name = this.#names.get(event.sequence) ?? "";
+    if (event.kind !== "preempted") return `${event.kind} ${name}`;
+    return `preempted ${name} for ${this.#names.get(event.beneficiary) ?? ""}: ${event.reason}, ${event.deadlineMs} ms`;
+  }
+}
+
+describe("protocol", () => {
+  /** Right has 8 of its 4 in a and b; x waits for the 6 of left, and has what b leaves. */
+  function start(queues = leftRight({ reclaim: "Any", withinQueue: "LowerPriority" })): Script {
+    const script = new Script(queues);
+    script.reserve("a", "right", 4);
+    script.reserve("b", "right", 4, { graceMs: 5000 });
+    expect(script.wait(1000)).toEqual([]);
+    expect(script.reserve("x", "left", 6)).toEqual(["preempted b for x: RECLAIM, 6000 ms"]);
+    return script;
+  }
+
+  it("writes down victim, beneficiary and deadline, and preempts no more for the same request", () => {
+    const script = start();
+    expect(script.wait(100)).toEqual([]);
+    expect(script.does("accept", "b")).toEqual(["accepted b"]);
+    expect(script.does("accept", "b")).toEqual([]);
+    expect(script.does("requeue", "b")).toEqual(["requeued b", "granted x"]);
+  });
+
+  it("gives 30 s to an owner that states no grace", () => {
+    const script = new Script(alone("LowerPriority"));
+    script.reserve("o", "left", 6);
+    expect(script.reserve("x", "left", 6, { priority: 1 })).toEqual(["preempted o for x: WITHIN_QUEUE, 30000 ms"]);
+  });
+
+  it("holds for the beneficiary what its victims leave, whatever the priority of others", () => {
+    const script = start();
+    // 2 cpu are free; x needs them beside the 4 of b.
+    expect(script.reserve("y", "right", 2, { priority: 9 })).toEqual([]);
+    expect(script.does("requeue", "b")).toEqual(["requeued b", "granted x"]);
+  });
+
+  it("grants to others what the beneficiary does not need", () => {
+    const script = new Script(leftRight({ reclaim: "Any" }));
+    script.reserve("a", "right", 9);
+    expect(script.reserve("x", "left", 4)).toEqual(["preempted a for x: RECLAIM, 30000 ms"]);
+    expect(script.reserve("y", "left", 1)).toEqual(["granted y"]);
+    expect(script.does("requeue", "a")).toEqual(["requeued a", "granted x"]);
+  });
+
+  it("lets the victim wait at its old place", () => {
+    const script = start();
+    script.reserve("later", "right", 4);
+    script.does("requeue", "b");
+    expect(script.does("release", "x")).toEqual(["released x", "granted b"]);
+    expect(script.world.work.find(({ sequence }) => sequence === 2)).toMatchObject({ createdAtMs: 0, preemptedFor: 3 });
+  });
+
+  it("lets a victim stay if its owner has not begun to end it when the beneficiary is cancelled", () => {
+    const script = start();
+    expect(script.does("release", "x")).toEqual(["released x", "withdrawn b"]);
+    expect(script.does("accept", "b")).toEqual([]);
+    expect(script.does("requeue", "b")).toEqual([]);
+  });
+
+  it("counts what leaves without a beneficiary as free for the first in order", () => {
+    const script = start();
+    script.does("accept", "b");
+    expect(script.does("release", "x")).toEqual(["released x"]);
+    expect(script.reserve("y", "left", 6)).toEqual([]);
+    // What b leaves is for y, so that nothing is left for z.
+    expect(script.reserve("z", "left", 1, { priority: -1 })).toEqual([]);
+    expect(script.does("requeue", "b")).toEqual(["requeued b", "granted y"]);
+  });
+
+  it("lets a victim stay when its beneficiary is granted otherwise", () => {
+    const script = start();
+    expect(script.does("release", "a")).toEqual(["released a", "granted x", "withdrawn b"]);
+  });
+
+  it("lets one victim serve several requests", () => {
+    const script = new Script(leftRight({ reclaim: "Any" }));
+    script.reserve("a", "right", 8);
+    expect(script.reserve("x", "left", 3)).toEqual(["preempted a for x: RECLAIM, 30000 ms"]);
+    expect(script.reserve("y", "left", 3)).toEqual([]);
+    expect(script.does("requeue", "a")).toEqual(["requeued a", "granted x", "granted y"]);
+  });
+
+  it("preempts for the next request when what leaves is not enough for both", () => {
+    const script = start([queue("root", 0), queue("root/left", 8, may({ reclaim: "Any" })), queue("root/right", 2)]);
+    // 2 cpu and the 4 of b are for x.
+    expect(script.reserve("y", "left", 2)).toEqual(["preempted a for y: RECLAIM, 31000 ms"]);
+    expect(script.does("requeue", "a")).toEqual(["requeued a", "granted y"]);
+    expect(script.does("requeue", "b")).toEqual(["requeued b", "granted x"]);
+  });
+
+  it("preempts as soon as the minimum run time is over", () => {
+    const script = new Script(leftRight({ reclaim: "Any" }, { minRunTimeMs: 1000 }));
+    script.reserve("a", "right", 8);
+    expect(script.reserve("x", "left", 3)).toEqual([]);
+    expect(script.wait(999)).toEqual([]);
+    expect(script.wait(1)).toEqual(["preempted a for x: RECLAIM, 31000 ms"]);
+  });
+});
+
+describe("a history", () => {
+  const at = { atMs: 0 };
+  const preempted = (sequence: number, beneficiary: number): PreemptionEvent => {
+    return { kind: "preempted", sequence, beneficiary, reason: "RECLAIM", deadlineMs: 1, ...at };
+  };
+  const event = (kind: "requested" | "released" | "accepted" | "withdrawn" | "requeued", sequence: number) => {
+    return { kind, sequence, ...at } as const;
+  };
+  const granted = (sequence: number): PreemptionEvent => ({ kind: "granted", sequence, nodes: [], ...at });
+  const start = [event("requested", 1), granted(1), event("requested", 2), preempted(1, 2)];
+
+  it.each<[title: string, more: readonly PreemptionEvent[], faults: readonly string[]]>([
+    ["that is sound has no fault", [event("accepted", 1), event("requeued", 1), granted(2)], []],
+    [
+      "shows ping-pong",
+      [event("requeued", 1), granted(2), preempted(2, 1)],
+      ["preempted 2: its beneficiary left for it"],
+    ],
+    ["shows work that is preempted twice", [preempted(1, 2)], ["preempted 1: it is not granted, or leaves already"]],
+    [
+      "shows a beneficiary that has its machines",
+      [granted(2), event("requested", 3), granted(3), preempted(3, 2)],
+      ["preempted 3: its beneficiary does not wait"],
+    ],
+    [
+      "shows what is withdrawn although its owner ends it",
+      [event("accepted", 1), event("released", 2), event("withdrawn", 1)],
+      ["withdrawn 1: it is not preempted, or its owner has begun to end it"],
+    ],
+    [
+      "shows what is withdrawn although the beneficiary waits",
+      [event("withdrawn", 1)],
+      ["withdrawn 1: its beneficiary waits"],
+    ],
+    [
+      "shows what waits again without being preempted",
+      [event("requeued", 1), event("requeued", 1)],
+      ["requeued 1: it is not preempted"],
+    ],
+    ["shows what is granted twice", [granted(1)], ["granted 1: it does not wait"]],
+  ])("%s", (_title, more, faults) => {
+    expect(faultsOf([...start, ...more])).toEqual(faults);
+  });
+
+  it("names the beneficiaries that are not served, and those that wait although no work leaves", () => {
+    expect([unservedIn(start), forgottenIn(start)]).toEqual([[2], []]);
+    const left = [...start, event("requeued", 1)];
+    expect([unservedIn(left), forgottenIn(left)]).toEqual([[2], [2]]);
+    const served = [...left, granted(2)];
+    expect([unservedIn(served), forgottenIn(served)]).toEqual([[], []]);
+  });
+});

@@ -1,0 +1,394 @@
+import {
+  compareRequests,
+  compareShares,
+  firstOf,
+  freeOf,
+  isLimited,
+  pathOf,
+  shareOf,
+  totalOf,
+  usedOf,
+  withUse,
+  type Share,
+} from "./naive-quota.ts";
+import {
+  admit,
+  expected,
+  forestIn,
+  futureOf,
+  grantable,
+  isBesideKept,
+  isInLine,
+  isNotPreemptible,
+  isWithinQuota,
+  keptIn,
+  leavesBeside,
+  policyOf,
+  released,
+  requestIn,
+  waitingIn,
+  type PreemptionReason,
+  type PreemptionWorld,
+  type Work,
+} from "./naive-world.ts";
+
+/** One way to find victims. Own victims give the rest of each. */
+export type Attempt =
+  /** Work that borrows, outside of this subtree. The subtree uses no more than its quota afterwards. */
+  | { readonly kind: "RECLAIM"; readonly subtree: string }
+  /** Work that borrows, although the request borrows as well. */
+  | { readonly kind: "RECLAIM_WHILE_BORROWING" }
+  | { readonly kind: "FAIR_SHARING" }
+  | { readonly kind: "WITHIN_QUEUE" };
+
+export type Victim = { readonly sequence: number; readonly reason: PreemptionReason };
+
+type Preemption = { readonly victims: readonly Victim[]; readonly attempt: Attempt };
+
+/** What may be done for a request that waits. */
+type Help = {
+  readonly work: Work;
+  /** It is granted: where. */
+  readonly nodes?: readonly string[];
+  /** It fits without victims once all that leaves is gone: where. */
+  readonly claim?: readonly string[];
+  readonly preemption?: Preemption;
+};
+
+/** The next grant; undefined: no request that waits can be granted. What leaves is for the first in order, as far as it was not promised. */
+export function planGrant(
+  world: PreemptionWorld,
+): { readonly sequence: number; readonly nodes: readonly string[] } | undefined {
+  let future = futureOf(world);
+  for (;;) {
+    const { work, nodes, claim } =
+      firstToHelp(world, waitingIn(world), (each): Help | undefined => {
+        const grant = grantable(world, each, future);
+        if (grant !== undefined) return { work: each, nodes: grant };
+        const isClaimed = waitingIn(future).every(({ sequence }) => sequence !== each.sequence);
+        const fits = isClaimed ? undefined : nodesAfter(future, each, []);
+        return fits && { work: each, claim: fits };
+      }) ?? {};
+    if (work === undefined) return undefined;
+    if (nodes !== undefined) return { sequence: work.sequence, nodes };
+    if (claim !== undefined) future = expected(future, work, claim);
+  }
+}
+
+/** Who is preempted next, and for which request; undefined: preemption helps no request that waits. */
+export function planPreemption(world: PreemptionWorld): (Preemption & { readonly beneficiary: number }) | undefined {
+  let future = futureOf(world);
+  for (;;) {
+    const { work, claim, preemption } =
+      firstToHelp(future, waitingIn(future), (each): Help | undefined => {
+        const fits = nodesAfter(future, each, []);
+        if (fits !== undefined) return { work: each, claim: fits };
+        const found = victimsIn(future, each);
+        return found && { work: each, preemption: found };
+      }) ?? {};
+    if (work === undefined) return undefined;
+    if (preemption !== undefined) return { beneficiary: work.sequence, ...preemption };
+    // It waits for work that already leaves, and has what is left of that.
+    if (claim !== undefined) future = expected(future, work, claim);
+  }
+}
+
+/** Of each queue, and of the requests without a queue, the first that can be helped; and of those the first, in the order of grants. */
+function firstToHelp(
+  world: PreemptionWorld,
+  waiting: readonly Work[],
+  help: (work: Work) => Help | undefined,
+): Help | undefined {
+  const firsts = new Map<string | undefined, Help>();
+  const requests = waiting.map((work) => requestIn(world, work)).sort(compareRequests);
+  for (const { sequence } of requests) {
+    const work = waiting.find((each) => each.sequence === sequence);
+    if (work === undefined || firsts.has(work.queue)) continue;
+    const found = help(work);
+    if (found !== undefined) firsts.set(work.queue, found);
+  }
+  const helped = [...firsts.values()];
+  const candidates = helped.map(({ work }) => requestIn(world, work));
+  const first = firstOf(forestIn(world), candidates)?.sequence;
+  return helped.find(({ work }) => work.sequence === first);
+}
+
+/**
+ * Who would be preempted for the request if it were the first in order; undefined: it fits once all that leaves is gone, or preemption does not help it.
+ */
+export function victimsOf(world: PreemptionWorld, request: number): Preemption | undefined {
+  const future = futureOf(world);
+  const work = waitingIn(future).find(({ sequence }) => sequence === request);
+  return work === undefined || nodesAfter(future, work, []) !== undefined ? undefined : victimsIn(future, work);
+}
+
+/** The attempts in their order: those whose reason the queue does not use at all are left out. */
+export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt[] {
+  const { queue } = work;
+  const forest = forestIn(world);
+  const path = queue === undefined ? undefined : pathOf(forest, queue);
+  if (queue === undefined || path === undefined) return [];
+  const { reclaim, fairSharing, withinQueue, whileBorrowing } = policyOf(world, queue);
+  const { ask } = requestIn(world, work);
+  const covers = (subtree: string): boolean =>
+    [...ask]
+      .filter(([pair]) => isLimited(forest, subtree, pair))
+      .every(([pair, amount]) => BigInt(amount) <= totalOf(forest, subtree, pair));
+  // Nothing of the tree is outside of its root.
+  const subtrees = path
+    .slice(0, -1)
+    .map(({ name }) => name)
+    .filter(covers);
+  return [
+    ...(reclaim === "Never" ? [] : subtrees.map((subtree): Attempt => ({ kind: "RECLAIM", subtree }))),
+    ...(reclaim === "Never" || whileBorrowing === undefined ? [] : [{ kind: "RECLAIM_WHILE_BORROWING" } as const]),
+    ...(fairSharing === "Never" ? [] : [{ kind: "FAIR_SHARING" } as const]),
+    ...(withinQueue === "Never" ? [] : [{ kind: "WITHIN_QUEUE" } as const]),
+  ];
+}
+
+/**
+ * The work that the attempt may preempt, borrowers of other queues first, then the own queue; in each the lowest priority first, then the youngest. Fair
+ * sharing picks the borrowers by share before that.
+ */
+export function candidatesOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] {
+  return [...othersOf(world, work, attempt), ...ownOf(world, work)];
+}
+
+function othersOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] {
+  const { queue } = work;
+  if (queue === undefined || attempt.kind === "WITHIN_QUEUE") return [];
+  const { reclaim, fairSharing, whileBorrowing } = policyOf(world, queue);
+  const which = attempt.kind === "FAIR_SHARING" ? fairSharing : reclaim;
+  const maxPriority = whileBorrowing?.maxPriority ?? Number.POSITIVE_INFINITY;
+  const forest = forestIn(world);
+  const leaves = leavesBeside(world, queue).filter(
+    (name) =>
+      attempt.kind !== "RECLAIM" || pathOf(forest, name)?.every((each) => each.name !== attempt.subtree) === true,
+  );
+  return world.work
+    .filter((each) => each.queue !== undefined && leaves.includes(each.queue))
+    .filter((each) => mayEverBePreempted(world, work, each))
+    .filter(({ priority }) => {
+      if (attempt.kind === "RECLAIM_WHILE_BORROWING") return priority < work.priority && priority <= maxPriority;
+      return which === "Any" || (which === "LowerPriority" && priority < work.priority);
+    })
+    .filter((each) => isBorrowing(world, work, each, neededPairs(world, work)))
+    .sort(compareCandidates);
+}
+
+function ownOf(world: PreemptionWorld, work: Work): readonly Work[] {
+  const { withinQueue } = policyOf(world, work.queue);
+  return world.work
+    .filter((each) => each.queue !== undefined && each.queue === work.queue)
+    .filter((each) => mayEverBePreempted(world, work, each))
+    .filter(({ priority, sequence }) => {
+      const isNewer = withinQueue === "Any" && priority === work.priority && sequence > work.sequence;
+      return withinQueue !== "Never" && (priority < work.priority || isNewer);
+    })
+    .sort(compareCandidates);
+}
+
+/** It is granted and stays, has had its minimum run time, may be preempted, and the request did not leave for it. */
+function mayEverBePreempted(world: PreemptionWorld, work: Work, victim: Work): boolean {
+  const { grant, queue } = victim;
+  if (grant === undefined || grant.leaving !== undefined || grant.isExpected === true) return false;
+  const minRunTimeMs = world.queues.find(({ name }) => name === queue)?.minRunTimeMs ?? 0;
+  return (
+    world.nowMs - grant.atMs >= minRunTimeMs &&
+    !isNotPreemptible(world, victim) &&
+    work.preemptedFor !== victim.sequence
+  );
+}
+
+function compareCandidates(a: Work, b: Work): number {
+  return a.priority - b.priority || (b.grant?.atMs ?? 0) - (a.grant?.atMs ?? 0) || b.sequence - a.sequence;
+}
+
+/** Each set is tried on a copy of the future; the victims of other queues stand before the own ones. */
+function victimsIn(future: PreemptionWorld, work: Work): Preemption | undefined {
+  for (const attempt of attemptsOf(future, work)) {
+    const chosen = attempt.kind === "FAIR_SHARING" ? chooseByShare(future, work) : choose(future, work, attempt);
+    if (chosen === undefined) continue;
+    const spared = spare(future, work, chosen, attempt);
+    // Own victims alone are left to the last attempt.
+    if (attempt.kind !== "WITHIN_QUEUE" && spared.every(({ queue }) => queue === work.queue)) continue;
+    return {
+      attempt,
+      victims: spared.map((victim) => ({ sequence: victim.sequence, reason: reasonOf(work, victim, attempt) })),
+    };
+  }
+  return undefined;
+}
+
+function reasonOf(work: Work, victim: Work, { kind }: Attempt): PreemptionReason {
+  if (victim.queue === work.queue) return "WITHIN_QUEUE";
+  return kind === "FAIR_SHARING" ? "FAIR_SHARING" : "RECLAIM";
+}
+
+/** Adds candidates in their order until they are enough; skips work of queues that borrow no more. */
+function choose(future: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] | undefined {
+  const needed = neededPairs(future, work);
+  const chosen: Work[] = [];
+  for (const candidate of candidatesOf(future, work, attempt)) {
+    const isOwn = candidate.queue === work.queue;
+    if (!isOwn && !isBorrowing(released(future, chosen), work, candidate, needed)) continue;
+    chosen.push(candidate);
+    if (isEnoughFor(future, work, chosen, attempt)) return chosen;
+  }
+  return undefined;
+}
+
+/** Adds the work of the queue with the largest share that the first rule permits, then what the second permits, then own victims, until they are enough. */
+function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | undefined {
+  const attempt: Attempt = { kind: "FAIR_SHARING" };
+  const needed = neededPairs(future, work);
+  const chosen: Work[] = [];
+  for (const mayTake of [isAtMostAfter, isBelowBefore]) {
+    let rest = othersOf(future, work, attempt).filter((each) => !chosen.includes(each));
+    for (;;) {
+      const copy = released(future, chosen);
+      const borrowers = rest.filter((each) => isBorrowing(copy, work, each, needed));
+      const next = firstByShare(copy, borrowers);
+      if (next === undefined) break;
+      rest = rest.filter((each) => each !== next);
+      if (!mayTake(copy, work, next)) continue;
+      chosen.push(next);
+      if (isEnoughFor(future, work, chosen, attempt)) return chosen;
+    }
+  }
+  for (const own of ownOf(future, work)) {
+    chosen.push(own);
+    if (isEnoughFor(future, work, chosen, attempt)) return chosen;
+  }
+  return undefined;
+}
+
+/** The victim that was added last is spared first, so that the first candidates stay. */
+function spare(future: PreemptionWorld, work: Work, chosen: readonly Work[], attempt: Attempt): readonly Work[] {
+  return chosen.reduceRight((kept, each) => {
+    const rest = kept.filter((other) => other !== each);
+    return isEnoughFor(future, work, rest, attempt) ? rest : kept;
+  }, chosen);
+}
+
+/** Of the queue with the largest share at each level of the tree; with equal shares the order of candidates decides. */
+function firstByShare(world: PreemptionWorld, candidates: readonly Work[]): Work | undefined {
+  const forest = forestIn(world);
+  const firstBelow = (name: string): Work | undefined => {
+    const children = world.queues.filter(({ parent }) => parent === name);
+    if (children.length === 0)
+      return candidates
+        .filter(({ queue }) => queue === name)
+        .sort(compareCandidates)
+        .at(0);
+    return children
+      .flatMap((child) => {
+        const first = firstBelow(child.name);
+        return first === undefined ? [] : [{ first, share: shareOf(forest, child.name) }];
+      })
+      .sort((a, b) => compareShares(b.share, a.share) || compareCandidates(a.first, b.first))
+      .at(0)?.first;
+  };
+  // All candidates are of one tree.
+  return world.queues
+    .filter(({ parent }) => parent === undefined)
+    .flatMap(({ name }) => firstBelow(name) ?? [])
+    .at(0);
+}
+
+/** The share of the beneficiary afterwards is at most that of the victim afterwards. */
+function isAtMostAfter(world: PreemptionWorld, work: Work, victim: Work): boolean {
+  const { beneficiary, after } = sharesOf(world, work, victim);
+  return compareShares(beneficiary, after) <= 0;
+}
+
+/** The share of the beneficiary afterwards is below that of the victim before. */
+function isBelowBefore(world: PreemptionWorld, work: Work, victim: Work): boolean {
+  const { beneficiary, before } = sharesOf(world, work, victim);
+  return compareShares(beneficiary, before) < 0;
+}
+
+/** Of the children of the queue below which both meet. */
+function sharesOf(
+  world: PreemptionWorld,
+  work: Work,
+  victim: Work,
+): { readonly beneficiary: Share; readonly before: Share; readonly after: Share } {
+  const forest = forestIn(world);
+  const [own, others] = [pathNames(world, work), pathNames(world, victim)];
+  const ofWork = own.findLast((name) => !others.includes(name)) ?? "";
+  const ofVictim = others.findLast((name) => !own.includes(name)) ?? "";
+  const afterwards = withUse(forestIn(released(world, [victim])), work.queue ?? "", requestIn(world, work).ask);
+  return {
+    beneficiary: shareOf(afterwards, ofWork),
+    before: shareOf(forest, ofVictim),
+    after: shareOf(afterwards, ofVictim),
+  };
+}
+
+/** Whether each subtree that the victim is in and the request is not uses more than its quota of a pair that is needed and that the victim uses. */
+function isBorrowing(world: PreemptionWorld, work: Work, victim: Work, needed: readonly string[]): boolean {
+  const forest = forestIn(world);
+  const own = pathNames(world, work);
+  const subtrees = pathNames(world, victim).filter((name) => !own.includes(name));
+  return needed
+    .filter((pair) => (victim.grant?.use.get(pair) ?? 0) > 0)
+    .some((pair) => subtrees.every((name) => usedOf(forest, name, pair) > totalOf(forest, name, pair)));
+}
+
+/** The pairs of which the request lacks quota; where it lacks none, but machines, all that it asks for. */
+function neededPairs(world: PreemptionWorld, work: Work): readonly string[] {
+  const { queue } = work;
+  if (queue === undefined) return [];
+  const forest = forestIn(world);
+  const asked = [...requestIn(world, work).ask].filter(([pair]) => isLimited(forest, queue, pair));
+  const short = asked.filter(([pair, amount]) => BigInt(amount) > freeOf(forest, queue, pair));
+  return (short.length > 0 ? short : asked).map(([pair]) => pair);
+}
+
+function pathNames(world: PreemptionWorld, { queue }: Work): readonly string[] {
+  return queue === undefined ? [] : (pathOf(forestIn(world), queue)?.map(({ name }) => name) ?? []);
+}
+
+/** Whether the request could be granted if these were gone, beside what owners that wait now keep from borrowers. */
+function nodesAfter(future: PreemptionWorld, work: Work, victims: readonly Work[]): readonly string[] | undefined {
+  const after = released(future, victims);
+  const nodes = admit(after, work);
+  if (nodes === undefined || !isInLine(future, work)) return undefined;
+  return isBesideKept(after, keptIn(future, waitingIn(future)), work) ? nodes : undefined;
+}
+
+function isEnoughFor(future: PreemptionWorld, work: Work, victims: readonly Work[], attempt: Attempt): boolean {
+  const nodes = nodesAfter(future, work, victims);
+  if (nodes === undefined) return false;
+  if (attempt.kind !== "RECLAIM") return true;
+  const afterwards = expected(released(future, victims), work, nodes);
+  return isWithinQuota(afterwards, attempt.subtree, requestIn(future, work).ask);
+}
+
+/** Whether the request could be granted if these, and all that already leaves, were gone. */
+export function isEnough(world: PreemptionWorld, request: number, victims: readonly number[]): boolean {
+  const { future, work, chosen } = futureWith(world, request, victims);
+  return work !== undefined && nodesAfter(future, work, chosen) !== undefined;
+}
+
+/** Whether the victims are enough for an attempt, and none of them can be left out of it. */
+export function isMinimal(world: PreemptionWorld, request: number, victims: readonly number[]): boolean {
+  const { future, work, chosen } = futureWith(world, request, victims);
+  if (work === undefined) return false;
+  return attemptsOf(future, work).some(
+    (attempt) =>
+      isEnoughFor(future, work, chosen, attempt) &&
+      chosen.every((victim) => {
+        const rest = chosen.filter((each) => each !== victim);
+        return !isEnoughFor(future, work, rest, attempt);
+      }),
+  );
+}
+
+function futureWith(world: PreemptionWorld, request: number, victims: readonly number[]) {
+  const future = futureOf(world);
+  const work = waitingIn(future).find(({ sequence }) => sequence === request);
+  return { future, work, chosen: future.work.filter(({ sequence }) => victims.includes(sequence)) };
+}

@@ -1,0 +1,327 @@
+import type { Owner } from "@muster/names";
+import type { Amounts } from "@muster/resources";
+import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import type { NodeFacts } from "../src/domain/ledger/machines.ts";
+import { pairKey, type PairAmounts, type Queue } from "../src/domain/ledger/queue.ts";
+import type { Need } from "../src/domain/ledger/reservation.ts";
+import { accepts, NaiveLedger } from "./naive-ledger.ts";
+import {
+  fits,
+  isLeaf,
+  isLimited,
+  keptOf,
+  levelOf,
+  lineOf,
+  pathOf,
+  problemOf,
+  usedOf,
+  totalOf,
+  withUse,
+  type Forest,
+  type QueuedRequest,
+} from "./naive-quota.ts";
+
+type Which = "Never" | "LowerPriority" | "Any";
+
+export type PreemptionPolicy = {
+  readonly reclaim: Which;
+  readonly fairSharing: Which;
+  readonly withinQueue: Which;
+  readonly whileBorrowing?: { readonly maxPriority?: number };
+};
+
+export type PreemptingQueue = Queue & {
+  /** Undefined: Never, for each reason. */
+  readonly preemption?: PreemptionPolicy;
+  readonly minRunTimeMs?: number;
+  readonly permitsNonPreemptible?: boolean;
+};
+
+export type PreemptionReason = "RECLAIM" | "FAIR_SHARING" | "WITHIN_QUEUE";
+
+/** The work shall end, or is ending. */
+export type Leaving = {
+  /** Its sequence. It may be over. */
+  readonly beneficiary: number;
+  readonly reason: PreemptionReason;
+  readonly deadlineMs: number;
+  readonly isAccepted: boolean;
+};
+
+/** A request, and what it was granted. */
+export type Work = {
+  readonly sequence: number;
+  readonly owner: Owner;
+  readonly queue?: string;
+  readonly needs: readonly Need[];
+  readonly topology?: string;
+  readonly priority: number;
+  readonly createdAtMs: number;
+  readonly notPreemptible?: boolean;
+  readonly graceMs?: number;
+  /** The sequence of the request that it last left for. */
+  readonly preemptedFor?: number;
+  /** Other work was preempted for it, and it waits for what that work leaves. A later promise has a higher number. */
+  readonly promise?: number;
+  /** Undefined: it waits. */
+  readonly grant?: {
+    readonly atMs: number;
+    readonly nodes: readonly string[];
+    readonly use: PairAmounts;
+    readonly leaving?: Leaving;
+    /** Only in the future: it still waits, and holds nothing. */
+    readonly isExpected?: boolean;
+  };
+};
+
+/** The input of every decision. The functions compute their answers from this alone, without an index or a cache. */
+export type PreemptionWorld = {
+  readonly queues: readonly PreemptingQueue[];
+  readonly nodes: readonly NodeFacts[];
+  readonly work: readonly Work[];
+  readonly nowMs: number;
+};
+
+export function policyOf({ queues }: PreemptionWorld, queue: string | undefined): PreemptionPolicy {
+  const never = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" } as const;
+  return queues.find(({ name }) => name === queue)?.preemption ?? never;
+}
+
+export function forestIn({ queues, nodes, work }: PreemptionWorld): Forest {
+  const usable = nodes.filter(({ ready, schedulable, taints }) => ready && (schedulable || taints.length > 0));
+  const allocatable = sumOf(usable.map(({ pool, allocatable: size }) => inPool(pool ?? "", size ?? new Map())));
+  const granted = work.filter(({ queue, grant }) => queue !== undefined && grant !== undefined);
+  const own = queues.map(({ name }): [string, PairAmounts] => {
+    const uses = granted.filter(({ queue }) => queue === name).flatMap(({ grant }) => grant?.use ?? []);
+    return [name, sumOf(uses)];
+  });
+  return { queues, own: new Map(own), allocatable };
+}
+
+/** With what it asks for: a whole machine counts with the least that a machine has which the need accepts. */
+export function requestIn({ nodes }: PreemptionWorld, work: Work): QueuedRequest {
+  const asks = work.needs.map(({ pool, shared, selection }) => {
+    if (shared !== undefined) return inPool(pool, withPod(shared));
+    const sizes = nodes
+      .filter((node) => node.pool === pool && node.ready && accepts(node, selection))
+      .flatMap(({ allocatable }) => allocatable ?? []);
+    const least = [...(sizes[0]?.keys() ?? [])].map((resource): [string, number] => {
+      return [resource, Math.min(...sizes.map((size) => size.get(resource) ?? 0))];
+    });
+    return inPool(pool, new Map(least));
+  });
+  return { ...work, ask: sumOf(asks) };
+}
+
+/** What these nodes, in the order of the needs, use of the quota. */
+export function useOn({ nodes }: PreemptionWorld, { needs }: Work, placed: readonly string[]): PairAmounts {
+  const uses = needs.map(({ pool, shared }, index) => {
+    const size = nodes.find(({ name }) => name === placed[index])?.allocatable ?? new Map<string, number>();
+    return inPool(pool, shared === undefined ? size : withPod(shared));
+  });
+  return sumOf(uses);
+}
+
+export function waitingIn(world: PreemptionWorld): readonly Work[] {
+  return world.work.filter(({ grant }) => grant === undefined);
+}
+
+export function released(world: PreemptionWorld, gone: readonly Work[]): PreemptionWorld {
+  return { ...world, work: world.work.filter(({ sequence }) => gone.every((each) => each.sequence !== sequence)) };
+}
+
+/** The world in which the work has these nodes as soon as others have left. */
+export function expected(world: PreemptionWorld, { sequence }: Work, nodes: readonly string[]): PreemptionWorld {
+  const grant = (each: Work): Work => ({
+    ...each,
+    grant: { atMs: world.nowMs, nodes, use: useOn(world, each, nodes), isExpected: true },
+  });
+  return { ...world, work: world.work.map((each) => (each.sequence === sequence ? grant(each) : each)) };
+}
+
+/**
+ * The world once all that leaves is gone and each beneficiary has what was promised to it, the earliest promise first. A beneficiary that does not fit there
+ * waits there, too: nothing is kept for it, as when a node was lost.
+ */
+export function futureOf(world: PreemptionWorld): PreemptionWorld {
+  const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
+  return waitingIn(world)
+    .filter(({ promise }) => promise !== undefined)
+    .sort((a, b) => (a.promise ?? 0) - (b.promise ?? 0))
+    .reduce(
+      (future, work) => {
+        const nodes = admit(future, work);
+        return nodes === undefined ? future : expected(future, work, nodes);
+      },
+      released(world, leaving),
+    );
+}
+
+/** Whether the future keeps for the work what was promised to it. */
+export function isServed(future: PreemptionWorld, { sequence, promise }: Work): boolean {
+  return promise !== undefined && waitingIn(future).every((each) => each.sequence !== sequence);
+}
+
+/**
+ * The nodes that the work would get if it were granted now; undefined: it is not. It gets nothing that `future` keeps for others, whatever its priority, and
+ * breaks no promise. A beneficiary is behind no head of its queue, and nothing is kept from it for an owner that waits.
+ */
+export function grantable(
+  world: PreemptionWorld,
+  work: Work,
+  future: PreemptionWorld = futureOf(world),
+): readonly string[] | undefined {
+  if (admit(world, work) === undefined) return undefined;
+  const hasPromise = isServed(futureOf(world), work);
+  if (!hasPromise) {
+    const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
+    if (!isInLine(world, work) || !isBesideKept(world, keptIn(world, unserved), work)) return undefined;
+  }
+  const others = hasPromise ? released(futureOf(withdrawnFor(world, work)), [work]) : future;
+  const nodes = admit(world, work, others);
+  return nodes !== undefined && keepsPromises(world, work, nodes) ? nodes : undefined;
+}
+
+/** Whether every beneficiary that the future serves is served, too, once the work is granted and its victims stay that may. */
+function keepsPromises(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
+  const before = futureOf(world);
+  const after = futureOf(expected(withdrawnFor(world, work), work, nodes));
+  return world.work.every((each) => !isServed(before, each) || isServed(after, each));
+}
+
+/** The world in which the work has no victims: those whose owners have not begun to end them stay. */
+export function withdrawnFor(world: PreemptionWorld, { sequence: beneficiary }: Work): PreemptionWorld {
+  const work = world.work.map((each): Work => {
+    if (!isToBeWithdrawn(each, beneficiary) || each.grant === undefined) return each;
+    const { leaving: _, ...grant } = each.grant;
+    return { ...each, grant };
+  });
+  return { ...world, work };
+}
+
+export function isToBeWithdrawn({ grant }: Work, beneficiary: number): boolean {
+  return grant?.leaving?.beneficiary === beneficiary && !grant.leaving.isAccepted;
+}
+
+/** Whether the order of its queue lets the work be granted. */
+export function isInLine(world: PreemptionWorld, work: Work): boolean {
+  if (work.queue === undefined) return true;
+  const possible = waitingIn(world).filter((each) => isPossible(world, each));
+  const line = lineOf(
+    forestIn(world),
+    work.queue,
+    possible.map((each) => requestIn(world, each)),
+  );
+  return line.some(({ sequence }) => sequence === work.sequence);
+}
+
+/** Whether its machines exist, granted or not. */
+export function isPossible(world: PreemptionWorld, work: Work): boolean {
+  return place({ ...world, work: [] }, work) !== undefined;
+}
+
+type Kept = readonly { readonly queue: string; readonly ask: PairAmounts }[];
+
+/** What waiting owners keep of their own quota from borrowers: nothing where the queue may reclaim it from any priority. */
+export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
+  const forest = forestIn(world);
+  const requests = waiting
+    .filter((work) => policyOf(world, work.queue).reclaim !== "Any" && isPossible(world, work))
+    .map((work) => requestIn(world, work));
+  return world.queues.flatMap(({ name }) => {
+    const kept = keptOf(forest, name, requests);
+    return kept === undefined ? [] : [{ queue: name, ask: kept.ask }];
+  });
+}
+
+/** Whether the work borrows nothing, or fits beside what is kept. */
+export function isBesideKept(world: PreemptionWorld, kept: Kept, work: Work): boolean {
+  if (work.queue === undefined || problemOf(forestIn(world), work.queue) !== undefined) return true;
+  const forest = forestIn(world);
+  const { ask } = requestIn(world, work);
+  if (levelOf(forest, work.queue, ask) === 0) return true;
+  return fits(
+    kept.reduce((seen, { queue, ask: other }) => withUse(seen, queue, other), forest),
+    work.queue,
+    ask,
+  );
+}
+
+/** The nodes that quota and machines have for the work, whatever the order; undefined: they do not. It has to fit into `later`, too. */
+export function admit(world: PreemptionWorld, work: Work, later?: PreemptionWorld): readonly string[] | undefined {
+  const { ask } = requestIn(world, work);
+  if (!hasQuota(world, work, ask) || (later !== undefined && !hasQuota(later, work, ask))) return undefined;
+  if (!mayBorrow(world, work)) return undefined;
+  const nodes = place(world, work, later);
+  if (nodes === undefined) return undefined;
+  const use = useOn(world, work, nodes);
+  return hasQuota(world, work, use) && (later === undefined || hasQuota(later, work, use)) ? nodes : undefined;
+}
+
+function hasQuota(world: PreemptionWorld, { queue }: Work, ask: PairAmounts): boolean {
+  if (queue === undefined) return true;
+  const forest = forestIn(world);
+  return problemOf(forest, queue) === undefined && fits(forest, queue, ask);
+}
+
+/** Only if its queue permits that. */
+export function isNotPreemptible({ queues }: PreemptionWorld, { queue, notPreemptible }: Work): boolean {
+  return notPreemptible === true && queues.find(({ name }) => name === queue)?.permitsNonPreemptible === true;
+}
+
+/** False: it may not be preempted, would borrow, and another queue of the tree may reclaim. */
+function mayBorrow(world: PreemptionWorld, work: Work): boolean {
+  const { queue } = work;
+  if (queue === undefined || !isNotPreemptible(world, work)) return true;
+  const forest = forestIn(world);
+  if (levelOf(forest, queue, requestIn(world, work).ask) === 0) return true;
+  return leavesBeside(world, queue).every((name) => policyOf(world, name).reclaim === "Never");
+}
+
+/** The other leaves of the tree. */
+export function leavesBeside(world: PreemptionWorld, queue: string): readonly string[] {
+  const forest = forestIn(world);
+  const root = pathOf(forest, queue)?.at(-1);
+  return world.queues
+    .map(({ name }) => name)
+    .filter((name) => name !== queue && isLeaf(forest, name))
+    .filter((name) => root !== undefined && pathOf(forest, name)?.at(-1) === root);
+}
+
+/** Whether the subtree at the queue uses no more than its quota of the pairs that the work asks for. */
+export function isWithinQuota(world: PreemptionWorld, subtree: string, ask: PairAmounts): boolean {
+  const forest = forestIn(world);
+  return [...ask.keys()]
+    .filter((pair) => isLimited(forest, subtree, pair))
+    .every((pair) => usedOf(forest, subtree, pair) <= totalOf(forest, subtree, pair));
+}
+
+function place(world: PreemptionWorld, work: Work, later?: PreemptionWorld): readonly string[] | undefined {
+  return machinesOf(world).place(toRequest(work), later && machinesOf(later));
+}
+
+function machinesOf({ nodes, work }: PreemptionWorld): NaiveLedger {
+  const ledger = new NaiveLedger(nodes);
+  for (const each of work) if (each.grant !== undefined) ledger.occupy(toRequest(each), each.grant.nodes);
+  return ledger;
+}
+
+function toRequest({ owner, needs, priority, topology }: Work): ReservationRequest {
+  return { owner, needs, priority, wait: true, concurrencyLimit: 0, ...(topology !== undefined && { topology }) };
+}
+
+function withPod(shared: Amounts): Amounts {
+  return new Map([...shared, ["pods", 1]]);
+}
+
+function inPool(pool: string, amounts: Amounts): PairAmounts {
+  return new Map([...amounts].map(([resource, amount]) => [pairKey(pool, resource), amount]));
+}
+
+/** Without amounts of 0. */
+function sumOf(all: readonly PairAmounts[]): PairAmounts {
+  const sum = new Map<string, number>();
+  for (const amounts of all)
+    for (const [pair, amount] of amounts) if (amount > 0) sum.set(pair, (sum.get(pair) ?? 0) + amount);
+  return sum;
+}

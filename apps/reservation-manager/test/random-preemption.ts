@@ -1,0 +1,214 @@
+import fc from "fast-check";
+import type { Owner } from "@muster/names";
+import type { NodeFacts } from "../src/domain/ledger/machines.ts";
+import type { Queue } from "../src/domain/ledger/queue.ts";
+import type { Need } from "../src/domain/ledger/reservation.ts";
+import type { PreemptionOperation, WorkRequest } from "./naive-preempting-ledger.ts";
+import { waitingIn, type PreemptingQueue, type PreemptionPolicy, type PreemptionWorld } from "./naive-world.ts";
+import { rivals, sharedNeeds, sometimes, sometimesMissing, soundForests } from "./random-queues.ts";
+import { amounts, nodeOf, ownerOf } from "./random-world.ts";
+
+/**
+ * What happens next. Work is named by a number among those that it may concern then, because nothing but the run can know who leaves: `operationOf`
+ * finds it.
+ */
+export type PreemptionDraft =
+  | ({ readonly kind: "reserve" } & Omit<WorkRequest, "owner">)
+  /** Of any work. */
+  | { readonly kind: "release"; readonly of: number }
+  /** Of a request that other work leaves for. */
+  | { readonly kind: "cancel"; readonly of: number }
+  /** Of work that leaves; rarely of any. */
+  | { readonly kind: "accept" | "requeue"; readonly of: number; readonly isAny: boolean }
+  | Extract<PreemptionOperation, { kind: "put" | "wait" | "node" | "lose" }>;
+
+/** Undefined: it concerns no work. `count`: how many operations the run had before. */
+export function operationOf(
+  draft: PreemptionDraft,
+  world: PreemptionWorld,
+  count: number,
+): PreemptionOperation | undefined {
+  const of = (owners: readonly Owner[], index: number): Owner | undefined => owners[index % owners.length];
+  const all = world.work.map(({ owner }) => owner);
+  switch (draft.kind) {
+    case "reserve":
+      return { ...draft, owner: ownerOf(count, "job") };
+    case "release": {
+      const owner = of(all, draft.of);
+      return owner && { kind: "release", owner };
+    }
+    case "cancel": {
+      const beneficiaries = waitingIn(world).filter(({ promise }) => promise !== undefined);
+      const owner = of(
+        beneficiaries.map((work) => work.owner),
+        draft.of,
+      );
+      return owner && { kind: "release", owner };
+    }
+    case "accept":
+    case "requeue": {
+      const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
+      const owner = of(draft.isAny ? all : leaving.map((work) => work.owner), draft.of);
+      return owner && { kind: draft.kind, owner };
+    }
+    case "put":
+    case "wait":
+    case "node":
+    case "lose":
+      return draft;
+  }
+}
+
+/** The nodes and queues that a run begins with, and what happens then. */
+export type PreemptionRun = {
+  readonly nodes: readonly NodeFacts[];
+  readonly queues: readonly PreemptingQueue[];
+  readonly drafts: readonly PreemptionDraft[];
+};
+
+const which = fc.constantFrom<PreemptionPolicy["reclaim"]>("Never", "LowerPriority", "Any", "Any");
+
+const whileBorrowing = fc.constantFrom<PreemptionPolicy["whileBorrowing"]>(
+  ...[undefined, undefined, undefined, {}, { maxPriority: -1 }, { maxPriority: 0 }],
+);
+
+const policy = fc
+  .record({ reclaim: which, fairSharing: which, withinQueue: which, borrowing: whileBorrowing })
+  .map(({ borrowing, ...policies }): PreemptionPolicy => ({
+    ...policies,
+    ...(borrowing !== undefined && { whileBorrowing: borrowing }),
+  }));
+
+type Preempting = Pick<PreemptingQueue, "preemption" | "minRunTimeMs" | "permitsNonPreemptible">;
+
+const preempting = fc
+  .record({
+    preemption: sometimesMissing(policy, 1),
+    minRunTimeMs: fc.constantFrom(0, 0, 0, 500, 2000),
+    permitsNonPreemptible: fc.boolean(),
+  })
+  .map(({ preemption, ...more }): Preempting => ({ ...more, ...(preemption !== undefined && { preemption }) }));
+
+function preemptingOf(queues: fc.Arbitrary<readonly Queue[]>): fc.Arbitrary<readonly PreemptingQueue[]> {
+  return queues.chain((all) =>
+    fc
+      .array(preempting, { minLength: all.length, maxLength: all.length })
+      .map((policies) => all.map((queue, index): PreemptingQueue => ({ ...queue, ...policies[index] }))),
+  );
+}
+
+const index = fc.nat({ max: 12 });
+
+const leaves = fc
+  .record({
+    kind: fc.constantFrom("accept" as const, "requeue" as const, "requeue" as const),
+    of: index,
+    isAny: sometimes,
+  })
+  .map((draft): PreemptionDraft => draft);
+
+const ends = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("release" as const), of: index }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("cancel" as const), of: index }) },
+);
+
+const wait = fc.integer({ min: 1, max: 900 }).map((ms): PreemptionDraft => ({ kind: "wait", ms }));
+
+type Reserve = Extract<PreemptionDraft, { kind: "reserve" }>;
+
+function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]>): fc.Arbitrary<Reserve> {
+  const [first = "", ...others] = queues
+    .map(({ name }) => name)
+    .filter((name) => queues.every(({ parent }) => parent !== name));
+  return fc
+    .record({
+      // The first leaf asks for more than its part, so that it borrows what others miss later.
+      queue: fc.oneof(
+        { weight: 10, arbitrary: fc.constant(first) },
+        { weight: 12, arbitrary: fc.constantFrom(first, ...others) },
+        { weight: 1, arbitrary: fc.constant(undefined) },
+      ),
+      needs,
+      priority: fc.constantFrom(-1, 0, 0, 0, 1, 2),
+      notPreemptible: sometimes,
+      graceMs: fc.constantFrom(undefined, 100),
+    })
+    .map(({ graceMs, ...request }): Reserve => ({
+      kind: "reserve",
+      ...request,
+      ...(graceMs !== undefined && { graceMs }),
+    }));
+}
+
+/** A queue as it was, with other policies of preemption, or with the quotas of another one. */
+function putIn(queues: readonly PreemptingQueue[]): fc.Arbitrary<PreemptionDraft> {
+  const known = fc.constantFrom(...queues);
+  return fc
+    .oneof(
+      known,
+      fc.tuple(known, preempting).map(([{ preemption: _, ...queue }, other]) => ({ ...queue, ...other })),
+      fc.tuple(known, known).map(([queue, { quotas }]) => ({ ...queue, quotas })),
+    )
+    .map((queue): PreemptionDraft => ({ kind: "put", queue }));
+}
+
+const PLENTY = amounts({ cpu: 1000, memory: 1000, pods: 1000 });
+
+/** Room for everything, so that only quotas and order decide. */
+const plentyOfNodes = ["a", "b"].map((pool) => nodeOf(`n-${pool}`, pool, { allocatable: PLENTY }));
+
+const SMALL = amounts({ cpu: 5, memory: 6, pods: 4 });
+
+/** Less than most quotas together, in parts that gangs have to be put together from. */
+const fewNodes = ["a", "a", "a", "b"].map((pool, number) => nodeOf(`n${number}`, pool, { allocatable: SMALL }));
+
+const wholeOrParts = fc.oneof(
+  { weight: 8, arbitrary: sharedNeeds },
+  { weight: 1, arbitrary: fc.constant([{ component: "c0", pool: "a" }]) },
+);
+
+const nodeChange = fc.constantFrom<PreemptionDraft>(
+  { kind: "lose", node: "n1" },
+  ...fewNodes.map((facts) => ({ kind: "node", facts }) as const),
+);
+
+type RunParts = {
+  readonly nodes: readonly NodeFacts[];
+  readonly queues: readonly PreemptingQueue[];
+  readonly needs: fc.Arbitrary<readonly Need[]>;
+  readonly changes?: fc.Arbitrary<PreemptionDraft>;
+};
+
+/** Work fills the queues first, mostly of low priority, so that what comes later needs its place. */
+function runOn({ nodes, queues, needs, changes }: RunParts): fc.Arbitrary<PreemptionRun> {
+  const reserve = reserveIn(queues, needs);
+  const filling = reserve.map((draft): PreemptionDraft => ({ ...draft, priority: -1 }));
+  const draft = fc.oneof(
+    { weight: 12, arbitrary: reserve },
+    { weight: 9, arbitrary: leaves },
+    { weight: 2, arbitrary: ends },
+    { weight: 3, arbitrary: wait },
+    ...(changes === undefined ? [] : [{ weight: 1, arbitrary: changes }]),
+  );
+  return fc
+    .tuple(
+      fc.array(filling, { minLength: 5, maxLength: 12, size: "max" }),
+      fc.array(draft, { minLength: 10, maxLength: 30, size: "max" }),
+    )
+    .map(([first, later]): PreemptionRun => ({ nodes, queues, drafts: [...first, ...later] }));
+}
+
+/** Queues that stay as they are, where machines are plenty. */
+export const quotaRuns = preemptingOf(fc.oneof(rivals, soundForests)).chain((queues) =>
+  runOn({ nodes: plentyOfNodes, queues, needs: sharedNeeds }),
+);
+
+/** Queues that change, where machines are plenty. */
+export const changingRuns = preemptingOf(fc.oneof(rivals, soundForests)).chain((queues) =>
+  runOn({ nodes: plentyOfNodes, queues, needs: sharedNeeds, changes: putIn(queues) }),
+);
+
+/** Machines are scarce, and come and go. */
+export const machineRuns = preemptingOf(rivals).chain((queues) =>
+  runOn({ nodes: fewNodes, queues, needs: wholeOrParts, changes: nodeChange }),
+);
