@@ -55,24 +55,20 @@ type Help = {
   readonly preemption?: Preemption;
 };
 
-/** The next grant; undefined: no request that waits can be granted. What leaves is for the first in order, as far as it was not promised. */
+/** The next grant; undefined: no request that waits can be granted. What was promised comes first. */
 export function planGrant(
   world: PreemptionWorld,
 ): { readonly sequence: number; readonly nodes: readonly string[] } | undefined {
-  let future = futureOf(world);
-  for (;;) {
-    const { work, nodes, claim } =
-      firstToHelp(world, waitingIn(world), (each): Help | undefined => {
-        const grant = grantable(world, each, future);
-        if (grant !== undefined) return { work: each, nodes: grant };
-        const isClaimed = waitingIn(future).every(({ sequence }) => sequence !== each.sequence);
-        const fits = isClaimed ? undefined : nodesAfter(future, each, []);
-        return fits && { work: each, claim: fits };
-      }) ?? {};
-    if (work === undefined) return undefined;
-    if (nodes !== undefined) return { sequence: work.sequence, nodes };
-    if (claim !== undefined) future = expected(future, work, claim);
-  }
+  const helpOf = (work: Work): Help | undefined => {
+    const nodes = grantable(world, work);
+    return nodes && { work, nodes };
+  };
+  const promised = waitingIn(world)
+    .filter(({ promise }) => promise !== undefined)
+    .sort((a, b) => (a.promise ?? 0) - (b.promise ?? 0))
+    .flatMap((work) => helpOf(work) ?? []);
+  const { work, nodes = [] } = promised[0] ?? firstToHelp(world, waitingIn(world), helpOf) ?? {};
+  return work && { sequence: work.sequence, nodes };
 }
 
 /** Who is preempted next, and for which request; undefined: preemption helps no request that waits. */

@@ -141,12 +141,12 @@ export function expected(world: PreemptionWorld, { sequence }: Work, nodes: read
 
 /**
  * The world once all that leaves is gone and each beneficiary has what was promised to it, the earliest promise first. A beneficiary that does not fit there
- * waits there, too: nothing is kept for it, as when a node was lost.
+ * waits there, too: nothing is kept for it, as when a node was lost. `promisedBefore`: without the promises from this one on.
  */
-export function futureOf(world: PreemptionWorld): PreemptionWorld {
+export function futureOf(world: PreemptionWorld, promisedBefore = Number.POSITIVE_INFINITY): PreemptionWorld {
   const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
   return waitingIn(world)
-    .filter(({ promise }) => promise !== undefined)
+    .filter(({ promise }) => promise !== undefined && promise < promisedBefore)
     .sort((a, b) => (a.promise ?? 0) - (b.promise ?? 0))
     .reduce(
       (future, work) => {
@@ -177,7 +177,7 @@ export function grantable(
     const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
     if (!isInLine(world, work) || !isBesideKept(world, keptIn(world, unserved), work)) return undefined;
   }
-  const others = hasPromise ? released(futureOf(withdrawnFor(world, work)), [work]) : future;
+  const others = hasPromise ? futureOf(withdrawnFor(world, work), work.promise) : future;
   const nodes = admit(world, work, others);
   return nodes !== undefined && keepsPromises(world, work, nodes) ? nodes : undefined;
 }

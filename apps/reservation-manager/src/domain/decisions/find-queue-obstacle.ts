@@ -1,9 +1,9 @@
 import { canHoldAll } from "../ledger/can-hold.ts";
-import { roomFor, type Ledger } from "../ledger/ledger.ts";
+import { knownReservation, roomFor, type Ledger } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
-import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { comparePlaces, placeOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { poolAmounts } from "./pool-amounts.ts";
@@ -123,6 +123,15 @@ function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld
   return short && { code: "WAITING_FOR_QUOTA", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 
+/** Whether what is asked for fits beside all that was kept from borrowers in another world: what comes free is for those that it was kept for, too. */
+export function isBesideKept(node: QueueNode, asked: PairAmounts, world: World, keptIn: World): boolean {
+  const { use: used, pools } = quotaWorldOf(world);
+  if (levelOf(node, asked, { use: used, pools }) === 0) return true;
+  let use = used;
+  for (const kept of findKept(node.path.at(-1) ?? node, keptIn)) use = withTreeUse(use, kept.node, kept.asked, 1);
+  return findShortage(asked, (pair) => freeOf(node, pair, { use, pools })) === undefined;
+}
+
 function findKeptAmounts(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
   const quotas = quotaWorldOf(world);
   if (levelOf(node, asked, quotas) === 0) return undefined;
@@ -140,11 +149,19 @@ export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
   return { use: tree, later, pools: poolAmounts(machines) };
 }
 
-/** The first request in the order of a StrictFIFO queue that can be granted some time. */
+/** The first request in the order of a StrictFIFO queue that can be granted some time; also one that work was preempted for. */
 function findStrictHead(node: QueueNode, { ledger, machines }: World): Place | undefined {
-  for (const [place, waiting] of ledger.queue.byQueue.get(node.queue.name)?.heads.entries() ?? [])
+  const { name } = node.queue;
+  const served = ledger.beneficiaries
+    .map(({ sequence }) => knownReservation(ledger, sequence))
+    .filter(({ queue }) => queue === name)
+    .map(placeOf)
+    .sort(comparePlaces)[0];
+  for (const [place, waiting] of ledger.queue.byQueue.get(name)?.heads.entries() ?? []) {
+    if (served !== undefined && comparePlaces(served, place) < 0) return served;
     if (findQuotaTooSmall(node, waiting, machines) === undefined && isPossible(waiting, machines)) return place;
-  return undefined;
+  }
+  return served;
 }
 
 /** Whether machines can ever be granted to the gang as the nodes are now. */
@@ -198,7 +215,7 @@ function* findKept(
   const requests = ledger.queue.byQueue.get(node.queue.name);
   if (requests === undefined || node.problem !== undefined || node.queue.reclaim === "Any") return;
   const beneficiaries = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
-  const quotas = quotaWorldOf(world);
+  const quotas = { use: ledger.use.tree, pools: poolAmounts(machines) };
   const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
   for (const [place, waiting] of requests.heads.entries()) {
     if (strictHead !== undefined && comparePlaces(strictHead, place) !== 0) continue;

@@ -8,7 +8,7 @@ import { compareShares, shareOf, type Share } from "../ledger/share.ts";
 import type { Place, WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./find-queue-obstacle.ts";
+import { findQuotaTooSmall, isBesideKept, isPossible, quotaWorldOf } from "./find-queue-obstacle.ts";
 import { obstacleTo, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import { isPreemptible } from "./plan-preemptions.ts";
@@ -108,7 +108,7 @@ function ask(waiting: WaitingClass, place: Place, world: World, holds: Holds): Q
   return {
     ...{ waiting, place, node, asked, world },
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
-    fits: (after) => obstacleTo(waiting, place, after, holds) === undefined,
+    fits: (after) => obstacleTo(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
   };
 }
 

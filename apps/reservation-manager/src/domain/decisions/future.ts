@@ -11,7 +11,7 @@ import {
   type NodeFacts,
 } from "../ledger/machines.ts";
 import { countByPool, type Reservation } from "../ledger/reservation.ts";
-import { placeOf } from "../ledger/waiting-queue.ts";
+import { dequeue, placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
 
@@ -132,7 +132,11 @@ export function withoutKeptWork(present: World, future: Future = futureOf(presen
     machines = withLimited(machines, machines.nodes.get(node), future.world.machines.nodes.get(node));
   const { ledger } = present;
   const use = { ...ledger.use, later: future.world.ledger.use.tree };
-  const forOthers = { ledger: { ...ledger, use, treeMarks: newMarks(ledger) }, machines };
+  const waiting = [...future.placed].reduce(
+    (queue, sequence) => dequeue(queue, knownReservation(ledger, sequence)),
+    ledger.queue,
+  );
+  const forOthers = { ledger: { ...ledger, use, queue: waiting, treeMarks: newMarks(ledger) }, machines };
   worldsForOthers.set(future, { present, forOthers });
   return forOthers;
 }

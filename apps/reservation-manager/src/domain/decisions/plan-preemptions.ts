@@ -1,4 +1,4 @@
-import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
+import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { DEFAULT_GRACE_MS, type PreemptionReason, type Reservation } from "../ledger/reservation.ts";
 import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
 import type { Queues } from "../ledger/queue.ts";
@@ -110,9 +110,23 @@ function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Pl
     const node = forestOf(ledger.queues).get(name);
     if (node === undefined || node.problem !== undefined) continue;
     if (!isWorkLeaving && !mayPreempt(node.queue)) continue;
-    for (const [place, waiting] of heads.entries()) candidates = candidates.set(place, waiting);
+    for (const waiting of heads.values())
+      for (const place of firstPlaces(waiting, ledger)) candidates = candidates.set(place, waiting);
   }
   return candidates;
+}
+
+/** Limit of requests of one class that are looked at. */
+const MAX_FIRST_PLACES = 8;
+
+/** The first request of the class. If it was preempted itself, it spares the work that it was preempted for: the next one does not. */
+function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Generator<Place> {
+  let count = 0;
+  for (const place of places.keys()) {
+    yield place;
+    count += 1;
+    if (reservations.get(place.sequence)?.preemptedFor === undefined || count === MAX_FIRST_PLACES) return;
+  }
 }
 
 /** Admitted work of queues that are drained, and that is not asked to leave yet. */

@@ -26,7 +26,7 @@ export type Queue = {
   /** Its work is not preempted before it has had its machines for so long. */
   readonly minRunTimeMs?: number;
   /** Its work may state that it is not to be preempted. */
-  readonly permitsNonPreemptible?: true;
+  readonly permitsNonPreemptible?: boolean;
 };
 
 export type Preemptible = "LowerPriority" | "Any";
