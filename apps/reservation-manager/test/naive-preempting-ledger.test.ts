@@ -2,9 +2,18 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { isEnough, isMinimal, planGrant, planPreemption, victimsOf } from "./naive-preemption.ts";
-import { waitingIn, type PreemptionWorld } from "./naive-world.ts";
+import { NaiveQueues } from "./naive-queues.ts";
+import { forestIn, waitingIn, type PreemptionWorld } from "./naive-world.ts";
 import { exceededBy, faultsOf, forgottenIn, keptFromOwnQuota } from "./preemption-history.ts";
-import { changingRuns, machineRuns, operationOf, quotaRuns, type PreemptionRun } from "./random-preemption.ts";
+import {
+  changingRuns,
+  machineRuns,
+  operationOf,
+  plentyOfNodes,
+  quotaRuns,
+  type PreemptionRun,
+} from "./random-preemption.ts";
+import { queueOperations, rivalOperations } from "./random-queues.ts";
 
 type Step = {
   readonly operation: PreemptionOperation;
@@ -106,5 +115,20 @@ it("serves every beneficiary by the time that the last victim has left", () => {
       expect(faultsOf(events)).toEqual([]);
     }),
     { numRuns: 10 },
+  );
+});
+
+it("decides as the reference of queues does where no queue preempts", () => {
+  fc.assert(
+    fc.property(fc.oneof(queueOperations, rivalOperations), (operations) => {
+      const ledger = new NaivePreemption(plentyOfNodes);
+      const queues = new NaiveQueues(forestIn(ledger.world).allocatable);
+      for (const operation of operations) {
+        const { verdict, events } = ledger.step(operation);
+        const grants = events.flatMap(({ kind, sequence }) => (kind === "granted" ? [sequence] : []));
+        expect({ ...(verdict !== undefined && { verdict }), grants }).toEqual(queues.step(operation));
+      }
+    }),
+    { numRuns: 30 },
   );
 });
