@@ -262,10 +262,12 @@ function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | u
 
 /** The victim that was added last is spared first, so that the first candidates stay. */
 function spare(future: PreemptionWorld, work: Work, chosen: readonly Work[], attempt: Attempt): readonly Work[] {
-  return chosen.reduceRight((kept, each) => {
-    const rest = kept.filter((other) => other !== each);
-    return isEnoughFor(future, work, rest, attempt) ? rest : kept;
+  const rest = chosen.reduceRight((kept, each) => {
+    const others = kept.filter((other) => other !== each);
+    return isEnoughFor(future, work, others, attempt) ? others : kept;
   }, chosen);
+  // What could not be spared before may be placed otherwise now.
+  return rest.length === chosen.length ? rest : spare(future, work, rest, attempt);
 }
 
 /** Of the queue with the largest share at each level of the tree; with equal shares the order of candidates decides. */

@@ -155,7 +155,7 @@ function putIn(queues: readonly PreemptingQueue[]): fc.Arbitrary<PreemptionDraft
 const PLENTY = amounts({ cpu: 1000, memory: 1000, pods: 1000 });
 
 /** Room for everything, so that only quotas and order decide. */
-const plentyOfNodes = ["a", "b"].map((pool) => nodeOf(`n-${pool}`, pool, { allocatable: PLENTY }));
+export const plentyOfNodes = ["a", "b"].map((pool) => nodeOf(`n-${pool}`, pool, { allocatable: PLENTY }));
 
 const SMALL = amounts({ cpu: 5, memory: 6, pods: 4 });
 
