@@ -5,10 +5,13 @@ import { planGrant, planPreemption } from "./naive-preemption.ts";
 import { canEverFit, isLeaf, pathOf } from "./naive-quota.ts";
 import {
   forestIn,
+  futureOf,
   isPossible,
+  isServed,
   isToBeWithdrawn,
   requestIn,
   useOn,
+  waitingIn,
   withdrawnFor,
   type PreemptingQueue,
   type PreemptionReason,
@@ -202,6 +205,7 @@ export class NaivePreemption {
 
   /** What is promised to an owner is kept from borrowers no more, so that a preemption may let more be granted. */
   #pass(): void {
+    this.#dropUnserved();
     for (;;) {
       const grant = planGrant(this.#world);
       if (grant !== undefined) {
@@ -213,6 +217,17 @@ export class NaivePreemption {
       const { beneficiary, victims } = preemption;
       for (const { sequence, reason } of victims) this.#preempt(this.#known(sequence), beneficiary, reason);
       this.#replace({ ...this.#known(beneficiary), promise: this.#nextPromise++ });
+    }
+  }
+
+  /** A promise that the future does not keep any more, as when a node was lost, is over: nobody leaves for nothing. */
+  #dropUnserved(): void {
+    const future = futureOf(this.#world);
+    for (const work of waitingIn(this.#world)) {
+      if (work.promise === undefined || isServed(future, work)) continue;
+      const { promise: _, ...kept } = work;
+      this.#replace(kept);
+      this.#withdrawFor(kept);
     }
   }
 

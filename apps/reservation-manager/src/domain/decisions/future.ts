@@ -90,7 +90,11 @@ function withPlaced(future: Future, sequence: number | undefined): Future {
 /** Whether each beneficiary that has machines in the future of a world has them after these events, too, or now. */
 export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boolean {
   if (world.ledger.beneficiaries.length === 0) return true;
-  const after = evolveWorld(world, events);
+  // Copies: what an event comes to is remembered with it, and a request that is not granted after all has to wait.
+  const after = evolveWorld(
+    world,
+    events.map((event) => ({ ...event })),
+  );
   const { placed } = futureOf(after);
   const isGranted = (sequence: number): boolean => after.ledger.reservations.get(sequence)?.grant !== undefined;
   return [...futureOf(world).placed].every((sequence) => placed.has(sequence) || isGranted(sequence));

@@ -155,7 +155,18 @@ export function isPreemptible({ notPreemptible }: Reservation, { queue }: QueueN
  * Takes back what serves nothing any more: requests that would not be granted once all has left keep nothing, and work whose owner has not begun to end it
  * stays if its beneficiary is granted, gone or one of those, or if its queue is not drained any more.
  */
-export function planWithdrawals(world: World, atMs: number): readonly LedgerEvent[] {
+export function planWithdrawals(start: World, atMs: number): readonly LedgerEvent[] {
+  const events: LedgerEvent[] = [];
+  // What stays may have been what another request waited for.
+  for (let world = start; ;) {
+    const next = findUnserving(world, atMs);
+    if (next.length === 0) return events;
+    events.push(...next);
+    world = evolveWorld(world, next);
+  }
+}
+
+function findUnserving(world: World, atMs: number): readonly LedgerEvent[] {
   const { ledger, machines } = world;
   if (ledger.leaving.size === 0 && ledger.beneficiaries.length === 0) return [];
   const { placed } = futureOf(world);

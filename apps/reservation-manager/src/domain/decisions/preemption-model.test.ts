@@ -4,7 +4,6 @@ import { NaivePreemption } from "../../../test/naive-preempting-ledger.ts";
 import { sayEvents, sayNaive, stepReal } from "../../../test/preemption-driver.ts";
 import {
   changingRuns,
-  machineRuns,
   operationOf,
   quotaRuns,
   type PreemptionDraft,
@@ -31,7 +30,6 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
 it.each([
   ["where machines are plenty", quotaRuns],
   ["that change, where machines are plenty", changingRuns],
-  ["where machines are scarce", machineRuns],
 ])("preempts in queues %s as a reference does that computes each formula again", (_which, runs) => {
   fc.assert(fc.property(runs, play), { numRuns: Number(process.env["MUSTER_PREEMPTION_WORLDS"] ?? 200) });
 });
