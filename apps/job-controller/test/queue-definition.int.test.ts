@@ -123,10 +123,20 @@ for (const server of API_SERVERS) {
         strategy: "StrictFIFO",
         stopPolicy: "Hold",
         maxPriority: -5,
+        preemption: {
+          ...{ reclaim: "Any", fairSharing: "Never", withinQueue: "LowerPriority" },
+          whileBorrowing: { maxPriority: 5 },
+        },
+        minRunTime: "1h30m",
+        permitNonPreemptible: true,
       };
       expect((await calls.create(QUEUES, queue("team-a", full))).spec).toEqual(full);
-      const defaults = { weight: 1, strategy: "BestEffortFIFO", stopPolicy: "None" };
-      expect((await calls.create(QUEUES, queue("company", {}))).spec).toEqual(defaults);
+      const defaults = { weight: 1, strategy: "BestEffortFIFO", stopPolicy: "None", permitNonPreemptible: false };
+      const none = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" };
+      expect((await calls.create(QUEUES, queue("company", { preemption: {} }))).spec).toEqual({
+        ...defaults,
+        preemption: none,
+      });
     });
 
     it("accepts as many pools and resources as fit into the log", async () => {
