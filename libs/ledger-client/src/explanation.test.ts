@@ -63,16 +63,18 @@ it("expects nodes only where a pool may grow and no limit is in the way", () => 
   expect(waitsForNodes(waitingFor())).toBe(false);
 });
 
-it.each([
-  "WAITING_FOR_QUOTA",
-  "KEPT_FOR_OWNER",
-  "BEHIND_STRICT_HEAD",
-  "QUEUE_UNKNOWN",
-  "QUEUE_HELD",
-  "QUOTA_EXCEEDED",
-  "WAITING_FOR_PREEMPTED",
-])("advises about the queue, and expects no nodes, at %s", (code) => {
+it.each(["WAITING_FOR_QUOTA", "KEPT_FOR_OWNER", "BEHIND_STRICT_HEAD", "QUEUE_UNKNOWN", "QUEUE_HELD", "QUOTA_EXCEEDED"])(
+  "advises about the queue, and expects no nodes, at %s",
+  (code) => {
+    const pools = [{ pool: "p", unusable: 2, elasticMax: 4, holders: [] }];
+    expect(adviseWait({ code, pools })).toMatch(/quota|queue/);
+    expect(waitsForNodes({ code, pools })).toBe(false);
+  },
+);
+
+it("advises to wait for work that leaves, and expects no nodes for it", () => {
   const pools = [{ pool: "p", unusable: 2, elasticMax: 4, holders: [] }];
-  expect(adviseWait({ code, pools })).toMatch(/quota|queue/);
+  const code = "WAITING_FOR_PREEMPTED";
+  expect(adviseWait({ code, pools })).toContain("deadline");
   expect(waitsForNodes({ code, pools })).toBe(false);
 });

@@ -136,13 +136,15 @@ async function askMaxima(calls: MachinesDeps["calls"]): ReturnType<Machines["max
 
 /** An answer updates what is known of the unit. */
 function preemptionCalls(ledger: LedgerClient): Pick<Machines, "accept" | "requeue"> {
-  const ask = async (unitId: string, call: LedgerClient["requeue"]): Promise<void> => {
-    const reservation = ledger.get(unitId);
-    if (reservation !== undefined) await call(unitId, reservation.id);
-  };
   return {
-    accept: (unitId) => ask(unitId, ledger.acceptPreemption),
-    requeue: (unitId) => ask(unitId, ledger.requeue),
+    accept: async (unitId) => {
+      const reservation = ledger.get(unitId);
+      if (reservation !== undefined) await ledger.acceptPreemption(unitId, reservation.id);
+    },
+    requeue: async (unitId) => {
+      const reservation = ledger.get(unitId);
+      if (reservation !== undefined) await ledger.requeue(unitId, reservation.id);
+    },
   };
 }
 
