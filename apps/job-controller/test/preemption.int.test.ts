@@ -94,7 +94,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft(name);
     };
 
-    it("end politely, wait at their old place, and run again by themselves, whoever leads, and count nothing", async () => {
+    it("end politely, wait at their old place, and run again by themselves, whichever replica leads, and count nothing", async () => {
       await world.create(job("yields", 2, "--term-ms=2000"));
       const done = await untilRunning("yields-worker-0");
       await untilRunning("yields-worker-1");
@@ -107,7 +107,7 @@ for (const server of API_SERVERS) {
       const before = await reservationOf("yields");
 
       ledger.preempt("yields", Date.now() + GRACE_MS);
-      const leaving = await untilPod("is told to leave", "yields-worker-1", isLeaving);
+      const leaving = await untilPod("begins to leave", "yields-worker-1", isLeaving);
       expect(new Date(announcedAt(leaving)).toISOString()).toBe(announcedAt(leaving));
       await controller.kill();
       controller = await world.startController();
@@ -164,7 +164,7 @@ for (const server of API_SERVERS) {
       await world.create(job("cancelled", 1, "--term-ms=1000"));
       await untilRunning("cancelled-worker-0");
       ledger.preempt("cancelled", Date.now() + GRACE_MS);
-      await untilPod("is told to leave", "cancelled-worker-0", isLeaving);
+      await untilPod("begins to leave", "cancelled-worker-0", isLeaving);
       await cancel("cancelled");
       expect(await reservationOf("cancelled")).toBeUndefined();
       await world.untilCondition("cancelled", "Failed");
