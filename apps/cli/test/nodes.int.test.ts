@@ -118,6 +118,8 @@ const LEDGER: Handlers<typeof ReservationService> = {
   reserve: notAsked,
   checkReservation: notAsked,
   unreserve: notAsked,
+  acceptPreemption: notAsked,
+  requeue: notAsked,
   limitConcurrency: notAsked,
   getReservation: notAsked,
   listReservations: notAsked,

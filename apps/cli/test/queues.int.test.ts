@@ -69,6 +69,8 @@ const LEDGER: Handlers<typeof ReservationService> = {
   reserve: notAsked,
   checkReservation: notAsked,
   unreserve: notAsked,
+  acceptPreemption: notAsked,
+  requeue: notAsked,
   limitConcurrency: notAsked,
   getReservation: notAsked,
   listDemand: notAsked,

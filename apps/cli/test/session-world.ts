@@ -301,6 +301,8 @@ async function serveAll(
         reserve: () => throwFault({ code: "internal", operation: "reserve" }),
         checkReservation: () => throwFault({ code: "internal", operation: "checkReservation" }),
         unreserve: () => throwFault({ code: "internal", operation: "unreserve" }),
+        acceptPreemption: () => throwFault({ code: "internal", operation: "acceptPreemption" }),
+        requeue: () => throwFault({ code: "internal", operation: "requeue" }),
         limitConcurrency: () => throwFault({ code: "internal", operation: "limitConcurrency" }),
         listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
         listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),

@@ -131,7 +131,7 @@ function asOne(errors: readonly unknown[], failures: readonly Failure[]): unknow
 
 /** Nothing else wakes a job for the effects of these steps. */
 function isPreparation({ kind }: JobStep): boolean {
-  return kind === "reserve" || kind === "create-companions";
+  return kind === "reserve" || kind === "accept-preemption" || kind === "create-companions";
 }
 
 /** Under load, machines and pods come first: budgets and status writes of jobs that have not started wait. */

@@ -1,8 +1,9 @@
 import { type Handlers, type NatsBus, serve } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { muster, ReservationService } from "@muster/proto";
+import { muster, ReservationService, subjects } from "@muster/proto";
 
-const { Machine, Need, Reservation, ReservationState, Share } = muster.reservation.v1;
+const { Machine, Need, Preemption, Reservation, ReservationPreempted, ReservationState, Share, WaitReason } =
+  muster.reservation.v1;
 type Reservation = muster.reservation.v1.Reservation;
 type Need = muster.reservation.v1.Need;
 type Queue = muster.reservation.v1.Queue;
@@ -10,8 +11,16 @@ type Owner = muster.common.v1.Owner.$Properties | null | undefined;
 
 type TestNode = { readonly name: string; readonly pool: string };
 
-/** A ledger in memory that answers by the contract and counts only cpu of parts. It publishes nothing: clients list its reservations. */
+/** A ledger in memory that answers by the contract and counts only cpu of parts. It publishes only preemptions: clients list its reservations. */
 export type ContractLedger = AsyncDisposable & {
+  /** Preempts the granted reservation of this job, with this deadline, and publishes that. Once requeued, it waits until `readmit`. */
+  preempt(job: string, deadlineMs: number): void;
+  /** Withdraws the preemption of this job. Publishes nothing: its owner asks for it. */
+  withdraw(job: string): void;
+  /** How often an owner has been answered that its preemption is withdrawn. */
+  spared(): number;
+  /** Grants what was preempted and requeued. */
+  readmit(): Promise<void>;
   /** From now on it grants the first node of a pool, whatever other owners hold of it. */
   ignoreHolders(): void;
 };
@@ -26,7 +35,10 @@ export async function contractLedger(
   readQueues: () => Promise<readonly Queue[]> = () => Promise.resolve([]),
 ): Promise<ContractLedger> {
   const reservations = new Map<string, Reservation>();
+  /** Keys of those that wait for `readmit`. */
+  const requeued = new Set<string>();
   let sequence = 0;
+  let spared = 0;
   let ignoresHolders = false;
 
   const findNode = (need: Need, nodes: readonly TestNode[], taken: readonly { node: string; cpu: number }[]) =>
@@ -54,8 +66,32 @@ export async function contractLedger(
     const nodes = await listNodes();
     const held = new Set((await readQueues()).filter((queue) => problemOf(queue) !== "").map(({ name }) => name));
     for (const [key, each] of reservations)
-      if (each.state === ReservationState.RESERVATION_STATE_WAITING && !held.has(each.queue))
+      if (each.machines.length === 0 && !held.has(each.queue) && !requeued.has(key))
         reservations.set(key, grant(each, nodes));
+  };
+
+  const grantedOf = (job: string): Reservation =>
+    [...reservations.values()].find(({ owner, machines }) => isOfJob(owner, job) && machines.length > 0) ??
+    missing({ id: job });
+
+  /** The next state of the reservation, if it still is this one. */
+  const change = (reservation: Reservation, more: Partial<Reservation>): Reservation => {
+    const next = Reservation.create({ ...reservation, ...more, revision: reservation.revision + 1 });
+    reservations.set(keyOf(reservation.owner), next);
+    return next;
+  };
+
+  const publish = (reservation: Reservation): void => {
+    const { kind = "", id = "" } = reservation.owner ?? {};
+    bus.connection.publish(
+      subjects.reservationPreempted(kind, id),
+      ReservationPreempted.encode({ reservation }).finish(),
+    );
+  };
+
+  const ofRequest = ({ owner, reservationId }: { owner?: Owner; reservationId: string }): Reservation | undefined => {
+    const found = reservations.get(keyOf(owner));
+    return found?.id === reservationId ? found : undefined;
   };
 
   const stateOf = (queue: Queue, all: readonly Queue[]): muster.reservation.v1.QueueState.$Properties => {
@@ -77,18 +113,7 @@ export async function contractLedger(
         throwFault({ code: "reservation_differs", ownerKind: owner?.kind ?? "", ownerId: owner?.id ?? "" });
       if (existing === undefined) {
         sequence += 1;
-        const because = {
-          code: "POOL_AVAILABILITY",
-          pool: needs[0]?.pool ?? "",
-          requested: needs.length,
-          available: 0,
-          parts: 0,
-          nodes: "",
-          topology: undefined,
-          quota: undefined,
-          queue: "",
-          ahead: 0,
-        };
+        const because = reasonOf("POOL_AVAILABILITY", needs);
         const state = ReservationState.RESERVATION_STATE_WAITING;
         const kept = {
           ...{ id: `r-${sequence}`, owner, priority, sequence, state, because, queue },
@@ -103,6 +128,28 @@ export async function contractLedger(
       const released = reservations.get(keyOf(owner))?.id === reservationId && reservations.delete(keyOf(owner));
       await grantAll();
       return { released };
+    },
+    acceptPreemption: (request) => {
+      const found = ofRequest(request);
+      const { preemption } = found ?? {};
+      if (found === undefined || preemption === undefined) {
+        spared += 1;
+        return Promise.resolve({ accepted: false, reservation: found });
+      }
+      const isNews = !preemption.accepted;
+      const accepted = { ...preemption, accepted: true };
+      const reservation = isNews ? change(found, { preemption: accepted }) : found;
+      return Promise.resolve({ accepted: true, reservation });
+    },
+    requeue: (request) => {
+      const found = ofRequest(request);
+      if (found?.preemption === undefined) return Promise.resolve({ reservation: found });
+      const { beneficiaryId: preemptedFor } = found.preemption;
+      const state = ReservationState.RESERVATION_STATE_WAITING;
+      const because = reasonOf("POOL_AVAILABILITY", found.needs);
+      requeued.add(keyOf(found.owner));
+      const reservation = change(found, { state, because, machines: [], preemption: undefined, preemptedFor });
+      return Promise.resolve({ reservation });
     },
     checkReservation: () => Promise.resolve({}),
     getReservation: ({ owner }) => Promise.resolve({ reservation: reservations.get(keyOf(owner)) ?? missing(owner) }),
@@ -127,6 +174,17 @@ export async function contractLedger(
   };
   const served = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
   return {
+    preempt: (job, deadlineMs) => {
+      const beneficiary = { kind: "job", id: "urgent-0a1b2c3d" };
+      const preemption = { beneficiary, beneficiaryId: "r-0", queue: "team-b", reason: "RECLAIM", deadlineMs };
+      publish(change(grantedOf(job), { preemption: Preemption.create(preemption) }));
+    },
+    withdraw: (job) => void change(grantedOf(job), { preemption: undefined }),
+    spared: () => spared,
+    readmit: async () => {
+      requeued.clear();
+      await grantAll();
+    },
     ignoreHolders: () => {
       ignoresHolders = true;
     },
@@ -146,6 +204,14 @@ function cpuOf({ shared }: Pick<Need, "shared">): number {
 
 function isSame(one: readonly Need[], other: readonly Need[]): boolean {
   return JSON.stringify(one.map(copyOf)) === JSON.stringify(other.map(copyOf));
+}
+
+function reasonOf(code: string, needs: readonly Need[]): muster.reservation.v1.WaitReason {
+  return WaitReason.create({ code, pool: needs[0]?.pool ?? "", requested: needs.length });
+}
+
+function isOfJob(owner: Owner, job: string): boolean {
+  return owner?.id?.replace(/-[^-]+$/, "") === job;
 }
 
 function problemOf({ stopPolicy, problem }: Queue): string {

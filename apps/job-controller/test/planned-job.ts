@@ -26,6 +26,9 @@ export function line(step: JobStep): string {
       return `reserve ${step.unit.needs.map(({ component }) => component).join("+")}: ${step.because}`;
     case "release":
       return `release ${step.unitId.replace(GANG, "gang")}: ${step.because}`;
+    case "accept-preemption":
+    case "requeue":
+      return `${step.kind} of ${step.unitId.replace(GANG, "gang")}: ${step.because}`;
     case "create-pods":
       return `create ${step.pods.map(({ type, index, node, isShared }) => `${type}-${index} ${isShared === true ? "on a part of" : "on"} ${node}`).join(", ")}: ${step.because}`;
     case "delete-pod":

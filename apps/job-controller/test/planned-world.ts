@@ -42,7 +42,8 @@ export type Happening =
       kind: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
       which: number;
     }
-  | { kind: "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
+  | { kind: "preempt"; which: number; deadlineMs: number }
+  | { kind: "withdraw" | "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
   | { kind: "share"; type: number; requests: Requests | undefined }
   | { kind: "queue"; choice: QueueChoice }
   | { kind: "time"; ms: number }
@@ -106,6 +107,7 @@ export function observe(world: World): Snapshot {
     units: [...world.units.values()],
     queue: world.queue,
     nodesLost: [...world.lost],
+    nodesReady: world.pods.map(placeOf).filter((node) => !world.lost.has(node)),
     nodesUnschedulable: [...world.cordoned].filter((machine) => isShared(world, machine)),
   };
 }
@@ -146,19 +148,24 @@ function apply(world: World, step: JobStep): void {
       if (before === undefined) world.units.set(id, { ...waiting, state: "waiting" });
       return;
     }
-    case "release": {
-      const unit = world.units.get(step.unitId);
-      if (unit?.state === "granted") {
-        const { nodes, shares } = unit;
-        const isOn = ({ component }: PodFact, place: string): boolean =>
-          [...nodes].some(([of, node]) => node === place && (of === component || shares?.has(of) !== true));
-        const there = world.pods.filter((each) => mayRun(each) && isOn(each, placeOf(each)));
-        const others = [...world.units.values()].filter((each) => each !== unit);
-        // A member may have two parts of one machine, one of them by a unit of its own.
-        const without = there.filter((each) => !isGranted(others, each.component, placeOf(each)));
-        expect(without, "a pod on a machine that is released").toEqual([]);
-      }
+    case "release":
+      checkUnoccupied(world, step.unitId);
       world.units.delete(step.unitId);
+      return;
+    case "accept-preemption": {
+      const unit = world.units.get(step.unitId);
+      if (unit?.state === "granted" && unit.preemption !== undefined)
+        world.units.set(unit.id, { ...unit, preemption: { ...unit.preemption, accepted: true } });
+      return;
+    }
+    case "requeue": {
+      checkUnoccupied(world, step.unitId);
+      const unit = world.units.get(step.unitId);
+      if (unit?.state !== "granted" || unit.preemption === undefined) return;
+      const { id, nodes, preemption: _preemption, state: _state, ...kept } = unit;
+      const because = { code: "POOL_AVAILABILITY", text: "" };
+      const waiting = { id, components: [...nodes.keys()], because, sinceMs: world.nowMs, isRequeued: true };
+      world.units.set(id, { ...kept, ...waiting, state: "waiting" });
       return;
     }
     case "create-pods":
@@ -191,7 +198,11 @@ function apply(world: World, step: JobStep): void {
       }
       return;
     case "delete-pod":
-      world.pods = world.pods.flatMap((each) => (each.uid === step.uid ? turn(world, each, "pod-deleted") : [each]));
+      world.pods = world.pods.flatMap((each) => {
+        if (each.uid !== step.uid) return [each];
+        const announced = step.because === "preempted" && mayRun(each) ? { ...each, preempted: true } : each;
+        return turn(world, announced, "pod-deleted");
+      });
       return;
     case "force-pod":
       world.pods = world.pods.filter((each) => each.uid !== step.uid);
@@ -213,6 +224,20 @@ function apply(world: World, step: JobStep): void {
     case "create-companions":
     case "delete-job":
   }
+}
+
+/** No pod runs on a machine that only this unit holds. */
+function checkUnoccupied(world: World, unitId: string): void {
+  const unit = world.units.get(unitId);
+  if (unit?.state !== "granted") return;
+  const { nodes, shares } = unit;
+  const isOn = ({ component }: PodFact, place: string): boolean =>
+    [...nodes].some(([of, node]) => node === place && (of === component || shares?.has(of) !== true));
+  const there = world.pods.filter((each) => mayRun(each) && isOn(each, placeOf(each)));
+  const others = [...world.units.values()].filter((each) => each !== unit);
+  // A member may have two parts of one machine, one of them by a unit of its own.
+  const without = there.filter((each) => !isGranted(others, each.component, placeOf(each)));
+  expect(without, "a pod on a machine that is released").toEqual([]);
 }
 
 /** Of the queue in which a job may request machines. */
@@ -243,6 +268,23 @@ export function happen(world: World, event: Happening): void {
       return;
     case "grant":
       grant(world);
+      return;
+    case "preempt": {
+      const held = [...world.units.values()].filter((unit) => unit.state === "granted");
+      const unit = held[event.which % Math.max(1, held.length)];
+      if (unit === undefined || unit.preemption !== undefined) return;
+      const beneficiary = { kind: "job", id: "urgent-0a1b" };
+      const deadlineMs = world.nowMs + event.deadlineMs;
+      const preemption = { beneficiary, queue: "a", reason: "RECLAIM", deadlineMs, accepted: false };
+      world.units.set(unit.id, { ...unit, preemption });
+      return;
+    }
+    case "withdraw":
+      for (const [id, unit] of world.units)
+        if (unit.state === "granted" && unit.preemption?.accepted === false) {
+          const { preemption: _preemption, ...spared } = unit;
+          world.units.set(id, spared);
+        }
       return;
     case "queue":
       world.queue = event.choice;
@@ -349,7 +391,7 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
 function turn(
   world: World,
   each: PodFact,
-  event: Exclude<Happening["kind"], "time" | "grant" | "share" | "queue">,
+  event: Exclude<Happening["kind"], "time" | "grant" | "share" | "queue" | "preempt">,
 ): PodFact[] {
   const over = !mayRun(each);
   const end = { ready: false, finishedMs: world.nowMs };

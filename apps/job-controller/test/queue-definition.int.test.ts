@@ -44,6 +44,13 @@ const REFUSED: readonly [title: string, queue: Queue, message: string][] = [
   ["a strategy that does not exist", queue("a", { strategy: "LIFO" }), "Unsupported value"],
   ["a stop policy that does not exist", queue("a", { stopPolicy: "Stop" }), "Unsupported value"],
   ["a priority of 64 bits", queue("a", { maxPriority: 2 ** 31 }), "int32"],
+  ["an unknown policy of preemption", queue("a", { preemption: { reclaim: "Always" } }), "Unsupported value"],
+  [
+    "a priority of 64 bits to preempt",
+    queue("a", { preemption: { whileBorrowing: { maxPriority: 2 ** 31 } } }),
+    "int32",
+  ],
+  ["a time without a unit", queue("a", { minRunTime: "10" }), "minRunTime in body should match"],
   ["a pool without resources", queue("a", { quotas: [{ pool: "gpu", resources: [] }] }), "at least 1 items"],
   [
     "a pool twice",
@@ -116,10 +123,20 @@ for (const server of API_SERVERS) {
         strategy: "StrictFIFO",
         stopPolicy: "Hold",
         maxPriority: -5,
+        preemption: {
+          ...{ reclaim: "Any", fairSharing: "Never", withinQueue: "LowerPriority" },
+          whileBorrowing: { maxPriority: 5 },
+        },
+        minRunTime: "1h30m",
+        permitNonPreemptible: true,
       };
       expect((await calls.create(QUEUES, queue("team-a", full))).spec).toEqual(full);
-      const defaults = { weight: 1, strategy: "BestEffortFIFO", stopPolicy: "None" };
-      expect((await calls.create(QUEUES, queue("company", {}))).spec).toEqual(defaults);
+      const defaults = { weight: 1, strategy: "BestEffortFIFO", stopPolicy: "None", permitNonPreemptible: false };
+      const none = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" };
+      expect((await calls.create(QUEUES, queue("company", { preemption: {} }))).spec).toEqual({
+        ...defaults,
+        preemption: none,
+      });
     });
 
     it("accepts as many pools and resources as fit into the log", async () => {

@@ -72,6 +72,7 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
     ready: true,
     deleting: false,
     endedFirst: false,
+    preempted: false,
     node: `node-${component}`,
     pinned: undefined,
     trouble: undefined,

@@ -20,7 +20,7 @@ describe("keys of Muster in a job", () => {
       "a key that is near none",
       annotated({ "muster.dev/estimated-runtime": 1 }),
       "metadata annotations muster.dev/estimated-runtime: has no effect with the number 1: " +
-        "known keys are muster.dev/main-container, muster.dev/pool, muster.dev/sharing, muster.dev/topology",
+        "known keys are muster.dev/main-container, muster.dev/pool, muster.dev/preemptible, muster.dev/sharing, muster.dev/topology",
     ],
     [
       "one in a template of any kind",

@@ -71,3 +71,10 @@ it.each(["WAITING_FOR_QUOTA", "KEPT_FOR_OWNER", "BEHIND_STRICT_HEAD", "QUEUE_UNK
     expect(waitsForNodes({ code, pools })).toBe(false);
   },
 );
+
+it("advises to wait for work that leaves, and expects no nodes for it", () => {
+  const pools = [{ pool: "p", unusable: 2, elasticMax: 4, holders: [] }];
+  const code = "WAITING_FOR_PREEMPTED";
+  expect(adviseWait({ code, pools })).toContain("deadline");
+  expect(waitsForNodes({ code, pools })).toBe(false);
+});

@@ -71,11 +71,13 @@ export function adviseWait({
   return ADVICE[code] ?? "";
 }
 
-/** What can be done about a code that concerns the queue of the reservation; undefined for the other codes. */
+/** What can be done about a code for which further nodes are no remedy, because of the queue of the reservation; undefined for the other codes. */
 function adviseOnQueue(code: string): string | undefined {
   if (code === "WAITING_FOR_QUOTA")
     return "wait until work of its tree ends, or raise a quota: `muster queues` shows what is used";
   if (code === "KEPT_FOR_OWNER") return "wait: the queue that owns the quota has work that waits for it";
+  if (code === "WAITING_FOR_PREEMPTED")
+    return "wait: that work ends by its deadline, which `muster get reservations` shows";
   if (code === "BEHIND_STRICT_HEAD")
     return "wait for the first one, or set spec.strategy of the queue to BestEffortFIFO";
   if (code === "QUEUE_UNKNOWN")

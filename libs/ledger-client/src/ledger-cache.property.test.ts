@@ -1,13 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ledgerCache, type LedgerCache } from "./ledger-cache.ts";
-import type { Reservation } from "./reservation.ts";
+import type { Preemption, Reservation } from "./reservation.ts";
 
 const OWNERS = ["a-1", "b-1"];
 const STATES = { waiting: 0, granted: 1 } as const;
 const step = fc.record({
   kind: fc.oneof(
-    fc.constantFrom("reserve", "grant", "release", "answer"),
+    fc.constantFrom("reserve", "grant", "grant", "release", "answer"),
+    fc.constantFrom("preempt", "accept", "withdraw", "requeue", "requeue"),
     fc.constantFrom("deliver", "deliver", "repeat", "drop"),
     // So many that lists overlap.
     fc.constantFrom("begin", "page", "fail", "finish"),
@@ -27,9 +28,13 @@ type List = {
   page: number;
 };
 
+/** More than the states that one reservation can have in a run. */
+const LIFE = 1000;
+
 /** How late in the life of its owner a state is: of a later reservation, or later in the life of the same one. */
 function positionOf(reservation: Reservation | undefined): number {
-  return reservation === undefined ? -1 : reservation.sequence * 3 + STATES[reservation.state];
+  if (reservation === undefined) return -1;
+  return reservation.sequence * LIFE + reservation.revision * 2 + STATES[reservation.state];
 }
 
 /** A ledger, and a cache that hears of it late, in any order, more than once or not at all. */
@@ -52,6 +57,20 @@ class World {
         break;
       case "grant":
         if (now?.state === "waiting") this.#change(granted(now));
+        break;
+      case "preempt":
+        if (now?.state === "granted" && now.preemption === undefined) this.#change(next(now, PREEMPTION));
+        break;
+      case "accept":
+        if (now?.state === "granted" && now.preemption?.accepted === false)
+          this.#change(next(now, { ...PREEMPTION, accepted: true }));
+        break;
+      case "withdraw":
+        if (now?.state === "granted" && now.preemption?.accepted === false) this.#change(next(now));
+        break;
+      case "requeue":
+        if (now?.state === "granted" && now.preemption !== undefined)
+          this.#change({ ...waiting(owner, now.sequence), revision: now.revision + 1, preemptedFor: "r-0" });
         break;
       case "release":
         if (now !== undefined) this.#end(now);
@@ -129,22 +148,39 @@ class World {
       const reservation = this.cache.get(owner);
       // What it shows no more is over, at the earliest.
       const isGone = reservation === undefined && before >= 0;
-      const now = isGone ? before - (before % 3) + 2 : positionOf(reservation);
+      const now = isGone ? before - (before % LIFE) + LIFE - 1 : positionOf(reservation);
       expect(now).toBeGreaterThanOrEqual(before);
       this.#shown.set(owner, now);
       // Nothing is invented.
-      expect(positionOf(reservation)).toBeLessThan(this.#nextSequence * 3);
+      expect(positionOf(reservation)).toBeLessThan(this.#nextSequence * LIFE);
     }
   }
 }
 
 function waiting(ownerId: string, sequence: number): Reservation {
   const because = { code: "POOL_AVAILABILITY", pool: "gpu", requested: 1, available: 0, parts: 0, ahead: 0 };
-  return { id: `r-${sequence}`, ownerId, sequence, createdAtMs: 0, needs: [], state: "waiting", because };
+  return { id: `r-${sequence}`, ownerId, sequence, revision: 0, createdAtMs: 0, needs: [], state: "waiting", because };
 }
 
-function granted({ id, ownerId, sequence }: Reservation): Reservation {
-  return { id, ownerId, sequence, createdAtMs: 0, needs: [], state: "granted", machines: [] };
+/** A grant does not change the revision. */
+function granted({ id, ownerId, sequence, revision }: Reservation): Reservation {
+  return { id, ownerId, sequence, revision, createdAtMs: 0, needs: [], state: "granted", machines: [] };
+}
+
+const PREEMPTION: Preemption = {
+  beneficiary: { kind: "job", id: "other" },
+  beneficiaryId: "r-9",
+  queue: "team-a",
+  reason: "RECLAIM",
+  atMs: 0,
+  deadlineMs: 1,
+  accepted: false,
+};
+
+/** The same grant, preempted or not any more. */
+function next(before: Reservation, preemption?: Preemption): Reservation {
+  const after = granted({ ...before, revision: before.revision + 1 });
+  return preemption === undefined ? after : { ...after, state: "granted", machines: [], preemption };
 }
 
 describe("the cache of a ledger whose events arrive late, out of order, repeatedly or never", () => {

@@ -7,12 +7,21 @@ const NEED = { component: "worker-0", pool: "gpu" };
 
 function granted(ownerId: string, sequence: number, id = `r-${sequence}`): Reservation {
   const machines = [{ ...NEED, node: "node-a" }];
-  return { id, ownerId, sequence, createdAtMs: 1, needs: [NEED], state: "granted", machines };
+  return { id, ownerId, sequence, revision: 0, createdAtMs: 1, needs: [NEED], state: "granted", machines };
 }
 
 function waiting(ownerId: string, sequence: number, code = "POOL_AVAILABILITY"): Reservation {
   const because = { code, pool: "gpu", requested: 1, available: 0, parts: 0, ahead: 0 };
-  return { id: `r-${sequence}`, ownerId, sequence, createdAtMs: 1, needs: [NEED], state: "waiting", because };
+  return {
+    id: `r-${sequence}`,
+    ownerId,
+    sequence,
+    revision: 0,
+    createdAtMs: 1,
+    needs: [NEED],
+    state: "waiting",
+    because,
+  };
 }
 
 function opened(): { cache: LedgerCache; changes: string[]; clock: { nowMs: number } } {
@@ -75,6 +84,41 @@ describe("the cache of a ledger", () => {
     cache.put(granted(OWNER, 1));
     cache.put(waiting(OWNER, 1));
     expect(cache.get(OWNER)?.state).toBe("granted");
+  });
+
+  it.each([
+    ["a requeued reservation that waits replaces its grant", 0, "granted", 1, "waiting", "waiting"],
+    ["the grant before a requeue comes late", 1, "waiting", 0, "granted", "waiting"],
+    ["a requeued reservation is granted", 1, "waiting", 1, "granted", "granted"],
+    ["the answer before that grant comes late", 1, "granted", 1, "waiting", "granted"],
+  ] as const)("orders states by revision: %s", (_title, knownRevision, known, revision, state, result) => {
+    const { cache } = opened();
+    const of = { granted: granted(OWNER, 1), waiting: waiting(OWNER, 1) };
+    cache.put({ ...of[known], revision: knownRevision });
+    cache.put({ ...of[state], revision });
+    expect(cache.get(OWNER)?.state).toBe(result);
+  });
+
+  it("publishes a preemption, its acceptance and its withdrawal, and counts a wait from the requeue on", () => {
+    const { cache, changes, clock } = opened();
+    const held = granted(OWNER, 1);
+    const preemption = {
+      beneficiary: { kind: "job", id: "x" },
+      beneficiaryId: "r-9",
+      queue: "a",
+      reason: "RECLAIM",
+      atMs: 1,
+      deadlineMs: 2,
+    };
+    cache.put(held);
+    cache.put({ ...held, state: "granted", machines: [], revision: 1, preemption: { ...preemption, accepted: false } });
+    cache.put({ ...held, revision: 2 });
+    cache.put({ ...held, state: "granted", machines: [], revision: 3, preemption: { ...preemption, accepted: true } });
+    expect(changes).toHaveLength(4);
+    expect(cache.get(OWNER)).toMatchObject({ preemption: { accepted: true }, seenAtMs: 0 });
+    clock.nowMs = 70;
+    cache.put({ ...waiting(OWNER, 1), revision: 4, preemptedFor: "r-9" });
+    expect(cache.get(OWNER)).toMatchObject({ state: "waiting", preemptedFor: "r-9", seenAtMs: 70 });
   });
 
   it("notes when it first saw a reservation, and keeps that while the reason of its wait changes", () => {

@@ -1,6 +1,8 @@
 import type { Reservation } from "./reservation.ts";
 
-/** A reservation, and when this process first saw it, by its own clock: the clock of the ledger is another machine's. */
+/**
+ * A reservation, and when this process first saw it, or first saw it wait again, by its own clock: the clock of the ledger is another machine's.
+ */
 export type SeenReservation = Reservation & { readonly seenAtMs: number };
 
 type ReservationKey = Pick<Reservation, "id" | "ownerId" | "sequence">;
@@ -51,8 +53,7 @@ export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
     const known = get(ownerId);
     if (ended.has(shown)) return;
     if (known?.id === id) {
-      // A granted reservation does not wait again.
-      if (known.state === "granted" && shown.state === "waiting") return;
+      if (isOlder(shown, known)) return;
     } else if (sequence > 0 && sequence < Math.max(floor, known?.sequence ?? 0)) return;
     store(ownerId, shown);
   }
@@ -104,6 +105,12 @@ export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
   };
 }
 
+/** Whether the state is older than the other one of the same reservation. A reservation waits again only in a higher revision. */
+function isOlder(shown: Reservation, known: Reservation): boolean {
+  if (shown.revision !== known.revision) return shown.revision < known.revision;
+  return known.state === "granted" && shown.state === "waiting";
+}
+
 /** What was known when a list began. */
 type Begun = {
   /** How many lists were complete. */
@@ -128,7 +135,8 @@ function groupReservations({ groupOf, changed, nowMs }: LedgerCacheOptions) {
       if (isSame(known, next)) return;
       const group = groupOf(ownerId);
       const members = groups.get(group) ?? new Map<string, SeenReservation>();
-      const seenAtMs = known?.id === next?.id ? known?.seenAtMs : undefined;
+      const waitsAgain = known?.state === "granted" && next?.state === "waiting";
+      const seenAtMs = known?.id === next?.id && !waitsAgain ? known?.seenAtMs : undefined;
       if (next === undefined) members.delete(ownerId);
       else members.set(ownerId, { ...next, seenAtMs: seenAtMs ?? nowMs() });
       if (members.size === 0) groups.delete(group);
@@ -173,9 +181,9 @@ function dropOldest(remembered: Set<string> | Map<string, unknown>): void {
   if (oldest !== undefined) remembered.delete(oldest);
 }
 
-/** Whether no reader sees a difference: the machines of a grant never change. */
+/** Whether no reader sees a difference: within a revision, a grant never changes. */
 function isSame(known: Reservation | undefined, next: Reservation | undefined): boolean {
-  if (known?.id !== next?.id || known?.state !== next?.state) return false;
+  if (known?.id !== next?.id || known?.state !== next?.state || known?.revision !== next?.revision) return false;
   if (known?.state !== "waiting" || next?.state !== "waiting") return true;
   const [before, after] = [known.because, next.because];
   if (before?.queue !== after?.queue || before?.quota?.resource !== after?.quota?.resource) return false;

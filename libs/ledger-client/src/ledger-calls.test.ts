@@ -6,7 +6,7 @@ import { readReservation } from "./reservation.ts";
 
 const { CheckReservationReply, GetReservationReply, ListReservationsReply, ReserveReply, UnreserveReply } =
   muster.reservation.v1;
-const { Reservation, WaitReason } = muster.reservation.v1;
+const { AcceptPreemptionReply, RequeueReply, Reservation, WaitReason } = muster.reservation.v1;
 const NEEDS = [{ component: "driver", pool: "p" }];
 const BECAUSE = { code: "POOL_AVAILABILITY", pool: "p", requested: 1, parts: 0, available: 0, ahead: 2 };
 
@@ -37,6 +37,8 @@ function opened(isFree = false, granted?: Machines) {
           ? Promise.resolve(GetReservationReply.create({ reservation }))
           : Promise.reject(new FaultError({ code: "not_found", kind: "reservation", id: owner?.id ?? "" })),
       unreserve: ({ reservationId }) => Promise.resolve(UnreserveReply.create({ released: reservationId === "r-1" })),
+      acceptPreemption: answer(AcceptPreemptionReply.create({ accepted: true, reservation })),
+      requeue: answer(RequeueReply.create({ reservation })),
       listReservations: answer(ListReservationsReply.create({ reservations: [reservation] })),
     },
     "session",
@@ -107,5 +109,40 @@ it("names the queue in a request, and reads it and what its quota lacks", async 
   expect(readReservation(message, "session")).toMatchObject({
     queue: "team-a",
     because: { code: "WAITING_FOR_QUOTA", queue: "team-a", quota: shortage },
+  });
+});
+
+it("states whether work may be preempted and how long it takes to end, and reads and answers a preemption", async () => {
+  const { ledger, asked } = opened();
+  await ledger.reserve("echo", NEEDS, { notPreemptible: true, graceMs: 40_000 });
+  expect(await ledger.acceptPreemption("echo", "r-1")).toMatchObject({ id: "r-1" });
+  expect(await ledger.requeue("echo", "r-1", { timeoutMs: 5 })).toMatchObject({ id: "r-1" });
+  const named = { owner: { kind: "session", id: "echo" }, reservationId: "r-1" };
+  expect(asked).toMatchObject([
+    { request: { notPreemptible: true, graceMs: 40_000 }, options: {} },
+    { request: named },
+    { request: named, options: { timeoutMs: 5 } },
+  ]);
+  const preemption = {
+    beneficiary: { kind: "job", id: "other" },
+    beneficiaryId: "r-9",
+    queue: "a",
+    reason: "RECLAIM",
+    atMs: 1,
+    deadlineMs: 9,
+    accepted: true,
+  };
+  const message = Reservation.create({
+    id: "r-1",
+    owner: { kind: "session", id: "echo" },
+    state: enums.ReservationState.numbers.GRANTED,
+    revision: 4,
+    preemption,
+    preemptedFor: "r-0",
+  });
+  expect(readReservation(Reservation.decode(Reservation.encode(message).finish()), "session")).toMatchObject({
+    revision: 4,
+    preemption: { queue: "a", reason: "RECLAIM", deadlineMs: 9, accepted: true },
+    preemptedFor: "r-0",
   });
 });

@@ -23,6 +23,10 @@ type ReserveOptions = CallOptions & {
   readonly queue?: string | undefined;
   /** While this many reservations of the owner kind are granted, none is. 0: no limit. */
   readonly concurrencyLimit?: number;
+  /** The ledger does not preempt it, if its queue permits that. */
+  readonly notPreemptible?: boolean;
+  /** How long its work takes to end after it was preempted; absent: the default of the ledger. */
+  readonly graceMs?: number;
 };
 
 /** The calls by which owners of one kind hold machines. Each may be repeated, and rejects with FaultError. */
@@ -38,18 +42,25 @@ export type LedgerCalls = {
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Releases exactly this reservation, or its place in the queue. Returns false if it is over already. */
   release(ownerId: string, reservationId: string, options?: CallOptions): Promise<boolean>;
+  /** Before the owner ends work that is preempted. Returns what the ledger has then: without an accepted preemption, the work continues. */
+  acceptPreemption(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
+  /** Once that work has ended: frees the machines, and the reservation waits again at its old place. Returns what the ledger has then. */
+  requeue(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Every reservation of the owner kind, page by page. */
   list(options?: CallOptions): AsyncIterable<ReservationPage>;
 };
 
-type OwnerMethods = "reserve" | "checkReservation" | "getReservation" | "unreserve" | "listReservations";
+type OwnerMethods =
+  "reserve" | "checkReservation" | "getReservation" | "unreserve" | "acceptPreemption" | "requeue" | "listReservations";
 
 export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKind: string): LedgerCalls {
   const ownerOf = (id: string) => ({ kind: ownerKind, id });
   return {
-    reserve: async (ownerId, needs, { priority = 0, topology, queue, concurrencyLimit = 0, ...options } = {}) => {
+    reserve: async (ownerId, needs, { priority = 0, concurrencyLimit = 0, ...more } = {}) => {
+      const { topology, queue, notPreemptible, graceMs, ...options } = more;
       const request = { requestId: randomUUID(), owner: ownerOf(ownerId), ...needsMessage(needs), wait: true };
-      const reply = await calls.reserve({ ...request, priority, topology, queue, concurrencyLimit }, options);
+      const constraints = { priority, topology, queue, concurrencyLimit, notPreemptible, graceMs };
+      const reply = await calls.reserve({ ...request, ...constraints }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
     check: async (ownerId, needs, options) => {
@@ -63,6 +74,14 @@ export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKi
     release: async (ownerId, reservationId, options) => {
       const request = { requestId: randomUUID(), owner: ownerOf(ownerId), reservationId };
       return (await calls.unreserve(request, options)).released;
+    },
+    acceptPreemption: async (ownerId, reservationId, options) => {
+      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), reservationId };
+      return readReservation((await calls.acceptPreemption(request, options)).reservation, ownerKind);
+    },
+    requeue: async (ownerId, reservationId, options) => {
+      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), reservationId };
+      return readReservation((await calls.requeue(request, options)).reservation, ownerKind);
     },
     list: (options) => listReservations(calls, ownerKind, options),
   };
@@ -96,15 +115,17 @@ type ReservationListener = {
   granted(reservation: Reservation, ownerKind: string): void;
   /** Omitted: the caller does not subscribe to releases. */
   released?(reservation: Reservation, ownerKind: string): void;
+  /** Also the end of a preemption that was withdrawn. Omitted: the caller does not subscribe to preemptions. */
+  preempted?(reservation: Reservation, ownerKind: string): void;
 };
 
 /** Listens to what the ledger publishes about the owner kinds, until disposed. These are hints: any of them may be lost. */
 export async function listenReservations(
   bus: Pick<Bus, "listen">,
   ownerKinds: readonly string[],
-  { granted, released }: ReservationListener,
+  { granted, released, preempted }: ReservationListener,
 ): Promise<AsyncDisposable> {
-  const { ReservationGranted, ReservationReleased } = muster.reservation.v1;
+  const { ReservationGranted, ReservationReleased, ReservationPreempted } = muster.reservation.v1;
   await using undo = new AsyncDisposableStack();
   const listen = async (subject: string, type: EventType, notify: ReservationListener["granted"]): Promise<void> => {
     const listening = await bus.listen(subject, ({ payload }) => {
@@ -117,10 +138,14 @@ export async function listenReservations(
   };
   await listen(subjects.anyReservationGranted, ReservationGranted, granted);
   if (released !== undefined) await listen(subjects.anyReservationReleased, ReservationReleased, released);
+  if (preempted !== undefined) await listen(subjects.anyReservationPreempted, ReservationPreempted, preempted);
   return undo.move();
 }
 
-type EventType = typeof muster.reservation.v1.ReservationGranted | typeof muster.reservation.v1.ReservationReleased;
+type EventType =
+  | typeof muster.reservation.v1.ReservationGranted
+  | typeof muster.reservation.v1.ReservationReleased
+  | typeof muster.reservation.v1.ReservationPreempted;
 
 /** Undefined: the event is unreadable. */
 function readEvent(type: EventType, payload: Uint8Array): muster.reservation.v1.Reservation | undefined {

@@ -15,6 +15,8 @@ export type LedgerClient = AsyncDisposable & {
   /** Returns what the owner has, which is another reservation where it was requested with other needs. */
   reserve(...request: Parameters<LedgerCalls["reserve"]>): Promise<Reservation | undefined>;
   release: LedgerCalls["release"];
+  acceptPreemption: LedgerCalls["acceptPreemption"];
+  requeue: LedgerCalls["requeue"];
   ask: LedgerCalls["ask"];
   /** Makes the cache equal to the ledger. Rejects with FaultError; what the list showed until then counts. */
   refresh(signal: AbortSignal): Promise<void>;
@@ -46,18 +48,23 @@ export async function openLedgerClient({
   };
   const cache = ledgerCache({ groupOf, changed: notify, nowMs: elapsedMs });
   const ledger = ledgerCalls(calls, ownerKind);
-  const listening = await listenReservations(bus, [ownerKind], { granted: cache.put, released: cache.end });
+  const listening = await listenReservations(bus, [ownerKind], {
+    granted: cache.put,
+    released: cache.end,
+    preempted: cache.put,
+  });
   let term = 0;
   let isKnown = false;
 
-  const ask: LedgerCalls["ask"] = async (ownerId, options) => {
+  const follow = async (ownerId: string, answer: () => Promise<Reservation | undefined>) => {
     const known = cache.get(ownerId);
-    const reservation = await ledger.ask(ownerId, options);
+    const reservation = await answer();
     if (reservation !== undefined) cache.put(reservation);
     // A later one may have been requested meanwhile.
     else if (known !== undefined) cache.end(known);
     return reservation;
   };
+  const ask: LedgerCalls["ask"] = (ownerId, options) => follow(ownerId, () => ledger.ask(ownerId, options));
 
   return {
     isKnown: () => isKnown,
@@ -80,6 +87,8 @@ export async function openLedgerClient({
       cache.end({ ownerId, id, sequence: known?.id === id ? known.sequence : 0 });
       return isReleased;
     },
+    acceptPreemption: (ownerId, id, options) => follow(ownerId, () => ledger.acceptPreemption(ownerId, id, options)),
+    requeue: (ownerId, id, options) => follow(ownerId, () => ledger.requeue(ownerId, id, options)),
     ask,
     refresh: async (signal) => {
       const begunTerm = term;

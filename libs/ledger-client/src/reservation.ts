@@ -46,12 +46,31 @@ type QuotaShortage = {
   readonly requested: number;
 };
 
+/** Machines are taken from work that has them, for a request that waits. Times are by the clock of the ledger. */
+export type Preemption = {
+  /** Owner of the request that the machines are for. */
+  readonly beneficiary: { readonly kind: string; readonly id: string };
+  /** Id of that request. */
+  readonly beneficiaryId: string;
+  /** The queue of that request; empty: none. */
+  readonly queue: string;
+  /** RECLAIM, FAIR_SHARING or WITHIN_QUEUE. */
+  readonly reason: string;
+  readonly atMs: number;
+  /** From then on the owner ends its work without grace. */
+  readonly deadlineMs: number;
+  /** The owner has begun to end its work, so the ledger does not withdraw the preemption any more. */
+  readonly accepted: boolean;
+};
+
 /** A reservation as the ledger shows it. */
 export type Reservation = {
   readonly id: string;
   readonly ownerId: string;
   /** Higher in every later reservation; 0: the ledger is of a version that does not number them. */
   readonly sequence: number;
+  /** Of two states of one reservation, the one with the higher revision is newer; with equal ones, the granted one. */
+  readonly revision: number;
   /** By the clock of the ledger. */
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
@@ -59,6 +78,8 @@ export type Reservation = {
   readonly topology?: string;
   /** The queue whose quota it uses; absent: none. */
   readonly queue?: string;
+  /** Id of the reservation that it was last preempted for; absent: it never was. */
+  readonly preemptedFor?: string;
 } & (
   | { readonly state: "waiting"; /** Undefined: the ledger states none. */ readonly because: WaitReason | undefined }
   | {
@@ -66,6 +87,8 @@ export type Reservation = {
       readonly machines: readonly Machine[];
       /** The value that the label of the topology has on the machines. */
       readonly domain?: string;
+      /** The owner shall end its work and then call `requeue`; absent: it keeps its machines. */
+      readonly preemption?: Preemption;
     }
 );
 
@@ -75,16 +98,18 @@ export function readReservation(
   ownerKind: string,
 ): Reservation | undefined {
   if (message?.owner?.kind !== ownerKind) return undefined;
-  const { id, owner, sequence, createdAtMs, needs, nodeSelections, topology, queue, state } = message;
-  const { machines, domain, because } = message;
+  const { id, owner, sequence, revision, createdAtMs, needs, nodeSelections, topology, queue, state } = message;
+  const { machines, domain, because, preemption, preemptedFor } = message;
   const read = {
     id,
     ownerId: owner.id,
     sequence,
+    revision,
     createdAtMs,
     needs: needs.map((need) => ({ ...readShare(need), ...readSelection(nodeSelections[need.nodeSelection - 1]) })),
     ...(topology !== "" && { topology }),
     ...(queue !== "" && { queue }),
+    ...(preemptedFor !== "" && { preemptedFor }),
   };
   if (enums.ReservationState.nameOf(state) === "GRANTED")
     return {
@@ -92,8 +117,15 @@ export function readReservation(
       state: "granted",
       machines: machines.map((machine) => ({ ...readShare(machine), node: machine.node })),
       ...(domain !== "" && { domain }),
+      ...(preemption !== undefined && { preemption: readPreemption(preemption) }),
     };
   return { ...read, state: "waiting", because: readWaitReason(because) };
+}
+
+function readPreemption(message: muster.reservation.v1.Preemption): Preemption {
+  const { beneficiary, beneficiaryId, queue, reason, atMs, deadlineMs, accepted } = message;
+  const { kind = "", id = "" } = beneficiary ?? {};
+  return { beneficiary: { kind, id }, beneficiaryId, queue, reason, atMs, deadlineMs, accepted };
 }
 
 type Shared = Pick<muster.reservation.v1.Need, "component" | "pool" | "shared">;

@@ -9,21 +9,21 @@ const LABELS = [
 
 /** Every annotation of Muster on objects in Kubernetes, without the group. */
 const ANNOTATIONS = [
-  ...["cancelled", "cordoned", "kept", "main-container", "pool", "progress", "request-id", "sharing", "topology"],
-  "traceparent",
+  ...["cancelled", "cordoned", "kept", "main-container", "pool", "preemptible", "preempted-at", "progress"],
+  ...["request-id", "sharing", "topology", "traceparent"],
 ];
 
 /** The keys below `muster.dev/` that exist, by the field of `metadata` in which they have a meaning. */
 export const MUSTER_KEYS = { labels: LABELS.map(inGroup), annotations: ANNOTATIONS.map(inGroup) } as const;
 
 /** The annotations that users write in a job. Muster writes the others itself. */
-export const JOB_KEYS = ["main-container", "pool", "sharing", "topology"].map(inGroup);
+export const JOB_KEYS = ["main-container", "pool", "preemptible", "sharing", "topology"].map(inGroup);
 
 /** The labels that users write on a job. Muster writes the others itself. */
 export const JOB_LABEL_KEYS = ["queue"].map(inGroup);
 
 /** Those of a job that have a meaning on the job itself, and none on its pod templates. */
-export const JOB_ONLY_KEYS = ["queue", "topology"].map(inGroup);
+export const JOB_ONLY_KEYS = ["preemptible", "queue", "topology"].map(inGroup);
 
 /** Whether only Muster gives the key a meaning. */
 export function isMusterKey(key: string): boolean {

@@ -47,8 +47,8 @@ export type Rights = {
   readonly copies?: readonly string[];
 };
 
-const { anyReservationGranted, anyReservationReleased } = subjects;
-const ANY_GRANT = [anyReservationGranted, anyReservationReleased];
+const { anyReservationGranted, anyReservationReleased, anyReservationPreempted } = subjects;
+const ANY_GRANT = [anyReservationGranted, anyReservationReleased, anyReservationPreempted];
 /** The subject for any key, where `subjects` spells it for one. */
 const ANY = {
   alert: subjects.farmAlerted("x"),
@@ -105,6 +105,8 @@ export const rights = {
         ReservationService,
         "reserve",
         "unreserve",
+        "acceptPreemption",
+        "requeue",
         "getReservation",
         "explainReservation",
         "listReservations",

@@ -63,6 +63,10 @@ export const annotations = {
   sharing: "muster.dev/sharing",
   /** On jobs: a label of nodes; all machines of the gang have the same value of it. */
   topology: "muster.dev/topology",
+  /** On jobs: with `false`, the ledger does not preempt the job if its queue permits that. */
+  preemptible: "muster.dev/preemptible",
+  /** On pods whose machine is taken for other work: when that was announced to them, as RFC 3339. They are deleted immediately afterwards. */
+  preemptedAt: "muster.dev/preempted-at",
   /** On nodes that the node scaler has cordoned: why. A cordon without it is another client's, and stays. */
   cordoned: "muster.dev/cordoned",
   /** On pods of replica sets: the sweep keeps the pod even without its set; the value is the reason. */

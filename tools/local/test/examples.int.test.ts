@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { kubeCalls, loadKube, unlessMissing } from "@muster/kube";
+import { kubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
@@ -8,6 +8,8 @@ import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
 import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
+
+type Manifests = Awaited<ReturnType<typeof readManifests>>;
 
 const EXAMPLES = join(ROOT, "examples");
 const LEASES = ["network", "volume", "container", "kubernetes", "machine", "debug"];
@@ -32,6 +34,8 @@ const COMMANDS: readonly (readonly [file: string, command: string, code: number,
 
 /** Applied with kubectl, as its README states. Last, because other jobs need a queue while it exists. */
 const APPLIED = "queues.yaml";
+/** A job that must leave, and the one for which it does. */
+const [YIELDING, URGENT] = ["preemption.yaml", "preemption-urgent.yaml"];
 
 describe("on the local stack", () => {
   let world: World;
@@ -49,7 +53,7 @@ describe("on the local stack", () => {
   it("each file of examples/ has its command here", async () => {
     const files = await readdir(EXAMPLES, { recursive: true });
     expect(files.filter((file) => file.endsWith(".yaml")).sort()).toEqual(
-      [...COMMANDS.map(([file]) => file), APPLIED].sort(),
+      [...COMMANDS.map(([file]) => file), APPLIED, YIELDING, URGENT].sort(),
     );
   });
 
@@ -67,19 +71,45 @@ describe("on the local stack", () => {
 
   it(`${APPLIED} works as its README states: kubectl apply and delete`, { timeout: 300_000 }, async () => {
     await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
-    const objects = (await readManifests(join(EXAMPLES, APPLIED))).map((object) =>
-      object.kind === "Job" ? { ...object, metadata: { ...object.metadata, namespace: "default" } } : object,
-    );
-    await applyAll(calls, objects);
+    const objects = await applyExample(calls, APPLIED);
     for (const name of ["queued-a", "queued-b"]) {
       const ended = await muster(world, ["wait", `job/${name}`, "--for=condition=Succeeded", "--timeout=2m"]);
       expect(ended.code, ended.output).toBe(0);
     }
-    for (const object of objects.toReversed()) {
-      const [resource, name] = [resourceOf(object), object.metadata?.name ?? ""];
-      await unlessMissing(calls.delete(resource, name));
-      const isGone = async (): Promise<boolean> => (await unlessMissing(calls.get(resource, name))) === undefined;
-      await until(`${object.kind} ${name} is gone`, isGone, { timeoutMs: 60_000 });
-    }
+    await deleteAll(calls, objects);
+  });
+
+  it(`${YIELDING} leaves for ${URGENT} and resumes, as their README states`, { timeout: 300_000 }, async () => {
+    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    const untilCondition = async (name: string, condition: string): Promise<void> => {
+      const ended = await muster(world, ["wait", `job/${name}`, `--for=condition=${condition}`, "--timeout=2m"]);
+      expect(ended.code, ended.output).toBe(0);
+    };
+    const yielding = await applyExample(calls, YIELDING);
+    const logs = async (): Promise<string> => (await muster(world, ["logs", "job/yielding", "worker-0"])).output;
+    await until("it has begun", async () => (await logs()).includes("begins"), { timeoutMs: 120_000 });
+    const urgent = await applyExample(calls, URGENT);
+    await untilCondition("yielding", "Preempted");
+    await untilCondition("urgent", "Succeeded");
+    await untilCondition("yielding", "Succeeded");
+    expect(await logs()).toMatch(/resumes at step \d+[^]*done/);
+    await deleteAll(calls, [...yielding, ...urgent]);
   });
 });
+
+async function applyExample(calls: KubeCalls, file: string): Promise<Manifests> {
+  const objects = (await readManifests(join(EXAMPLES, file))).map((object) =>
+    object.kind === "Job" ? { ...object, metadata: { ...object.metadata, namespace: "default" } } : object,
+  );
+  await applyAll(calls, objects);
+  return objects;
+}
+
+async function deleteAll(calls: KubeCalls, objects: Manifests): Promise<void> {
+  for (const object of objects.toReversed()) {
+    const [resource, name] = [resourceOf(object), object.metadata?.name ?? ""];
+    await unlessMissing(calls.delete(resource, name));
+    const isGone = async (): Promise<boolean> => (await unlessMissing(calls.get(resource, name))) === undefined;
+    await until(`${object.kind} ${name} is gone`, isGone, { timeoutMs: 60_000 });
+  }
+}

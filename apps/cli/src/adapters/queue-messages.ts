@@ -14,12 +14,22 @@ export function queueFromMessage(message: muster.reservation.v1.QueueState) {
     problem: message.problem,
     /** What is wrong with its specification; empty: nothing. */
     specProblem: queue.problem,
-    ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority"),
+    ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "minRunTimeMs", "permitsNonPreemptible"),
+    /** Which work its requests may preempt; undefined: none. */
+    preemption: queue.preemption && preemptionFrom(queue.preemption),
     ...pick(message, "pending", "admitted", "shareMillionths"),
     /** The labels of the namespaces that it serves; empty: all, undefined: none. */
     namespaces: queue.namespaces ? selectorText(queue.namespaces) : undefined,
     hasQuotas: queue.quotas.some(({ resources }) => resources.length > 0),
     amounts: amountsFrom(message, queue),
+  };
+}
+
+function preemptionFrom(policy: muster.reservation.v1.PreemptionPolicy) {
+  const { reclaim, fairSharing, withinQueue, whileBorrowing } = policy;
+  return {
+    ...{ reclaim: reclaim || "Never", fairSharing: fairSharing || "Never", withinQueue: withinQueue || "Never" },
+    ...(whileBorrowing && { whileBorrowing: pick(whileBorrowing, "maxPriority") }),
   };
 }
 

@@ -34,6 +34,7 @@ export function reservationFromMessage(message = muster.reservation.v1.Reservati
     ...pick(message, "priority", "createdAtMs"),
     grantedAtMs: unlessDefault(message.grantedAtMs),
     ...queueOf(message),
+    ...preemptionOf(message),
     /** Undefined when it does not wait. */
     because: because && {
       ...pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
@@ -50,6 +51,26 @@ function queueOf({ queue, use }: Pick<muster.reservation.v1.Reservation, "queue"
   if (queue === "") return {};
   if (use.length === 0) return { queue };
   return { queue, use: use.map(({ pool, amounts }) => ({ pool, amounts: buildShare(amounts) })) };
+}
+
+/** Its machines are taken for a request that waits. */
+export type Preemption = {
+  /** `KIND/ID` of the owner of that request. */
+  readonly beneficiary: string;
+  readonly queue: string;
+  readonly reason: string;
+  readonly deadlineMs: number;
+  /** Its owner has begun to end its work. */
+  readonly accepted: boolean;
+};
+
+function preemptionOf({ preemption }: Pick<muster.reservation.v1.Reservation, "preemption">): {
+  readonly preemption?: Preemption;
+} {
+  if (!preemption) return {};
+  const { kind = "", id = "" } = preemption.beneficiary ?? {};
+  const { queue, reason, deadlineMs, accepted } = preemption;
+  return { preemption: { beneficiary: `${kind}/${id}`, queue, reason, deadlineMs, accepted } };
 }
 
 /** The resource that is short for a queue. */

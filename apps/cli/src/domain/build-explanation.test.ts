@@ -75,6 +75,21 @@ it("counts parts apart from machines in the list of reservations, and names each
   ]);
 });
 
+it("shows for whom a reservation must leave its machines, and by when", () => {
+  const preemption = { beneficiary: "job/urgent-1", queue: "team-b", reason: "RECLAIM", deadlineMs: 30_000 };
+  const preempted = { ...HELD, preemption: { ...preemption, accepted: false } };
+  const text = "must leave for job/urgent-1 of queue team-b by 1970-01-01T00:00:30.000Z (RECLAIM)";
+  expect(buildReservationTable([preempted], 1000, { ...STYLE, columns: 200 })[1]).toMatch(`a, b; ${text}`);
+  const explanation = {
+    ...{ reservation: preempted, code: "", message: "", pools: [] },
+    ...{ place: { ahead: 0, byPriority: [] }, hold: undefined, concurrency: undefined },
+  };
+  expect(buildOwnerExplanation(explanation, undefined, 1000, STYLE).slice(0, 2)).toEqual([
+    "job/train-1 granted for 1.0s: PREEMPTED",
+    `  it ${text}`,
+  ]);
+});
+
 it("shows the parts that do not fit, the short resource, and what is free of the pool", () => {
   const waiting: Reservation = {
     ...{ ...HELD, state: "waiting", machines: [], grantedAtMs: undefined },

@@ -7,6 +7,7 @@ import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import type { Seen } from "./check.ts";
+import { describePreemption } from "./build-views.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "../adapters/reservation-messages.ts";
@@ -141,6 +142,8 @@ export function ownerRecord(
 /** Why the reservation is where it is: GRANTED, or the ledger's word for why it waits. */
 export function explainOwner(explained: ReservationExplanation, queue?: SeenQueueWait): Explanation {
   const { code, message, reservation } = explained;
+  const { preemption } = reservation;
+  if (code === "" && preemption !== undefined) return because("PREEMPTED", `it ${describePreemption(preemption)}`);
   if (code === "") return because("GRANTED", `it holds ${countMachines(reservation.machines)}`);
   return withQueueAdvice({ code, message: plain(message), next: adviseWait(explained) }, queue);
 }

@@ -109,6 +109,7 @@ it("describes quotas, what the queue can get, what waits and what it holds", () 
     "stop policy   None",
     "weight        1",
     "max priority  100",
+    "preempts      -",
     "namespaces    all",
     "pending       1",
     "admitted      2",
@@ -126,6 +127,24 @@ it("describes quotas, what the queue can get, what waits and what it holds", () 
     "HOLDS        MACHINES  SINCE  QUOTA USED",
     "job/train-1  1         1m00s  h100: 96 cpu, 8 nvidia.com/gpu",
   ]);
+});
+
+it("shows what the requests of a queue may preempt, and what of its work is not preempted", () => {
+  const never = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" };
+  const linesOf = (more: Partial<ShownQueue>) => buildQueueDescription({ ...teamA(), ...more }, 61_000, STYLE);
+  const policy = { ...never, reclaim: "Any", withinQueue: "LowerPriority" };
+  const lines = linesOf({ preemption: policy, minRunTimeMs: 600_000, permitsNonPreemptible: true });
+  expect(lines).toContain("preempts      reclaim: Any, withinQueue: LowerPriority");
+  expect(lines).toContain("min run time  10m");
+  expect(lines).toContain("permits       work that is not preemptible");
+  expect(linesOf({ preemption: { ...policy, whileBorrowing: { maxPriority: 5 } } })).toContain(
+    "preempts      reclaim: Any, withinQueue: LowerPriority, whileBorrowing: priority 5 at most",
+  );
+  expect(linesOf({ preemption: never })).toContain("preempts      -");
+  expect(buildQueueRecord({ ...teamA(), preemption: policy, minRunTimeMs: 600_000 })).toMatchObject({
+    preemption: policy,
+    minRunTime: "10m",
+  });
 });
 
 it("shows the quota of a queue with queues below it, and the remedy of a problem", () => {

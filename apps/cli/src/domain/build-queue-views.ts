@@ -1,4 +1,4 @@
-import { formatElapsed } from "@muster/faults";
+import { formatDuration, formatElapsed } from "@muster/faults";
 import { printAmount, roundAmount } from "@muster/resources";
 import type { QueueAmount } from "../adapters/queue-messages.ts";
 import type { Reservation } from "../adapters/reservation-messages.ts";
@@ -156,6 +156,9 @@ export function buildQueueDescription(queue: ShownQueue, nowMs: number, style: T
         ["stop policy", stopPolicy === "" ? "None" : stopPolicy],
         ["weight", weightText(queue)],
         ["max priority", maxPriority === undefined ? "-" : String(maxPriority)],
+        ["preempts", preemptionText(queue)],
+        ...(queue.minRunTimeMs === 0 ? [] : [["min run time", formatDuration(queue.minRunTimeMs)]]),
+        ...(queue.permitsNonPreemptible ? [["permits", "work that is not preemptible"]] : []),
         ["namespaces", namespacesText(queue)],
         ["pending", String(queue.pending)],
         ["admitted", String(queue.admitted)],
@@ -175,6 +178,20 @@ const STRATEGIES = new Map([
   ["BestEffortFIFO", ": requests that fit may pass one that does not"],
   ["StrictFIFO", ": nothing passes the first request"],
 ]);
+
+function preemptionText({ preemption }: PlacedQueue): string {
+  if (preemption === undefined) return "-";
+  const { reclaim, fairSharing, withinQueue, whileBorrowing } = preemption;
+  const policies = [
+    ...[["reclaim", reclaim] as const, ["fairSharing", fairSharing] as const, ["withinQueue", withinQueue] as const],
+  ].filter(([, policy]) => policy !== "Never");
+  const parts = policies.map(([name, policy]) => `${name}: ${policy}`);
+  if (whileBorrowing !== undefined) {
+    const { maxPriority } = whileBorrowing;
+    parts.push(`whileBorrowing: ${maxPriority === undefined ? "LowerPriority" : `priority ${maxPriority} at most`}`);
+  }
+  return parts.length === 0 ? "-" : parts.join(", ");
+}
 
 function namespacesText({ namespaces }: PlacedQueue): string {
   if (namespaces === undefined) return "none";
@@ -244,6 +261,9 @@ export function buildQueueRecord(queue: ShownQueue): Record<string, unknown> {
     ...(found !== undefined && { problemMessage: plain(found.message) }),
     ...{ strategy, stopPolicy, weight: queue.weightMilli / 1000 },
     ...{ maxPriority, namespaces: queue.namespaces },
+    ...(queue.preemption && { preemption: queue.preemption }),
+    ...(queue.minRunTimeMs > 0 && { minRunTime: formatDuration(queue.minRunTimeMs) }),
+    ...(queue.permitsNonPreemptible && { permitNonPreemptible: true }),
     ...{ pending, admitted, share: queue.shareMillionths / 1_000_000 },
     pools: poolRows(queue)
       .filter(({ amounts }) => amounts.length > 0)

@@ -5,7 +5,7 @@ import { bootingText, buildTroubleLines } from "./build-node-views.ts";
 import { buildSummary } from "./build-result.ts";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { colourOf } from "./paint.ts";
-import type { Pool, QuotaShortage, Reservation } from "../adapters/reservation-messages.ts";
+import type { Pool, Preemption, QuotaShortage, Reservation } from "../adapters/reservation-messages.ts";
 import type { PoolScaling, PoolTrouble } from "../adapters/node-messages.ts";
 import { parseOrText } from "./session-document.ts";
 import { roomColumns } from "./room-columns.ts";
@@ -174,14 +174,23 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
   };
 }
 
-/** Its nodes, or why it waits. */
-export function whyText({ because, machines }: Reservation): string {
-  if (because === undefined) return [...new Set(machines.map(({ node }) => node))].join(", ");
+/** Its nodes and for whom it must leave them, or why it waits. */
+export function whyText({ because, machines, preemption }: Reservation): string {
+  if (because === undefined) {
+    const nodes = [...new Set(machines.map(({ node }) => node))].join(", ");
+    return preemption === undefined ? nodes : `${nodes}; ${describePreemption(preemption)}`;
+  }
   const { code, pool, requested, parts, available, ahead, quota } = because;
   const free = parts > 0 ? `${available} fit` : `${available} free`;
   const machineNumbers = pool === "" ? "" : ` ${pool}: ${countCell(requested, parts)} needed, ${free}`;
   const numbers = quota === undefined ? machineNumbers : ` ${quotaText(quota)}`;
   return `${code}${numbers}${ahead > 0 ? `; ${ahead} ahead` : ""}`;
+}
+
+/** `must leave for job/urgent of queue team-b by 2026-01-01T00:00:30.000Z (RECLAIM)`. */
+export function describePreemption({ beneficiary, queue, reason, deadlineMs, accepted }: Preemption): string {
+  const leaves = accepted ? "leaves" : "must leave";
+  return `${leaves} for ${beneficiary} of queue ${queue} by ${new Date(deadlineMs).toISOString()} (${reason})`;
 }
 
 /** `h100: 4 nvidia.com/gpu needed, 1 to get`. */

@@ -35,6 +35,12 @@ it.each<[title: string, state: string, conditions: JobCondition[], phases: strin
     ["0 QUEUED", "2 STARTING", "4 RESTARTING RestartingReason"],
   ],
   [
+    "one whose machines are taken",
+    "PREEMPTED",
+    [CREATED, { ...RUNNING, isTrue: false }, condition("Preempted", 8, { reason: "RECLAIM" })],
+    ["0 QUEUED", "8 PREEMPTED RECLAIM"],
+  ],
+  [
     "one that is over, and whose Running is over, too",
     "SUCCEEDED",
     [CREATED, RESERVED, { ...RUNNING, isTrue: false }, condition("Succeeded", 9)],

@@ -12,24 +12,25 @@ export type JobCondition = {
 
 /** Types of conditions, in the order of a life. */
 export const JOB_CONDITIONS = [
-  ...["Created", "MachinesReserved", "PodNamesTaken", "PodsWaiting", "SpecUnreadable"],
+  ...["Created", "MachinesReserved", "PodNamesTaken", "PodsWaiting", "SpecUnreadable", "Preempted"],
   ...["Running", "Restarting", "Suspended", "Succeeded", "Failed"],
 ];
 
 export type JobPhase =
-  "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "SUSPENDED" | "SUCCEEDED" | "FAILED" | "CANCELLED";
+  "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "PREEMPTED" | "SUSPENDED" | "SUCCEEDED" | "FAILED" | "CANCELLED";
 
 /** The condition that says since when a job is in a phase, and why. */
 const CONDITION: ReadonlyMap<string, string> = new Map<JobPhase, string>([
   ["STARTING", "MachinesReserved"],
   ["RUNNING", "Running"],
   ["RESTARTING", "Restarting"],
+  ["PREEMPTED", "Preempted"],
   ["SUSPENDED", "Suspended"],
   ["SUCCEEDED", "Succeeded"],
   ["FAILED", "Failed"],
 ]);
 /** Phases whose reason is worth a word. */
-const WITH_REASON: ReadonlySet<string> = new Set<JobPhase>(["RESTARTING", "SUSPENDED", "FAILED"]);
+const WITH_REASON: ReadonlySet<string> = new Set<JobPhase>(["RESTARTING", "PREEMPTED", "SUSPENDED", "FAILED"]);
 
 /** The phases of a job up to its state, as far as its conditions remember them. */
 export function buildJobPhases(job: {
@@ -121,6 +122,7 @@ function withinSecond(secondMs: number, nearMs: number): number {
 const EVENT_PHASES: ReadonlyMap<string, JobPhase> = new Map<string, JobPhase>([
   ["JobRunning", "RUNNING"],
   ["JobRestarting", "RESTARTING"],
+  ["Preempted", "PREEMPTED"],
 ]);
 
 /** An event of the job controller about a job or its pods: `object` is `Job/train`. */

@@ -10,7 +10,7 @@ export function paint(text: string, colour: Colour, colours: boolean): string {
 const WORDS: readonly (readonly [colour: Colour, words: string])[] = [
   ["green", "DONE SUCCEEDED COMPLETED READY ACTIVE ok"],
   ["red", "ERROR INTERNAL_ERROR FAILED failed STUCK"],
-  ["yellow", "CANCELLED RESTARTING SUSPENDED NOT_READY UNKNOWN waiting warning DELAYED TROUBLED"],
+  ["yellow", "CANCELLED RESTARTING PREEMPTED SUSPENDED NOT_READY UNKNOWN waiting warning DELAYED TROUBLED"],
   ["cyan", "ORDERED PROVISIONING DECOMMISSIONING ACCEPT PROVISION RUN STARTING RUNNING CREATED"],
 ];
 

@@ -1,5 +1,15 @@
 import { assertNever, describeFault, FaultError } from "@muster/faults";
-import { kubeFault, toPod, unlessFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import type { V1Pod } from "@kubernetes/client-node";
+import { annotations } from "@muster/proto";
+import {
+  kubeFault,
+  toPod,
+  unlessFault,
+  unlessMissing,
+  type KubeCalls,
+  type KubeObject,
+  type KubeResource,
+} from "@muster/kube";
 import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
 import { jobLabels } from "../domain/member-labels.ts";
@@ -18,8 +28,8 @@ import { podGroupKind } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
 
 export type ActDeps = {
-  readonly calls: Pick<KubeCalls, "create" | "get" | "delete">;
-  readonly machines: Pick<Machines, "reserve" | "release">;
+  readonly calls: Pick<KubeCalls, "create" | "get" | "patch" | "delete">;
+  readonly machines: Pick<Machines, "reserve" | "release" | "accept" | "requeue">;
   readonly policy: MemberPolicy & Pick<JobPolicy, "gangScheduling">;
   readonly warn: (job: JobRow, reason: string, message: string) => void;
 };
@@ -56,13 +66,20 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
       return deps.machines.reserve(step.unit, step.priority);
     case "release":
       return deps.machines.release(step.unitId);
+    case "accept-preemption":
+      return deps.machines.accept(step.unitId);
+    case "requeue":
+      return deps.machines.requeue(step.unitId);
     case "create-companions":
       return createCompanions(deps, { runtime, job, seen }, step.names);
     case "create-pods":
       return createPods(deps, acting, step);
     case "delete-pod": {
       const pod = seen.pods.get(step.uid);
-      if (pod !== undefined) settle(await controller.deletePods(job, step.type, [pod], signal));
+      if (pod === undefined) return;
+      const { nowMs } = seen.snapshot;
+      if (step.because === "preempted" && !(await announcePreemption(deps, pod, nowMs))) return;
+      settle(await controller.deletePods(job, step.type, [pod], signal));
       return;
     }
     case "force-pod":
@@ -151,10 +168,32 @@ function isOutdated(error: unknown): boolean {
 async function forcePod(
   { calls, warn }: Pick<ActDeps, "calls" | "warn">,
   job: JobRow,
-  { pod, uid }: Extract<JobStep, { kind: "force-pod" }>,
+  { pod, uid, because }: Extract<JobStep, { kind: "force-pod" }>,
 ): Promise<void> {
   await removeByForce(calls, job.metadata.namespace, { name: pod, uid });
-  warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: its machine is gone, or has been silent for too long`);
+  warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: ${WHY_FORCED[because]}`);
+}
+
+const WHY_FORCED: Record<Extract<JobStep, { kind: "force-pod" }>["because"], string> = {
+  "machine-lost": "its machine is gone, or has been silent for too long",
+  preempted: "its machine is taken for other work, and it has not ended within its grace",
+};
+
+/**
+ * Announces the preemption to the program in the pod, which may write a checkpoint. Returns false if the pod has ended by itself: then its end counts. Rejects
+ * with a conflict when the pod has changed since it was read, because it may have ended.
+ */
+async function announcePreemption({ calls }: Pick<ActDeps, "calls">, pod: V1Pod, nowMs: number): Promise<boolean> {
+  const { namespace = "", name = "", uid } = pod.metadata ?? {};
+  const pods = { apiVersion: "v1", plural: "pods", namespace };
+  const present = await unlessMissing(calls.get<V1Pod>(pods, name));
+  if (present?.metadata?.uid !== uid || present?.metadata?.annotations?.[annotations.preemptedAt] !== undefined)
+    return true;
+  if (present?.status?.phase === "Succeeded" || present?.status?.phase === "Failed") return false;
+  const { resourceVersion } = present?.metadata ?? {};
+  const announced = { [annotations.preemptedAt]: new Date(nowMs).toISOString() };
+  await calls.patch(pods, name, { kind: "merge", body: { metadata: { resourceVersion, annotations: announced } } });
+  return true;
 }
 
 /** Deletes exactly this pod, without waiting for its node. */

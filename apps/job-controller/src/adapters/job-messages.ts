@@ -86,6 +86,8 @@ function waitOf(
       return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
     case "Suspended":
       return "it is suspended";
+    case "Preempted":
+      return message;
     default: {
       const lacksRights = state === "Starting" && conditionOf(status, "MachinesReserved")?.reason === "RightsMissing";
       return lacksRights || holdUpOf(status, state) !== undefined ? message : "";

@@ -6,10 +6,20 @@ import { describe, expect, it } from "vitest";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
 import { makeMachines, OWNER_KIND } from "./machines.ts";
 
-const { Machine, Need, NodeSelection, Reservation, ReservationGranted, ReservationReleased, ReservationState } =
-  muster.reservation.v1;
+const {
+  Machine,
+  Need,
+  NodeSelection,
+  Reservation,
+  ReservationGranted,
+  ReservationReleased,
+  ReservationPreempted,
+  Preemption,
+  ReservationState,
+} = muster.reservation.v1;
 type Reservation = muster.reservation.v1.Reservation;
 
+const EVENTS = { granted: ReservationGranted, released: ReservationReleased, preempted: ReservationPreempted } as const;
 const ID = "train-0a1b2c3d4e5f";
 const UNIT: Unit = { id: ID, needs: [{ component: "worker-0", pool: "gpu" }], because: "gang" };
 const GOING_ON = new AbortController().signal;
@@ -82,6 +92,14 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
       said.push(`unreserve ${reservationId}`);
       return Promise.resolve({});
     },
+    acceptPreemption: ({ owner, reservationId }: { owner: { id: string }; reservationId: string }) => {
+      said.push(`accept ${reservationId}`);
+      return Promise.resolve({ accepted: true, reservation: ledger.get(owner.id) });
+    },
+    requeue: ({ owner, reservationId }: { owner: { id: string }; reservationId: string }) => {
+      said.push(`requeue ${reservationId}`);
+      return Promise.resolve({ reservation: ledger.get(owner.id) });
+    },
     getReservation: ({ owner }: { owner: { id: string } }) => {
       const there = ledger.get(owner.id);
       return there === undefined
@@ -111,8 +129,8 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
     ledger,
     answer,
     said,
-    hint: (name: "granted" | "released", of: Reservation) => {
-      const event = name === "granted" ? ReservationGranted : ReservationReleased;
+    hint: (name: keyof typeof EVENTS, of: Reservation) => {
+      const event = EVENTS[name];
       for (const notify of listeners) notify(name, event.encode({ reservation: of }).finish());
     },
   };
@@ -159,6 +177,35 @@ describe("machines of jobs", () => {
     });
     world.hint("granted", reservation("1", "granted"));
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", nodes: new Map([["worker-0", "node-a"]]) });
+  });
+
+  it("are taken as the ledger publishes and answers, and wait again with their needs", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    await world.machines.accept(ID);
+    await world.machines.requeue(ID);
+    expect(world.said).toEqual(["listed"]);
+    const granted = reservation("1", "granted");
+    world.hint("granted", granted);
+    const beneficiary = { kind: "job", id: "urgent-1" };
+    const stateWith = (accepted: boolean, revision: number): Reservation => {
+      const taken = { beneficiary, queue: "a", reason: "RECLAIM", deadlineMs: 9000, accepted };
+      return Reservation.create({ ...granted, revision, preemption: Preemption.create(taken) });
+    };
+    world.hint("preempted", stateWith(false, 1));
+    const preemption = { beneficiary, queue: "a", reason: "RECLAIM", deadlineMs: 9000, accepted: false };
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", preemption });
+    world.ledger.set(ID, stateWith(true, 2));
+    await world.machines.accept(ID);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({ preemption: { accepted: true } });
+    world.ledger.set(ID, Reservation.create({ ...reservation("1", "waiting"), revision: 3, preemptedFor: "9" }));
+    await world.machines.requeue(ID);
+    expect(world.machines.unitsOf(ID)[0]).toMatchObject({
+      state: "waiting",
+      isRequeued: true,
+      components: ["worker-0"],
+    });
+    expect(world.said.filter((each) => !each.startsWith("changed"))).toEqual(["listed", "accept 1", "requeue 1"]);
   });
 
   it("have waited as long as this process has seen them wait, whatever the clocks of the ledger and of the day say", async () => {

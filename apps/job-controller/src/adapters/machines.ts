@@ -14,6 +14,10 @@ export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   reserve(unit: Unit, priority: number): Promise<void>;
   /** Releases a unit, or its place in the queue. Harmless when the ledger has neither. */
   release(unitId: string): Promise<void>;
+  /** Lets the ledger know that the work on the unit ends, unless it has withdrawn the preemption. Rejects with FaultError when there was no answer. */
+  accept(unitId: string): Promise<void>;
+  /** The work on the unit has ended: the unit waits again. Harmless when it is not preempted, or released. */
+  requeue(unitId: string): Promise<void>;
   /** The maximum of machines of each pool that the node scaler scales. Undefined when the ledger does not answer. */
   maxima(): Promise<ReadonlyMap<string, number> | undefined>;
 };
@@ -90,10 +94,11 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       return [...reserved, ...refused].sort((a, b) => (a.id < b.id ? -1 : 1));
     },
     ownerIds: () => new Set([...ledger.groups(), ...refusals.keys()]),
-    reserve: async ({ id, needs, topology, queue }, priority) => {
+    reserve: async ({ id, needs, topology, queue, graceMs, notPreemptible }, priority) => {
+      const preemption = { ...(graceMs !== undefined && { graceMs }), ...(notPreemptible && { notPreemptible }) };
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
-        const answer = await ledger.reserve(id, needs, { priority, topology, queue });
+        const answer = await ledger.reserve(id, needs, { priority, topology, queue, ...preemption });
         // A ledger of an earlier version drops these: then no request is repeated because of them.
         if (answer !== undefined && (topology !== undefined || queue !== undefined || needs.some(isSpecific)))
           dropsConstraints =
@@ -115,13 +120,30 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       const reservation = ledger.get(unitId) ?? (await ledger.ask(unitId));
       if (reservation !== undefined) await ledger.release(unitId, reservation.id);
     },
-    maxima: async () => {
-      try {
-        return maximaOf((await calls.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS })).pools);
-      } catch (error) {
-        if (faultOf(error) === undefined) throw error;
-        return undefined;
-      }
+    ...preemptionCalls(ledger),
+    maxima: () => askMaxima(calls),
+  };
+}
+
+async function askMaxima(calls: MachinesDeps["calls"]): ReturnType<Machines["maxima"]> {
+  try {
+    return maximaOf((await calls.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS })).pools);
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
+/** An answer updates what is known of the unit. */
+function preemptionCalls(ledger: LedgerClient): Pick<Machines, "accept" | "requeue"> {
+  return {
+    accept: async (unitId) => {
+      const reservation = ledger.get(unitId);
+      if (reservation !== undefined) await ledger.acceptPreemption(unitId, reservation.id);
+    },
+    requeue: async (unitId) => {
+      const reservation = ledger.get(unitId);
+      if (reservation !== undefined) await ledger.requeue(unitId, reservation.id);
     },
   };
 }

@@ -17,6 +17,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
       ...withShares(reservation.machines),
       ...withDomain(reservation),
       ...withQueue(reservation),
+      ...(reservation.preemption && { preemption: reservation.preemption }),
     };
   const because = { pool: "", requested: 0, ...reservation.because, code: reservation.because?.code || "Waiting" };
   return {
@@ -27,6 +28,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
     ...withSelections(reservation.needs),
     ...(reservation.topology !== undefined && { topology: reservation.topology }),
     ...withQueue(reservation),
+    ...(reservation.preemptedFor !== undefined && { isRequeued: true }),
     because: { code: because.code, text: explainWait(because) },
     sinceMs,
   };

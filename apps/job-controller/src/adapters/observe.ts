@@ -39,6 +39,7 @@ export type ObserveDeps = {
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
   readonly usableAmong: Nodes["usableAmong"];
+  readonly stateOf: Nodes["stateOf"];
   /** What admission adds to the requests of pods now. */
   readonly podDefaults: () => PodDefaults;
   readonly crowding: Crowding;
@@ -127,7 +128,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const crowded = deps.crowding(metadata.uid, placesOf({ spec, units, status, pods: podsOf(snapshot) }), nowMs);
   return {
     job,
-    snapshot: crowded.length === 0 ? snapshot : { ...snapshot, crowded },
+    snapshot: { ...snapshot, ...readyNodes(deps, snapshot, occupied), ...(crowded.length > 0 && { crowded }) },
     sinceWriteMs: runtime.sinceWriteMs(jobKey(job)),
     busyForMs: runtime.busyForMs(),
     pods: new Map(pods.claimed.map((pod) => [pod.metadata?.uid ?? "", pod])),
@@ -138,6 +139,20 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
+}
+
+/** The nodes that answer, only where a plan depends on them. */
+function readyNodes(
+  { stateOf }: Pick<ObserveDeps, "stateOf">,
+  { units, nowMs }: Snapshot,
+  occupied: ReadonlySet<string>,
+): Pick<Snapshot, "nodesReady"> {
+  if (units.every((unit) => unit.state !== "granted" || unit.preemption === undefined)) return {};
+  const isReady = (node: string): boolean => {
+    const state = stateOf(node, nowMs);
+    return state?.ready === true && !state.deleted;
+  };
+  return { nodesReady: [...occupied].filter(isReady) };
 }
 
 /** The spec with what admission adds to the requests of its pods. */

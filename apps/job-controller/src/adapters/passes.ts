@@ -116,6 +116,7 @@ function observeDeps(config: Config, { calls, machines, queues, world, groups, n
     podsMadeFor: (ownerId) => world.pods.byIndex("owner", ownerId),
     lostAmong: nodes.lostAmong,
     usableAmong: nodes.usableAmong,
+    stateOf: nodes.stateOf,
     podDefaults: world.podDefaults,
     crowding: openCrowding(nodes, config.policy.replacementWaitMs),
     endsOf: world.ends.of,

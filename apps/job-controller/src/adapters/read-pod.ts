@@ -1,5 +1,5 @@
 import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
-import { labels } from "@muster/proto";
+import { annotations, labels } from "@muster/proto";
 import { grantedNodeOf } from "@muster/resources";
 import type { PodFact, PodTrouble } from "../domain/snapshot.ts";
 import { downOf, endOf, keepContainer, lastEndOf, truncate, troubleOf } from "./read-containers.ts";
@@ -25,6 +25,7 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
       ownerReferences,
       creationTimestamp,
       deletionTimestamp,
+      annotations: keepAnnouncement(metadata.annotations),
     }),
     spec: defined({ nodeName: spec?.nodeName, affinity: keepMachine(spec), containers: [] }),
     status: defined({
@@ -37,6 +38,12 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
       initContainerStatuses: initContainers,
     }),
   });
+}
+
+/** Of all annotations, only the one that announces a preemption. */
+function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Record<string, string> | undefined {
+  const at = written[annotations.preemptedAt];
+  return at === undefined ? undefined : { [annotations.preemptedAt]: at };
 }
 
 /** The facts that the rules need, of a pod that was kept. */
@@ -55,6 +62,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     deleting: metadata.deletionTimestamp !== undefined,
     // Only an observer of the end knows.
     endedFirst: false,
+    preempted: metadata.annotations?.[annotations.preemptedAt] !== undefined,
     node: spec?.nodeName,
     pinned: spec?.nodeName === undefined ? grantedNodeOf(spec?.affinity) : undefined,
     trouble: over ? undefined : troubleOfPod(status),

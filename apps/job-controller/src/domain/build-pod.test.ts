@@ -24,7 +24,11 @@ const POLICY: MemberPolicy = {
       attempt: "attempt",
       exclusive: "exclusive",
     },
-    annotations: { mainContainer: "main-container", traceparent: "traceparent" },
+    annotations: {
+      mainContainer: "main-container",
+      preemptedAt: "muster.dev/preempted-at",
+      traceparent: "traceparent",
+    },
   },
 };
 

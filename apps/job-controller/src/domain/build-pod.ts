@@ -67,7 +67,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
         [labels.exclusive]: isShared ? SHARED : EXCLUSIVE,
       },
       annotations: {
-        ...template.metadata?.annotations,
+        ...withoutAnnouncement(template.metadata?.annotations ?? {}, annotations.preemptedAt),
         ...mark?.annotations,
         [annotations.mainContainer]: replica.mainContainer,
         ...(traceparent === "" ? {} : { [annotations.traceparent]: traceparent }),
@@ -76,6 +76,14 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
     },
     spec: buildSpec(request, replica, policy),
   };
+}
+
+/** A pod that was created with it would be deleted for ever. */
+function withoutAnnouncement(
+  written: Readonly<Record<string, string>>,
+  preemptedAt: string,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(written).filter(([key]) => key !== preemptedAt));
 }
 
 function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPolicy): PodManifest["spec"] {

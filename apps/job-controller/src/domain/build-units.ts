@@ -20,6 +20,10 @@ export type Unit = {
   readonly topology?: string | undefined;
   /** The queue whose quota it uses; absent: none. */
   readonly queue?: string | undefined;
+  /** With a queue: how long its pods take to end once it is preempted. */
+  readonly graceMs?: number;
+  /** With a queue: it is not to be preempted, if the queue permits that. */
+  readonly notPreemptible?: boolean;
   readonly because: "gang" | "scaled-up" | "machine-lost";
 };
 
@@ -54,11 +58,7 @@ export function buildUnits(
   const id = ownerIdOf(job);
   const all = spec.replicas.flatMap((replica) => needsOf(replica, gangSize(replica)));
   // Completed members need no machine in a repeated request; but a request needs one machine at least.
-  const completed = new Set(
-    status.replicas.flatMap(({ type, completedIndexes }) =>
-      completedIndexes.map((index) => componentOf({ type, index })),
-    ),
-  );
+  const completed = completedComponents(status);
   const left = all.filter(({ component }) => !completed.has(component));
   const { topology } = spec;
   const gang: Unit = { id, needs: left.length === 0 ? all : left, because: "gang", ...(topology && { topology }) };
@@ -101,6 +101,13 @@ function numberOf(text: string): string {
     return hash.toString(36);
   };
   return half(0x811c9dc5) + half(0x01234567);
+}
+
+/** Members that have succeeded. */
+export function completedComponents({ replicas }: Pick<JobStatus, "replicas">): ReadonlySet<string> {
+  return new Set(
+    replicas.flatMap(({ type, completedIndexes }) => completedIndexes.map((index) => componentOf({ type, index }))),
+  );
 }
 
 /** Members without which the job does not start. */

@@ -57,7 +57,7 @@ function whyUncounted(
   spec: JobSpec,
   nodesLost: readonly string[],
 ): UncountedReason | undefined {
-  if (endedWell(pod, replica)) return undefined;
+  if (pod.preempted || endedWell(pod, replica)) return undefined;
   if (mayRun(pod) && !pod.deleting)
     return nodesLost.includes(pod.node ?? pod.pinned ?? "") ? "machine-lost" : undefined;
   if (pod.deleting && !endedByItself(pod) && !isDisrupted(pod)) return undefined;

@@ -65,9 +65,12 @@ export function isDisrupted(pod: PodFact): boolean {
   return pod.conditions.some(({ type, status }) => type === "DisruptionTarget" && status === "True");
 }
 
-/** Whether its end is its own: the end of a pod that was deleted while it ran is unknown, and a process that stops politely has not finished. */
-export function endedByItself({ phase, deleting, endedFirst }: PodFact): boolean {
-  return (phase === "Succeeded" || phase === "Failed") && (!deleting || endedFirst);
+/**
+ * Whether its end is its own: the end of a pod that was deleted while it ran is unknown, and a process that stops politely has not finished. Nor has one that
+ * stops because its preemption was announced.
+ */
+export function endedByItself({ phase, deleting, endedFirst, preempted }: PodFact): boolean {
+  return (phase === "Succeeded" || phase === "Failed") && !preempted && (!deleting || endedFirst);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isRemembered, type JobStatus } from "./job-status.ts";
+import { isRemembered, isTrue, type JobStatus } from "./job-status.ts";
 
 /**
  * When a status is written. `first`: steps rely on something in it. `after`: it describes what the steps have done. `later`: only counts differ, and they
@@ -14,7 +14,7 @@ export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number,
   return sinceMs >= everyMs ? "after" : "later";
 }
 
-/** What steps rely on: counts, completions, replacements and the end. */
+/** What steps rely on: counts, completions, replacements, that its machines are taken, and the end. */
 function promises(status: JobStatus): unknown {
   const { attempt, attemptsCounted, replaced, regrouping, completionMs } = status;
   const replicas = status.replicas
@@ -22,7 +22,8 @@ function promises(status: JobStatus): unknown {
     .map(({ type, restarts, completedIndexes, counted, uncounted }) => {
       return { type, restarts, completedIndexes, counted, uncounted };
     });
-  return { attempt, attemptsCounted, replaced, regrouping, completionMs, replicas };
+  const hasLeft = isTrue(status, "Preempted") && status.startMs === undefined;
+  return { attempt, attemptsCounted, replaced, regrouping, completionMs, replicas, hasLeft };
 }
 
 /** What users wait for. */

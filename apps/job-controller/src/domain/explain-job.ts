@@ -17,8 +17,8 @@ export type JobSeen = {
 };
 
 /**
- * Why a job is in its phase: FINISHED, CANCELLING, SPEC_UNREADABLE, SUSPENDED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS, RUNNING, or the
- * ledger's word for why its gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
+ * Why a job is in its phase: FINISHED, CANCELLING, SPEC_UNREADABLE, SUSPENDED, PREEMPTED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS,
+ * RUNNING, or the ledger's word for why its gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
  */
 export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Reason {
   const { state, status, waitingBecause } = job;
@@ -38,6 +38,10 @@ export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Re
         ...because("SUSPENDED", "it is suspended, and holds no machines"),
         next: "set spec.runPolicy.suspend to false",
       };
+    case "Preempted": {
+      const message = conditionOf(status, "Preempted")?.message ?? "";
+      return because("PREEMPTED", message);
+    }
     case "Restarting": {
       const wait = memberWait(machines);
       if (wait !== undefined) return wait;

@@ -30,6 +30,8 @@ export function explainWait(reason: LedgerReason): string {
       return `pool ${pool} has become too small for ${requested === 1 ? "1 machine" : `${requested} machines`}${among}, or parts of machines`;
     case "HELD_FOR_OLDER":
       return `the free machines of pool ${pool} are kept for an older request`;
+    case "WAITING_FOR_PREEMPTED":
+      return "work that is preempted for it has not ended yet";
     case "POOLS_NOT_KNOWN_YET":
       return "the pools are not known yet";
     default:

@@ -7,7 +7,7 @@ import type { PodFact, Snapshot } from "./snapshot.ts";
  * the whole gang is still to be restarted because of it: only the next attempt shows that.
  */
 export function isEndRecorded(pod: PodFact, spec: Snapshot["spec"], status: JobStatus): boolean {
-  if (isFinished(status) || pod.attempt !== status.attempt) return true;
+  if (isFinished(status) || pod.attempt !== status.attempt || pod.preempted) return true;
   if ("problems" in spec) return false;
   const replica = spec.replicas.find(({ type }) => pod.component.replace(/-[^-]*$/, "") === type);
   if (replica === undefined || endedWell(pod, replica)) return true;

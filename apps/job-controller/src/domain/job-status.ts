@@ -1,8 +1,9 @@
 /**
  * In the order of a life. MachinesReserved is False while the gang waits in the ledger, with the ledger's code as its reason; it is removed at the end, as
  * the machines are. PodNamesTaken exists while foreign pods have names that members need. PodsWaiting exists while a pod finds no node or a container does
- * not start, with the scheduler's or the kubelet's reason. SpecUnreadable exists while a started job is paused because its spec cannot be read any more. At
- * most one of Succeeded and Failed is ever True, and nothing changes after it.
+ * not start, with the scheduler's or the kubelet's reason. SpecUnreadable exists while a started job is paused because its spec cannot be read any more.
+ * Preempted is True from the moment that its machines are taken until it runs again. At most one of Succeeded and Failed is ever True, and nothing changes
+ * after it.
  */
 export const CONDITION_TYPES = [
   "Created",
@@ -11,6 +12,7 @@ export const CONDITION_TYPES = [
   "PodNamesTaken",
   "PodsWaiting",
   "SpecUnreadable",
+  "Preempted",
   "Running",
   "Restarting",
   "Succeeded",

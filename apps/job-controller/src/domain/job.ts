@@ -103,6 +103,8 @@ export type JobSpec = {
   readonly exitCodes: ExitCodeRules;
   readonly success: readonly SuccessRule[];
   readonly priority: number;
+  /** It is not to be preempted, if its queue permits that. */
+  readonly notPreemptible?: boolean;
   /** Pods that the gang's budget protects; undefined: all of them. */
   readonly minAvailable: number | undefined;
   /** The gang scheduler that places the pods; undefined: they are placed one by one. */

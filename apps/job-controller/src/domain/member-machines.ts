@@ -27,6 +27,8 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
       if (unit.id === gangId && isReplaced) continue;
       // Such a unit of a single member is about to be released.
       if (unit.id !== gangId && !isReplaced && gang?.nodes.has(component) === true) continue;
+      // Its machine is taken, and the member waits for another one.
+      if (unit.id !== gangId && unit.preemption !== undefined) continue;
       if (isLostTo(snapshot, component, node) || isOutgrown(unit, component, needs)) continue;
       machines.set(component, { node, isShared: unit.shares?.has(component) === true });
     }

@@ -10,7 +10,7 @@ export type MemberKeys = {
       string
     >
   >;
-  readonly annotations: Readonly<Record<"mainContainer" | "traceparent", string>>;
+  readonly annotations: Readonly<Record<"mainContainer" | "traceparent" | "preemptedAt", string>>;
 };
 
 export type MemberPolicy = {

@@ -5,7 +5,7 @@ import { planGroupDeletions } from "./plan-group.ts";
 import { heldMachines, isStray } from "./member-machines.ts";
 import { planReleases } from "./plan-job-machines.ts";
 import { planDeletions } from "./plan-pods.ts";
-import type { JobPlan, JobStep } from "./plan-steps.ts";
+import type { JobPlan, JobStep, StopReason } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
 /** The spec's rules for a finished job; for an unreadable spec, rules that leave nothing running. */
@@ -40,12 +40,12 @@ export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: CleanU
   };
 }
 
-export function planServiceDeletions({ services }: Snapshot, because: "suspended" | "job-over"): JobStep[] {
+export function planServiceDeletions({ services }: Snapshot, because: StopReason): JobStep[] {
   if (!services.settled) return [];
   return services.present.map((service): JobStep => ({ kind: "delete-service", service, because }));
 }
 
-export function planBudgetDeletion({ budget }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
+export function planBudgetDeletion({ budget }: Snapshot, because: StopReason | "handed-over"): JobStep[] {
   return budget === undefined ? [] : [{ kind: "delete-budget", because }];
 }
 

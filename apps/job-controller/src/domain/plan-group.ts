@@ -1,7 +1,7 @@
 import { gangSize } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
-import type { JobStep } from "./plan-steps.ts";
+import type { JobStep, StopReason } from "./plan-steps.ts";
 import type { GroupSettings, GroupSpec } from "./pod-group.ts";
 import type { JobPolicy, ReplicaSeen, Snapshot } from "./snapshot.ts";
 
@@ -18,7 +18,7 @@ export function planGroup(snapshot: Snapshot, spec: JobSpec, status: JobStatus, 
   return [...others, { kind: "sync-group", apiVersion: kind.apiVersion, group, because }];
 }
 
-export function planGroupDeletions({ groups }: Snapshot, because: "suspended" | "handed-over" | "job-over"): JobStep[] {
+export function planGroupDeletions({ groups }: Snapshot, because: StopReason | "handed-over"): JobStep[] {
   return groups.existing.map(({ apiVersion }) => deletion(apiVersion, because));
 }
 
@@ -65,6 +65,6 @@ function textOf(value: GroupSpec[keyof GroupSpec]): string {
   return JSON.stringify(typeof value === "object" ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value);
 }
 
-function deletion(apiVersion: string, because: "suspended" | "handed-over" | "job-over" | "not-wanted"): JobStep {
+function deletion(apiVersion: string, because: StopReason | "handed-over" | "not-wanted"): JobStep {
   return { kind: "delete-group", apiVersion, because };
 }

@@ -1,9 +1,10 @@
-import { buildUnits, memberUnitId, ownerIdOf, type Unit } from "./build-units.ts";
+import { buildUnits, completedComponents, memberUnitId, ownerIdOf, type Unit } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import { heldMachines, isHome, isLostTo, isOutgrown, needsOf, type GrantedUnit } from "./member-machines.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
+import { graceOf } from "./read-preemptible.ts";
 import { QUEUE_UNKNOWN, type QueueChoice } from "./queues/choose-queue.ts";
 import { nodeSelectionKey, type NodeSelection } from "@muster/resources";
 import { sameRequests } from "./requests.ts";
@@ -47,12 +48,13 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
   const queue = gang === undefined ? nameOf(choice) : gang.queue;
   const units = buildUnits(snapshot.job, spec, status, snapshot.units).map((unit) => ({
     ...unit,
-    ...(queue && { queue }),
+    ...(queue && { queue, graceMs: graceOf(spec), ...(spec.notPreemptible && { notPreemptible: true }) }),
   }));
   const mayAsk = gang !== undefined || (choice.kind !== "unknown" && choice.kind !== "unlisted");
   const priority = priorityIn(choice, spec.priority);
   const seen = new Map(snapshot.units.map((unit) => [unit.id, unit]));
   const wanted = new Set(units.map(({ id }) => id));
+  const completed = completedComponents(status);
   const releases = snapshot.units
     .filter(({ id }) => !wanted.has(id))
     .flatMap((unit) => planRelease(snapshot, unit, "scaled-down"));
@@ -68,11 +70,13 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
       case "refused":
         return snapshot.nowMs >= refusedUntilMs(before, policy) ? [...ask] : [];
       case "waiting": {
-        const isSame = isSameRequest(before, unit) && (gang !== undefined || isInQueue(before, choice));
+        const isSame = isSameRequest(before, unit, completed) && (gang !== undefined || isInQueue(before, choice));
         return isSame ? [] : planRelease(snapshot, before, "needs-changed");
       }
       case "granted":
-        return unit.because === "gang" ? [] : planReplacement(snapshot, before, spec);
+        return unit.because === "gang" || before.preemption !== undefined
+          ? []
+          : planReplacement(snapshot, before, spec);
     }
   });
   return [...releases, ...asks];
@@ -128,7 +132,8 @@ export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): numbe
   return since.length === 0 ? undefined : Math.min(...since);
 }
 
-function planRelease(snapshot: Snapshot, unit: UnitSeen, because: ReleaseReason): JobStep[] {
+/** Releases one unit, as soon as it may. */
+export function planRelease(snapshot: Snapshot, unit: UnitSeen, because: ReleaseReason): JobStep[] {
   if (unit.state === "none" || unit.state === "unknown" || unit.state === "refused") return [];
   if (unit.state === "granted" && isOccupied(snapshot, unit)) return [];
   return [{ kind: "release", unitId: unit.id, because }];
@@ -149,7 +154,7 @@ function planReplacement(snapshot: Snapshot, unit: GrantedUnit, spec: JobSpec): 
  * A pod with a node occupies that node. A pod without a node may still be placed on the machine of its member. On a machine that members share, a pod
  * occupies the part of its member; a pod without a part may use any of them.
  */
-function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
+export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   const [own, all] = [heldMachines({ units: [unit] }), heldMachines(snapshot)];
   // A pod that was created and not yet observed may be running.
   if (!snapshot.podsSettled) return true;
@@ -160,9 +165,11 @@ function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   });
 }
 
-function isSameRequest(seen: WaitingUnit, { needs, topology }: Unit): boolean {
-  const { components, shares, selections, dropsConstraints = false } = seen;
-  if (components.length !== needs.length) return false;
+function isSameRequest(seen: WaitingUnit, { needs, topology }: Unit, completed: ReadonlySet<string>): boolean {
+  const { components, shares, selections, dropsConstraints = false, isRequeued = false } = seen;
+  // A new request without them would lose the place in the queue.
+  const kept = isRequeued ? components.filter((each) => !completed.has(each)) : components;
+  if (kept.length !== needs.length && components.length !== needs.length) return false;
   if (!dropsConstraints && seen.topology !== topology) return false;
   return needs.every(({ component, shared, selection }) => {
     if (!components.includes(component)) return false;

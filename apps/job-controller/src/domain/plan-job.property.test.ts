@@ -33,7 +33,16 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
       { kind: "uncordon" },
       { kind: "suspend" },
       { kind: "resume" },
+      { kind: "withdraw" },
     ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("preempt" as const),
+      which,
+      deadlineMs: fc.integer({ min: 0, max: 90_000 }),
+    }),
   },
 );
 

@@ -7,6 +7,7 @@ import type { JobSpec } from "./job.ts";
 import { isActive, mayRun, podsOf } from "./job-pods.ts";
 import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus, type RestartNumber } from "./job-status.ts";
 import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
+import { noteProgress } from "./note-progress.ts";
 import { noteSilence } from "./note-silence.ts";
 import { noteTroubles } from "./note-troubles.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
@@ -19,6 +20,7 @@ import {
   replacedMembers,
   replacementSinceMs,
 } from "./plan-job-machines.ts";
+import { planPreemptedGang, planPreemptedMembers, preemptedGang } from "./plan-preemption.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
@@ -70,7 +72,12 @@ function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: Jo
   if (!isFinished(begun) && !job.cancelled && hasStarted(snapshot)) {
     const message = `${WHILE_UNREADABLE}: ${problemText}`;
     const change = { type: "SpecUnreadable", status: "True", reason: "InvalidSpec", message } as const;
-    return { status: transitionConditions(begun, change, nowMs), steps: [], recheckInMs: undefined };
+    const gang = preemptedGang(snapshot);
+    const { status, ...plan } =
+      gang === undefined
+        ? { status: begun, ...planPreemptedMembers(snapshot, policy) }
+        : planPreemptedGang(snapshot, begun, gang, policy);
+    return { status: transitionConditions(status, change, nowMs), ...plan };
   }
   const invalid = { kind: "failed", reason: "InvalidSpec", message: `the spec is invalid: ${problemText}` } as const;
   return planCleanUp(snapshot, finish(begun, nowMs, job.cancelled ? CANCELLED : invalid), UNREADABLE, policy);
@@ -78,6 +85,7 @@ function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: Jo
 
 function hasStarted(snapshot: Snapshot): boolean {
   const { status, units } = snapshot;
+  if (isTrue(status, "Preempted")) return true;
   return status.startMs !== undefined || podsOf(snapshot).length > 0 || units.some(({ state }) => state === "granted");
 }
 
@@ -133,6 +141,8 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
     const over = finish(counted, nowMs, outcome);
     return planCleanUp(snapshot, over, spec, policy);
   }
+  const preempted = preemptedGang(snapshot);
+  if (preempted !== undefined) return planPreemptedGang(snapshot, counted, preempted, policy);
   const restartMs = outcome.kind === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
   const attempted =
     outcome.kind === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
@@ -159,6 +169,7 @@ function planRunning(
   const status = pods.restarting ? noteRestart(troubled, next, policy, nowMs) : noteProgress(snapshot, spec, troubled);
   const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
   const waitsMs = replacementSinceMs(snapshot, status);
+  const leaving = planPreemptedMembers(snapshot, policy);
   const refusedMs = snapshot.units.flatMap((unit) => (unit.state === "refused" ? [refusedUntilMs(unit, policy)] : []));
   const times = [
     ...pods.dueMs,
@@ -166,12 +177,14 @@ function planRunning(
     ...refusedMs,
     ...(snapshot.crowded ?? []).flatMap(({ isLost, sinceMs }) => (isLost ? [] : [sinceMs + policy.replacementWaitMs])),
     deadlineMs ?? Infinity,
+    nowMs + (leaving.recheckInMs ?? Infinity),
     (waitsMs ?? Infinity) + policy.replacementWaitMs,
   ];
   return {
     status,
     steps: [
       ...planJobMachines(snapshot, spec, status, policy),
+      ...leaving.steps,
       ...planCompanions(snapshot, granted),
       ...(granted ? planGroup(snapshot, spec, status, policy) : []),
       ...pods.steps,
@@ -414,30 +427,6 @@ function restartNumber({ number, limit }: NextRestart): RestartNumber {
 function isSameRestart(one: RestartNumber | undefined, other: RestartNumber | undefined): boolean {
   if (one === undefined || other === undefined) return false;
   return one.number === other.number && one.limit === other.limit;
-}
-
-/** Running while a pod of a type that decides about success runs and none is being recreated. */
-function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
-  const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
-  const running = snapshot.replicas.some(
-    ({ type, slots }) =>
-      deciding.has(type) &&
-      slots.some(
-        (pod) => pod !== undefined && pod.attempt === status.attempt && pod.phase === "Running" && !pod.deleting,
-      ),
-  );
-  if (!running) return noteStandstill(snapshot, status);
-  return transitionConditions(
-    status,
-    { type: "Running", status: "True", reason: "JobRunning", message: "pods of the job are running" },
-    snapshot.nowMs,
-  );
-}
-
-function noteStandstill({ nowMs }: Snapshot, status: JobStatus): JobStatus {
-  if (!isTrue(status, "Running")) return status;
-  const message = "no pod that decides about success is running";
-  return transitionConditions(status, { type: "Running", status: "False", reason: "NoPodRuns", message }, nowMs);
 }
 
 function earliest(timesMs: readonly number[], nowMs: number, policy: JobPolicy): number | undefined {

@@ -31,7 +31,9 @@ export function planNews(before: JobStatus, after: JobStatus, warnings: readonly
         return [{ kind: "Resumed", type: "Normal", reason, message }];
       if (!hasBecomeTrue(type, before, after)) return [];
       const isBad = BAD_NEWS.has(type) || BAD_REASONS.has(reason);
-      return [{ kind: type, type: isBad ? "Warning" : "Normal", reason, message }];
+      // The reason of the condition is the ledger's word, which does not name the event.
+      const title = type === "Preempted" ? type : reason;
+      return [{ kind: type, type: isBad ? "Warning" : "Normal", reason: title, message }];
     }),
   ];
 }
@@ -42,7 +44,9 @@ function hasBecomeTrue(type: ConditionType, before: JobStatus, after: JobStatus)
   // A job may restart while it restarts; and a job that has its machines may lack something else.
   if (type === "Restarting") return restarts(after) > restarts(before);
   // An edit may replace one wrong value by another one.
-  if (type === "SpecUnreadable") return conditionOf(before, type)?.message !== conditionOf(after, type)?.message;
+  // So may a second preemption replace the first one before the job has run again.
+  if (type === "SpecUnreadable" || type === "Preempted")
+    return conditionOf(before, type)?.message !== conditionOf(after, type)?.message;
   return type === "MachinesReserved" && conditionOf(before, type)?.reason !== conditionOf(after, type)?.reason;
 }
 

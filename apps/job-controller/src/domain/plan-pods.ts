@@ -3,7 +3,7 @@ import { decideEndMs } from "./decide-end-time.ts";
 import { decidePodFailure, endedByItself, endedWell } from "./decide-pod-failure.ts";
 import { heldBackUntilMs, memberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
-import { mayRun, podsOf } from "./job-pods.ts";
+import { isActive, mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { presentMembers } from "./present-members.ts";
 import { heldMachines, isMisplaced, type Places } from "./member-machines.ts";
@@ -118,6 +118,10 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     if (completed.has(index)) {
       // The pod of a completed member stays, for its logs; one that was created after the completion does not.
       if (!endedWell(pod, replica)) steps.push(deletion(pod, "already-completed"));
+      return;
+    }
+    if (pod.preempted && !isActive(pod)) {
+      steps.push(deletion(pod, "preempted"));
       return;
     }
     if (isMisplaced(snapshot, pod, world)) {

@@ -12,6 +12,7 @@ export type PodOrder = Member & { readonly node: string; readonly isShared?: boo
  * - duplicate-index, index-out-of-range: `planType`, from `slicePods` (`slice-pods.ts`)
  * - type-removed: `planPods` (`plan-pods.ts`)
  * - gang-restarts: `planPods` for pods of an earlier attempt, `planRegrouping` (`plan-job.ts`)
+ * - preempted: `planPreemptedGang` and `planPreemptedMembers` (`plan-preemption.ts`), `planType` for pods that such a plan has left
  * - suspended: `planSuspended` (`plan-job.ts`); handed-over: `planHandOver` (`plan-hand-over.ts`); job-over: `planCleanUp` (`plan-clean-up.ts`)
  */
 export type DeleteReason =
@@ -23,11 +24,22 @@ export type DeleteReason =
   | "failed"
   | "gang-restarts"
   | "suspended"
+  | "preempted"
   | "handed-over"
   | "job-over";
 
 export type ReleaseReason =
-  "suspended" | "handed-over" | "job-over" | "gang-restarts" | "needs-changed" | "scaled-down" | "machine-lost";
+  | "suspended"
+  | "preempted"
+  | "handed-over"
+  | "job-over"
+  | "gang-restarts"
+  | "needs-changed"
+  | "scaled-down"
+  | "machine-lost";
+
+/** Why the objects beside its pods are deleted. */
+export type StopReason = "suspended" | "preempted" | "job-over";
 
 /** A step towards the desired state, in an order in which later steps may rely on earlier ones. Each may run twice without harm. */
 export type JobStep =
@@ -40,6 +52,10 @@ export type JobStep =
       readonly because: Unit["because"];
     }
   | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
+  /** Before its pods end: the ledger may have withdrawn the preemption. `because`: the ledger's word. */
+  | { readonly kind: "accept-preemption"; readonly unitId: string; readonly because: string }
+  /** Once they have ended: the unit waits again at its old place. */
+  | { readonly kind: "requeue"; readonly unitId: string; readonly because: "preempted" }
   | { readonly kind: "create-companions"; readonly names: readonly string[]; readonly because: "missing" }
   | {
       readonly kind: "create-pods";
@@ -54,15 +70,20 @@ export type JobStep =
       readonly type: string;
       readonly because: DeleteReason;
     }
-  | { readonly kind: "force-pod"; readonly pod: string; readonly uid: string; readonly because: "machine-lost" }
+  | {
+      readonly kind: "force-pod";
+      readonly pod: string;
+      readonly uid: string;
+      readonly because: "machine-lost" | "preempted";
+    }
   | { readonly kind: "create-service"; readonly service: string; readonly because: "missing" }
   | {
       readonly kind: "delete-service";
       readonly service: string;
-      readonly because: "suspended" | "job-over" | "scaled-down";
+      readonly because: StopReason | "scaled-down";
     }
   | { readonly kind: "sync-budget"; readonly minAvailable: number; readonly because: "missing" | "changed" }
-  | { readonly kind: "delete-budget"; readonly because: "suspended" | "job-over" | "handed-over" | "not-wanted" }
+  | { readonly kind: "delete-budget"; readonly because: StopReason | "handed-over" | "not-wanted" }
   | {
       readonly kind: "sync-group";
       readonly apiVersion: string;
@@ -72,7 +93,7 @@ export type JobStep =
   | {
       readonly kind: "delete-group";
       readonly apiVersion: string;
-      readonly because: "suspended" | "job-over" | "handed-over" | "not-wanted";
+      readonly because: StopReason | "handed-over" | "not-wanted";
     }
   | { readonly kind: "delete-job"; readonly because: "ttl-over" };
 

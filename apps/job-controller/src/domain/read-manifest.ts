@@ -2,6 +2,7 @@ import { findUnknownKeys } from "@muster/documents";
 import type { JobSpec, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { Problem, ReadResult } from "./kind.ts";
 import { type Fields, fieldsOf, type Notes } from "./read-fields.ts";
+import { readIsPreemptible } from "./read-preemptible.ts";
 import { readManagedBy } from "./read-run-policy.ts";
 import { readTopology } from "./read-topology.ts";
 
@@ -28,7 +29,9 @@ export function readManifest(resource: unknown, readSpec: (manifest: Manifest) =
   if (root !== undefined && root.raw("spec") === undefined) root.refuse("spec", "is missing");
   const managedBy = readManagedBy(fields?.object("runPolicy"));
   const topology = readTopology(metadata);
-  const spec = fields === undefined ? undefined : { ...readSpec({ spec: fields, metadata, notes }), topology };
+  const preemption = readIsPreemptible(metadata) ? {} : { notPreemptible: true };
+  const spec =
+    fields === undefined ? undefined : { ...readSpec({ spec: fields, metadata, notes }), topology, ...preemption };
   const [first, ...others] = unique(notes.problems);
   if (first !== undefined) return { ok: false, problems: [first, ...others], managedBy };
   if (spec === undefined) throw new Error("a manifest without a spec and without a problem");

@@ -25,6 +25,8 @@ export type PodFact = {
   readonly deleting: boolean;
   /** It was seen to end before its deletion was requested, and the status may not record that yet. */
   readonly endedFirst: boolean;
+  /** Its preemption was announced to it: an end after that is not its own. */
+  readonly preempted: boolean;
   readonly node: string | undefined;
   /** The machine that it was created for, while it has no node; undefined: it has one, or may be placed anywhere. */
   readonly pinned: string | undefined;
@@ -64,6 +66,18 @@ export type ReplicaSeen = {
 /** Why the ledger lets a request wait, or refuses it: a stable code, and a text with numbers for people. */
 type WaitReason = { readonly code: string; readonly text: string };
 
+/** Why and by when the machines of a unit are taken; in the words of the ledger. */
+export type UnitPreemption = {
+  /** Owner of the request that they are for. */
+  readonly beneficiary: { readonly kind: string; readonly id: string };
+  readonly queue: string;
+  readonly reason: string;
+  /** From then on, its pods end without grace. */
+  readonly deadlineMs: number;
+  /** The ledger knows that the job leaves, and does not withdraw the preemption any more. */
+  readonly accepted: boolean;
+};
+
 /**
  * One unit in the ledger; `unknown` while the ledger does not answer. `nodes` has the node of each component. `shares` has the part of each component that
  * has, or waits for, a part of a machine.
@@ -83,6 +97,8 @@ export type UnitSeen =
       readonly queue?: string;
       /** The ledger drops requested shares, node selections, topologies and queues: it is of an earlier version, which reserves whole machines. */
       readonly dropsConstraints?: boolean;
+      /** It was preempted, and keeps its needs with its place: it may have components that have completed. */
+      readonly isRequeued?: boolean;
       readonly because: WaitReason;
       /** When this process first saw it wait, or be refused. */
       readonly sinceMs: number;
@@ -96,6 +112,8 @@ export type UnitSeen =
       readonly domain?: { readonly key: string; readonly value: string };
       /** As in `Unit`. */
       readonly queue?: string;
+      /** Absent: the job keeps the machines. */
+      readonly preemption?: UnitPreemption;
     };
 
 /** The minimum of a budget; `edited`: it protects other pods, or in another way. */
@@ -158,6 +176,8 @@ export type Snapshot = {
   readonly nodesBack?: readonly string[];
   /** Nodes that members share and that have been unschedulable for too long: they are lost to members without a pod there. */
   readonly nodesUnschedulable?: readonly string[];
+  /** Nodes that answer, of pods that are preempted. Absent: no unit is preempted. */
+  readonly nodesReady?: readonly string[];
   /** Members whose machine has no room for their next pod. */
   readonly crowded?: readonly Crowded[];
 };

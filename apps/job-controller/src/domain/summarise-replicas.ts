@@ -73,7 +73,7 @@ function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
 /** The end of a container in a deleted pod does not count. Under the other policies only sidecars restart, and they are not the work. */
 function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
   if (!restartsInPlace(restartPolicy)) return 0;
-  return pod.containerRestarts + (pod.deleting || isDisrupted(pod) ? 0 : pod.down.length);
+  return pod.containerRestarts + (pod.deleting || pod.preempted || isDisrupted(pod) ? 0 : pod.down.length);
 }
 
 function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {

@@ -1,7 +1,8 @@
 import { restartsOf } from "./decide-outcome.ts";
 import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-status.ts";
 
-export type JobState = "Queued" | "Starting" | "Running" | "Restarting" | "Suspended" | "Succeeded" | "Failed";
+export type JobState =
+  "Queued" | "Starting" | "Running" | "Restarting" | "Preempted" | "Suspended" | "Succeeded" | "Failed";
 
 /** The state of a job in one word, its reason, and two numbers: for tables. */
 type StateSummary = {
@@ -38,5 +39,9 @@ function stateOf(status: JobStatus): JobState {
   const first = (["Succeeded", "Failed", "Suspended", "Restarting", "Running"] as const).find((type) =>
     isTrue(status, type),
   );
-  return first ?? (isTrue(status, "MachinesReserved") ? "Starting" : "Queued");
+  if (first !== undefined) return first;
+  // As soon as it waits again, it has a reason to wait.
+  const reserved = conditionOf(status, "MachinesReserved");
+  if (reserved === undefined && isTrue(status, "Preempted")) return "Preempted";
+  return reserved?.status === "True" ? "Starting" : "Queued";
 }

@@ -22,7 +22,7 @@ const KEYS = {
     attempt: "a",
     exclusive: "e",
   },
-  annotations: { mainContainer: "mc", traceparent: "t" },
+  annotations: { mainContainer: "mc", preemptedAt: "muster.dev/preempted-at", traceparent: "t" },
 };
 
 type Case = {

@@ -11,14 +11,18 @@ type ConditionChange = {
 /** Only one of these can be true: the later one removes the earlier one. */
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
-/** Meaningless once a job is finished, or suspended. */
+/** Meaningless once a job is finished, suspended or preempted. */
 const TEMPORARY: ReadonlySet<ConditionType> = new Set([
   "MachinesReserved",
   "Restarting",
   "PodNamesTaken",
   "PodsWaiting",
   "SpecUnreadable",
+  "Preempted",
 ]);
+
+/** With these, nothing of the job runs any more. */
+const ENDS: ReadonlySet<ConditionType> = new Set(["Succeeded", "Failed", "Suspended", "Preempted"]);
 
 /** Lists of problems, and messages of container runtimes, can be long. */
 const MAX_MESSAGE_LENGTH = 1024;
@@ -50,7 +54,7 @@ export function transitionConditions(status: JobStatus, wanted: ConditionChange,
 /** The conditions that stay true with this one. */
 function withoutContradictions(others: readonly Condition[], change: ConditionChange, atMs: number): Condition[] {
   const rival = RIVALS[change.type];
-  const ends = change.type === "Succeeded" || change.type === "Failed" || change.type === "Suspended";
+  const ends = ENDS.has(change.type);
   return others
     .filter(({ type }) => type !== rival && !(ends && TEMPORARY.has(type)))
     .map((other) =>

@@ -7,7 +7,7 @@ import { leaseOfOwner, leaseOwner, machineWorkload, OWNER_KIND } from "./machine
 
 const { CheckReservationReply, GetReservationReply, ListMachinesReply, ListReservationsReply } = muster.reservation.v1;
 const { Owner } = muster.common.v1;
-const { Reservation, ReserveReply, UnreserveReply } = muster.reservation.v1;
+const { AcceptPreemptionReply, RequeueReply, Reservation, ReserveReply, UnreserveReply } = muster.reservation.v1;
 const { signal } = new AbortController();
 
 /** A ledger with reservations of these owners. `late`: this many late requests are granted only when the present reservation is about to be released. */
@@ -36,6 +36,8 @@ function ledgerOf(owners: readonly string[], late = 0) {
       if (released) held.delete(id);
       return Promise.resolve(UnreserveReply.create({ released }));
     },
+    acceptPreemption: () => Promise.resolve(AcceptPreemptionReply.create()),
+    requeue: () => Promise.resolve(RequeueReply.create()),
     checkReservation: () => Promise.resolve(CheckReservationReply.create()),
     reserve: () => Promise.resolve(ReserveReply.create()),
     listReservations: () => Promise.resolve(ListReservationsReply.create()),

@@ -59,6 +59,7 @@ it.each([
     id: "r-1",
     ownerId: "echo",
     sequence: 1,
+    revision: 0,
     createdAtMs: 1,
     needs: [],
     state: "waiting",

@@ -32,7 +32,7 @@ function reserving(
   const asked: (readonly Need[])[] = [];
   const reservation = (needs: readonly Need[]): Reservation => {
     const machines = needs.map((need) => ({ component: need.component, pool: need.pool, node: "n-1" }));
-    return { id: "r-1", ownerId: "bench", sequence: 1, createdAtMs: 1, needs, state: "granted", machines };
+    return { id: "r-1", ownerId: "bench", sequence: 1, revision: 0, createdAtMs: 1, needs, state: "granted", machines };
   };
   const ledger: Pick<LedgerCalls, "reserve" | "ask"> = {
     reserve: (_owner, needs) => {

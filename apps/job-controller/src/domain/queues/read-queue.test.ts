@@ -4,7 +4,9 @@ import { readQueue, type QueueRecord } from "./read-queue.ts";
 const EMPTY: QueueRecord = {
   ...{ name: "a", parent: "", weightMilli: 1000, quotas: [], strategy: "BestEffortFIFO", stopPolicy: "None" },
   ...{ maxPriority: undefined, namespaces: undefined, problem: "" },
+  ...{ preemption: undefined, minRunTimeMs: 0, permitsNonPreemptible: false },
 };
+const NEVER = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never", whileBorrowing: undefined } as const;
 const quota = (name: string, amounts: object) => ({ quotas: [{ pool: "gpu", resources: [{ name, ...amounts }] }] });
 const recorded = (resource: string, nominal: number, limits: object = {}) => ({
   quotas: [
@@ -36,6 +38,19 @@ describe("a queue that can be read", () => {
       { strategy: "StrictFIFO", stopPolicy: "HoldAndDrain" },
       { strategy: "StrictFIFO", stopPolicy: "HoldAndDrain" },
     ],
+    [
+      "what it may preempt",
+      { preemption: { reclaim: "Any", withinQueue: "LowerPriority", whileBorrowing: { maxPriority: 5 } } },
+      { preemption: { ...NEVER, reclaim: "Any", withinQueue: "LowerPriority", whileBorrowing: { maxPriority: 5 } } },
+    ],
+    [
+      "that it may preempt any lower priority while it borrows",
+      { preemption: { whileBorrowing: {} } },
+      { preemption: { ...NEVER, whileBorrowing: { maxPriority: undefined } } },
+    ],
+    ["an empty policy", { preemption: {} }, { preemption: NEVER }],
+    ["how long its work runs at least", { minRunTime: "1h30m" }, { minRunTimeMs: 5_400_000 }],
+    ["that its work need not be preemptible", { permitNonPreemptible: true }, { permitsNonPreemptible: true }],
     ["a maximum below 0", { maxPriority: -3 }, { maxPriority: -3 }],
     [
       "a selector of all namespaces",
@@ -87,6 +102,16 @@ describe("a queue that cannot be read names field, value and what would be right
     ],
     [{ strategy: "LIFO" }, 'spec.strategy: must be one of BestEffortFIFO, StrictFIFO, not "LIFO"'],
     [{ stopPolicy: "Stop" }, 'spec.stopPolicy: must be one of None, Hold, HoldAndDrain, not "Stop"'],
+    [
+      { preemption: { fairSharing: "Always", whileBorrowing: { maxPriority: "5" } } },
+      'spec.preemption.fairSharing: must be one of Never, LowerPriority, Any, not "Always"; ' +
+        'spec.preemption.whileBorrowing.maxPriority: must be a whole number from -2147483648 to 2147483647, not "5"',
+    ],
+    [
+      { minRunTime: 600, permitNonPreemptible: "yes" },
+      "spec.minRunTime: must be a duration with its unit, such as 10m or 1h30m, 366 days at most, not 600; " +
+        'spec.permitNonPreemptible: must be true or false, not "yes"',
+    ],
     [{ maxPriority: 0.5 }, "spec.maxPriority: must be a whole number from -2147483648 to 2147483647, not 0.5"],
     [{ quotas: [{ resources: [] }] }, "spec.quotas[0].pool: is missing"],
     [

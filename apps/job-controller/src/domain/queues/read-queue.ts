@@ -1,3 +1,4 @@
+import { parseDuration } from "@muster/faults";
 import { amountOf, COUNTABLE, parseQuantity, printAmount } from "@muster/resources";
 import type { Problem } from "../kind.ts";
 import { type Fields, fieldsOf, INT32, type Notes } from "../read-fields.ts";
@@ -14,9 +15,28 @@ export type QueueRecord = {
   readonly maxPriority: number | undefined;
   /** The namespaces that it serves; undefined: none. */
   readonly namespaces: NamespaceSelector | undefined;
+  /** Which work its requests may preempt; undefined: none. */
+  readonly preemption: PreemptionPolicy | undefined;
+  /** Its work is not preempted before it has had its machines for so long. */
+  readonly minRunTimeMs: number;
+  /** Its work may state that it is not to be preempted. */
+  readonly permitsNonPreemptible: boolean;
   /** Not empty: it admits nothing, for this reason. */
   readonly problem: string;
 };
+
+type PreemptionPolicy = {
+  /** Work of other queues that borrow what this queue owns. */
+  readonly reclaim: Preemptible;
+  /** Work of other queues whose share is larger. */
+  readonly fairSharing: Preemptible;
+  /** Work of the same queue. */
+  readonly withinQueue: Preemptible;
+  /** Undefined: a request that must borrow preempts nothing in other queues to reclaim. */
+  readonly whileBorrowing: { readonly maxPriority: number | undefined } | undefined;
+};
+
+type Preemptible = (typeof PREEMPTIBLE)[number];
 
 type PoolQuota = { readonly pool: string; readonly resources: readonly ResourceQuota[] };
 
@@ -37,6 +57,7 @@ type SelectorRequirement = { readonly key: string; readonly operator: string; re
 
 const STRATEGIES = ["BestEffortFIFO", "StrictFIFO"] as const;
 const STOP_POLICIES = ["None", "Hold", "HoldAndDrain"] as const;
+const PREEMPTIBLE = ["Never", "LowerPriority", "Any"] as const;
 const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"] as const;
 const MAX_WEIGHT = 1_000_000;
 
@@ -76,6 +97,9 @@ const EMPTY: QueueSpec = {
   stopPolicy: STOP_POLICIES[0],
   maxPriority: undefined,
   namespaces: undefined,
+  preemption: undefined,
+  minRunTimeMs: 0,
+  permitsNonPreemptible: false,
 };
 
 function readSpec(fields: Fields): QueueSpec {
@@ -87,7 +111,34 @@ function readSpec(fields: Fields): QueueSpec {
     stopPolicy: fields.oneOf("stopPolicy", STOP_POLICIES) ?? EMPTY.stopPolicy,
     maxPriority: fields.integer("maxPriority", INT32),
     namespaces: readSelector(fields),
+    preemption: readPreemption(fields.object("preemption")),
+    minRunTimeMs: readDuration(fields, "minRunTime") ?? EMPTY.minRunTimeMs,
+    permitsNonPreemptible: fields.flag("permitNonPreemptible") ?? EMPTY.permitsNonPreemptible,
   };
+}
+
+function readPreemption(fields: Fields | undefined): PreemptionPolicy | undefined {
+  if (fields === undefined) return undefined;
+  const read = (field: string): Preemptible => fields.oneOf(field, PREEMPTIBLE) ?? "Never";
+  const whileBorrowing = fields.object("whileBorrowing");
+  return {
+    reclaim: read("reclaim"),
+    fairSharing: read("fairSharing"),
+    withinQueue: read("withinQueue"),
+    whileBorrowing: whileBorrowing && { maxPriority: whileBorrowing.integer("maxPriority", INT32) },
+  };
+}
+
+function readDuration(fields: Fields, field: string): number | undefined {
+  const written = fields.raw(field);
+  if (written === undefined) return undefined;
+  const ms = typeof written === "string" ? parseDuration(written) : undefined;
+  if (ms === undefined)
+    fields.refuse(
+      field,
+      `must be a duration with its unit, such as 10m or 1h30m, 366 days at most, not ${show(written)}`,
+    );
+  return ms;
 }
 
 function describeProblems(problems: readonly Problem[]): string {

@@ -1,0 +1,35 @@
+import type { JobSpec } from "./job.ts";
+import { isTrue, type JobStatus } from "./job-status.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { transitionConditions } from "./transition-conditions.ts";
+
+/** Running while a pod of a type that decides about success runs and none is being recreated. */
+export function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
+  const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
+  const running = snapshot.replicas.some(
+    ({ type, slots }) =>
+      deciding.has(type) &&
+      slots.some(
+        (pod) => pod !== undefined && pod.attempt === status.attempt && pod.phase === "Running" && !pod.deleting,
+      ),
+  );
+  if (!running) return noteStandstill(snapshot, status);
+  const resumed = isTrue(status, "Preempted")
+    ? transitionConditions(
+        status,
+        { type: "Preempted", status: "False", reason: "JobRunning", message: "it has machines, and runs again" },
+        snapshot.nowMs,
+      )
+    : status;
+  return transitionConditions(
+    resumed,
+    { type: "Running", status: "True", reason: "JobRunning", message: "pods of the job are running" },
+    snapshot.nowMs,
+  );
+}
+
+function noteStandstill({ nowMs }: Snapshot, status: JobStatus): JobStatus {
+  if (!isTrue(status, "Running")) return status;
+  const message = "no pod that decides about success is running";
+  return transitionConditions(status, { type: "Running", status: "False", reason: "NoPodRuns", message }, nowMs);
+}

@@ -1,0 +1,139 @@
+import { ownerIdOf } from "./build-units.ts";
+import { isActive, mayRun, podsOf } from "./job-pods.ts";
+import { withoutCondition, type ConditionType, type JobStatus } from "./job-status.ts";
+import type { GrantedUnit } from "./member-machines.ts";
+import { planBudgetDeletion, planServiceDeletions } from "./plan-clean-up.ts";
+import { planGroupDeletions } from "./plan-group.ts";
+import { isOccupied, planRelease } from "./plan-job-machines.ts";
+import { planDeletions } from "./plan-pods.ts";
+import type { JobPlan, JobStep } from "./plan-steps.ts";
+import type { JobPolicy, PodFact, Snapshot, UnitPreemption } from "./snapshot.ts";
+import { transitionConditions } from "./transition-conditions.ts";
+
+type PreemptedUnit = GrantedUnit & { readonly preemption: UnitPreemption };
+
+/** A pod on a node that does not answer is left to the node: this long after the deadline, and after each attempt, its node is checked again. */
+const FORCE_AGAIN_MS = 5000;
+
+/** The gang's unit while its machines are taken for a request that waits; undefined: the job keeps its machines. */
+export function preemptedGang({ units, job }: Snapshot): PreemptedUnit | undefined {
+  return units.filter(isPreempted).find(({ id }) => id === ownerIdOf(job));
+}
+
+/**
+ * Ends a job whose machines are taken, as its suspension would: deletes its active pods, by force after the deadline, and requeues the reservation once nothing
+ * may run. Completed members stay completed, and nothing counts. Until the ledger knows that the job leaves, the job continues. `before` has the counts of this
+ * pass.
+ */
+export function planPreemptedGang(
+  snapshot: Snapshot,
+  before: JobStatus,
+  gang: PreemptedUnit,
+  policy: JobPolicy,
+): JobPlan {
+  const { preemption } = gang;
+  if (!preemption.accepted) return { status: before, steps: [acceptance(gang)], recheckInMs: undefined };
+  const pods = podsOf(snapshot);
+  const others = snapshot.units.filter((unit) => unit !== gang);
+  const isOver = !pods.some(mayRun) && !isOccupied(snapshot, gang);
+  return {
+    status: notePreemption(before, preemption, snapshot.nowMs),
+    steps: [
+      // A pod that ended after the announcement has not finished, and leaves no end of its own.
+      ...planDeletions(
+        pods.filter((pod) => isActive(pod) || pod.preempted),
+        "preempted",
+      ),
+      ...planOverdue(snapshot, pods, preemption),
+      ...planServiceDeletions(snapshot, "preempted"),
+      ...planBudgetDeletion(snapshot, "preempted"),
+      ...planGroupDeletions(snapshot, "preempted"),
+      ...others.flatMap((unit) => planRelease(snapshot, unit, "preempted")),
+      ...(isOver ? [requeue(gang)] : []),
+    ],
+    recheckInMs: isOver ? undefined : untilForce(snapshot, [preemption], policy),
+  };
+}
+
+/** The same for single members that have machines of their own, while the gang keeps its machines. */
+export function planPreemptedMembers(
+  snapshot: Snapshot,
+  policy: JobPolicy,
+): { readonly steps: readonly JobStep[]; readonly recheckInMs: number | undefined } {
+  const preempted = snapshot.units.filter(isPreempted).filter(({ id }) => id !== ownerIdOf(snapshot.job));
+  const leaving = preempted.filter(({ preemption }) => preemption.accepted);
+  return {
+    steps: preempted.flatMap((unit): JobStep[] => {
+      if (!unit.preemption.accepted) return [acceptance(unit)];
+      const pods = podsOf(snapshot).filter(({ component }) => unit.nodes.has(component));
+      return [
+        ...planDeletions(pods.filter(isActive), "preempted"),
+        ...planOverdue(snapshot, pods, unit.preemption),
+        ...(isOccupied(snapshot, unit) ? [] : [requeue(unit)]),
+      ];
+    }),
+    recheckInMs: untilForce(
+      snapshot,
+      leaving.map(({ preemption }) => preemption),
+      policy,
+    ),
+  };
+}
+
+function isPreempted(unit: Snapshot["units"][number]): unit is PreemptedUnit {
+  return unit.state === "granted" && unit.preemption !== undefined;
+}
+
+function acceptance({ id, preemption }: PreemptedUnit): JobStep {
+  return { kind: "accept-preemption", unitId: id, because: preemption.reason };
+}
+
+function requeue({ id }: PreemptedUnit): JobStep {
+  return { kind: "requeue", unitId: id, because: "preempted" };
+}
+
+/** Forces pods whose grace is over, only where the kubelet can still end them: elsewhere they may run on although they are gone. */
+function planOverdue({ nowMs, nodesReady = [] }: Snapshot, pods: readonly PodFact[], preemption: UnitPreemption) {
+  if (nowMs < preemption.deadlineMs) return [];
+  return pods
+    .filter((pod) => pod.deleting && mayRun(pod) && pod.node !== undefined && nodesReady.includes(pod.node))
+    .map(({ name, uid }): JobStep => ({ kind: "force-pod", pod: name, uid, because: "preempted" }));
+}
+
+function untilForce(
+  { nowMs }: Snapshot,
+  preemptions: readonly UnitPreemption[],
+  { maxRecheckMs }: JobPolicy,
+): number | undefined {
+  if (preemptions.length === 0) return undefined;
+  const dueMs = preemptions.map(({ deadlineMs }) => (deadlineMs > nowMs ? deadlineMs - nowMs : FORCE_AGAIN_MS));
+  return Math.min(...dueMs, maxRecheckMs);
+}
+
+/** They describe a job that has machines or waits for them. */
+const MEANINGLESS: readonly ConditionType[] = ["MachinesReserved", "Restarting", "PodNamesTaken", "PodsWaiting"];
+
+function notePreemption(status: JobStatus, preemption: UnitPreemption, nowMs: number): JobStatus {
+  const stopped = { ...status, startMs: undefined, replaced: [], regrouping: false };
+  const cleared = MEANINGLESS.reduce<JobStatus>(withoutCondition, stopped);
+  const { reason } = preemption;
+  return transitionConditions(
+    cleared,
+    { type: "Preempted", status: "True", reason, message: describePreemption(preemption) },
+    nowMs,
+  );
+}
+
+const WHY: Readonly<Record<string, string>> = {
+  RECLAIM: "which owns the quota that the job borrows",
+  FAIR_SHARING: "whose share is smaller",
+  WITHIN_QUEUE: "in which it comes first",
+};
+
+/** For people. It names no number that changes while the pods end. */
+export function describePreemption({ beneficiary, queue, reason, deadlineMs }: UnitPreemption): string {
+  const { kind, id } = beneficiary;
+  const by = new Date(deadlineMs).toISOString();
+  const why = WHY[reason] ?? `because of ${reason}`;
+  return `its machines are taken for ${kind}/${id} of the queue ${queue}, ${why}; its pods end by ${by}, and then it waits again at its old place`;
+}
