@@ -1,0 +1,93 @@
+import { describeUnknownField } from "@muster/documents";
+import { throwFault } from "@muster/faults";
+import { fromJson, fromText, shapeOf, typeName } from "./json-messages.ts";
+import { OWN_FIELDS, type Route } from "./route.ts";
+
+/** The parts of an HTTP request that a service may read. */
+export type Asked = {
+  readonly params: Readonly<Record<string, string>>;
+  /** A parameter that is given twice is a list. */
+  readonly query: Readonly<Record<string, string | readonly string[]>>;
+  readonly body: unknown;
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Names of everything that Muster and Kubernetes name: nothing of a path, and no control characters. */
+const NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
+const MAX_LIMIT = 500;
+
+/**
+ * The request to the service, without what the gateway sets itself. Throws FaultError invalid_request with the name of the parameter or the field that is
+ * wrong.
+ */
+export function readRequest(route: Route, { params, query, body }: Asked): Fields {
+  for (const [name, value] of Object.entries(params)) requireName(name, value);
+  const asked = readQuery(route, query);
+  const written = route.http === "GET" || route.http === "DELETE" ? {} : readBody(route, body, params);
+  return { ...written, ...placeFields(route, { ...asked, ...params }), ...route.change?.sets };
+}
+
+function requireName(field: string, value: string): void {
+  if (NAME.test(value)) return;
+  const reason = "letters, digits, `-`, `_` and `.` are needed, at most 253, the first and last a letter or a digit";
+  throwFault({ code: "invalid_request", field, reason });
+}
+
+function readQuery({ query: known }: Route, query: Asked["query"]): Fields {
+  return Object.fromEntries(
+    Object.entries(query).map(([name, text]) => {
+      const field = Object.hasOwn(known, name) ? known[name] : undefined;
+      if (field === undefined) return refuse(name, describeParameter(name, Object.keys(known)));
+      if (typeof text !== "string") return refuse(name, "it is given more than once");
+      const value = fromText(field, text, name);
+      if (name === "limit" && (value === 0 || (value as number) > MAX_LIMIT))
+        return refuse(name, `the number ${text} is not from 1 to ${MAX_LIMIT}`);
+      return [name, value];
+    }),
+  );
+}
+
+function describeParameter(name: string, known: readonly string[]): string {
+  return known.length === 0 ? "this path takes no query" : describeUnknownField(name, known);
+}
+
+/** Puts the fields that name one into the field that the request has for them. */
+function placeFields({ resource: { nameIn }, method }: Route, fields: Fields): Fields {
+  const inner = nameIn === undefined ? undefined : shapeOf(typeName(method.request)).fields[nameIn];
+  if (nameIn === undefined || inner === undefined) return fields;
+  const names = Object.keys(shapeOf(inner.type).fields);
+  const entries = Object.entries(fields);
+  return {
+    ...Object.fromEntries(entries.filter(([name]) => !names.includes(name))),
+    [nameIn]: Object.fromEntries(entries.filter(([name]) => names.includes(name))),
+  };
+}
+
+function readBody(route: Route, body: unknown, params: Asked["params"]): Fields {
+  const { change, method, resource } = route;
+  if (change?.bodyIn !== undefined) {
+    if (!isMapping(body)) return refuse("body", "an object is needed");
+    return { [change.bodyIn]: JSON.stringify(inNamespace(body, params["namespace"])) };
+  }
+  const own = [...OWN_FIELDS, ...Object.keys(params), ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
+  return fromJson(typeName(method.request), body ?? {}, "", own);
+}
+
+/** The manifest in the namespace of the path, for which the rights were asked. */
+function inNamespace(manifest: Fields, namespace: string | undefined): Fields {
+  if (namespace === undefined) return manifest;
+  const metadata = isMapping(manifest["metadata"]) ? manifest["metadata"] : {};
+  const written = metadata["namespace"];
+  if (written !== undefined && written !== namespace)
+    refuse("metadata.namespace", `it differs from the namespace of the path, ${namespace}`);
+  return { ...manifest, metadata: { ...metadata, namespace } };
+}
+
+function isMapping(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function refuse(field: string, reason: string): never {
+  return throwFault({ code: "invalid_request", field, reason });
+}

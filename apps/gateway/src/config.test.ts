@@ -1,0 +1,30 @@
+import { expect, it } from "vitest";
+import { readConfig } from "./config.ts";
+
+const ENV = { GATEWAY_TOKEN_FILE: "/tmp/token" };
+
+it("listens on loopback without TLS", () => {
+  expect(readConfig(ENV).http).toMatchObject({ host: "127.0.0.1", port: 8480, tls: undefined });
+});
+
+it("refuses other hosts without TLS", () => {
+  for (const GATEWAY_ADDR of ["0.0.0.0:80", "[::]:80", "gateway:80"])
+    expect(() => readConfig({ ...ENV, GATEWAY_ADDR })).toThrow("GATEWAY_TLS_CERT_FILE and GATEWAY_TLS_KEY_FILE");
+});
+
+it("serves other hosts with a certificate, or behind a proxy that has one", () => {
+  const tls = { GATEWAY_TLS_CERT_FILE: "/tls/tls.crt", GATEWAY_TLS_KEY_FILE: "/tls/tls.key" };
+  expect(readConfig({ ...ENV, GATEWAY_ADDR: "[::]:443", ...tls }).http).toMatchObject({
+    host: "::",
+    port: 443,
+    tls: { certFile: "/tls/tls.crt", keyFile: "/tls/tls.key" },
+  });
+  expect(readConfig({ ...ENV, GATEWAY_ADDR: "0.0.0.0:80", GATEWAY_PLAIN_HTTP: "true" }).http.host).toBe("0.0.0.0");
+});
+
+it("reports every problem in one message", () => {
+  const read = () =>
+    readConfig({ GATEWAY_ADDR: "here", GATEWAY_BODY_BYTES_MAX: "1", GATEWAY_TLS_CERT_FILE: "/tls/tls.crt" });
+  for (const name of ["GATEWAY_ADDR", "GATEWAY_BODY_BYTES_MAX", "GATEWAY_TLS_KEY_FILE", "GATEWAY_TOKEN_FILE"])
+    expect(read).toThrow(name);
+});
