@@ -28,3 +28,27 @@ it("reports every problem in one message", () => {
   for (const name of ["GATEWAY_ADDR", "GATEWAY_BODY_BYTES_MAX", "GATEWAY_TLS_KEY_FILE", "GATEWAY_TOKEN_FILE"])
     expect(read).toThrow(name);
 });
+
+it("needs a local token or a cluster", () => {
+  expect(() => readConfig({})).toThrow("GATEWAY_TOKEN_FILE is missing");
+  expect(readConfig({ MUSTER_KUBECONFIG: "/kube/config" })).toMatchObject({
+    tokenFile: undefined,
+    kube: { file: "/kube/config", audience: undefined },
+  });
+  expect(readConfig({ KUBERNETES_SERVICE_HOST: "10.0.0.1" }).kube).toEqual({ file: undefined, audience: undefined });
+});
+
+it("takes an issuer only with TLS, with an audience, and with a cluster that knows the rights", () => {
+  const issuer = { GATEWAY_OIDC_ISSUER_URL: "https://issuer.example", GATEWAY_OIDC_CLIENT_ID: "muster" };
+  expect(() => readConfig({ ...ENV, ...issuer })).toThrow("MUSTER_KUBECONFIG is missing");
+  const env = { ...issuer, MUSTER_KUBECONFIG: "/kube/config" };
+  expect(readConfig(env).oidc).toEqual({
+    issuer: "https://issuer.example",
+    audience: "muster",
+    userClaim: "sub",
+    groupsClaim: "groups",
+    prefix: "oidc:",
+  });
+  expect(() => readConfig({ ...env, GATEWAY_OIDC_CLIENT_ID: "" })).toThrow("GATEWAY_OIDC_CLIENT_ID is missing");
+  expect(() => readConfig({ ...env, GATEWAY_OIDC_ISSUER_URL: "http://issuer.example" })).toThrow("https is needed");
+});

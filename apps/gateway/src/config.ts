@@ -1,12 +1,32 @@
-import { readNatsAccess, type NatsAccess } from "@muster/bus";
+import { readNatsAccess, type NatsAccess, type RequestRate } from "@muster/bus";
 import { readEnv, type EnvReader } from "@muster/service";
 
 export type Config = {
   readonly nats: NatsAccess;
   readonly http: HttpConfig;
-  readonly tokenFile: string;
+  /** Undefined: there is no local token. */
+  readonly tokenFile: string | undefined;
+  /** Undefined: no cluster; only the owner of the local token has rights. */
+  readonly kube: KubeConfiguration | undefined;
+  /** Undefined: no issuer. */
+  readonly oidc: OidcConfig | undefined;
+  readonly namespace: string;
+  /** Of one user. */
+  readonly rate: RequestRate;
   readonly callTimeoutMs: number;
 };
+
+export type OidcConfig = {
+  readonly issuer: string;
+  /** Whom tokens are meant for. */
+  readonly audience: string;
+  readonly userClaim: string;
+  readonly groupsClaim: string;
+  /** Begins the names of users and groups. */
+  readonly prefix: string;
+};
+
+export type KubeConfiguration = { readonly file: string | undefined; readonly audience: string | undefined };
 
 export type HttpConfig = {
   readonly host: string;
@@ -33,14 +53,68 @@ const LOOPBACK = /^(127\.\d+\.\d+\.\d+|localhost|::1)$/;
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  return readEnv(env, (read) => ({
-    nats: readNatsAccess(read),
-    http: readHttp(read),
-    /** File with the token of its owner, who may do everything. The first start makes it, readable only by its owner. */
-    tokenFile: read.text("GATEWAY_TOKEN_FILE"),
-    /** Time limit of one call of a service. */
-    callTimeoutMs: read.integer("GATEWAY_CALL_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 60_000 }),
-  }));
+  return readEnv(env, (read) => {
+    const kube = readKube(read);
+    const oidc = readOidc(read, kube !== undefined);
+    return {
+      nats: readNatsAccess(read),
+      http: readHttp(read),
+      tokenFile: readTokenFile(read, kube !== undefined),
+      kube,
+      oidc,
+      /** Namespace in which the rights on sessions, replica sets, leases and reservations are asked for. */
+      namespace: read.text("MUSTER_NAMESPACE", "default"),
+      rate: {
+        /** Rate limit of one user at one process. */
+        perSecond: read.integer("GATEWAY_REQUESTS_PER_SECOND", { fallback: 50, min: 1, max: 100_000 }),
+        /** Requests that one user may send in a burst. */
+        burst: read.integer("GATEWAY_REQUESTS_BURST", { fallback: 200, min: 1, max: 1_000_000 }),
+      },
+      /** Time limit of one call of a service. */
+      callTimeoutMs: read.integer("GATEWAY_CALL_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 60_000 }),
+    };
+  });
+}
+
+function readKube(read: EnvReader): KubeConfiguration | undefined {
+  /** Kubeconfig file of the cluster that knows tokens and rights. Without it, the cluster that the gateway runs in, or none. */
+  const file = read.optional("MUSTER_KUBECONFIG");
+  /** Kubernetes sets it in every pod: the gateway runs in a cluster. */
+  const inCluster = read.optional("KUBERNETES_SERVICE_HOST") !== undefined;
+  /** Audience that tokens of Kubernetes must have. Without it, that of the API server. */
+  const audience = read.optional("GATEWAY_TOKEN_AUDIENCE");
+  return file === undefined && !inCluster ? undefined : { file, audience };
+}
+
+function readTokenFile(read: EnvReader, hasCluster: boolean): string | undefined {
+  /** File with the token of its owner, who may do everything. The first start makes it, readable only by its owner. Required without a cluster. */
+  const file = read.optional("GATEWAY_TOKEN_FILE");
+  return file === undefined && !hasCluster ? read.text("GATEWAY_TOKEN_FILE") : file;
+}
+
+/** An id, a claim or a prefix: no spaces. */
+const WORD = { pattern: /^\S{1,200}$/, needed: "up to 200 characters without spaces are needed" };
+
+function readOidc(read: EnvReader, hasCluster: boolean): OidcConfig | undefined {
+  /** Issuer of OpenID Connect tokens, as it names itself. It needs TLS, except on loopback, and a cluster that knows the rights. */
+  if (read.optional("GATEWAY_OIDC_ISSUER_URL") === undefined) return undefined;
+  const issuer = read.httpUrl("GATEWAY_OIDC_ISSUER_URL");
+  const url = URL.parse(issuer);
+  if (url?.protocol === "http:" && !LOOPBACK.test(url.hostname))
+    read.matching("GATEWAY_OIDC_ISSUER_URL", { pattern: /^https:/, needed: "https is needed" });
+  // Rights are those of the cluster: the reader reports the missing variable with the other problems.
+  if (!hasCluster) read.text("MUSTER_KUBECONFIG");
+  return {
+    issuer,
+    /** Client id of Muster at the issuer; tokens must be meant for it. */
+    audience: read.matching("GATEWAY_OIDC_CLIENT_ID", WORD),
+    /** Claim with the name of the user; `email` counts only if the issuer has verified it. */
+    userClaim: read.matching("GATEWAY_OIDC_USERNAME_CLAIM", { ...WORD, fallback: "sub" }),
+    /** Claim with the groups of the user. */
+    groupsClaim: read.matching("GATEWAY_OIDC_GROUPS_CLAIM", { ...WORD, fallback: "groups" }),
+    /** Begins the names of users and groups in roles, so that the issuer cannot name those of Kubernetes. */
+    prefix: read.matching("GATEWAY_OIDC_PREFIX", { ...WORD, fallback: "oidc:" }),
+  };
 }
 
 function readHttp(read: EnvReader): HttpConfig {

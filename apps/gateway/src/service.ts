@@ -1,12 +1,16 @@
 import { once } from "node:events";
-import { connectService } from "@muster/bus";
+import { connectService, RequestRates } from "@muster/bus";
 import type { ServiceContext } from "@muster/service";
+import { openAuditLog } from "./adapters/audit-log.ts";
 import { openCalls } from "./adapters/bus-call.ts";
+import { openAdmission } from "./adapters/open-admission.ts";
 import { openServer } from "./adapters/open-server.ts";
-import { localAuthenticator, openTokenFile } from "./adapters/token-file.ts";
 import { RESOURCES } from "./api/resources.ts";
 import { routesOf } from "./api/route.ts";
 import type { Config } from "./config.ts";
+
+/** Users with a rate of their own; beyond, they share one. */
+const MAX_RATED_USERS = 10_000;
 
 /** Serves the API until the signal. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -16,11 +20,16 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     if (status === "disconnected") trouble = "NATS is away";
     if (status === "reconnected") trouble = undefined;
   });
+  await using admission = await openAdmission(context);
   await using server = await openServer({
     http: config.http,
     routes: routesOf(RESOURCES),
     call: openCalls(bus, config.callTimeoutMs),
-    authenticate: localAuthenticator(await openTokenFile(config.tokenFile)),
+    authenticate: admission.authenticate,
+    authorize: admission.authorize,
+    audit: await openAuditLog(bus, logger),
+    rates: new RequestRates(config.rate, MAX_RATED_USERS),
+    namespace: config.namespace,
     trouble: () => trouble,
     logger,
   });

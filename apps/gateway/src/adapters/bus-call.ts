@@ -9,7 +9,7 @@ export function openCalls(bus: Bus, timeoutMs: number): Call {
   const clients = new Map<ServiceDescriptor, AnyClient>();
   const clientOf = (service: ServiceDescriptor): AnyClient => {
     // The table names methods of the service, whose types it does not keep.
-    const known = clients.get(service) ?? (client(bus, service));
+    const known = clients.get(service) ?? client(bus, service);
     clients.set(service, known);
     return known;
   };

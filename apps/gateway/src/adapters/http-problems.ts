@@ -1,17 +1,23 @@
 import type { Socket } from "node:net";
 import { faultOf } from "@muster/faults";
 import type { Logger } from "@muster/service";
+import type { FastifyReply } from "fastify";
 import type { HttpLimits } from "../config.ts";
-import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import { buildProblem, buildRefusal, retryAfterSeconds, type Problem } from "../domain/build-problem.ts";
+
+type HttpError = Error & { readonly code?: unknown; readonly statusCode?: unknown };
+
+/** What problems depend on besides the error. */
+export type ProblemContext = {
+  readonly limits: Pick<HttpLimits, "maxBodyBytes">;
+  readonly logger: Pick<Logger, "warn" | "error">;
+};
 
 /** The problem of an error that ends a request. An error that nothing expects is logged, and its text stays here. */
-export function problemOf(
-  error: Error & { readonly code?: unknown; readonly statusCode?: unknown },
-  limits: Pick<HttpLimits, "maxBodyBytes">,
-  logger?: Pick<Logger, "error">,
-): Problem {
-  const fault = faultOf(error);
+export function problemOf(thrown: unknown, { limits, logger }: ProblemContext): Problem {
+  const fault = faultOf(thrown);
   if (fault !== undefined) return buildProblem(fault);
+  const error: HttpError = thrown instanceof Error ? thrown : new Error(String(thrown));
   switch (error.code) {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
       return buildRefusal("BODY_TOO_LARGE", `the body is over ${limits.maxBodyBytes} bytes`);
@@ -28,7 +34,7 @@ export function problemOf(
   }
   if (error.statusCode === 400)
     return buildProblem({ code: "invalid_request", field: "body", reason: lowerCaseFirst(error.message) });
-  logger?.error({ err: error }, "a request failed inside the gateway");
+  logger.error({ err: thrown }, "a request failed inside the gateway");
   return buildProblem({ code: "internal", operation: "the request" });
 }
 
@@ -60,4 +66,13 @@ function unreadProblem(code: string | undefined): Problem {
 
 function lowerCaseFirst(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  const seconds = retryAfterSeconds(problem);
+  if (seconds !== undefined) void reply.header("retry-after", String(seconds));
+  return reply
+    .code(problem.status)
+    .type("application/problem+json")
+    .send(Buffer.from(JSON.stringify(problem)));
 }

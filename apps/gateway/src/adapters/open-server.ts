@@ -1,25 +1,16 @@
-import { createHash, randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { throwFault } from "@muster/faults";
-import type { Logger } from "@muster/service";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { answerRequest, type Call } from "../api/answer-request.ts";
-import type { Asked } from "../api/read-request.ts";
-import type { Route } from "../api/route.ts";
-import type { Authenticate, User } from "../api/user.ts";
 import type { HttpConfig, HttpLimits } from "../config.ts";
-import { buildProblem, buildRefusal, retryAfterSeconds, type Problem } from "../domain/build-problem.ts";
-import { answerUnread, problemOf } from "./http-problems.ts";
+import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
+import { addApi, type ApiParts } from "./api-routes.ts";
+import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 
-export type ServerParts = {
+export type ServerParts = Omit<ApiParts, "limits"> & {
   readonly http: HttpConfig;
-  readonly routes: readonly Route[];
-  readonly call: Call;
-  readonly authenticate: Authenticate;
   /** What keeps this process from answering; undefined: nothing. */
   readonly trouble: () => string | undefined;
-  readonly logger: Pick<Logger, "error">;
 };
 
 export type HttpServer = AsyncDisposable & {
@@ -27,7 +18,6 @@ export type HttpServer = AsyncDisposable & {
   readonly url: string;
 };
 
-const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_URL_CHARACTERS = 8192;
 const KEEP_ALIVE_MS = 10_000;
@@ -50,10 +40,11 @@ const HTTPS_ONLY = { "strict-transport-security": "max-age=31536000" };
 /** Serves the API until disposed. Rejects with FaultError unavailable where the address is in use. */
 export async function openServer(parts: ServerParts): Promise<HttpServer> {
   const { http, trouble } = parts;
-  const server = await makeServer(http);
+  const context = { limits: http.limits, logger: parts.logger };
+  const server = await makeServer(http, context);
   server.removeContentTypeParser("text/plain");
   server.setErrorHandler((error: Error, _request, reply) => {
-    sendProblem(reply, problemOf(error, http.limits, parts.logger));
+    sendProblem(reply, problemOf(error, context));
   });
   server.setNotFoundHandler((request, reply) => {
     sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
@@ -65,7 +56,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
     return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
   });
   await server.register(async (api) => {
-    addApi(api, parts);
+    addApi(api, { ...parts, ...context });
     await Promise.resolve();
   });
   try {
@@ -87,7 +78,7 @@ function securityHeaders(tls: HttpConfig["tls"]): Readonly<Record<string, string
   return tls === undefined ? SECURITY_HEADERS : { ...SECURITY_HEADERS, ...HTTPS_ONLY };
 }
 
-async function makeServer({ tls, limits }: HttpConfig): Promise<FastifyInstance> {
+async function makeServer({ tls, limits }: HttpConfig, context: ProblemContext): Promise<FastifyInstance> {
   const common = {
     bodyLimit: limits.maxBodyBytes,
     requestTimeout: limits.requestTimeoutMs,
@@ -96,7 +87,7 @@ async function makeServer({ tls, limits }: HttpConfig): Promise<FastifyInstance>
     // Longer ones do not pass the limit of headers.
     routerOptions: { maxParamLength: MAX_HEADER_BYTES },
     frameworkErrors: (error: Error, _request: FastifyRequest, reply: FastifyReply) => {
-      sendProblem(reply.headers(securityHeaders(tls)), problemOf(error, limits));
+      sendProblem(reply.headers(securityHeaders(tls)), problemOf(error, context));
     },
     clientErrorHandler: answerUnread,
   } as const;
@@ -144,86 +135,6 @@ function limitRequests(server: FastifyInstance, limits: HttpLimits, headers: Rea
   });
 }
 
-/** The paths of the table. Each request has a user before its path, its query and its body are looked at. */
-function addApi(api: FastifyInstance, parts: ServerParts): void {
-  const users = new WeakMap<FastifyRequest, User>();
-  api.addHook("onRequest", async (request, reply) => {
-    const signal = signalOf(reply);
-    const user = await parts.authenticate(tokenOf(request) ?? "", signal);
-    if (user !== undefined) users.set(request, user);
-    else {
-      void reply.header("www-authenticate", 'Bearer realm="muster"');
-      const given = tokenOf(request) === undefined ? "a bearer token is needed" : "the token is unknown or expired";
-      return sendProblem(reply, buildRefusal("UNAUTHENTICATED", given));
-    }
-  });
-  for (const route of parts.routes) {
-    api.route({
-      method: route.http,
-      url: route.path,
-      handler: (request, reply) => answer(parts, route, users.get(request), { request, reply }),
-    });
-  }
-  for (const [path, known] of Map.groupBy(parts.routes, ({ path }) => path)) {
-    const allowed = new Set<string>(known.map(({ http }) => http));
-    if (allowed.has("GET")) allowed.add("HEAD");
-    api.route({
-      method: METHODS.filter((method) => !allowed.has(method)),
-      url: path,
-      handler: (request, reply) => {
-        void reply.header("allow", [...allowed].join(", "));
-        const detail = `${request.method} is not possible on this path; ${[...allowed].join(", ")} are`;
-        return sendProblem(reply, buildRefusal("METHOD_NOT_ALLOWED", detail));
-      },
-    });
-  }
-}
-
-async function answer(
-  { call }: ServerParts,
-  route: Route,
-  user: User | undefined,
-  { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
-): Promise<FastifyReply> {
-  if (user === undefined) throw new Error(`${route.path}: a request has no user`);
-  const { params, query, body } = request as Asked;
-  const asking = { params, query, body, signal: signalOf(reply), by: user.name, requestId: randomUUID() };
-  const json = JSON.stringify(await answerRequest(route, asking, call));
-  void reply.type("application/json; charset=utf-8");
-  if (route.change !== undefined) return reply.send(json);
-  const tag = `"${createHash("sha256").update(json).digest("base64url").slice(0, 27)}"`;
-  void reply.header("etag", tag);
-  return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
-}
-
-/** Whether the client has this version. */
-function isKnown(header: string | undefined, tag: string): boolean {
-  const known = header?.split(",").map((each) => each.trim().replace(/^W\//, ""));
-  return known !== undefined && (known.includes(tag) || known.includes("*"));
-}
-
-/** Aborted when the client closes its connection before it has the answer. */
-function signalOf(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once("close", () => {
-    if (!reply.raw.writableFinished) gone.abort();
-  });
-  return gone.signal;
-}
-
-function tokenOf(request: FastifyRequest): string | undefined {
-  return /^bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(request.headers.authorization ?? "")?.[1];
-}
-
 function pathOf(request: FastifyRequest): string {
   return (request.url.split("?")[0] ?? "").slice(0, 200);
-}
-
-function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
-  const seconds = retryAfterSeconds(problem);
-  if (seconds !== undefined) void reply.header("retry-after", String(seconds));
-  return reply
-    .code(problem.status)
-    .type("application/problem+json")
-    .send(Buffer.from(JSON.stringify(problem)));
 }

@@ -22,16 +22,18 @@ const MAX_LIMIT = 500;
  * wrong.
  */
 export function readRequest(route: Route, { params, query, body }: Asked): Fields {
-  for (const [name, value] of Object.entries(params)) requireName(name, value);
+  requireNames(params);
   const asked = readQuery(route, query);
   const written = route.http === "GET" || route.http === "DELETE" ? {} : readBody(route, body, params);
   return { ...written, ...placeFields(route, { ...asked, ...params }), ...route.change?.sets };
 }
 
-function requireName(field: string, value: string): void {
-  if (NAME.test(value)) return;
+/** Throws FaultError invalid_request for a part of a path that can name nothing. */
+export function requireNames(params: Asked["params"]): void {
+  const wrong = Object.entries(params).find(([, value]) => !NAME.test(value));
+  if (wrong === undefined) return;
   const reason = "letters, digits, `-`, `_` and `.` are needed, at most 253, the first and last a letter or a digit";
-  throwFault({ code: "invalid_request", field, reason });
+  throwFault({ code: "invalid_request", field: wrong[0], reason });
 }
 
 function readQuery({ query: known }: Route, query: Asked["query"]): Fields {
