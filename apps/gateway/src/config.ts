@@ -14,6 +14,16 @@ export type Config = {
   /** Of one user. */
   readonly rate: RequestRate;
   readonly callTimeoutMs: number;
+  readonly streams: StreamConfig;
+};
+
+/** Watches and logs. */
+export type StreamConfig = {
+  readonly maxStreams: number;
+  readonly maxUserStreams: number;
+  readonly stallMs: number;
+  readonly recheckMs: number;
+  readonly pollMs: number;
 };
 
 export type OidcConfig = {
@@ -72,6 +82,18 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       },
       /** Time limit of one call of a service. */
       callTimeoutMs: read.integer("GATEWAY_CALL_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 60_000 }),
+      streams: {
+        /** Maximum concurrent watches and logs. */
+        maxStreams: read.integer("GATEWAY_STREAMS_MAX", { fallback: 2000, min: 1, max: 100_000 }),
+        /** Maximum concurrent watches and logs of one user. */
+        maxUserStreams: read.integer("GATEWAY_USER_STREAMS_MAX", { fallback: 100, min: 1, max: 100_000 }),
+        /** A client that reads nothing of a stream for so long is disconnected. */
+        stallMs: read.integer("GATEWAY_STREAM_STALL_MS", { fallback: 30_000, min: 100, max: 600_000 }),
+        /** Interval at which the token and the right of a stream are checked again. */
+        recheckMs: read.integer("GATEWAY_STREAM_CHECK_MS", { fallback: 10_000, min: 100, max: 600_000 }),
+        /** Interval at which a list that is watched is read. */
+        pollMs: read.integer("GATEWAY_WATCH_POLL_MS", { fallback: 1000, min: 10, max: 60_000 }),
+      },
     };
   });
 }

@@ -5,8 +5,10 @@ import { openAuditLog } from "./adapters/audit-log.ts";
 import { openCalls } from "./adapters/bus-call.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
 import { openServer } from "./adapters/open-server.ts";
+import { openWatchFeeds } from "./adapters/watch-feeds.ts";
 import { RESOURCES } from "./api/resources.ts";
 import { routesOf } from "./api/route.ts";
+import { streamSlots } from "./api/stream-slots.ts";
 import type { Config } from "./config.ts";
 
 /** Users with a rate of their own; beyond, they share one. */
@@ -21,10 +23,15 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     if (status === "reconnected") trouble = undefined;
   });
   await using admission = await openAdmission(context);
+  const call = openCalls(bus, config.callTimeoutMs);
+  await using feeds = openWatchFeeds({ call, pollMs: config.streams.pollMs, logger });
   await using server = await openServer({
     http: config.http,
     routes: routesOf(RESOURCES),
-    call: openCalls(bus, config.callTimeoutMs),
+    call,
+    feeds,
+    slots: streamSlots(config.streams),
+    streams: config.streams,
     authenticate: admission.authenticate,
     authorize: admission.authorize,
     audit: await openAuditLog(bus, logger),

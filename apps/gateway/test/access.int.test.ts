@@ -12,6 +12,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/sessions": "list sessions in default",
   "GET /v1/sessions/:name": "get sessions in default",
   "GET /v1/sessions/:name/explain": "get sessions in default",
+  "GET /v1/sessions/:name/logs/:component": "get sessions/log in default",
   "POST /v1/sessions": "create sessions in default",
   "POST /v1/sessions/:name/cancel": "update sessions in default",
   "DELETE /v1/sessions/:name": "delete sessions in default",
@@ -20,6 +21,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/jobs/:namespace/:name": "get jobs in default",
   "GET /v1/jobs/:namespace/:name/explain": "get jobs in default",
   "GET /v1/jobs/:namespace/:name/events": "get jobs in default",
+  "GET /v1/jobs/:namespace/:name/logs/:component": "get jobs/log in default",
   "POST /v1/jobs/:namespace": "create jobs in default",
   "POST /v1/plan/jobs/:namespace": "create jobs in default",
   "POST /v1/jobs/:namespace/:name/cancel": "update jobs in default",
@@ -55,16 +57,28 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/queues/:name": "get queues in cluster",
 };
 
+/** A list that is followed needs another right than one that is read. */
+const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(NEEDS)
+    .filter(([, need]) => need.startsWith("list "))
+    .map(([key, need]) => [`${key}?watch=true`, need.replace("list ", "watch ")]),
+);
+const ALL = { ...NEEDS, ...WATCHES };
+
 type Grant = { readonly verbs: readonly string[]; readonly resources: readonly string[]; readonly in: string };
 
-const EVERYTHING = ["get", "list", "create", "update", "delete"];
-const WORK = ["sessions", "jobs", "replicasets", "leases", "reservations"];
+const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
+const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "leases", "reservations"];
 const SHARED = ["pools", "nodes", "queues"];
 const ROLES: Readonly<Record<string, readonly Grant[]>> = {
   nobody: [],
   viewer: [
     { verbs: ["get", "list"], resources: WORK, in: "default" },
     { verbs: ["get", "list"], resources: SHARED, in: "cluster" },
+  ],
+  follower: [
+    { verbs: ["watch"], resources: ["sessions", "jobs"], in: "default" },
+    { verbs: ["get"], resources: ["jobs/log"], in: "default" },
   ],
   submitter: [{ verbs: ["create"], resources: ["sessions", "jobs"], in: "default" }],
   operator: [{ verbs: ["get", "list", "update", "delete"], resources: WORK, in: "default" }],
@@ -152,10 +166,12 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
 
   it.skipIf(skip).each(Object.keys(ROLES))("lets the role %s do what it may, and nothing else", async (role) => {
     const found: Record<string, boolean> = {};
-    for (const key of Object.keys(NEEDS)) {
+    // Lists that are watched are read at any time.
+    const asked = (): number => world.received.filter(({ method }) => !method.startsWith("list")).length;
+    for (const key of Object.keys(ALL)) {
       const [method = "", pattern = ""] = key.split(" ");
       const path = pattern.replace(":namespace", "default").replace(":kind", "session").replaceAll(/:\w+/g, "x");
-      const before = world.received.length;
+      const before = asked();
       const { status } = await gateway.ask(path, {
         method: method as "GET",
         token: tokens.get(role)!,
@@ -163,9 +179,9 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       });
       expect(status, key).not.toBe(401);
       found[key] = status !== 403;
-      if (status === 403) expect(world.received.length, `${key} reaches a service`).toBe(before);
+      if (status === 403) expect(asked(), `${key} reaches a service`).toBe(before);
     }
-    expect(found).toEqual(Object.fromEntries(Object.entries(NEEDS).map(([key, need]) => [key, isGranted(role, need)])));
+    expect(found).toEqual(Object.fromEntries(Object.entries(ALL).map(([key, need]) => [key, isGranted(role, need)])));
   });
 
   it.skipIf(skip)("says which right is missing, and not whether the object exists", async () => {
@@ -232,6 +248,23 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     expect(answered[2]!.json).toMatchObject({ code: "LIMIT_EXCEEDED", retryAfterMs: expect.any(Number) as unknown });
     expect((await ask("admin")).status).toBe(200);
   });
+
+  it.skipIf(skip)(
+    "ends a stream whose right was withdrawn, or whose token is no longer valid, with the reason",
+    async () => {
+      const quick = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig, GATEWAY_STREAM_CHECK_MS: "500" });
+      const open = (role: string) =>
+        quick.stream("/v1/sessions?watch=true", { authorization: `Bearer ${tokens.get(role)!}` });
+      await using withdrawn = await open("follower");
+      await using removed = await open("admin");
+      expect([withdrawn.status, removed.status]).toEqual([200, 200]);
+      await calls.delete({ apiVersion: RBAC, plural: "rolebindings", namespace: "default" }, "follower-0");
+      await calls.delete({ apiVersion: "v1", plural: "serviceaccounts", namespace: "default" }, "admin");
+      await until("both are over", () => withdrawn.over() !== undefined && removed.over() !== undefined);
+      expect(withdrawn.events().at(-1)).toMatchObject({ event: "closed", data: { code: "FORBIDDEN" } });
+      expect(removed.events().at(-1)).toMatchObject({ event: "closed", data: { code: "UNAUTHENTICATED" } });
+    },
+  );
 
   it.skipIf(skip)("logs no token", () => {
     const lines = gateway.logged.join("\n");

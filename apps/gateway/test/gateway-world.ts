@@ -30,6 +30,18 @@ export type Asking = {
   readonly token?: string | null;
 };
 
+export type ServerEvent = { readonly event: string; readonly id: string | undefined; readonly data: unknown };
+
+export type Streamed = AsyncDisposable & {
+  readonly status: number;
+  readonly type: string;
+  /** Everything that was read. */
+  readonly text: () => string;
+  readonly events: () => readonly ServerEvent[];
+  /** How it is over; undefined: it is not. */
+  readonly over: () => "ended" | "broken" | undefined;
+};
+
 export type Gateway = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
@@ -39,6 +51,8 @@ export type Gateway = AsyncDisposable & {
   /** What its readiness lacks. */
   readonly missing: () => readonly string[];
   ask(path: string, asking?: Asking): Promise<Answered>;
+  /** Reads server-sent events, or a log. */
+  stream(path: string, headers?: Readonly<Record<string, string>>): Promise<Streamed>;
 };
 
 export type GatewayWorld = AsyncDisposable & {
@@ -142,12 +156,20 @@ async function startGateway(
   const at = url;
   const token = (await readFile(tokenFile, "utf8")).trim();
   const agent = new Agent({ allowH2: true, connect: { rejectUnauthorized: false } });
+  const all = new AsyncDisposableStack();
+  all.defer(async () => {
+    stop.abort();
+    await agent.destroy();
+    await ended;
+    if (failure !== undefined) throw failure;
+  });
   return {
     url: at,
     token,
     port: Number(new URL(at).port),
     logged,
     missing: () => [...checks.values()].map((each) => each()).filter((each) => typeof each === "string"),
+    stream: (path, headers = {}) => openEvents(`${at}${path}`, { authorization: `Bearer ${token}`, ...headers }),
     ask: async (path, { method = "GET", body, headers = {}, token: shown = token } = {}) => {
       const reply = await request(`${at}${path}`, {
         method,
@@ -159,15 +181,47 @@ async function startGateway(
         },
         ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
       });
-      const text = await reply.body.text();
+      const isStream = String(reply.headers["content-type"]).startsWith("text/event-stream");
+      // The head says enough of a stream without an end; breaking it off is an error of its body.
+      if (isStream) reply.body.on("error", () => undefined).destroy();
+      const text = isStream ? "" : await reply.body.text();
       const json: unknown = text === "" ? undefined : JSON.parse(text);
       return { status: reply.statusCode, headers: reply.headers, text, json };
     },
-    [Symbol.asyncDispose]: async () => {
-      stop.abort();
-      await agent.destroy();
-      await ended;
-      if (failure !== undefined) throw failure;
-    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+async function openEvents(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
+  const agent = new Agent({ connect: { rejectUnauthorized: false } });
+  const reply = await request(url, { dispatcher: agent, headers });
+  let text = "";
+  let over: "ended" | "broken" | undefined;
+  reply.body
+    .setEncoding("utf8")
+    .on("data", (part: string) => (text += part))
+    .on("end", () => (over = "ended"))
+    .on("error", () => (over ??= "broken"));
+  return {
+    status: reply.statusCode,
+    type: String(reply.headers["content-type"]),
+    text: () => text,
+    events: () => eventsOf(text),
+    over: () => over,
+    [Symbol.asyncDispose]: () => agent.destroy(),
+  };
+}
+
+function eventsOf(text: string): ServerEvent[] {
+  return text
+    .split("\n\n")
+    .slice(0, -1)
+    .flatMap((block) => {
+      const fields = new Map(
+        block.split("\n").map((line) => [line.split(": ")[0] ?? "", line.slice(line.indexOf(": ") + 2)]),
+      );
+      const event = fields.get("event");
+      if (event === undefined) return [];
+      return [{ event, id: fields.get("id"), data: JSON.parse(fields.get("data") ?? "null") as unknown }];
+    });
 }

@@ -1,26 +1,28 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { RequestRates } from "@muster/bus";
+import { faultOf } from "@muster/faults";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
-import { answerRequest, type Call } from "../api/answer-request.ts";
-import { requireNames, type Asked } from "../api/read-request.ts";
+import { answerRequest } from "../api/answer-request.ts";
+import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Route } from "../api/route.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+import { streamLog, streamWatch, type StreamParts } from "./serve-streams.ts";
 
-export type ApiParts = ProblemContext & {
-  readonly routes: readonly Route[];
-  readonly call: Call;
-  readonly authenticate: Authenticate;
-  readonly authorize: Authorize;
-  readonly audit: Audit;
-  /** Requests of each user. */
-  readonly rates: RequestRates;
-  /** Where the rights on resources without a namespace in their paths are asked for. */
-  readonly namespace: string;
-};
+export type ApiParts = ProblemContext &
+  StreamParts & {
+    readonly routes: readonly Route[];
+    readonly authenticate: Authenticate;
+    readonly authorize: Authorize;
+    readonly audit: Audit;
+    /** Requests of each user. */
+    readonly rates: RequestRates;
+    /** Where the rights on resources without a namespace in their paths are asked for. */
+    readonly namespace: string;
+  };
 
 const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
@@ -56,9 +58,9 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
       url: route.path,
       onRequest: async (request, reply) => {
         const user = users.get(request);
-        const { params } = request as Asked;
-        requireNames(params);
-        const access = accessOf(route, params, parts.namespace);
+        const asked = request as Asked;
+        requireNames(asked.params);
+        const access = accessOf(route, asked, parts.namespace);
         if (user !== undefined && (await parts.authorize(user, access))) {
           admitted.set(request, { user, access });
           return;
@@ -107,6 +109,12 @@ async function answer(
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
 ): Promise<FastifyReply> {
   const { params, query, body } = request as Asked;
+  const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
+  if (serve !== undefined) {
+    const refusal = () => refusalOf(parts, route, by, tokenOf(request) ?? "");
+    await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
+    return reply;
+  }
   const requestId = randomUUID();
   const asking = { params, query, body, signal: signalOf(reply), by: by.user.name, requestId };
   let answered: unknown;
@@ -119,6 +127,24 @@ async function answer(
   }
   await audit(parts, route, by, { request, requestId });
   return sendJson(reply, request, { json: JSON.stringify(answered), hasTag: route.http === "GET" });
+}
+
+/** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */
+async function refusalOf(
+  { authenticate, authorize }: ApiParts,
+  route: Route,
+  { access }: Admitted,
+  token: string,
+): Promise<Problem | undefined> {
+  try {
+    const user = await authenticate(token);
+    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token has expired");
+    if (await authorize(user, access)) return undefined;
+    return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
 }
 
 function sendJson(

@@ -7,7 +7,7 @@ import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
 import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 
-export type ServerParts = Omit<ApiParts, "limits"> & {
+export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> & {
   readonly http: HttpConfig;
   /** What keeps this process from answering; undefined: nothing. */
   readonly trouble: () => string | undefined;
@@ -49,14 +49,14 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   server.setNotFoundHandler((request, reply) => {
     sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
   });
-  limitRequests(server, http.limits, securityHeaders(http.tls));
+  const leaveRequests = limitRequests(server, http.limits, securityHeaders(http.tls));
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
     const because = trouble();
     return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
   });
   await server.register(async (api) => {
-    addApi(api, { ...parts, ...context });
+    addApi(api, { ...parts, ...context, leaveRequests });
     await Promise.resolve();
   });
   try {
@@ -111,28 +111,40 @@ async function makeServer({ tls, limits }: HttpConfig, context: ProblemContext):
   return server;
 }
 
-/** Refuses requests over the limits before anything of them is read, and ends those whose bodies come too slowly. */
-function limitRequests(server: FastifyInstance, limits: HttpLimits, headers: Readonly<Record<string, string>>): void {
-  let running = 0;
+/**
+ * Refuses requests over the limits before anything of them is read, and ends those whose bodies come too slowly. Returns what takes a request out of the number
+ * of concurrent ones.
+ */
+function limitRequests(
+  server: FastifyInstance,
+  limits: HttpLimits,
+  headers: Readonly<Record<string, string>>,
+): (request: FastifyRequest) => void {
+  const running = new Set<FastifyRequest>();
+  const late = new WeakMap<FastifyRequest, NodeJS.Timeout>();
+  const arrived = (request: FastifyRequest): void => clearTimeout(late.get(request));
   server.addHook("onRequest", (request, reply, done) => {
     reply.headers(headers);
-    running += 1;
-    const late = setTimeout(() => request.raw.destroy(), limits.requestTimeoutMs + CHECK_MS).unref();
-    const arrived = (): void => clearTimeout(late);
-    request.raw.once("end", arrived);
+    running.add(request);
+    late.set(request, setTimeout(() => request.raw.destroy(), limits.requestTimeoutMs + CHECK_MS).unref());
     reply.raw.once("close", () => {
-      arrived();
-      running -= 1;
+      arrived(request);
+      running.delete(request);
     });
     if (request.url.length > MAX_URL_CHARACTERS) {
       sendProblem(reply, buildRefusal("PATH_TOO_LONG", `the path and query are over ${MAX_URL_CHARACTERS} characters`));
-    } else if (running > limits.maxRequests) {
+    } else if (running.size > limits.maxRequests) {
       const what = "number of concurrent requests";
       const fault = { code: "limit_exceeded", what, limit: limits.maxRequests, retryAfterMs: BUSY_RETRY_MS } as const;
       // All users share this limit, and so no user has asked too often.
       sendProblem(reply, { ...buildProblem(fault), status: 503 });
     } else done();
   });
+  server.addHook("preHandler", (request, _reply, done) => {
+    arrived(request);
+    done();
+  });
+  return (request) => void running.delete(request);
 }
 
 function pathOf(request: FastifyRequest): string {

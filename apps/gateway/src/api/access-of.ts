@@ -1,19 +1,22 @@
+import { isWatch, type Asked } from "./read-request.ts";
 import type { Route } from "./route.ts";
 import type { Access } from "./user.ts";
 
 /** The right that a request takes, where it takes it. `namespace`: that of the installation. */
-export function accessOf(
-  { resource: { scope, name }, right, params: parts }: Route,
-  params: Readonly<Record<string, string>>,
-  namespace: string,
-): Access {
+export function accessOf(route: Route, { params, query }: Pick<Asked, "params" | "query">, namespace: string): Access {
+  const { scope, name } = route.resource;
+  const right = isWatch(route, query) ? ({ ...route.right, verb: "watch" } as const) : route.right;
   const names = { path: params["namespace"] ?? "", installation: namespace, cluster: "" };
-  const isOfOne = parts.length === name.length;
+  const isOfOne = name.every((each) => each in params);
   return { ...right, namespace: names[scope], name: isOfOne ? (params[name.at(-1) ?? ""] ?? "") : "" };
 }
 
 /** The right in a sentence: `create jobs in namespace default`. */
-export function describeAccess({ verb, resource, namespace, name }: Access, scope: Route["resource"]["scope"]): string {
+export function describeAccess(
+  { verb, resource: plural, subresource, namespace, name }: Access,
+  scope: Route["resource"]["scope"],
+): string {
+  const resource = subresource === undefined ? plural : `${plural}/${subresource}`;
   const what = name === "" ? `${verb} ${resource}` : `${verb} ${resource} ${name}`;
   if (scope === "cluster") return what;
   return `${what} in ${namespace === "" ? "all namespaces" : `namespace ${namespace}`}`;

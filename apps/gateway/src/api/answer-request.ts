@@ -1,6 +1,8 @@
 import { throwFault } from "@muster/faults";
 import { shapeOf, toJson, typeName } from "./json-messages.ts";
+import type { Items } from "../domain/plan-changes.ts";
 import { readRequest, type Asked } from "./read-request.ts";
+import type { FieldPath } from "./resource.ts";
 import type { Route } from "./route.ts";
 
 /** One call of a service over the bus. Rejects with FaultError and nothing else. */
@@ -35,7 +37,39 @@ export async function answerRequest(route: Route, asking: Asking, call: Call): P
       return (toJson(type, await ask()) as Fields)[answer.item];
     case "reply":
       return toJson(type, await ask());
+    case "log":
+      throw new Error(`${route.path} is a stream`);
   }
+}
+
+/** Every item of a list as JSON text, by its key. Rejects with FaultError and nothing else. */
+export async function readItems(
+  route: Route,
+  asked: Pick<Asked, "params" | "query">,
+  { call, signal }: { readonly call: Call; readonly signal: AbortSignal },
+): Promise<Items> {
+  const { answer, method } = route;
+  if (answer.kind !== "list") throw new Error(`${route.path} is no list`);
+  const request = readRequest(route, { ...asked, body: undefined });
+  const items = new Map<string, string>();
+  let page = "";
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const reply = toJson(typeName(method.reply), await call(route, { ...request, continue: page }, signal)) as Fields;
+    for (const item of reply[answer.items] as readonly Fields[])
+      items.set(answer.key.map((path) => nameOf(item, path)).join("/"), JSON.stringify(item));
+    page = typeof reply["continue"] === "string" ? reply["continue"] : "";
+    if (page === "") return items;
+  }
+  return tooLong(route);
+}
+
+function tooLong({ resource }: Route): never {
+  return throwFault({
+    code: "limit_exceeded",
+    what: `the list of ${resource.path}`,
+    limit: MAX_PAGES * PAGE,
+    retryAfterMs: 0,
+  });
 }
 
 /** Who asks, and as which request, in the fields that the request has for it. */
@@ -45,7 +79,7 @@ function ownFields({ method }: Route, { by, requestId }: Asking): Fields {
   return Object.fromEntries(Object.entries(own).filter(([name]) => name in fields));
 }
 
-type Listing = { readonly items: string; readonly nameAt: readonly string[] | undefined };
+type Listing = { readonly items: string; readonly nameAt: FieldPath | undefined };
 
 /** The items under one name, whatever the reply calls them. */
 function listOf(reply: Fields, { items, nameAt = [] }: Listing, request: Fields): Fields {
@@ -56,7 +90,7 @@ function listOf(reply: Fields, { items, nameAt = [] }: Listing, request: Fields)
 }
 
 /** A page of a list that its service answers whole: in the order of names, from the one after the last. */
-function cut(all: readonly Fields[], nameAt: readonly string[], request: Fields): Fields {
+function cut(all: readonly Fields[], nameAt: FieldPath, request: Fields): Fields {
   const { limit = PAGE, continue: from = "" } = request as { readonly limit?: number; readonly continue?: string };
   const named = all.map((item) => ({ item, name: nameOf(item, nameAt) })).filter(({ name }) => name > from);
   const page = named.toSorted((one, other) => (one.name < other.name ? -1 : 1)).slice(0, limit);
@@ -71,11 +105,12 @@ function nameOf(item: Fields, nameAt: readonly string[]): string {
 
 /** One item of a list whose service has no question about one. */
 async function search(
-  { resource, method }: Route,
-  { items, nameAt }: { readonly items: string; readonly nameAt: readonly string[] },
+  route: Route,
+  { items, nameAt }: { readonly items: string; readonly nameAt: FieldPath },
   { params }: Asked,
   ask: (more: Fields) => Promise<Fields>,
 ): Promise<unknown> {
+  const { resource, method } = route;
   const name = params[resource.name[0] ?? ""] ?? "";
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
@@ -85,10 +120,5 @@ async function search(
     page = typeof reply["continue"] === "string" ? reply["continue"] : "";
     if (page === "") return throwFault({ code: "not_found", kind: resource.noun, id: name });
   }
-  return throwFault({
-    code: "limit_exceeded",
-    what: `the list of ${resource.path}`,
-    limit: MAX_PAGES * PAGE,
-    retryAfterMs: 0,
-  });
+  return tooLong(route);
 }

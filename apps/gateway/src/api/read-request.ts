@@ -3,6 +3,11 @@ import { throwFault } from "@muster/faults";
 import { fromJson, fromText, shapeOf, typeName } from "./json-messages.ts";
 import { OWN_FIELDS, type Route } from "./route.ts";
 
+/** Whether the request follows a list. */
+export function isWatch({ answer }: Route, query: Asked["query"]): boolean {
+  return answer.kind === "list" && query["watch"] === "true";
+}
+
 /** The parts of an HTTP request that a service may read. */
 export type Asked = {
   readonly params: Readonly<Record<string, string>>;
@@ -23,7 +28,9 @@ const MAX_LIMIT = 500;
  */
 export function readRequest(route: Route, { params, query, body }: Asked): Fields {
   requireNames(params);
-  const asked = readQuery(route, query);
+  const { watch = false, ...asked } = readQuery(route, query);
+  const paged = watch === true ? ["limit", "continue"].find((name) => name in asked) : undefined;
+  if (paged !== undefined) refuse(paged, "a list that is watched has no pages");
   const written = route.http === "GET" || route.http === "DELETE" ? {} : readBody(route, body, params);
   return { ...written, ...placeFields(route, { ...asked, ...params }), ...route.change?.sets };
 }

@@ -21,13 +21,19 @@ export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   /** The field of the requests that has those fields. Absent: they are fields of the request. */
   readonly nameIn?: string;
   readonly service: Service;
-  readonly list: { readonly call: MethodOf<Service>; readonly items: string };
+  /** `key`: the fields of an item by which a watch knows it. */
+  readonly list: { readonly call: MethodOf<Service>; readonly items: string; readonly key: readonly FieldPath[] };
   /** `at`: the list is searched for the item with the name in this field. */
-  readonly get: { readonly call: MethodOf<Service>; readonly item: string } | { readonly at: readonly string[] };
+  readonly get: { readonly call: MethodOf<Service>; readonly item: string } | { readonly at: FieldPath };
   /** Reads below the name of one: `explain`, `events`. */
   readonly reads?: Readonly<Record<string, Read<Service>>>;
+  /** Reads the log of one component, from an offset. */
+  readonly logs?: { readonly call: MethodOf<Service> };
   readonly changes?: readonly Change<Service>[];
 };
+
+/** A field, and fields in it: `["queue", "name"]`. */
+export type FieldPath = readonly string[];
 
 /** What the table has once its rows have lost the types of their services. */
 export type AnyResource = Resource;

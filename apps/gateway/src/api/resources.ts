@@ -10,9 +10,10 @@ export const RESOURCES: readonly AnyResource[] = [
     scope: "installation",
     name: ["name"],
     service: SessionService,
-    list: { call: "listSessions", items: "sessions" },
+    list: { call: "listSessions", items: "sessions", key: [["name"]] },
     get: { call: "getSession", item: "session" },
     reads: { explain: { call: "explainSession", item: "explanation" } },
+    logs: { call: "getLogs" },
     changes: [
       { call: "submitSession", http: "POST", of: "all", verb: "create" },
       { call: "cancelSession", http: "POST", of: "one", action: "cancel", verb: "update" },
@@ -27,9 +28,18 @@ export const RESOURCES: readonly AnyResource[] = [
     name: ["namespace", "name"],
     nameIn: "key",
     service: JobService,
-    list: { call: "listJobs", items: "jobs" },
+    list: {
+      call: "listJobs",
+      items: "jobs",
+      key: [
+        ["key", "kind"],
+        ["key", "namespace"],
+        ["key", "name"],
+      ],
+    },
     get: { call: "getJob", item: "job" },
     reads: { explain: { call: "explainJob", item: "explanation" }, events: { call: "listJobEvents" } },
+    logs: { call: "getJobLogs" },
     changes: [
       { call: "submitJob", http: "POST", of: "all", verb: "create", bodyIn: "manifestJson" },
       { call: "checkJob", http: "POST", of: "plan", verb: "create", bodyIn: "manifestJson" },
@@ -43,7 +53,7 @@ export const RESOURCES: readonly AnyResource[] = [
     scope: "installation",
     name: ["name"],
     service: FarmService,
-    list: { call: "listReplicaSets", items: "sets" },
+    list: { call: "listReplicaSets", items: "sets", key: [["record", "name"]] },
     get: { call: "getReplicaSet", item: "set" },
     reads: { explain: { call: "explainReplicaSet" }, events: { call: "listAudit" } },
     changes: [
@@ -64,7 +74,7 @@ export const RESOURCES: readonly AnyResource[] = [
     scope: "installation",
     name: ["id"],
     service: LeaseService,
-    list: { call: "listLeases", items: "leases" },
+    list: { call: "listLeases", items: "leases", key: [["record", "order", "id"]] },
     get: { call: "getLease", item: "lease" },
     reads: { explain: { call: "explainLease", item: "explanation" }, events: { call: "listLeaseHistory" } },
     // What its user signs names the lease, and so does not go below its path.
@@ -82,7 +92,7 @@ export const RESOURCES: readonly AnyResource[] = [
     scope: "cluster",
     name: ["name"],
     service: ReservationService,
-    list: { call: "listPools", items: "pools" },
+    list: { call: "listPools", items: "pools", key: [["name"]] },
     get: { at: ["name"] },
   }),
   resource({
@@ -92,7 +102,7 @@ export const RESOURCES: readonly AnyResource[] = [
     scope: "cluster",
     name: ["name"],
     service: NodeService,
-    list: { call: "listNodes", items: "nodes" },
+    list: { call: "listNodes", items: "nodes", key: [["name"]] },
     get: { at: ["name"] },
     changes: [{ call: "terminateNode", http: "DELETE", of: "one", verb: "delete" }],
   }),
@@ -104,7 +114,14 @@ export const RESOURCES: readonly AnyResource[] = [
     name: ["kind", "id"],
     nameIn: "owner",
     service: ReservationService,
-    list: { call: "listReservations", items: "reservations" },
+    list: {
+      call: "listReservations",
+      items: "reservations",
+      key: [
+        ["owner", "kind"],
+        ["owner", "id"],
+      ],
+    },
     get: { call: "getReservation", item: "reservation" },
     reads: { explain: { call: "explainReservation" } },
   }),
@@ -115,7 +132,7 @@ export const RESOURCES: readonly AnyResource[] = [
     scope: "cluster",
     name: ["name"],
     service: ReservationService,
-    list: { call: "listQueues", items: "queues" },
+    list: { call: "listQueues", items: "queues", key: [["queue", "name"]] },
     get: { at: ["queue", "name"] },
   }),
 ];

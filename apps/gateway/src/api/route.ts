@@ -1,6 +1,6 @@
 import type { FieldShape, MethodDescriptor } from "@muster/proto";
 import { isPlain, shapeOf, typeName } from "./json-messages.ts";
-import type { AnyResource, Change } from "./resource.ts";
+import type { AnyResource, Change, FieldPath } from "./resource.ts";
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "DELETE";
 
@@ -13,8 +13,14 @@ export type Right = {
 
 /** How the reply of the service becomes the answer. */
 export type Answer =
-  | { readonly kind: "list"; readonly items: string; readonly nameAt: readonly string[] | undefined }
-  | { readonly kind: "search"; readonly items: string; readonly nameAt: readonly string[] }
+  | {
+      readonly kind: "list";
+      readonly items: string;
+      readonly key: readonly FieldPath[];
+      readonly nameAt: FieldPath | undefined;
+    }
+  | { readonly kind: "search"; readonly items: string; readonly nameAt: FieldPath }
+  | { readonly kind: "log" }
   | { readonly kind: "item"; readonly item: string }
   | { readonly kind: "reply" };
 
@@ -44,6 +50,18 @@ const PAGE_FIELDS: Readonly<Record<string, FieldShape>> = {
   continue: { type: "string", doc: "From the previous answer; absent: from the beginning." },
 };
 
+/** A list that is followed has no pages. */
+const WATCH_FIELD = {
+  watch: { type: "bool", doc: "`true`: follow the list as server-sent events." },
+} as const satisfies Readonly<Record<string, FieldShape>>;
+
+const FOLLOW_FIELD = {
+  follow: { type: "bool", doc: "`true`: until the work is over; otherwise what the log has now." },
+} as const satisfies Readonly<Record<string, FieldShape>>;
+
+/** What a stream of a log sets itself. */
+const LOG_FIELDS = { waitMs: 0, limitBytes: 0 };
+
 /** Every method of every path. */
 export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
   return resources.flatMap((row) => [
@@ -53,13 +71,13 @@ export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
 }
 
 function readRoutes(row: AnyResource): readonly Route[] {
-  const { path, plural: resource, name, list, get, reads = {} } = row;
+  const { path, plural: resource, name, list, get, reads = {}, logs } = row;
   const nameAt = "at" in get ? get.at : undefined;
   const listing = {
     row,
     call: list.call,
     right: { verb: "list", resource },
-    answer: { kind: "list", items: list.items, nameAt },
+    answer: { kind: "list", items: list.items, key: list.key, nameAt },
   } as const;
   const one = { row, params: name, path: `/v1/${path}/${placeholders(name)}` };
   const right = { verb: "get", resource } as const;
@@ -78,6 +96,18 @@ function readRoutes(row: AnyResource): readonly Route[] {
         answer: item === undefined ? { kind: "reply" } : { kind: "item", item },
       }),
     ),
+    ...(logs === undefined
+      ? []
+      : [
+          readRoute({
+            row,
+            params: [...name, "component"],
+            path: `${one.path}/logs/:component`,
+            call: logs.call,
+            right: { ...right, subresource: "log" },
+            answer: { kind: "log" },
+          }),
+        ]),
   ];
 }
 
@@ -85,8 +115,9 @@ type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer"> &
 
 function readRoute({ row, ...parts }: RouteParts): Route {
   const method = methodOf(row, parts.call);
-  const isList = parts.answer.kind === "list";
-  const query = parts.answer.kind === "search" ? {} : queryOf(row, method, parts.params, isList ? PAGE_FIELDS : {});
+  const { kind } = parts.answer;
+  const more = kind === "list" ? { ...PAGE_FIELDS, ...WATCH_FIELD } : kind === "log" ? FOLLOW_FIELD : {};
+  const query = kind === "search" ? {} : queryOf(row, method, parts.params, more, kind === "log" ? LOG_FIELDS : {});
   return { http: "GET", resource: row, method, query, ...parts };
 }
 
