@@ -27,6 +27,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using feeds = openWatchFeeds({ call, pollMs: config.streams.pollMs, logger });
   await using server = await openServer({
     http: config.http,
+    version: context.version,
     routes: routesOf(RESOURCES),
     call,
     feeds,

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { throwFault } from "@muster/faults";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { buildOpenApi } from "../api/build-openapi.ts";
 import type { HttpConfig, HttpLimits } from "../config.ts";
 import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
@@ -9,6 +10,7 @@ import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./htt
 
 export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> & {
   readonly http: HttpConfig;
+  readonly version: string;
   /** What keeps this process from answering; undefined: nothing. */
   readonly trouble: () => string | undefined;
 };
@@ -55,6 +57,8 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
     const because = trouble();
     return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
   });
+  const openApi = Buffer.from(JSON.stringify(buildOpenApi(parts.routes, parts.version)));
+  server.get("/openapi.json", (_request, reply) => reply.type("application/json; charset=utf-8").send(openApi));
   await server.register(async (api) => {
     addApi(api, { ...parts, ...context, leaveRequests });
     await Promise.resolve();

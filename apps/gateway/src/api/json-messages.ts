@@ -7,7 +7,8 @@ type Json = unknown;
 type Fields = Readonly<Record<string, unknown>>;
 
 const NANOS = 1_000_000_000;
-const INTEGERS: Readonly<Record<string, readonly [min: number, max: number]>> = {
+/** Ranges of integers; of 64 bits, those that JSON has exactly. */
+export const INTEGERS: Readonly<Record<string, readonly [min: number, max: number]>> = {
   uint32: [0, 2 ** 32 - 1],
   int32: [-(2 ** 31), 2 ** 31 - 1],
   uint64: [0, Number.MAX_SAFE_INTEGER],

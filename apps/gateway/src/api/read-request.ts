@@ -1,5 +1,6 @@
 import { describeUnknownField } from "@muster/documents";
 import { throwFault } from "@muster/faults";
+import type { MessageShape } from "@muster/proto";
 import { fromJson, fromText, shapeOf, typeName } from "./json-messages.ts";
 import { OWN_FIELDS, type Route } from "./route.ts";
 
@@ -74,13 +75,24 @@ function placeFields({ resource: { nameIn }, method }: Route, fields: Fields): F
 }
 
 function readBody(route: Route, body: unknown, params: Asked["params"]): Fields {
-  const { change, method, resource } = route;
+  const { change, method } = route;
   if (change?.bodyIn !== undefined) {
     if (!isMapping(body)) return refuse("body", "an object is needed");
     return { [change.bodyIn]: JSON.stringify(inNamespace(body, params["namespace"])) };
   }
-  const own = [...OWN_FIELDS, ...Object.keys(params), ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
-  return fromJson(typeName(method.request), body ?? {}, "", own);
+  return fromJson(typeName(method.request), body ?? {}, "", hiddenFields(route));
+}
+
+/** Fields of the request that its body cannot have: they are set by the path, the method or the gateway. */
+function hiddenFields({ params, change, resource }: Route): readonly string[] {
+  return [...OWN_FIELDS, ...params, ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
+}
+
+/** The fields that the body of a change may have. */
+export function bodyFieldsOf(route: Route): MessageShape["fields"] {
+  const { fields } = shapeOf(typeName(route.method.request));
+  const hidden = hiddenFields(route);
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !hidden.includes(name)));
 }
 
 /** The manifest in the namespace of the path, for which the rights were asked. */
