@@ -192,5 +192,10 @@ it("speaks HTTP/2 and HTTP/1.1 with TLS, and tells browsers to use nothing else"
   const stream = session.request({ ":path": "/v1/pools", authorization: `Bearer ${secure.token}` });
   const [reply] = (await once(stream, "response")) as [Record<string, unknown>];
   expect(reply[":status"]).toBe(200);
+  const watch = session.request({ ":path": "/v1/pools?watch=true", authorization: `Bearer ${secure.token}` });
+  let events = "";
+  watch.setEncoding("utf8").on("data", (part: string) => (events += part));
+  await until("the list arrives as events", () => events.includes("event: synced"));
+  expect(events).toContain("event: added");
   session.destroy();
 });

@@ -30,30 +30,55 @@ export function shapeOf(name: string): MessageShape {
  * and durations in seconds (`3600s`).
  */
 export function toJson(type: string, message: object): Json {
-  if (type === "google.protobuf.Timestamp") return timeToJson(message as Span);
-  if (type === "google.protobuf.Duration") return durationToJson(message as Span);
-  const json: Record<string, Json> = {};
-  for (const [name, field] of Object.entries(shapeOf(type).fields)) {
-    const value = (message as Fields)[name];
-    const converted = fieldToJson(field, value);
-    if (converted !== undefined) json[name] = converted;
-  }
-  return json;
+  return writerOf(type)(message);
 }
 
-function fieldToJson(field: FieldShape, value: unknown): Json {
-  if (value === undefined || value === null) return undefined;
-  if (field.many === "list") return (value as readonly unknown[]).map((each) => valueToJson(field.type, each));
-  if (field.many === "map")
-    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, valueToJson(field.type, each)]));
-  return valueToJson(field.type, value);
+type Write = (value: unknown) => Json;
+
+/** Made once for each type: a list has a hundred thousand fields. */
+const writers = new Map<string, Write>();
+
+function writerOf(type: string): Write {
+  const known = writers.get(type);
+  if (known !== undefined) return known;
+  const write = makeWriter(type);
+  writers.set(type, write);
+  return write;
 }
 
-function valueToJson(type: string, value: unknown): Json {
+function makeWriter(type: string): Write {
+  if (type === "google.protobuf.Timestamp") return (value) => timeToJson(value as Span);
+  if (type === "google.protobuf.Duration") return (value) => durationToJson(value as Span);
+  if (type === "bytes") return (value) => Buffer.from(value as Uint8Array).toString("base64");
   const names = shapes.enums[type];
-  if (names !== undefined) return Object.entries(names.numbers).find(([, number]) => number === value)?.[0];
-  if (type === "bytes") return Buffer.from(value as Uint8Array).toString("base64");
-  return typeof value === "object" && value !== null ? toJson(type, value) : value;
+  if (names !== undefined) {
+    const byNumber = new Map<unknown, string>(Object.entries(names.numbers).map(([name, number]) => [number, name]));
+    return (value) => byNumber.get(value);
+  }
+  return type in shapes.messages ? makeMessageWriter(type) : (value) => value;
+}
+
+function makeMessageWriter(type: string): Write {
+  // At the first message, because a message may have itself in a field.
+  let fields: readonly (readonly [name: string, write: Write])[] | undefined;
+  return (message) => {
+    fields ??= Object.entries(shapeOf(type).fields).map(([name, field]) => [name, makeFieldWriter(field)]);
+    const json: Record<string, Json> = {};
+    for (const [name, write] of fields) {
+      const value = (message as Fields)[name];
+      const written = value === undefined || value === null ? undefined : write(value);
+      if (written !== undefined) json[name] = written;
+    }
+    return json;
+  };
+}
+
+function makeFieldWriter({ type, many }: FieldShape): Write {
+  const write = writerOf(type);
+  if (many === "list") return (value) => (value as readonly unknown[]).map(write);
+  if (many === "map")
+    return (value) => Object.fromEntries(Object.entries(value as object).map(([key, each]) => [key, write(each)]));
+  return write;
 }
 
 /**
