@@ -175,7 +175,7 @@ it("answers 503 while NATS is away, shows it, and recovers", async () => {
   expect((await gateway.ask("/readyz")).status).toBe(200);
 });
 
-it("speaks HTTP/2 and HTTP/1.1 with TLS, and tells browsers to use nothing else", async () => {
+it("speaks HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async () => {
   const authority = await certificateAuthority("test-authority");
   const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });
   const files = { cert: join(world.directory, "tls.crt"), key: join(world.directory, "tls.key") };

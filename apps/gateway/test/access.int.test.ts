@@ -29,9 +29,9 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/replica-sets/:name": "get replicasets in default",
   "GET /v1/replica-sets/:name/explain": "get replicasets in default",
   "GET /v1/replica-sets/:name/events": "get replicasets in default",
-  "POST /v1/replica-sets": "create replicasets in default",
+  "POST /v1/replica-sets": "create+update replicasets in default",
   "POST /v1/plan/replica-sets": "create replicasets in default",
-  "PUT /v1/replica-sets/:name": "update replicasets in default",
+  "PUT /v1/replica-sets/:name": "create+update replicasets in default",
   "POST /v1/replica-sets/:name/scale": "update replicasets in default",
   "POST /v1/replica-sets/:name/enable": "update replicasets in default",
   "POST /v1/replica-sets/:name/transfer": "update replicasets in default",
@@ -71,7 +71,7 @@ const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
 const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "leases", "reservations"];
 const SHARED = ["pools", "nodes", "queues"];
 const ROLES: Readonly<Record<string, readonly Grant[]>> = {
-  nobody: [],
+  none: [],
   viewer: [
     { verbs: ["get", "list"], resources: WORK, in: "default" },
     { verbs: ["get", "list"], resources: SHARED, in: "cluster" },
@@ -81,6 +81,7 @@ const ROLES: Readonly<Record<string, readonly Grant[]>> = {
     { verbs: ["get"], resources: ["jobs/log"], in: "default" },
   ],
   submitter: [{ verbs: ["create"], resources: ["sessions", "jobs"], in: "default" }],
+  maker: [{ verbs: ["create"], resources: WORK, in: "default" }],
   operator: [{ verbs: ["get", "list", "update", "delete"], resources: WORK, in: "default" }],
   janitor: [{ verbs: ["delete"], resources: ["nodes"], in: "cluster" }],
   foreigner: [{ verbs: EVERYTHING, resources: WORK, in: "other" }],
@@ -89,11 +90,15 @@ const ROLES: Readonly<Record<string, readonly Grant[]>> = {
 
 /** Whether a role gives what is needed: one of the whole cluster gives it everywhere. */
 function isGranted(role: string, need: string): boolean {
-  const [verb = "", resource = "", , place] = need.split(" ");
-  return ROLES[role]!.some(
-    (grant) =>
-      grant.verbs.includes(verb) && grant.resources.includes(resource) && ["cluster", place].includes(grant.in),
-  );
+  const [verbs = "", resource = "", , place] = need.split(" ");
+  return verbs
+    .split("+")
+    .every((verb) =>
+      ROLES[role]!.some(
+        (grant) =>
+          grant.verbs.includes(verb) && grant.resources.includes(resource) && ["cluster", place].includes(grant.in),
+      ),
+    );
 }
 
 const RBAC = "rbac.authorization.k8s.io/v1";

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import type { RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
-import { accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
+import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Route } from "../api/route.ts";
@@ -61,11 +61,12 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
         const asked = request as Asked;
         requireNames(asked.params);
         const access = accessOf(route, asked, parts.namespace);
-        if (user !== undefined && (await parts.authorize(user, access))) {
+        const missing = user === undefined ? access : await findMissing(parts, user, accessesOf(route, access));
+        if (user !== undefined && missing === undefined) {
           admitted.set(request, { user, access });
           return;
         }
-        const problem = buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
+        const problem = buildRefusal("FORBIDDEN", describeRefusal(user, missing ?? access, route));
         if (user !== undefined) await audit(parts, route, { user, access }, { request, problem });
         return sendProblem(reply, problem);
       },
@@ -78,6 +79,16 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
     });
   }
   for (const [path, known] of Map.groupBy(parts.routes, (route) => route.path)) refuseOtherMethods(api, path, known);
+}
+
+/** The first right that the user does not have. */
+async function findMissing(
+  { authorize }: ApiParts,
+  user: User,
+  accesses: readonly Access[],
+): Promise<Access | undefined> {
+  for (const access of accesses) if (!(await authorize(user, access))) return access;
+  return undefined;
 }
 
 function describeRefusal(user: User | undefined, access: Access, { resource }: Route): string {

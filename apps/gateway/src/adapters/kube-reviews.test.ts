@@ -70,7 +70,7 @@ it("knows a user by a token that is meant for its audience", async () => {
   expect(await kubeAuthenticator(reviews, "other", now)("t")).toBeUndefined();
 });
 
-it("knows nobody by a token that the API server does not know", async () => {
+it("finds no user for a token that the API server does not know", async () => {
   const { reviews, now } = world({ authenticated: false, user: { username: "ada" } });
   expect(await kubeAuthenticator(reviews, undefined, now)("t")).toBeUndefined();
 });

@@ -11,6 +11,11 @@ export function accessOf(route: Route, { params, query }: Pick<Asked, "params" |
   return { ...right, namespace: names[scope], name: isOfOne ? (params[name.at(-1) ?? ""] ?? "") : "" };
 }
 
+/** Every right that a request takes: one, or two where its service makes what does not exist and changes what does. */
+export function accessesOf({ change }: Route, access: Access): readonly Access[] {
+  return change?.alsoVerb === undefined ? [access] : [access, { ...access, verb: change.alsoVerb }];
+}
+
 /** The right in a sentence: `create jobs in namespace default`. */
 export function describeAccess(
   { verb, resource: plural, subresource, namespace, name }: Access,

@@ -61,7 +61,7 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
   return {
     operationId: operationIdOf(route),
     tags: [resource.path],
-    summary: `Needs the right to ${right.verb} ${[right.resource, right.subresource].filter(Boolean).join("/")}`,
+    summary: `Needs the right to ${[right.verb, change?.alsoVerb].filter(Boolean).join(" and ")} ${[right.resource, right.subresource].filter(Boolean).join("/")}`,
     ...(doc !== undefined && { description: doc }),
     parameters: [
       ...params.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),

@@ -7,7 +7,7 @@ const state: fc.Arbitrary<Items> = fc
   .dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom("1", "22"))
   .map((record) => new Map(Object.entries(record)));
 
-it("leads a reader from any of its numbers to the present, or tells that it cannot", () => {
+it("leads a reader from any of its numbers to the present, or reports that it cannot", () => {
   const limits = fc.record({ maxChanges: fc.nat(8), maxCharacters: fc.nat(12) });
   fc.assert(
     fc.property(fc.array(state, { minLength: 1, maxLength: 8 }), limits, (states, limit) => {

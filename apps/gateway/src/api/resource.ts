@@ -56,6 +56,8 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly action?: string;
   /** The right that it takes. */
   readonly verb: "create" | "update" | "delete";
+  /** A further right: its service changes what exists, and makes what does not. */
+  readonly alsoVerb?: "create" | "update";
   /** The field that takes the body, as JSON text. Absent: the body has the fields of the request. */
   readonly bodyIn?: string;
   /** Fields that are set here, and no client may set. */

@@ -57,9 +57,15 @@ export const RESOURCES: readonly AnyResource[] = [
     get: { call: "getReplicaSet", item: "set" },
     reads: { explain: { call: "explainReplicaSet" }, events: { call: "listAudit" } },
     changes: [
-      { call: "applyReplicaSet", http: "POST", of: "all", verb: "create", sets: { dryRun: false, replace: false } },
+      {
+        ...{ call: "applyReplicaSet", http: "POST", of: "all", verb: "create", alsoVerb: "update" },
+        sets: { dryRun: false, replace: false },
+      },
       { call: "applyReplicaSet", http: "POST", of: "plan", verb: "create", sets: { dryRun: true } },
-      { call: "applyReplicaSet", http: "PUT", of: "one", verb: "update", sets: { dryRun: false } },
+      {
+        ...{ call: "applyReplicaSet", http: "PUT", of: "one", verb: "update", alsoVerb: "create" },
+        sets: { dryRun: false },
+      },
       { call: "scaleReplicaSet", http: "POST", of: "one", action: "scale", verb: "update" },
       { call: "enableReplicaSet", http: "POST", of: "one", action: "enable", verb: "update" },
       { call: "transferNode", http: "POST", of: "one", action: "transfer", verb: "update" },

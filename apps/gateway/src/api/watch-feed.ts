@@ -49,7 +49,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
       if (fault === undefined) throw error;
       trouble = describeFault(fault);
     }
-    if (changes > 0 || trouble !== before || isRead !== wasRead) for (const tell of listeners) tell();
+    if (changes > 0 || trouble !== before || isRead !== wasRead) for (const notify of listeners) notify();
   };
   const follow = async (): Promise<void> => {
     while (!signal.aborted) {

@@ -177,7 +177,7 @@ export function describeAccounts(api: () => Api): void {
     expect(await mayI("secrets")).toEqual({ allowed: false });
   });
 
-  it("tells other servers whose a token is, and nothing of a wrong one", async () => {
+  it("answers other servers with the user of a token, and with no user for a wrong one", async () => {
     const { namespace, token } = await account();
     const review = async (shown: string): Promise<unknown> => {
       const body = { spec: { token: shown } };
@@ -195,7 +195,7 @@ export function describeAccounts(api: () => Api): void {
     expect(wrong).not.toHaveProperty("authenticated", true);
   });
 
-  it("tells other servers what a user may do, also with resources that they do not know", async () => {
+  it("answers other servers with the rights of a user, also on resources that it does not know", async () => {
     const { namespace } = await account();
     await bind(namespace, [{ apiGroups: ["example.com"], resources: ["things"], verbs: ["get"] }]);
     const user = `system:serviceaccount:${namespace}:robot`;
@@ -206,7 +206,7 @@ export function describeAccounts(api: () => Api): void {
     };
     await until("the role is known", async () => (await mayHe("get", namespace)) === true);
     expect([await mayHe("list", namespace), await mayHe("get", "default")]).toEqual([false, false]);
-    const nobody = { spec: { resourceAttributes: { resource: "things", verb: "get" } } };
-    expect((await api().call("POST", `${REVIEWS}/subjectaccessreviews`, { body: nobody })).code).toBe(422);
+    const noUser = { spec: { resourceAttributes: { resource: "things", verb: "get" } } };
+    expect((await api().call("POST", `${REVIEWS}/subjectaccessreviews`, { body: noUser })).code).toBe(422);
   });
 }
