@@ -1,5 +1,5 @@
-import type { CoreV1Event, V1Job, V1Pod } from "@kubernetes/client-node";
-import { startSimulatedNodes } from "@muster/devcluster";
+import type { CoreV1Event, V1Job, V1Node, V1Pod } from "@kubernetes/client-node";
+import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls } from "@muster/kube";
 import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -7,8 +7,15 @@ import { API_SERVERS } from "./api-servers.ts";
 import { installDefinition, jobWorld, type JobWorld } from "./job-world.ts";
 
 const TEAM = "team-a";
-const PATIENCE = { timeoutMs: 60_000 };
+/** Kubernetes waits up to a minute before it creates a pod after several failed ones. */
+const PATIENCE = { timeoutMs: 100_000 };
+const NODES = { apiVersion: "v1", plural: "nodes" };
 const QUEUES = { apiVersion: "muster.dev/v1", plural: "queues" };
+/** A machine in place of a lost one counts beside it. */
+const AMPLE = [
+  { name: "cpu", nominal: 10_000 },
+  { name: "memory", nominal: "1Pi" },
+];
 /** Without a taint manager, so that a test decides what ends. */
 const CONTROLLERS = ["job-controller", "garbage-collector-controller", "pod-garbage-collector-controller"];
 
@@ -37,18 +44,22 @@ function batchJob(name: string, { queue = "team-a", cpu, flags = [], spec = {}, 
 /** Kubernetes' own controller of Jobs runs only beside a real API server. */
 describe.skipIf(real.skip || lack !== undefined)(
   `batch Jobs with a queue, under ${reason}`,
-  { timeout: 240_000 },
+  { timeout: 400_000 },
   () => {
     const stack = new AsyncDisposableStack();
     let world: JobWorld;
     let calls: KubeCalls;
+    let nodes: SimulatedNodes;
     const jobs = { apiVersion: "batch/v1", plural: "jobs", namespace: TEAM };
     const pods = { apiVersion: "v1", plural: "pods", namespace: TEAM };
 
     beforeAll(async () => {
       const apiServer = await real.start();
-      const startNodes = (kubeconfig: string, pools: Readonly<Record<string, number>>) =>
-        startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
+      const startNodes = async (kubeconfig: string, pools: Readonly<Record<string, number>>) => {
+        const timing = { nodeGraceMs: 4000, leaseEveryMs: 500 };
+        nodes = await startSimulatedNodes({ kubeconfig, pools, ...timing, ...apiServer.nodeOptions });
+        return nodes;
+      };
       world = stack.use(await jobWorld(apiServer, { workers: 3 }, { startNodes }));
       ({ calls } = world);
       stack.use(await kubeControllers(world.kubeconfig, CONTROLLERS));
@@ -63,9 +74,16 @@ describe.skipIf(real.skip || lack !== undefined)(
         apiVersion: "muster.dev/v1",
         kind: "Queue",
         metadata: { name: "team-a" },
-        spec: { namespaceSelector: { matchLabels: { team: "a" } } },
+        spec: { namespaceSelector: { matchLabels: { team: "a" } }, quotas: [{ pool: "workers", resources: AMPLE }] },
       });
-      await world.startController({ JOB_BATCH_JOBS: "all", JOB_DISCOVER_MS: "300", JOB_SYNC_PERIOD_MS: "1000" });
+      await world.startController({
+        JOB_BATCH_JOBS: "all",
+        JOB_DISCOVER_MS: "300",
+        JOB_SYNC_PERIOD_MS: "1000",
+        JOB_NODE_LOST_MS: "500",
+        JOB_REFUSED_RETRY_MS: "1000",
+        JOB_REPLACEMENT_WAIT_MS: "5000",
+      });
     }, 240_000);
     afterAll(() => stack.disposeAsync());
 
@@ -74,11 +92,14 @@ describe.skipIf(real.skip || lack !== undefined)(
       (await calls.list<V1Pod>(pods, { query: { labelSelector: `job-name=${name}` } })).items;
     const running = async (name: string): Promise<readonly V1Pod[]> =>
       (await podsOf(name)).filter(({ status }) => status?.phase === "Running");
-    const untilRunning = (name: string, count: number): Promise<readonly V1Pod[]> =>
+    /** Without those that Kubernetes created before their Job was suspended. */
+    const placed = async (name: string): Promise<readonly V1Pod[]> =>
+      (await running(name)).filter(({ metadata }) => metadata?.labels?.["muster.dev/component"] !== undefined);
+    const untilPlaced = (name: string, count: number): Promise<readonly V1Pod[]> =>
       until(
-        `${count} pods of ${name} run`,
+        `${count} pods of ${name} run in their places`,
         async () => {
-          const found = await running(name);
+          const found = await placed(name);
           return found.length === count && found;
         },
         PATIENCE,
@@ -97,6 +118,12 @@ describe.skipIf(real.skip || lack !== undefined)(
     const reservations = async () => (await world.ledger.listReservations({ ownerKind: "batch-job" })).reservations;
     const untilReleased = (): Promise<boolean> =>
       until("nothing is reserved", async () => (await reservations()).length === 0, PATIENCE);
+    const kill = async (name: string): Promise<void> => {
+      await nodes.kill(name);
+      const isReady = ({ status }: V1Node): boolean =>
+        status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") === true;
+      await until(`${name} is lost`, async () => !isReady(await calls.get<V1Node>(NODES, name)), PATIENCE);
+    };
     const eventsOf = async (name: string): Promise<readonly string[]> => {
       const { items } = await calls.list<CoreV1Event>({ apiVersion: "v1", plural: "events", namespace: TEAM });
       const own = items.filter(
@@ -116,7 +143,7 @@ describe.skipIf(real.skip || lack !== undefined)(
     it("run on their granted machines, are nobody's foreign use, and release them when they are complete", async () => {
       const spec = { suspend: true, parallelism: 2, completions: 3, completionMode: "Indexed" };
       await calls.create(jobs, batchJob("indexed", { flags: ["--run-ms=3000"], spec }));
-      const found = await untilRunning("indexed", 2);
+      const found = await untilPlaced("indexed", 2);
       const [reservation] = await reservations();
       expect(reservation).toMatchObject({ queue: "team-a", needs: [{ component: "pod-0" }, { component: "pod-1" }] });
       expect(reservation?.owner?.id).toMatch(/^team-a-indexed-[0-9a-f]{12}$/);
@@ -138,7 +165,7 @@ describe.skipIf(real.skip || lack !== undefined)(
 
     it("that were created unsuspended are suspended, queued, and share machines by their requests", async () => {
       await calls.create(jobs, batchJob("plain", { cpu: "100m", spec: { parallelism: 4 } }));
-      const found = await untilRunning("plain", 4);
+      const found = await untilPlaced("plain", 4);
       const [reservation] = await reservations();
       expect(reservation?.machines.every(({ shared }) => shared?.requests["cpu"] === 100)).toBe(true);
       expect(found.map(({ metadata }) => metadata?.labels?.["muster.dev/component"]).sort()).toEqual([
@@ -150,6 +177,86 @@ describe.skipIf(real.skip || lack !== undefined)(
       await until("the watcher counts them as the grant", async () => (await foreignPods()) === 0, PATIENCE);
       await remove("plain");
       await untilReleased();
+    });
+
+    it("wait suspended for a queue that is unknown, with an event that states what would be right", async () => {
+      await calls.create(jobs, batchJob("early", { queue: "team-z" }));
+      const isReported = (event: string): boolean => event.includes('names the queue "team-z", which does not exist');
+      await until("the event", async () => (await eventsOf("early")).some(isReported), PATIENCE);
+      expect((await eventsOf("early")).find(isReported)).toMatch(
+        /^Warning Waiting: QUEUE_UNKNOWN: .*name one of its queues: team-a$/,
+      );
+      expect((await get("early")).spec?.suspend).toBe(true);
+      expect(await reservations()).toEqual([]);
+      const labels = { "muster.dev/queue": "team-a" };
+      await calls.patch(jobs, "early", { kind: "merge", body: { metadata: { labels } } });
+      await untilPlaced("early", 1);
+      await remove("early");
+      await untilReleased();
+    });
+
+    it("keep the place of a failed pod for the pod that replaces it", async () => {
+      await calls.create(jobs, batchJob("failing", { spec: { parallelism: 2, completions: 2, backoffLimit: 3 } }));
+      const [first] = await untilPlaced("failing", 2);
+      const places = async (): Promise<readonly string[]> =>
+        (await placed("failing")).map(
+          ({ metadata, spec }) => `${metadata?.labels?.["muster.dev/component"]} ${spec?.nodeName}`,
+        );
+      const before = [...(await places())].sort();
+      nodes.finish(`${TEAM}/${first?.metadata?.name}`, 1);
+      await until("it failed", async () => ((await get("failing")).status?.failed ?? 0) === 1, PATIENCE);
+      await untilPlaced("failing", 2);
+      expect([...(await places())].sort()).toEqual(before);
+      for (const { metadata } of await running("failing")) nodes.finish(`${TEAM}/${metadata?.name}`);
+      await untilTrue("failing", "Complete");
+      await untilReleased();
+    });
+
+    it("get another machine for a lost one, and are queued again where no other comes", async () => {
+      await calls.create(jobs, batchJob("losing", { spec: { parallelism: 2, completions: 2 } }));
+      const [first, second] = await untilPlaced("losing", 2);
+      const [lost = "", kept = ""] = [first?.spec?.nodeName, second?.spec?.nodeName];
+      await kill(lost);
+      await calls.delete(pods, first?.metadata?.name ?? "");
+      const others = async (): Promise<boolean> => {
+        const on = (await placed("losing")).filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+        return on.length === 2 && on.every(({ spec }) => spec?.nodeName !== lost);
+      };
+      await until("it runs on another machine", others, PATIENCE);
+      expect((await reservations()).map(({ owner }) => owner?.id.includes("--pod-2") === true).sort()).toEqual([
+        false,
+        true,
+      ]);
+
+      await kill(kept);
+      for (const { metadata, spec } of await podsOf("losing"))
+        if (spec?.nodeName === kept || spec?.nodeName === lost)
+          await calls.delete(pods, metadata?.name ?? "", { gracePeriodSeconds: 0 });
+      const isRequeued = async (): Promise<boolean> =>
+        (await get("losing")).spec?.suspend === true && (await podsOf("losing")).length === 0;
+      await until("it is queued again", isRequeued, PATIENCE);
+      const isReported = (event: string): boolean => event.startsWith("Warning Waiting: POOL_CAPACITY");
+      await until("one machine is too few", async () => (await eventsOf("losing")).some(isReported), PATIENCE);
+      expect(await reservations()).toEqual([]);
+      for (const name of [lost, kept]) await nodes.restart(name);
+      await untilPlaced("losing", 2);
+      await remove("losing");
+      await untilReleased();
+    });
+
+    it("run on without their label, and their pods become pods like any other", async () => {
+      await calls.create(jobs, batchJob("leaving", { cpu: "100m", spec: { parallelism: 2, completions: 3 } }));
+      const [first] = await untilPlaced("leaving", 2);
+      await calls.patch(jobs, "leaving", {
+        kind: "merge",
+        body: { metadata: { labels: { "muster.dev/queue": null } } },
+      });
+      await untilReleased();
+      expect(await running("leaving")).toHaveLength(2);
+      nodes.finish(`${TEAM}/${first?.metadata?.name}`);
+      await until("the third pod is opened", async () => (await podsOf("leaving")).length === 3, PATIENCE);
+      await until("the third pod runs", async () => (await running("leaving")).length === 2, PATIENCE);
+      await remove("leaving");
     });
   },
 );

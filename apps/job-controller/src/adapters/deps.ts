@@ -91,7 +91,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const queueWork = openQueueWork({ queues, calls, ledger, bus });
   const { recordEvent, reportUnserved, recordBatchEvent } = openEvents(undo, context, calls);
   const ofBatch = { context, kube, calls, bus, ledger, queues, nodes, installation, recordEvent: recordBatchEvent };
-  const batchJobs = config.batchJobs === "off" ? undefined : undo.use(await openBatchJobs(ofBatch));
+  const batchJobs = config.batchJobs === "none" ? undefined : undo.use(await openBatchJobs(ofBatch));
   if (batchJobs !== undefined) ofQueues.alsoWake(batchJobs.wakeAll);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));

@@ -157,7 +157,7 @@ async function release(
   namespace: string,
   { unitId, because }: Extract<BatchStep, { readonly kind: "release" }>,
 ): Promise<boolean> {
-  const mayHavePods = because === "label-removed" || because === "surplus" || because === "queue-unknown";
+  const mayHavePods = because === "label-removed" || because === "surplus";
   if (!mayHavePods && (await isOccupied(calls, ownerIdOfUnit(unitId), namespace))) return false;
   await machines.release(unitId);
   return true;

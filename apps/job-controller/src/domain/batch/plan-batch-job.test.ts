@@ -246,21 +246,26 @@ describe("an admitted batch Job", () => {
       ["suspend: machine-lost"],
     ],
     [
-      "keeps its machines until its pods are gone",
+      "keeps its machines, and the reason, until its pods are gone",
       {
         units: [GANG, waiting(["pod-2"], { id: extra("pod-2"), sinceMs: NOW - POLICY.replacementWaitMs })],
         nodesLost: ["n1"],
         pods: [placed("b", "pod-1", "n2", { deleting: true })],
       },
-      [`release ${extra("pod-2")}: machine-lost`],
+      [],
     ],
     [
-      "releases them then, its gang first",
+      "releases its gang then",
       {
         units: [waiting(["pod-2"], { id: extra("pod-2"), sinceMs: NOW - POLICY.replacementWaitMs }), GANG],
         nodesLost: ["n1"],
       },
-      [`release ${ID}: machine-lost`, `release ${extra("pod-2")}: machine-lost`],
+      [`release ${ID}: machine-lost`],
+    ],
+    [
+      "releases the rest before it requests its machines again",
+      { units: [waiting(["pod-2"], { id: extra("pod-2") })], nodesLost: ["n1"] },
+      [`release ${extra("pod-2")}: surplus`, `reserve ${ID} pod-0 pod-1: gang`],
     ],
     [
       "requests again if its template grew while it was suspended",

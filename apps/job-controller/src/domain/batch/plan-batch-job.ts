@@ -73,8 +73,11 @@ export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): Batc
  * admitted Job has to leave its machines takes this way.
  */
 export function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly BatchStep[] {
-  if (!snapshot.job.suspended) return [{ kind: "suspend", because }];
-  return planReleases(snapshot, because);
+  const { job } = snapshot;
+  if (!job.suspended) return [{ kind: "suspend", because }];
+  if (runningPods(snapshot).length > 0) return [];
+  // The gang alone: the reason must last until it is released. Without it, the next pass releases the rest.
+  return [{ kind: "release", unitId: gangIdOf(job), because }];
 }
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
@@ -104,16 +107,14 @@ function isOutgrown({ nodes, shares }: GrantedUnit, { shared }: PodNeed): boolea
   return [...nodes.keys()].some((component) => !holds(shares?.get(component), shared));
 }
 
-/** A request that waits is withdrawn; what was granted is released after the last pod on it is gone. The gang comes first: without it, nothing is resumed. */
+/** A request that waits is withdrawn; what was granted is released after the last pod on it is gone. */
 function planReleases(
   snapshot: BatchSnapshot,
   because: Extract<BatchStep, { readonly kind: "release" }>["because"],
 ): BatchStep[] {
-  const gangId = gangIdOf(snapshot.job);
   const isBusy = runningPods(snapshot).length > 0;
   return snapshot.units
     .filter(({ state }) => state === "waiting" || (state === "granted" && !isBusy))
-    .sort((one, other) => Number(other.id === gangId) - Number(one.id === gangId))
     .map(({ id }) => ({ kind: "release", unitId: id, because }));
 }
 
@@ -160,10 +161,7 @@ function messageOf(queue: BatchSnapshot["queue"]): string {
 }
 
 function withdraw(snapshot: BatchSnapshot, wait: BatchWait): BatchPlan {
-  const steps = snapshot.units.flatMap((unit): BatchStep[] =>
-    unit.state === "waiting" ? [{ kind: "release", unitId: unit.id, because: "queue-unknown" }] : [],
-  );
-  return { steps, wait };
+  return { steps: planReleases(snapshot, "queue-unknown"), wait };
 }
 
 function describeProblems({ problems }: { readonly problems: readonly { field: string; reason: string }[] }): string {
