@@ -1,8 +1,10 @@
+import { readFile } from "node:fs/promises";
 import type { CoreV1Event, V1Job, V1Node, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
-import { unlessMissing, type KubeCalls } from "@muster/kube";
+import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
 import { installDefinition, jobWorld, type JobWorld } from "./job-world.ts";
 
@@ -257,6 +259,26 @@ describe.skipIf(real.skip || lack !== undefined)(
       await until("the third pod is opened", async () => (await podsOf("leaving")).length === 3, PATIENCE);
       await until("the third pod runs", async () => (await running("leaving")).length === 2, PATIENCE);
       await remove("leaving");
+    });
+
+    it("are suspended when they are created, where the admission policy is installed", async () => {
+      const job = batchJob("policy");
+      const isSuspended = async (): Promise<boolean> =>
+        (await calls.create<V1Job>(jobs, job, { query: { dryRun: "All" } })).spec?.suspend === true;
+      expect(await isSuspended()).toBe(false);
+      const policy = await readFile(
+        new URL("../../../deploy/kubernetes/batch-jobs-suspend.yaml", import.meta.url),
+        "utf8",
+      );
+      for (const document of parseAllDocuments(policy)) {
+        const object = document.toJS() as KubeObject;
+        const plural =
+          object.kind === "MutatingAdmissionPolicy" ? "mutatingadmissionpolicies" : "mutatingadmissionpolicybindings";
+        await calls.create({ apiVersion: "admissionregistration.k8s.io/v1", plural }, object);
+      }
+      await until("the policy is in force", isSuspended, PATIENCE);
+      delete job.metadata?.labels;
+      expect(await isSuspended()).toBe(false);
     });
   },
 );

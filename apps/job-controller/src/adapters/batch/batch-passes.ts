@@ -49,7 +49,11 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
       reports.waiting(seen.job, wait);
       const take = (step: BatchStep): Promise<boolean> =>
         inSpan("job-controller", step.kind, { attributes: { "muster.because": step.because } }, async () => {
-          const isDone = await act(deps, seen, step);
+          const isDone = await act(deps, seen, step).catch((error: unknown) => {
+            const fault = kubeFault(error);
+            if (fault?.code === "invalid_request") reports.refused(seen.job, step, fault);
+            throw error;
+          });
           if (isDone) reports.done(seen.job, step);
           return isDone;
         });

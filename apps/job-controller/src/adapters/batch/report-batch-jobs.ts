@@ -1,3 +1,4 @@
+import { describeFault, type Fault } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { BatchStep, BatchWait } from "../../domain/batch/plan-batch-job.ts";
 import { QUEUE_UNKNOWN } from "../../domain/queues/choose-queue.ts";
@@ -20,6 +21,8 @@ export type BatchReports = {
   done(job: JobRow, step: BatchStep): void;
   /** Reports each wait once; undefined: the Job does not wait. */
   waiting(job: JobRow, wait: BatchWait | undefined): void;
+  /** The API server refused a step as invalid: no retry helps before something changes. */
+  refused(job: JobRow, step: BatchStep, fault: Fault): void;
   forget(uid: string): void;
 };
 
@@ -50,6 +53,8 @@ export function batchReports(record: RecordBatchEvent, logger: Pick<Logger, "inf
       if (text === undefined || wait === undefined) return;
       report(job, { type: WARNINGS.has(wait.code) ? "Warning" : "Normal", reason: "Waiting", message: text });
     },
+    refused: (job, step, fault) =>
+      report(job, { type: "Warning", reason: "StepRefused", message: `${step.kind}: ${describeFault(fault)}` }),
     forget: (uid) => void waits.delete(uid),
   };
 }
