@@ -6,7 +6,7 @@ import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { installDefinition, jobWorld, type JobWorld } from "./job-world.ts";
+import { installDefinition, jobWorld, type Controller, type JobWorld } from "./job-world.ts";
 
 const TEAM = "team-a";
 /** Kubernetes waits up to a minute before it creates a pod after several failed ones. */
@@ -20,6 +20,15 @@ const AMPLE = [
 ];
 /** Without a taint manager, so that a test decides what ends. */
 const CONTROLLERS = ["job-controller", "garbage-collector-controller", "pod-garbage-collector-controller"];
+
+const ENV = {
+  JOB_BATCH_JOBS: "all",
+  JOB_DISCOVER_MS: "300",
+  JOB_SYNC_PERIOD_MS: "1000",
+  JOB_NODE_LOST_MS: "500",
+  JOB_REFUSED_RETRY_MS: "1000",
+  JOB_REPLACEMENT_WAIT_MS: "5000",
+};
 
 const lack = whatControllersLack();
 const [, real] = API_SERVERS;
@@ -52,6 +61,7 @@ describe.skipIf(real.skip || lack !== undefined)(
     let world: JobWorld;
     let calls: KubeCalls;
     let nodes: SimulatedNodes;
+    let controller: Controller;
     const jobs = { apiVersion: "batch/v1", plural: "jobs", namespace: TEAM };
     const pods = { apiVersion: "v1", plural: "pods", namespace: TEAM };
 
@@ -78,14 +88,7 @@ describe.skipIf(real.skip || lack !== undefined)(
         metadata: { name: "team-a" },
         spec: { namespaceSelector: { matchLabels: { team: "a" } }, quotas: [{ pool: "workers", resources: AMPLE }] },
       });
-      await world.startController({
-        JOB_BATCH_JOBS: "all",
-        JOB_DISCOVER_MS: "300",
-        JOB_SYNC_PERIOD_MS: "1000",
-        JOB_NODE_LOST_MS: "500",
-        JOB_REFUSED_RETRY_MS: "1000",
-        JOB_REPLACEMENT_WAIT_MS: "5000",
-      });
+      controller = await world.startController(ENV);
     }, 240_000);
     afterAll(() => stack.disposeAsync());
 
@@ -259,6 +262,21 @@ describe.skipIf(real.skip || lack !== undefined)(
       await until("the third pod is opened", async () => (await podsOf("leaving")).length === 3, PATIENCE);
       await until("the third pod runs", async () => (await running("leaving")).length === 2, PATIENCE);
       await remove("leaving");
+    });
+
+    it("continue under another leader, wherever the first one dies", async () => {
+      await calls.create(jobs, batchJob("orphan", { cpu: "100m", spec: { suspend: true, parallelism: 3 } }));
+      await until("it is reserved", async () => (await reservations()).length === 1, PATIENCE);
+      await controller.kill();
+      await world.startController(ENV);
+      const found = await untilPlaced("orphan", 3);
+      expect(found.map(({ metadata }) => metadata?.labels?.["muster.dev/component"]).sort()).toEqual([
+        "pod-0",
+        "pod-1",
+        "pod-2",
+      ]);
+      await remove("orphan");
+      await untilReleased();
     });
 
     it("are suspended when they are created, where the admission policy is installed", async () => {
