@@ -334,4 +334,10 @@ export default tseslint.config(
     ignores: ["**/*.test.ts"],
     rules: { "no-restricted-imports": pureImports("!../kind.ts", "!../read-fields.ts") },
   },
+  {
+    // Batch Jobs are read, queued and reserved as jobs are; decisions about jobs import none about batch Jobs.
+    files: ["apps/job-controller/src/domain/batch/**/*.ts"],
+    ignores: ["**/*.test.ts"],
+    rules: { "no-restricted-imports": pureImports("!../*.ts", "!../queues") },
+  },
 );

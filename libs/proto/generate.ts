@@ -3,7 +3,8 @@
  * - generated/messages.js: protobufjs's static module;
  * - generated/messages.d.ts: the types of its messages, as they are once decoded (`Pool`) and as callers may write them (`Pool.$Properties`);
  * - generated/enums.ts: the names of enum values and their numbers;
- * - generated/services.ts: one typed descriptor a service.
+ * - generated/services.ts: one typed descriptor a service;
+ * - generated/shapes.ts: the fields of every message as data, for what reads and writes any of them as JSON.
  */
 import { execFileSync } from "node:child_process";
 import { globSync, mkdirSync, writeFileSync } from "node:fs";
@@ -11,6 +12,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
+import type { EnumShape, FieldShape, MessageShape } from "./src/shapes.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const protoRoot = join(here, "../../proto");
@@ -26,6 +28,7 @@ writeFileSync(join(out, "messages.js"), generateCodec());
 writeFileSync(join(out, "messages.d.ts"), renderDeclarations(root));
 writeFileSync(join(out, "enums.ts"), renderEnums(objectsIn(root, protobuf.Enum)));
 writeFileSync(join(out, "services.ts"), renderServices(objectsIn(root, protobuf.Service)));
+writeFileSync(join(out, "shapes.ts"), renderShapes(root));
 
 function loadProtos(): protobuf.Root {
   const loaded = new protobuf.Root();
@@ -139,10 +142,14 @@ function renderEnums(enums: readonly protobuf.Enum[]): string {
 
 /** Of `LeasePhase`, `LEASE_PHASE_ENDED` has the name `ENDED`. */
 function renderEnum(each: protobuf.Enum): string {
+  const known = knownValues(each).map(([name, number]) => `${name}: ${number}`);
+  return `  ${each.name}: enumTable({ ${known.join(", ")} }),`;
+}
+
+function knownValues(each: protobuf.Enum): (readonly [string, number])[] {
   const prefix = `${screamingSnake(each.name)}_`;
   const names = Object.entries(each.values).map(([value, number]) => [value.slice(prefix.length), number] as const);
-  const known = names.filter(([name]) => name !== "UNSPECIFIED").map(([name, number]) => `${name}: ${number}`);
-  return `  ${each.name}: enumTable({ ${known.join(", ")} }),`;
+  return names.filter(([name]) => name !== "UNSPECIFIED");
 }
 
 function screamingSnake(name: string): string {
@@ -191,4 +198,36 @@ function isRead(method: protobuf.Method): boolean {
   if (level === "IDEMPOTENT") return false;
   const choices = "NO_SIDE_EFFECTS (it reads) or IDEMPOTENT (its service knows a repeated request by its id)";
   throw new Error(`${method.fullName}: option idempotency_level must be ${choices}, and is ${String(level)}`);
+}
+
+function renderShapes(namespace: protobuf.Root): string {
+  const messages = objectsIn(namespace, protobuf.Type).map((message): [string, MessageShape] => [
+    message.fullName.slice(1),
+    { ...docOf(message), fields: Object.fromEntries(message.fieldsArray.map((field) => [field.name, shapeOf(field)])) },
+  ]);
+  const enums = objectsIn(namespace, protobuf.Enum).map((each): [string, EnumShape] => [
+    each.fullName.slice(1),
+    { ...docOf(each), numbers: Object.fromEntries(knownValues(each)) },
+  ]);
+  const shapes = JSON.stringify({ messages: Object.fromEntries(messages), enums: Object.fromEntries(enums) }, null, 1);
+  return [
+    SOURCE,
+    'import type { Shapes } from "../src/shapes.ts";',
+    "",
+    `export const shapes: Shapes = ${shapes};`,
+    "",
+  ].join("\n");
+}
+
+function shapeOf(field: protobuf.Field): FieldShape {
+  return {
+    ...docOf(field),
+    type: field.resolvedType?.fullName.slice(1) ?? field.type,
+    ...(field.map ? { many: "map" as const } : field.repeated ? { many: "list" as const } : {}),
+    ...(hasPresence(field) && { optional: true as const }),
+  };
+}
+
+function docOf({ comment }: protobuf.ReflectionObject): { doc?: string } {
+  return comment ? { doc: comment.replaceAll(/\s+/g, " ") } : {};
 }

@@ -11,6 +11,7 @@ export type Config = {
     readonly maxInFlight: number;
     readonly timeoutMs: number;
   };
+  readonly batchJobs: "none" | "namespace" | "all";
   readonly workers: number;
   readonly syncPeriodMs: number;
   readonly refreshMs: number;
@@ -42,6 +43,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       /** Time limit of one request to the API server. */
       timeoutMs: read.integer("JOB_REQUEST_TIMEOUT_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
     },
+    /** Jobs of the API group `batch` with a queue: `none`, those of MUSTER_NAMESPACE (`namespace`), or of every namespace (`all`). */
+    batchJobs: read.oneOf("JOB_BATCH_JOBS", ["none", "namespace", "all"], "none"),
     /** Concurrent passes, for each kind. */
     workers: read.integer("JOB_WORKERS", { fallback: 32, min: 1, max: 1000 }),
     /** Maximum interval between two passes over a job. */

@@ -78,10 +78,12 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 }
 
 /** Other kinds may be installed or not, and readable or not, by choice; /readyz notes them. */
-function noteMissing({ kindsGone, kindsRefused, queues }: Deps): { readonly note: string } | undefined {
+function noteMissing({ kindsGone, kindsRefused, queues, batchJobs }: Deps): { readonly note: string } | undefined {
   const gone = kindsGone();
   const refused = kindsRefused().map(({ plural, group }) => `${plural}.${group}`);
+  const ofBatch = batchJobs?.refused();
   const notes = [
+    ...(ofBatch === undefined ? [] : [`no right to list for batch Jobs: ${ofBatch}`]),
     ...(gone.length === 0 ? [] : [`not installed any more: ${gone.join(", ")}`]),
     ...(refused.length === 0 ? [] : [`no right to read: ${refused.join(", ")}`]),
     ...(queues.isRefused() ? ["no right to read queues and namespaces: jobs have no queues"] : []),
@@ -101,6 +103,8 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   const cut = new AbortController();
   const lost = AbortSignal.any([leadership.lost, cut.signal]);
   const { isHeld } = leadership;
+  const batchJobs = deps.batchJobs?.run({ lost, isHeld }, signal) ?? Promise.resolve();
+  batchJobs.catch(failed.reject);
   const begin = (): Promise<void> => {
     for (const runtime of deps.runtimes()) {
       if (running.has(runtime)) continue;
@@ -148,9 +152,9 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
     // The lock is released when this returns: every pass and the sweep must have ended by then.
     if (!stop.aborted) cut.abort(new DOMException("a kind has failed", "AbortError"));
     await working;
-    await Promise.allSettled(running.values());
+    await Promise.allSettled([...running.values(), batchJobs]);
   }
-  await Promise.all(running.values());
+  await Promise.all([...running.values(), batchJobs]);
 }
 
 function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRuntime, lead: Lead): Promise<void> {

@@ -64,6 +64,30 @@ describe("a session", () => {
     await running;
   });
 
+  it("rests after it has created a pod, and continues at once where the pod has a published state", async () => {
+    const world = fakeWorld();
+    const deps = world.deps("controller-a");
+    const seen = { rounds: 0, isPublished: false };
+    const watched: SessionDeps = {
+      ...deps,
+      wake: () => undefined,
+      pods: (record) => (seen.isPublished ? deps.pods(record) : []),
+      nodesUsable: (...of) => {
+        seen.rounds += 1;
+        return deps.nodesUsable(...of);
+      },
+    };
+    const sessions = makeSessions(watched, { session: POLICY, maxFailures: 5 });
+    const rest = await sessions.reconcile("bench", never);
+    // It asks the ledger, takes the machines, and creates the server.
+    expect([seen.rounds, world.made]).toEqual([3, ["bench-server-0"]]);
+    expect(rest).toEqual({ requeueAfterMs: 1000 });
+    seen.isPublished = true;
+    await sessions.reconcile("bench", never);
+    expect(world.made).toEqual(["bench-server-0", "bench-client-0", "bench-driver"]);
+    await sessions.stop(never);
+  });
+
   it("continues at any point where another executor died", async () => {
     const undisturbed = fakeWorld();
     await run(undisturbed);

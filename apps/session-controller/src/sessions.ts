@@ -1,8 +1,9 @@
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
-import { deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
+import { BRIEF_MS, deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
 import { phaseOf, planSession } from "./domain/plan-session.ts";
-import { eventOf, isFinished, queuedUntilMs } from "./domain/session.ts";
+import { eventOf, isFinished, podName, queuedUntilMs } from "./domain/session.ts";
+import type { SessionStep } from "./domain/session-steps.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { carryOut } from "./carry-out.ts";
 import { endBroken } from "./end-broken.ts";
@@ -198,11 +199,23 @@ async function act(table: Table, run: Run, { steps, notesInMs }: SessionPlan): P
   await announce(deps, run);
   const { name, attempts } = run.record;
   if (attempts === 0) suspects.release(name);
-  if (steps.length > 0 && !run.failed) return "again";
+  const isReported = areReported(deps, run, steps);
+  if (steps.length > 0 && !run.failed && !isReported) return "again";
   failures.delete(name);
-  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, notesInMs);
+  // The explanation of the wait for a new pod is a note, too.
+  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, isReported ? BRIEF_MS : notesInMs);
   await leave(table, name, "waiting");
   return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
+}
+
+/** Steps that lead to nothing before an event: the first state of a new pod, or the end of the read. */
+const REPORTED: ReadonlySet<SessionStep["kind"]> = new Set(["note-components", "create-pod", "collect-logs"]);
+
+/** Whether events report all that follows from these steps. A pod that another executor has created may have reported its state before. */
+function areReported(deps: SessionDeps, { record, obstacles }: Run, steps: readonly SessionStep[]): boolean {
+  if (steps.length === 0 || obstacles.length > 0 || !steps.every(({ kind }) => REPORTED.has(kind))) return false;
+  const published = new Set(deps.pods(record).map(({ pod }) => pod));
+  return !steps.some((step) => step.kind === "create-pod" && published.has(podName(record.name, step.component.name)));
 }
 
 /** Retries transient failures, and ends a session that keeps failing by a defect. */

@@ -7,6 +7,7 @@ import { nodesPublication } from "./adapters/nodes-publication.ts";
 import { publication } from "./adapters/publication.ts";
 import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
+import { BRIEF_MS, type Postponed } from "./domain/postpone-brief.ts";
 import { keepPublished, pass, type WatcherDeps } from "./keep-published.ts";
 import { fakeBucket } from "../test/fake-bucket.ts";
 
@@ -52,6 +53,8 @@ async function fakeWorld({ marked = true } = {}) {
       writeMark: ({ atMs, expectedRevision }) =>
         mark.write({ kind: "put", key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision, because: "new" }),
       recorded: (_plan, write) => write(),
+      postpone: () => undefined,
+      dueInMs: () => Infinity,
       blind: (reason) => blind.push(reason),
       wait: wakeup.wait,
       monotonicMs: clock.now,
@@ -77,7 +80,7 @@ async function fakeWorld({ marked = true } = {}) {
         name,
         uid: `uid-${name}`,
         resourceVersion: version,
-        createdAtMs: clock.now(),
+        createdAtMs: clock.now() - 60_000,
         podIp: "",
         node: "n",
         deleting: false,
@@ -293,4 +296,31 @@ it("looks at everything first, then at what was touched, and at everything again
   };
   await keepPublished(deps, policy, stop.signal);
   expect(scopes).toEqual(["all", "changed", "changed", "all"]);
+});
+
+it("postpones the pods of its plan, and waits no longer than until the first of them is due", async () => {
+  const world = await fakeWorld();
+  const stop = new AbortController();
+  const postponed: Postponed[] = [];
+  const waits: number[] = [];
+  const deps: WatcherDeps = {
+    ...world.replica(),
+    postpone: (pod) => postponed.push(pod),
+    dueInMs: () => Math.min(...postponed.map(({ untilMs }) => untilMs)) - world.clock.now(),
+    wait: (longestMs) => {
+      waits.push(longestMs);
+      world.clock.advance(longestMs);
+      if (waits.length === 2) stop.abort();
+      else postponed.length = 0;
+      return Promise.resolve();
+    },
+  };
+  const createdAtMs = world.clock.now() - 400;
+  world.putPod("p", { createdAtMs });
+  const written = world.podBucket.nextWrite();
+  await keepPublished(deps, policy, stop.signal);
+  await written;
+  expect(waits[0]).toBe(BRIEF_MS - 400);
+  expect(waits[1]).toBeGreaterThan(BRIEF_MS);
+  expect(world.podBucket.value("session.s.p")).toMatchObject({ observedAtMs: createdAtMs + BRIEF_MS });
 });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { planPass, type PassPlan, type WatcherPolicy, type WatcherSnapshot } from "./domain/plan-pass.ts";
 import type { MarkStep } from "./domain/plan-mark.ts";
+import type { Postponed } from "./domain/postpone-brief.ts";
 import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
@@ -14,6 +15,10 @@ export type WatcherDeps = {
   writePod: (step: PublishStep<PodState>) => Promise<WriteOutcome>;
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
   writeMark: (step: MarkStep) => Promise<WriteOutcome>;
+  /** The first snapshot from this time on has the pod. */
+  postpone: (pod: Postponed) => void;
+  /** Time until a postponed pod is due; Infinity: none is postponed. */
+  dueInMs: () => number;
   /** Runs the writes of a plan that is not empty, under one span. */
   recorded: (plan: PassPlan, write: () => Promise<readonly WriteOutcome[]>) => Promise<readonly WriteOutcome[]>;
   /** Called when the watcher loses its sight. */
@@ -44,7 +49,7 @@ const MAX_FULL_PASS_INTERVAL_MS = 30_000;
 const MIN_FULL_PASS_INTERVAL_MS = 1000;
 /** Retry while blind: a view that recovers without a change sends no event. */
 const BLIND_PAUSE_MS = 1000;
-/** Limit of concurrent writes. */
+/** Limit of concurrent writes to one bucket. */
 const MAX_WRITES_IN_FLIGHT = 256;
 const MIN_BACKOFF_MS = 250;
 const MAX_BACKOFF_MS = 10_000;
@@ -54,6 +59,7 @@ export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scop
   const world = deps.observe(scope);
   if ("blind" in world) return { blind: world.blind, written: 0, failed: 0, nextMs: BLIND_PAUSE_MS };
   const plan = planPass(world, policy);
+  plan.postponed.forEach(deps.postpone);
   const outcomes = await write(deps, plan);
   const count = (wanted: WriteOutcome): number => outcomes.filter((outcome) => outcome === wanted).length;
   return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
@@ -65,10 +71,10 @@ async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteO
   const outcomes =
     pods.length + nodes.length === 0
       ? []
-      : await deps.recorded(plan, async () => [
-          ...(await writeAll(pods, deps.writePod)),
-          ...(await writeAll(nodes, deps.writeNode)),
-        ]);
+      : await deps.recorded(plan, async () => {
+          const written = await Promise.all([writeAll(pods, deps.writePod), writeAll(nodes, deps.writeNode)]);
+          return written.flat();
+        });
   const missing = outcomes.slice(pods.length).some((outcome) => outcome === "lost" || outcome === "failed");
   return missing || mark === undefined ? outcomes : [...outcomes, await deps.writeMark(mark)];
 }
@@ -91,7 +97,7 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
     failures = failed > 0 ? failures + 1 : 0;
     const backoffMs = Math.min(MAX_BACKOFF_MS, MIN_BACKOFF_MS * 2 ** (failures - 1));
     if (failures > 0) await sleep(backoffMs, undefined, { signal }).catch(() => undefined);
-    else await deps.wait(sees ? Math.max(0, nextFullPassAtMs - nowMs) : nextMs, signal);
+    else await deps.wait(sees ? Math.max(0, Math.min(nextFullPassAtMs - nowMs, deps.dueInMs())) : nextMs, signal);
   }
 }
 

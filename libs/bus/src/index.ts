@@ -17,5 +17,7 @@ export { connectService } from "./connect-service.ts";
 export { readNatsAccess } from "./nats-access.ts";
 export type { NatsAccess } from "./nats-access.ts";
 export type { NatsBus } from "./nats-bus.ts";
+export { RequestRates } from "./request-rates.ts";
+export type { RequestRate } from "./request-rates.ts";
 export { isNoResponders } from "./nats-fault.ts";
 export { memoryBus, MemoryWorld } from "./memory-bus.ts";

@@ -8,6 +8,7 @@ import { describeSlowListener, type SlowListener } from "./listening.ts";
 import { openCredential, type Credential, type NatsAccess } from "./nats-access.ts";
 import { natsError } from "./nats-fault.ts";
 import { certificateRefused, certificateTrouble, credentialRefused, isRefusal } from "./refusals.ts";
+import { settleRequestsWithoutError } from "./settle-requests.ts";
 import { writePerTurn } from "./write-per-turn.ts";
 
 const CONNECT_RETRY = { firstMs: 50, maxMs: 1000 };
@@ -108,6 +109,7 @@ export class NatsLink {
           noAsyncTraces: true,
         });
         if (inboxPrefix !== undefined) keepInbox(connection, inboxPrefix);
+        settleRequestsWithoutError();
         writePerTurn(connection);
         const link = new NatsLink(connection, credential, options);
         delay.of = () => link.#reconnectDelayMs();

@@ -19,7 +19,7 @@ export function decideRate({ perSecond, burst }: RequestRate, fullAtMs: number, 
   return { kind: "refuse", retryAfterMs: Math.ceil(missingMs) };
 }
 
-/** Users with their own bucket. An installation has nine; all beyond share one. */
+/** Users of NATS with their own bucket. An installation has nine; all beyond share one. */
 export const MAX_USERS = 32;
 /** Users without a name, or beyond the limit. */
 export const OTHERS = "others";
@@ -36,13 +36,16 @@ export type Refusal = {
 
 type Known = { fullAtMs: number; refused: number; saidAtMs: number };
 
-/** The buckets of one service's users, MAX_USERS at most. A full one without a due report makes room for a new user. */
+/** The buckets of one service's users, `maxUsers` at most. A full one without a due report makes room for a new user. */
 export class RequestRates {
   readonly #rate: RequestRate;
   readonly #known = new Map<string, Known>();
 
-  constructor(rate: RequestRate) {
+  readonly #maxUsers: number;
+
+  constructor(rate: RequestRate, maxUsers = MAX_USERS) {
     this.#rate = rate;
+    this.#maxUsers = maxUsers;
   }
 
   /** Number of buckets, the shared one included. */
@@ -71,7 +74,7 @@ export class RequestRates {
 
   #hasRoomFor(name: string, nowMs: number): boolean {
     if (this.#known.has(name)) return true;
-    if (this.#named() < MAX_USERS) return true;
+    if (this.#named() < this.#maxUsers) return true;
     for (const [user, { fullAtMs, saidAtMs }] of this.#known)
       if (user !== OTHERS && fullAtMs <= nowMs && nowMs - saidAtMs >= SAY_EVERY_MS) {
         this.#known.delete(user);

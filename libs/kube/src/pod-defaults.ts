@@ -4,20 +4,28 @@ import { informer } from "./informer.ts";
 import { isForbidden, kubeFault } from "./kube-fault.ts";
 import { listWatch } from "./list-watch.ts";
 
-/** What admission adds to the requests of the pods of one namespace, as the API server has it. */
+/** What admission adds to the requests of pods, as the API server has it. */
 export type FollowedPodDefaults = AsyncDisposable & {
-  /** The same object until something changes. What the service has no right to list adds nothing. */
-  current(): PodDefaults;
+  /**
+   * For pods of this namespace, by default of the followed one. The same object until something changes. What the service has no right to list adds nothing.
+   */
+  current(namespace?: string): PodDefaults;
   /** Resolves once everything is listed that may be; rejects with FaultError cancelled when disposed before that. */
   readonly synced: Promise<unknown>;
   /** Whether `synced` has resolved. */
   isSynced(): boolean;
 };
 
+type PodDefaultsOptions = {
+  /** Absent: every namespace. */
+  readonly namespace?: string | undefined;
+  readonly onError: (error: unknown, retryInMs: number) => void;
+};
+
 /** Follows the LimitRanges of the namespace, and all RuntimeClasses. */
 export function openPodDefaults(
   kube: KubeConfig,
-  { namespace, onError }: { readonly namespace: string; readonly onError: (error: unknown, retryInMs: number) => void },
+  { namespace: followed, onError }: PodDefaultsOptions,
 ): FollowedPodDefaults {
   const refused = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()] as const;
   /** A missing right, or a resource that is not served, is reported once: an installation may do without. */
@@ -32,8 +40,15 @@ export function openPodDefaults(
     };
   };
   const limitRanges = informer({
-    source: listWatch<V1LimitRange>(kube, `/api/v1/namespaces/${namespace}/limitranges`),
-    project: ({ metadata, spec }) => ({ name: metadata?.name ?? "", limits: spec?.limits }),
+    source: listWatch<V1LimitRange>(
+      kube,
+      followed === undefined ? "/api/v1/limitranges" : `/api/v1/namespaces/${followed}/limitranges`,
+    ),
+    project: ({ metadata, spec }) => ({
+      namespace: metadata?.namespace ?? "",
+      name: metadata?.name ?? "",
+      limits: spec?.limits,
+    }),
     onError: reporter(refused[0]),
   });
   const runtimeClasses = informer({
@@ -41,9 +56,9 @@ export function openPodDefaults(
     project: ({ metadata, overhead }) => ({ name: metadata?.name ?? "", overhead }),
     onError: reporter(refused[1]),
   });
-  let known: PodDefaults | undefined;
+  const known = new Map<string, PodDefaults>();
   let isSynced = false;
-  for (const cache of [limitRanges, runtimeClasses]) cache.onChange(() => (known = undefined));
+  for (const cache of [limitRanges, runtimeClasses]) cache.onChange(() => known.clear());
   const synced = Promise.all([
     Promise.race([limitRanges.synced, refused[0].promise]),
     Promise.race([runtimeClasses.synced, refused[1].promise]),
@@ -51,7 +66,14 @@ export function openPodDefaults(
   // A caller that never awaits it must not crash by its rejection.
   synced.catch(() => undefined);
   return {
-    current: () => (known ??= buildPodDefaults(limitRanges.list(), runtimeClasses.list())),
+    current: (namespace = followed ?? "") => {
+      const before = known.get(namespace);
+      if (before !== undefined) return before;
+      const own = limitRanges.list().filter((each) => each.namespace === namespace);
+      const defaults = buildPodDefaults(own, runtimeClasses.list());
+      known.set(namespace, defaults);
+      return defaults;
+    },
     synced,
     isSynced: () => isSynced,
     [Symbol.asyncDispose]: async () => {

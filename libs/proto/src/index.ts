@@ -4,6 +4,7 @@ export type { EnumTable } from "./enum-table.ts";
 export { annotations, labels, schedulingGates, taints } from "./labels.ts";
 export { leaseServiceOf } from "./lease-service-of.ts";
 export type { LeaseServiceOfEngine } from "./lease-service-of.ts";
+export type { EnumShape, FieldShape, MessageShape, Shapes } from "./shapes.ts";
 export { serviceNames } from "./service-names.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { enums } from "../generated/enums.ts";

@@ -51,6 +51,10 @@ export const subjects = {
   leaseAudited: (lease: string) => `muster.audit.lease.${token(lease)}`,
   /** muster.audit.lease.* */
   anyLeaseAudited: "muster.audit.lease.*",
+  /** muster.api.<resource>.changed: a user has asked for a change of such a resource over HTTP. */
+  changeAudited: (resource: string) => `muster.api.${token(resource)}.changed`,
+  /** muster.api.*.changed */
+  anyChangeAudited: "muster.api.*.changed",
   /** _INBOX.<service>: answers to what this service asks arrive below it. */
   inbox: (service: string) => `_INBOX.${token(service)}`,
   /** muster.dead.<area>: payload and fault of what could not be handled. */
@@ -75,6 +79,14 @@ export const streams = {
     subjects: ["muster.audit.>"],
     retention: "limits",
     // A quarter to look at it; beyond either limit the oldest go.
+    maxAgeMs: 90 * 24 * 3_600_000,
+    maxBytes: 256 * 1024 * 1024,
+  },
+  /** Who has changed what over HTTP: not in `audit`, whose records the services own and read back. */
+  apiAudit: {
+    name: "MUSTER_API_AUDIT",
+    subjects: ["muster.api.*.changed"],
+    retention: "limits",
     maxAgeMs: 90 * 24 * 3_600_000,
     maxBytes: 256 * 1024 * 1024,
   },

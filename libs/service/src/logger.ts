@@ -36,11 +36,13 @@ export function createLogger(options: {
 
 /** Not pino's `redact`, which copies each line with every object in it, also where no secret is. */
 function withoutSecrets(lines: Pino): Logger {
+  const write = (level: LogLevel): Logger[LogLevel] =>
+    lines.isLevelEnabled(level) ? (fields, message) => lines[level](redactFields(fields), message) : () => undefined;
   return {
-    debug: (fields, message) => lines.debug(redactFields(fields), message),
-    info: (fields, message) => lines.info(redactFields(fields), message),
-    warn: (fields, message) => lines.warn(redactFields(fields), message),
-    error: (fields, message) => lines.error(redactFields(fields), message),
+    debug: write("debug"),
+    info: write("info"),
+    warn: write("warn"),
+    error: write("error"),
     child: (fields) => withoutSecrets(lines.child(redactFields(fields))),
   };
 }

@@ -20,7 +20,7 @@ import { ask } from "./connection-events.ts";
 import { isFull, isServerFull, isWrongSequence, serverFull, toFault } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { modifyBy, type Modify, type SingleKey } from "./modify.ts";
-import { orderedPass } from "./ordered.ts";
+import { orderedPass, type StreamMessage } from "./ordered.ts";
 import { type Fill, showFill } from "./show-fill.ts";
 import { observed } from "./telemetry.ts";
 import { unlessUnstored } from "./unstored.ts";
@@ -143,7 +143,7 @@ export async function openBucket<Value, Input>(
         created: async () => (await ask(connection, timeoutMs, () => manager.streams.info(opened.stream))).created,
         read: (message) => {
           const key = message.subject.slice(opened.prefix.length);
-          if (isDeleteMark(message.headers)) return { key, entry: undefined };
+          if (isDeleted(message)) return { key, entry: undefined };
           return { key, entry: decodeOrSkip(opened, key, message.sequence, message.payload) };
         },
       }),
@@ -261,9 +261,7 @@ async function list<Value, Input>(opened: Opened<Value, Input>, filter: string):
   })) {
     if (message.kind === "caught-up") break;
     const key = message.subject.slice(prefix.length);
-    const entry = isDeleteMark(message.headers)
-      ? undefined
-      : decodeOrSkip(opened, key, message.sequence, message.payload);
+    const entry = isDeleted(message) ? undefined : decodeOrSkip(opened, key, message.sequence, message.payload);
     if (entry === undefined) entries.delete(key);
     else entries.set(key, entry);
   }
@@ -372,6 +370,11 @@ function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, err
   if (!isFull(error)) return toFault(error, `writing ${name}/${key}`);
   const what = `size of bucket ${name}`;
   return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs }, { cause: error });
+}
+
+/** A mark of a deletion is empty. */
+function isDeleted(message: StreamMessage): boolean {
+  return message.payload.length === 0 && isDeleteMark(message.headers);
 }
 
 function isDeleteMark(header: MsgHdrs | undefined): boolean {

@@ -230,7 +230,10 @@ async function* read(
       kind: "message",
       subject: message.subject,
       payload: message.data,
-      headers: message.headers,
+      // Decoded when they are read, which most readers do not.
+      get headers() {
+        return message.headers;
+      },
       sequence: position.sequence,
     };
     pendingSubjects?.delete(message.subject);
@@ -242,6 +245,8 @@ async function* read(
 }
 
 function isControl(message: Msg): boolean {
+  // Status messages are empty, and decoding the headers of each message would cost as much as the message.
+  if (message.data.length > 0) return false;
   const code = message.headers?.code ?? 0;
   if (code === 0) return false;
   if (code !== CONTROL) throw unavailable(`the consumer ended with status ${code}`);

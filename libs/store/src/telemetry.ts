@@ -11,8 +11,8 @@ const SCOPE = "@muster/store";
 let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
 
 /**
- * Measures one operation on a bucket or log, and makes a span of it within a trace. Background work, such as a watcher's thousands of writes, makes none.
- * Attributes are names of buckets and logs, never of keys.
+ * Measures one operation on a bucket or log, and makes a span of it within a span that is recorded. Background work, and a process that exports no traces, make
+ * none. Attributes are names of buckets and logs, never of keys.
  */
 export async function observed<Result>(
   operation: Operation,
@@ -27,7 +27,7 @@ export async function observed<Result>(
   };
   let failed: { "error.type"?: string } = {};
   try {
-    if (trace.getActiveSpan() === undefined) return await work();
+    if (trace.getActiveSpan()?.isRecording() !== true) return await work();
     return await inSpan(SCOPE, `${operation} ${collection}`, { kind: SpanKind.CLIENT, attributes }, work);
   } catch (error) {
     failed = { "error.type": faultOf(error)?.code ?? "defect" };

@@ -23,7 +23,7 @@ const ALL = {
   "services.provision-engine.enabled": true,
   "nodeScaler.providers": ["karpenter", "cluster-api", "ec2"],
   "nodeScaler.machinesNamespace": "metal",
-  rights: { mpijobs: true, otherNamespaces: true, podGroups: true, slices: true },
+  rights: { mpijobs: true, otherNamespaces: true, podGroups: true, batchJobs: "all", slices: true },
   "crds.jaxjobs": true,
   "nats.replicas": 3,
   workNamespace: "work",
@@ -106,6 +106,22 @@ describe.skipIf(missing !== undefined)(
       const built = pulled.map(({ name }) => referenceOf(name, { repository: "registry.example.com/muster" }));
       expect(built).toContain(`registry.example.com/muster/watcher:${version}`);
       expect(pulled.map(({ image }) => image)).toEqual(built);
+    });
+
+    it("lets the job-controller change batch Jobs only on request, and only where it queues them", async () => {
+      const batchRoles = async (batchJobs: string): Promise<readonly string[]> => {
+        const objects = await render("here", { "rights.batchJobs": batchJobs, workNamespace: "work" });
+        const deployment = objects.filter(isDeployment).find(({ metadata }) => metadata?.name === "job-controller");
+        const env = deployment?.spec?.template.spec?.containers[0]?.env ?? [];
+        expect(env.find(({ name }) => name === "JOB_BATCH_JOBS")?.value).toBe(batchJobs);
+        const roles = objects as readonly (KubeObject & { readonly rules?: readonly V1PolicyRule[] })[];
+        return roles
+          .filter(({ rules = [] }) => rules.some(({ apiGroups = [] }) => apiGroups.includes("batch")))
+          .map(({ kind = "", metadata }) => `${kind} ${metadata?.namespace ?? ""}`.trim());
+      };
+      expect(await batchRoles("none")).toEqual([]);
+      expect(await batchRoles("namespace")).toEqual(["Role work"]);
+      expect(await batchRoles("all")).toEqual(["ClusterRole"]);
     });
 
     it("installs rights on nodes or namespaces of the whole cluster only on request, and shows how", async () => {

@@ -78,7 +78,7 @@ export function takeSnapshot(world: World): SystemSnapshot {
 function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): WatcherSnapshot {
   const published = <State>(entries: World["podStates"]["entries"], decode: (bytes: Uint8Array) => State) => {
     const all = [...entries].map(([key, { bytes, revision }]) => ({ key, revision, state: decode(bytes) }));
-    return { published: () => all, get: (key: string) => all.find((each) => each.key === key) };
+    return { published: () => all, get: (key: string) => all.find((each) => each.key === key), isEcho: () => false };
   };
   const records = published(nodeStates.entries, (bytes) => nodeRecordCodec.decode(bytes)).published();
   const nodeRecords = records.flatMap(({ state, ...rest }) => (isNode(state) ? [{ ...rest, state }] : []));
@@ -96,7 +96,11 @@ function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): Watch
     pods: follow(new Map([...cluster.pods].map(([name, pod]) => [name, readPod(pod)]))),
     nodes: follow(new Map([...cluster.nodes].map(([name, node]) => [name, watchedNode(node)]))),
     podSide: published(podStates.entries, (bytes) => podCodec.decode(bytes)),
-    nodeSide: { published: () => nodeRecords, get: (key) => nodeRecords.find((each) => each.key === key) },
+    nodeSide: {
+      published: () => nodeRecords,
+      get: (key) => nodeRecords.find((each) => each.key === key),
+      isEcho: () => false,
+    },
     markSide: { published: () => marks },
     podView: { onChange: () => nothing },
     nodeView: { onChange: () => nothing, ageMs: () => 0 },

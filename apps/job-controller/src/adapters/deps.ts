@@ -10,6 +10,7 @@ import { ownerIdOfUnit } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { jobKey } from "../domain/ownership.ts";
 import { answers } from "./answers.ts";
+import { openBatchJobs, type BatchJobs } from "./batch/batch-jobs.ts";
 import type { JobElsewhere } from "../domain/plan-elsewhere.ts";
 import { openElsewhere, type Elsewhere } from "./elsewhere.ts";
 import { gatherEvents, type RecordEvent } from "./gather-events.ts";
@@ -32,6 +33,8 @@ export type Deps = AsyncDisposable & {
   readonly world: World;
   readonly machines: Machines;
   readonly queues: Pick<Queues, "changes" | "isRefused">;
+  /** Undefined: the configuration leaves batch Jobs alone. */
+  readonly batchJobs: Pick<BatchJobs, "run" | "refused"> | undefined;
   /** Makes the bucket of queues equal to the Queues of the cluster. */
   readonly mirrorQueues: (isHeld: Fence) => Promise<void>;
   /** Writes the status of queues, and lets empty ones go that are being deleted. */
@@ -83,30 +86,21 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const nodes = undo.use(await followNodes(context, bus));
   const ledger = client(bus, ReservationService);
   const machines = await openLedger(undo, { bus, calls: ledger }, runtimes);
-  const queues = undo.use(openQueues({ kube, calls, namespace, logger, changed: wakerOfAll(runtimes) }));
+  const ofQueues = openQueuesFor(undo, { kube, calls, config, logger }, wakerOfAll(runtimes));
+  const { queues } = ofQueues;
   const queueWork = openQueueWork({ queues, calls, ledger, bus });
-  const { recordEvent, reportUnserved } = openEvents(undo, context, calls);
+  const { recordEvent, reportUnserved, recordBatchEvent } = openEvents(undo, context, calls);
+  const ofBatch = { context, kube, calls, bus, ledger, queues, nodes, installation, recordEvent: recordBatchEvent };
+  const batchJobs = config.batchJobs === "none" ? undefined : undo.use(await openBatchJobs(ofBatch));
+  if (batchJobs !== undefined) ofQueues.alsoWake(batchJobs.wakeAll);
   const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube, namespace));
-  const elsewhere = openElsewhere({
-    calls,
-    namespace,
-    runtimes: known.runtimes,
-    now: Date.now,
-    report: reportUnserved,
-  });
+  const scanning = { calls, namespace, runtimes: known.runtimes, now: Date.now, report: reportUnserved };
+  const elsewhere = openElsewhere(scanning);
   const answering = answers({ asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere, ...known });
   notifyOwners(world, answering.changed);
-  const kinds = followKinds({
-    context,
-    kube,
-    calls,
-    world,
-    recordEvent,
-    runtimes,
-    gone,
-    jobChanged: answering.changed,
-  });
+  const following = { context, kube, calls, world, recordEvent, runtimes, gone, jobChanged: answering.changed };
+  const kinds = followKinds(following);
   const reportPodsLeft = reportOnce((left) =>
     logger.warn(left, "a pod has outlived its job and keeps machines: delete it"),
   );
@@ -116,6 +110,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     world,
     machines,
     queues,
+    batchJobs,
     ...queueWork,
     answers: answering,
     ...known,
@@ -178,7 +173,11 @@ function openEvents(
   undo: AsyncDisposableStack,
   { config, logger, instance }: ServiceContext<Config>,
   calls: KubeCalls,
-): { readonly recordEvent: RecordEvent; readonly reportUnserved: (job: JobElsewhere) => void } {
+): {
+  readonly recordEvent: RecordEvent;
+  readonly reportUnserved: (job: JobElsewhere) => void;
+  readonly recordBatchEvent: Parameters<typeof openBatchJobs>[0]["recordEvent"];
+} {
   const { namespace } = config.kube;
   const events = undo.use(
     eventRecorder({
@@ -198,6 +197,7 @@ function openEvents(
   );
   return {
     recordEvent: gathering.record,
+    recordBatchEvent: events.record,
     reportUnserved: (job) => {
       const message = `no controller serves the namespace ${job.namespace}: Muster runs the jobs of ${namespace}; create the job there`;
       logger.warn(
@@ -240,6 +240,24 @@ function openQueueWork({ queues, calls, ledger, bus }: QueueWorkDeps): Pick<Deps
     mirrorQueues: (isHeld) => mirrorQueues(mirroring, isHeld),
     reportQueues: queueReports({ queues, calls, ledger, now: Date.now, elapsedMs: () => performance.now() }),
   };
+}
+
+/** The queues of jobs, and of batch Jobs where the configuration includes these: a change wakes both. */
+function openQueuesFor(
+  undo: AsyncDisposableStack,
+  {
+    config,
+    ...deps
+  }: Pick<Parameters<typeof openQueues>[0], "kube" | "calls" | "logger"> & { readonly config: Config },
+  wakeJobs: () => void,
+): { readonly queues: Queues; readonly alsoWake: (wake: () => void) => void } {
+  const wakers = [wakeJobs];
+  const changed = (): void => {
+    for (const wake of wakers) wake();
+  };
+  const hasOtherNamespaces = config.batchJobs === "all";
+  const queues = undo.use(openQueues({ ...deps, namespace: config.kube.namespace, hasOtherNamespaces, changed }));
+  return { queues, alsoWake: (wake) => void wakers.push(wake) };
 }
 
 /** A failed check of queues does not stop that of the kinds. */

@@ -9,14 +9,14 @@ import { findResource } from "../members/find-resource.ts";
 export const QUEUES: KubeResource = { apiVersion: "muster.dev/v1", plural: "queues" };
 const NAMESPACES: KubeResource = { apiVersion: "v1", plural: "namespaces" };
 
-/** The Queues of the cluster, as far as it serves them, and the labels of the served namespace. */
+/** The Queues of the cluster, as far as it serves them, and the labels of the namespaces that have work. */
 export type Queues = AsyncDisposable & {
   /** Follows queues once their definition is installed, until it is uninstalled. Rejects when the API server does not answer whether it is. */
   discover(): Promise<void>;
   /** Every Queue, by name; undefined while they are not listed, or may not be read. Empty without the definition. */
   rows(): ReadonlyMap<string, QueueRow> | undefined;
-  /** The queue of a job with these labels in the served namespace. */
-  choose(labels: Readonly<Record<string, string>> | undefined): QueueChoice;
+  /** The queue of a job with these labels in the namespace, by default the served one. */
+  choose(labels: Readonly<Record<string, string>> | undefined, namespace?: string): QueueChoice;
   /** The controller has no right to read queues or namespaces. */
   isRefused(): boolean;
   /** Rung when the bucket of queues may differ from the Queues. One waits at a time. */
@@ -27,6 +27,8 @@ type FollowQueuesDeps = {
   readonly kube: KubeConfig;
   readonly calls: Pick<KubeCalls, "list">;
   readonly namespace: string;
+  /** Work of other namespaces has queues, too. */
+  readonly hasOtherNamespaces?: boolean;
   /** Called when the queue of any job may be another one. */
   readonly changed: () => void;
   readonly logger: Pick<Logger, "info" | "warn">;
@@ -46,7 +48,7 @@ const NO_RIGHT =
 export function openQueues(deps: FollowQueuesDeps): Queues {
   const { calls, namespace, logger } = deps;
   const changes = makeBell();
-  /** By the label of jobs; empty after each change of a queue or of the namespace. */
+  /** By the namespace and the label of jobs; empty after each change of a queue or of a namespace. */
   const choices = new Map<string, QueueChoice>();
   let followed: Followed | undefined;
   let absences = 0;
@@ -66,7 +68,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
     if (followed !== undefined) return isListed(followed) ? rowsOf(followed) : undefined;
     return absences >= ABSENCES ? new Map<string, QueueRow>() : undefined;
   };
-  const chooseNow = (labels: Labels | undefined): QueueChoice => {
+  const chooseNow = (labels: Labels | undefined, ofJob: string): QueueChoice => {
     const named = labels?.[QUEUE_LABEL] ?? "";
     if (followed === undefined && isRefused)
       return named === ""
@@ -75,22 +77,22 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
     // Jobs of a cluster without the definition do not wait for a second answer.
     const known = followed === undefined && absences > 0 ? new Map<string, QueueRow>() : rows();
     if (known === undefined) return { kind: "unlisted" };
-    const ofNamespace = followed?.namespaces.get(namespace) ?? {};
-    return chooseQueue(labels, { name: namespace, labels: ofNamespace }, new Map<string, SeenQueue>(known));
+    const ofNamespace = followed?.namespaces.get(ofJob) ?? {};
+    return chooseQueue(labels, { name: ofJob, labels: ofNamespace }, new Map<string, SeenQueue>(known));
   };
 
   return {
     rows,
     changes,
     isRefused: () => isRefused,
-    choose: (labels) => {
-      const key = labels?.[QUEUE_LABEL] ?? "";
-      const choice = choices.get(key) ?? chooseNow(labels);
+    choose: (labels, ofJob = namespace) => {
+      const key = `${ofJob}/${labels?.[QUEUE_LABEL] ?? ""}`;
+      const choice = choices.get(key) ?? chooseNow(labels, ofJob);
       if (choice.kind !== "unlisted") choices.set(key, choice);
       return choice;
     },
     discover: async () => {
-      const found = await findQueues(calls, namespace);
+      const found = await findQueues(calls, selectorOf(deps));
       const wasRefused = isRefused;
       const before = absences;
       isRefused = found === "refused";
@@ -112,16 +114,18 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   };
 }
 
-/** Whether queues can be followed: they are installed, and both they and the served namespace may be read. */
-async function findQueues(calls: Pick<KubeCalls, "list">, namespace: string): Promise<"served" | "absent" | "refused"> {
+/** Whether queues can be followed: they are installed, and both they and the namespaces may be read. */
+async function findQueues(
+  calls: Pick<KubeCalls, "list">,
+  namespaces: ReturnType<typeof selectorOf>,
+): Promise<"served" | "absent" | "refused"> {
   const queues = await findResource(calls, QUEUES);
   if (queues !== "served") return queues;
-  return (await findResource(calls, NAMESPACES, { fieldSelector: selectorOf(namespace) })) === "served"
-    ? "served"
-    : "refused";
+  return (await findResource(calls, NAMESPACES, namespaces)) === "served" ? "served" : "refused";
 }
 
-function follow({ kube, namespace, logger }: FollowQueuesDeps, changed: () => void): Followed {
+function follow(deps: FollowQueuesDeps, changed: () => void): Followed {
+  const { kube, logger } = deps;
   const onError = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following queues is interrupted");
   const queues = informer<KubeObject & QueueObject, QueueRow>({
@@ -130,7 +134,7 @@ function follow({ kube, namespace, logger }: FollowQueuesDeps, changed: () => vo
     onError,
   });
   const namespaces = informer<KubeObject, Labels>({
-    source: listWatch(kube, `/api/v1/${NAMESPACES.plural}`, { fieldSelector: selectorOf(namespace) }),
+    source: listWatch(kube, `/api/v1/${NAMESPACES.plural}`, selectorOf(deps)),
     project: ({ metadata }) => metadata?.labels ?? {},
     onError,
   });
@@ -169,6 +173,9 @@ async function end({ queues, namespaces }: Followed): Promise<void> {
   await Promise.all([queues[Symbol.asyncDispose](), namespaces[Symbol.asyncDispose]()]);
 }
 
-function selectorOf(namespace: string): string {
-  return `metadata.name=${namespace}`;
+function selectorOf({
+  namespace,
+  hasOtherNamespaces = false,
+}: Pick<FollowQueuesDeps, "namespace" | "hasOtherNamespaces">): { readonly fieldSelector?: string } {
+  return hasOtherNamespaces ? {} : { fieldSelector: `metadata.name=${namespace}` };
 }

@@ -65,7 +65,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const busyForMs = busyMeter(() => queue.length > deps.workers);
   const ended = new AbortController();
   const writtenMs = new Map<string, number>();
-  const written = ownWrites();
+  const written = ownWrites<JobRow>();
   const stale = staleVersions(() => performance.now());
   const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
   const jobs = informer<JobResource, JobRow, "ownerId">({

@@ -9,7 +9,7 @@ function at(resourceVersion: string, uid = "one"): JobRow {
 }
 
 it("shows what was written until the cache has it, and never again", () => {
-  const own = ownWrites();
+  const own = ownWrites<JobRow>();
   const [older, written, newer] = [at("9"), at("10"), at("11")];
   expect(own.newest("key", older)).toBe(older);
   own.record("key", written);
@@ -19,7 +19,7 @@ it("shows what was written until the cache has it, and never again", () => {
 });
 
 it("shows what is cached once a write was refused: after a restore of the store its versions are lower", () => {
-  const own = ownWrites();
+  const own = ownWrites<JobRow>();
   const restored = at("5");
   own.record("key", at("100"));
   expect(own.newest("key", restored)).not.toBe(restored);
@@ -28,7 +28,7 @@ it("shows what is cached once a write was refused: after a restore of the store 
 });
 
 it("shows nothing of a job that another one has followed under its name", () => {
-  const own = ownWrites();
+  const own = ownWrites<JobRow>();
   own.record("key", at("10"));
   const other = at("2", "another");
   expect(own.newest("key", other)).toBe(other);

@@ -1,11 +1,13 @@
-import { versionOf, type JobRow } from "./read-job.ts";
+import { versionOf } from "./read-job.ts";
+
+type StoredRow = { readonly metadata: { readonly uid?: string; readonly resourceVersion?: string } };
 
 /** Rows that this process has written and its cache may not show yet. */
-type OwnWrites = {
+type OwnWrites<Row> = {
   /** The newer one of the cached row and our own. */
-  newest(key: string, cached: JobRow | undefined): JobRow | undefined;
-  record(key: string, row: JobRow): void;
-  /** The API server has refused a write that was based on it, or the job is gone: the cached row counts from now on. */
+  newest(key: string, cached: Row | undefined): Row | undefined;
+  record(key: string, row: Row): void;
+  /** The API server has refused a write that was based on it, or the object is gone: the cached row counts from now on. */
   forget(key: string): void;
 };
 
@@ -13,13 +15,14 @@ type OwnWrites = {
  * Keeps a row until the cache has it, or until the API server contradicts it: after a restore of its store, versions are lower than those that were written
  * before.
  */
-export function ownWrites(): OwnWrites {
-  const written = new Map<string, JobRow>();
+export function ownWrites<Row extends StoredRow>(): OwnWrites<Row> {
+  const written = new Map<string, Row>();
   return {
     newest: (key, cached) => {
       const own = written.get(key);
       if (own === undefined) return cached;
-      if (cached?.metadata.uid === own.metadata.uid && versionOf(cached) < versionOf(own)) return own;
+      if (cached !== undefined && cached.metadata.uid === own.metadata.uid && versionOf(cached) < versionOf(own))
+        return own;
       written.delete(key);
       return cached;
     },

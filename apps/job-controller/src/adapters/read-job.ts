@@ -70,6 +70,6 @@ function typesAndTotal(
 }
 
 /** Kubernetes compares versions of one resource as numbers. */
-export function versionOf({ metadata }: JobRow): bigint {
+export function versionOf({ metadata }: { readonly metadata: { readonly resourceVersion?: string } }): bigint {
   return BigInt(metadata.resourceVersion ?? "0");
 }

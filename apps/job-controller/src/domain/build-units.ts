@@ -5,7 +5,7 @@ import type { JobStatus } from "./job-status.ts";
 import type { UnitSeen } from "./snapshot.ts";
 
 /** A machine for one member, on a node that `selection` accepts. With `shared`, a part of a machine that holds these requests. */
-type UnitNeed = {
+export type UnitNeed = {
   readonly component: string;
   readonly pool: string;
   readonly shared?: Requests;
@@ -78,7 +78,8 @@ export function buildUnits(
   return [gang, ...extras];
 }
 
-function inDomainOf({ domain }: Extract<UnitSeen, { readonly state: "granted" }>, need: UnitNeed): UnitNeed {
+/** The need on a node of the domain that the gang was granted; the same need without a topology. */
+export function inDomainOf({ domain }: Extract<UnitSeen, { readonly state: "granted" }>, need: UnitNeed): UnitNeed {
   if (domain === undefined) return need;
   const requirement = { key: domain.key, operator: "In", values: [domain.value] };
   return { ...need, selection: restrictSelection(need.selection, requirement) };

@@ -86,10 +86,13 @@ const NO_QUEUE: QueueChoice = { kind: "none" };
 /** The ledger follows the queues a moment after this controller: a queue that exists here may not exist there yet. */
 const QUEUE_RETRY_MS = 5000;
 
-type WaitingUnit = Extract<UnitSeen, { readonly components: readonly string[] }>;
+export type WaitingUnit = Extract<UnitSeen, { readonly components: readonly string[] }>;
 
 /** When a refused request is repeated. */
-export function refusedUntilMs({ sinceMs, because }: WaitingUnit, { refusedRetryMs }: JobPolicy): number {
+export function refusedUntilMs(
+  { sinceMs, because }: WaitingUnit,
+  { refusedRetryMs }: Pick<JobPolicy, "refusedRetryMs">,
+): number {
   return sinceMs + (because.code === QUEUE_UNKNOWN ? Math.min(QUEUE_RETRY_MS, refusedRetryMs) : refusedRetryMs);
 }
 
@@ -102,7 +105,8 @@ function nameOf(choice: QueueChoice): string | undefined {
   return choice.kind === "queue" ? choice.name : undefined;
 }
 
-function priorityIn(
+/** The priority of a request in the queue. `loweredFrom`: the queue has lowered it. */
+export function priorityIn(
   choice: QueueChoice,
   priority: number,
 ): { readonly priority: number; readonly loweredFrom?: number } {
@@ -165,7 +169,12 @@ export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   });
 }
 
-function isSameRequest(seen: WaitingUnit, { needs, topology }: Unit, completed: ReadonlySet<string>): boolean {
+/** Whether a request that waits has these needs. `completed`: members that need no machine any more. */
+export function isSameRequest(
+  seen: WaitingUnit,
+  { needs, topology }: Unit,
+  completed: ReadonlySet<string> = new Set(),
+): boolean {
   const { components, shares, selections, dropsConstraints = false, isRequeued = false } = seen;
   // A new request without them would lose the place in the queue.
   const kept = isRequeued ? components.filter((each) => !completed.has(each)) : components;

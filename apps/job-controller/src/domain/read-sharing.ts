@@ -91,7 +91,10 @@ export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
   return result;
 }
 
-function replicaWith(replica: ReplicaSpec, defaults: PodDefaults): ReplicaSpec {
+type RequestingReplica = Pick<ReplicaSpec, "template" | "addedInitContainers" | "shared" | "selection">;
+
+/** The replica type with the requests of its pods as the part that it needs, or, of a whole machine, as what its nodes must be able to hold. */
+export function replicaWith<Replica extends RequestingReplica>(replica: Replica, defaults: PodDefaults): Replica {
   const requests = requestsOf(replica, defaults);
   if (replica.shared !== undefined) return { ...replica, shared: requests };
   const selection = withMinimum(withoutMinimum(replica.selection), requests);

@@ -15,7 +15,7 @@ import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
 import { groupRules, makePodReader, watchedNode, type GroupRules } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { nodesPublication } from "./nodes-publication.ts";
-import { makeObserver } from "./observer.ts";
+import { makeObserver, type Observer } from "./observer.ts";
 import { publication, type Publication } from "./publication.ts";
 import { inPassSpan, watcherMetrics } from "./telemetry.ts";
 
@@ -56,7 +56,8 @@ export async function openWatcher(
   // The first list of an empty cluster changes nothing, and still shows that published states are gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
 
-  const { publishedPods, publishedNodes, podSide, nodeSide, markSide } = await openPublications(stack, bus, logger);
+  const publications = await openPublications(stack, bus, logger);
+  const { publishedPods, publishedNodes, podSide, nodeSide, markSide } = publications;
   const observer = makeObserver({
     pods,
     nodes,
@@ -72,34 +73,18 @@ export async function openWatcher(
   });
   observer.onChange(wakeup.ring);
   const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
-  const counted = async <State>(
-    bucket: "pods" | "nodes",
-    side: Publication<State>,
-    step: PublishStep<State>,
-  ): Promise<WriteOutcome> => {
-    const outcome = await side.write(step);
-    if (outcome === "lost" || outcome === "failed") observer.recheck(bucket, step.key);
-    metrics.wrote(bucket, step.because, outcome);
-    logger.debug({ bucket, key: step.key, do: step.kind, because: step.because, outcome }, "published");
-    return outcome;
-  };
-
   const whatIsMissing = (): string | undefined =>
     missing("pods", pods, config.ageLimitMs) ?? missing("nodes", nodes, config.ageLimitMs);
   const opened = stack.move();
   return {
     deps: {
+      postpone: observer.postpone,
+      dueInMs: observer.dueInMs,
       observe: (scope) => {
         const blind = whatIsMissing();
         return blind === undefined ? observer.observe(scope) : { blind };
       },
-      writePod: (step) => counted("pods", podSide, step),
-      writeNode: (step) => counted("nodes", nodeSide, step),
-      writeMark: ({ atMs, expectedRevision, because }) => {
-        const to = { key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision };
-        logger.debug({ because }, "marking the nodes as complete");
-        return markSide.write({ kind: "put", ...to, because: because === "absent" ? "new" : "changed" });
-      },
+      ...writersOf(publications, { observer, metrics, logger }),
       recorded: inPassSpan,
       blind: (reason) => logger.warn({ reason }, "not publishing"),
       wait: wakeup.wait,
@@ -113,6 +98,38 @@ export async function openWatcher(
     }),
     notReady: () => whatIsMissing() ?? stale(publishedPods.view, config) ?? stale(publishedNodes.view, config),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+/** The writes of a pass, each counted. A key whose write is lost or failed is in the next snapshot. */
+function writersOf(
+  { podSide, nodeSide, markSide }: Pick<Publications, "podSide" | "nodeSide" | "markSide">,
+  by: {
+    readonly observer: Pick<Observer, "recheck">;
+    readonly metrics: ReturnType<typeof watcherMetrics>;
+    readonly logger: Logger;
+  },
+): Pick<WatcherDeps, "writePod" | "writeNode" | "writeMark"> {
+  const { observer, metrics, logger } = by;
+  const counted = async <State>(
+    bucket: "pods" | "nodes",
+    side: Publication<State>,
+    step: PublishStep<State>,
+  ): Promise<WriteOutcome> => {
+    const outcome = await side.write(step);
+    if (outcome === "lost" || outcome === "failed") observer.recheck(bucket, step.key);
+    metrics.wrote(bucket, step.because, outcome);
+    logger.debug({ bucket, key: step.key, do: step.kind, because: step.because, outcome }, "published");
+    return outcome;
+  };
+  return {
+    writePod: (step) => counted("pods", podSide, step),
+    writeNode: (step) => counted("nodes", nodeSide, step),
+    writeMark: ({ atMs, expectedRevision, because }) => {
+      const to = { key: bucketKeys.nodesComplete, state: { atMs }, expectedRevision };
+      logger.debug({ because }, "marking the nodes as complete");
+      return markSide.write({ kind: "put", ...to, because: because === "absent" ? "new" : "changed" });
+    },
   };
 }
 
@@ -178,7 +195,7 @@ async function openPublications(
     publishedNodes.view,
     writingFailed(buckets.nodes),
   );
-  return { publishedPods: publishedPods, publishedNodes: publishedNodes, podSide, nodeSide, markSide };
+  return { publishedPods, publishedNodes, podSide, nodeSide, markSide };
 }
 
 /** A bucket and its view. */

@@ -218,6 +218,29 @@ describe("a pod of the cluster", () => {
     expect(seen).toEqual({ ...read({ namespace }), group });
   });
 
+  describe("with the owner labels of a batch Job, in another namespace", () => {
+    const id = "apps-train-0a1b2c3d4e5f";
+    const named = { [labels.ownerKind]: "batch-job", [labels.owner]: id, [labels.exclusive]: "false" };
+    const createdBy = (uid: string, kind = "Job", controller = true) => ({
+      ownerReferences: [{ apiVersion: "batch/v1", kind, name: "train", uid, controller }],
+    });
+    const uid = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
+
+    it("counts for the Job that created it", () => {
+      const seen = read({ labels: named, namespace: "apps", ...createdBy(uid) });
+      expect(seen).toMatchObject({ owner: { kind: "batch-job", id }, exclusive: false });
+    });
+
+    it.each([
+      ["another Job created it", createdBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789")],
+      ["the Job only owns it", createdBy(uid, "Job", false)],
+      ["another kind created it", createdBy(uid, "CronJob")],
+      ["no controller created it", {}],
+    ])("is foreign where %s", (_title, metadata) => {
+      expect(read({ labels: named, namespace: "apps", ...metadata })).toMatchObject({ group: "foreign" });
+    });
+  });
+
   it("shares equal requests", () => {
     expect(read({ name: "a" }).requests).toBe(read({ name: "b" }).requests);
   });

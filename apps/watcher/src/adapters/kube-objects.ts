@@ -1,6 +1,6 @@
 import type { KubeConfig, V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
-import { checkDnsLabel } from "@muster/names";
+import { checkDnsLabel, isBatchJob } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import { amountsOf, podRequests, type Amounts } from "@muster/resources";
 import type { Config } from "../config.ts";
@@ -11,7 +11,10 @@ import { makeEqualAmounts } from "./equal-amounts.ts";
 
 /** Which pods are of Muster, and which others are overhead of their node. */
 export type GroupRules = {
-  /** Where Muster creates its pods. A user of another namespace can set the owner labels, too. */
+  /**
+   * Where Muster creates its pods. A user of another namespace can set the owner labels, too. There they count only on pods of the batch Job that they name:
+   * Kubernetes deletes a pod whose owner reference names a Job of another namespace.
+   */
   readonly workNamespace: string;
   readonly systemNamespaces: readonly string[];
   /**
@@ -35,15 +38,17 @@ export function groupRules(
 }
 
 /**
- * A function that returns what the watcher keeps of a pod. A pod with owner labels in another namespace occupies its node if it is exclusive. Otherwise its
- * labels do not count, so that no owner's grant hides its use.
+ * A function that returns what the watcher keeps of a pod. A pod with owner labels in another namespace occupies its node if it is exclusive, and counts
+ * for its owner if that is the batch Job that created it. Otherwise its labels do not count, so that no owner's grant hides its use.
  */
 export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
   const requestsOf = (pod: V1Pod): Amounts => equalAmounts(requestsOfPod(pod));
   return (pod) => {
     const owned = watchedPod(pod, requestsOf);
-    const counts = owned !== undefined && (owned.exclusive || owned.namespace === rules.workNamespace);
+    const counts =
+      owned !== undefined &&
+      (owned.exclusive || owned.namespace === rules.workNamespace || isBatchJob(owned.owner, batchJobUidOf(pod)));
     return counts ? owned : otherPod(pod, rules, requestsOf);
   };
 }
@@ -84,6 +89,12 @@ function otherPod(pod: V1Pod, rules: GroupRules, requestsOf: (pod: V1Pod) => Amo
     group: isOverhead(pod, rules) ? "overhead" : "foreign",
     requests: requestsOf(pod),
   };
+}
+
+/** The uid of the Job of the API group `batch` that created the pod; empty: none did. */
+function batchJobUidOf({ metadata }: V1Pod): string {
+  const controller = metadata?.ownerReferences?.find((owner) => owner.controller === true);
+  return controller?.kind === "Job" && controller.apiVersion.startsWith("batch/") ? controller.uid : "";
 }
 
 function isOverhead({ metadata }: V1Pod, { systemNamespaces, servicesNamespace }: GroupRules): boolean {

@@ -4,7 +4,8 @@ import type { NodeState, WatchedNode } from "../domain/node-state.ts";
 import { isOther, isOwned, useChanges, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
-import type { Published, Sight } from "../domain/plan-publish.ts";
+import type { Published, Sight, Stated } from "../domain/plan-publish.ts";
+import type { Postponed } from "../domain/postpone-brief.ts";
 import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 import { makePodIndex, type PodIndex } from "./pod-index.ts";
 import type { Publication } from "./publication.ts";
@@ -15,8 +16,8 @@ type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resour
 type Sources = {
   readonly pods: Followed<ClusterPod>;
   readonly nodes: Followed<WatchedNode>;
-  readonly podSide: Pick<Publication<PodState>, "published" | "get">;
-  readonly nodeSide: Pick<Publication<NodeState>, "published" | "get">;
+  readonly podSide: Pick<Publication<PodState>, "published" | "get" | "isEcho">;
+  readonly nodeSide: Pick<Publication<NodeState>, "published" | "get" | "isEcho">;
   readonly markSide: Pick<Publication<NodesMark>, "published">;
   readonly podView: Pick<View<unknown>, "onChange">;
   readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
@@ -28,11 +29,15 @@ type Sources = {
 };
 
 /** Makes snapshots of everything, or of what was touched since the last one. */
-type Observer = {
+export type Observer = {
   /** Calls the listener after each change, also after one by another replica. */
   onChange(listener: () => void): void;
   /** Puts a key whose write failed into the next snapshot. */
   recheck(kind: "pods" | "nodes", key: string): void;
+  /** Puts the pod into the first snapshot from this time on. */
+  postpone(pod: Postponed): void;
+  /** Time until a postponed pod is due; Infinity: none is postponed. */
+  dueInMs(): number;
   observe(scope: "all" | "changed"): WatcherSnapshot;
 };
 
@@ -41,38 +46,13 @@ type Observer = {
  * only a newer view shows, such as an object that another replica has published and that is gone, waits for the next full snapshot.
  */
 export function makeObserver(sources: Sources): Observer {
-  const { pods, nodes, podSide, nodeSide, podView, nodeView } = sources;
+  const { pods, nodes, podSide, nodeSide } = sources;
   const index = makePodIndex();
   const removed = makeRemovedPods(sources);
-  const endsUnder = (key: string): readonly RemovedPod[] => removed.unpublished(key, podSide.get(key)?.state);
-  const unpublishedEnds = (keys: Iterable<string>): readonly RemovedPod[] => [...keys].flatMap(endsUnder);
-  const touched = { pods: new Set<string>(), nodes: new Set<string>() };
-  const listeners: (() => void)[] = [];
-  const ring = (): void => {
-    for (const listener of listeners) listener();
-  };
-  const touch = (kind: "pods" | "nodes", key: string): void => {
-    touched[kind].add(key);
-    ring();
-  };
-  for (const pod of pods.list()) index.change(undefined, pod);
-  pods.onChange(({ before, after }) => {
-    index.change(before, after);
-    const [was, is] = [before, after].map((pod) => (pod !== undefined && isOwned(pod) ? pod : undefined));
-    removed.change(was, is);
-    const changedNodes = useChanges(before, after);
-    for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(podKey(pod));
-    for (const node of changedNodes) touched.nodes.add(node);
-    // Most changes of other pods, such as of their readiness, change nothing that is published.
-    if (was !== undefined || is !== undefined || changedNodes.length > 0) ring();
-  });
-  nodes.onChange(({ key }) => touch("nodes", key));
-  podView.onChange((key) => {
-    // Immediately: a state that is kept for a short time may be gone before the next snapshot.
-    endsUnder(key);
-    touch("pods", key);
-  });
-  nodeView.onChange((key) => touch("nodes", key));
+  const unpublishedEnds = (keys: Iterable<string>): readonly RemovedPod[] =>
+    [...keys].flatMap((key) => removed.unpublished(key, podSide.get(key)?.state));
+  const { touched, onChange } = touchChanges(sources, index, removed);
+  const postponed = new Map<string, number>();
 
   const everything = (): Part => ({
     ...splitPods(pods.list()),
@@ -94,12 +74,16 @@ export function makeObserver(sources: Sources): Observer {
   };
 
   return {
-    onChange: (listener) => {
-      listeners.push(listener);
-    },
+    onChange,
     recheck: (kind, key) => touched[kind].add(key),
+    postpone: ({ key, untilMs }) => postponed.set(key, untilMs),
+    dueInMs: () => Math.min(...postponed.values()) - sources.now(),
     observe: (scope) => {
       const nowMs = sources.now();
+      for (const [key, untilMs] of postponed) {
+        if (untilMs <= nowMs) touched.pods.add(key);
+        if (touched.pods.has(key)) postponed.delete(key);
+      }
       const { pods: seenPods, others, nodes: seenNodes, ...rest } = scope === "all" ? everything() : part();
       touched.pods.clear();
       touched.nodes.clear();
@@ -113,6 +97,53 @@ export function makeObserver(sources: Sources): Observer {
       };
     },
   };
+}
+
+/** What was touched since the last snapshot. */
+type Touched = { readonly pods: Set<string>; readonly nodes: Set<string> };
+
+/** Follows both sides: keeps the index and the removed pods current, and collects what the next snapshot needs. */
+function touchChanges(
+  { pods, nodes, podSide, nodeSide, podView, nodeView }: Sources,
+  index: PodIndex,
+  removed: ReturnType<typeof makeRemovedPods>,
+): Pick<Observer, "onChange"> & { readonly touched: Touched } {
+  const touched: Touched = { pods: new Set(), nodes: new Set() };
+  const listeners: (() => void)[] = [];
+  const ring = (): void => {
+    for (const listener of listeners) listener();
+  };
+  const touch = (kind: "pods" | "nodes", key: string): void => {
+    touched[kind].add(key);
+    ring();
+  };
+  for (const pod of pods.list()) index.change(undefined, pod);
+  pods.onChange(({ before, after }) => {
+    index.change(before, after);
+    const [was, is] = [before, after].map((pod) => (pod !== undefined && isOwned(pod) ? pod : undefined));
+    removed.change(was, is);
+    const changedNodes = useChanges(before, after);
+    for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(podKey(pod));
+    for (const node of changedNodes) touched.nodes.add(node);
+    // Most changes of other pods, such as of their readiness, change nothing that is published.
+    if (was !== undefined || is !== undefined || changedNodes.length > 0) ring();
+  });
+  nodes.onChange(({ key }) => touch("nodes", key));
+  podView.onChange((key) => {
+    const isNews = !isEchoOfLife(podSide, key);
+    // Immediately: a state that is kept for a short time may be gone before the next snapshot.
+    removed.unpublished(key, podSide.get(key)?.state);
+    if (isNews) touch("pods", key);
+  });
+  nodeView.onChange((key) => {
+    if (!isEchoOfLife(nodeSide, key)) touch("nodes", key);
+  });
+  return { touched, onChange: (listener) => void listeners.push(listener) };
+}
+
+/** Whether the view shows our own write of an object that is not gone, which was planned already. After an end, a successor or another end may be next. */
+function isEchoOfLife<State extends Stated>(side: Pick<Publication<State>, "get" | "isEcho">, key: string): boolean {
+  return side.isEcho(key) && side.get(key)?.state.deleted === false;
 }
 
 type Part = {
@@ -149,7 +180,7 @@ function publishedMark({ markSide, nodeView }: Sources): WatcherSnapshot["marked
 
 /** What was touched, and everything that it needs beside it. */
 function closure(
-  touched: { readonly pods: ReadonlySet<string>; readonly nodes: ReadonlySet<string> },
+  touched: Touched,
   index: PodIndex,
 ): {
   readonly seen: ReadonlySet<WatchedPod>;

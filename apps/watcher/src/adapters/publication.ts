@@ -7,6 +7,8 @@ import type { WriteOutcome } from "../keep-published.ts";
 export type Publication<State> = {
   published(): readonly Published<State>[];
   get(key: string): Published<State> | undefined;
+  /** Whether the view shows our own last write of the key; false once `get` has found that. */
+  isEcho(key: string): boolean;
   write(step: PublishStep<State>): Promise<WriteOutcome>;
 };
 
@@ -48,6 +50,11 @@ export function publication<State>(
     return [...others.map(toPublished), ...ours.flatMap((key) => get(key) ?? [])];
   }
 
+  function isEcho(key: string): boolean {
+    const write = own.get(key);
+    return write?.state !== undefined && write.revision === view.get(key)?.revision;
+  }
+
   async function write(step: PublishStep<State>): Promise<WriteOutcome> {
     try {
       own.set(step.key, { ...(await send(bucket, step)), writtenAtMs: monotonicMs() });
@@ -64,7 +71,7 @@ export function publication<State>(
     }
   }
 
-  return { published, get, write };
+  return { published, get, isEcho, write };
 }
 
 async function send<State>(

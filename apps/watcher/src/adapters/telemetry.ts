@@ -24,6 +24,7 @@ export function inPassSpan(
 }
 
 function showSteps(span: Span, plan: PassPlan): void {
+  if (!span.isRecording()) return;
   for (const step of [...plan.pods, ...plan.nodes].slice(0, STEPS_SHOWN)) {
     span.addEvent("step", { do: step.kind, key: step.key, because: step.because });
   }

@@ -9,6 +9,7 @@ import {
   type PublishStep,
   type Sight,
 } from "./plan-publish.ts";
+import { postponeBrief, type Postponed } from "./postpone-brief.ts";
 import {
   buildPodState,
   buildRemovedState,
@@ -56,6 +57,8 @@ export type WatcherPolicy = {
 export type PassPlan = {
   readonly pods: readonly PublishStep<PodState>[];
   readonly nodes: readonly PublishStep<NodeState>[];
+  /** Pods whose write waits, because it is mostly replaced by the next one. */
+  readonly postponed: readonly Postponed[];
   /** To be written after all nodes are, and only if none of them failed. */
   readonly mark: MarkStep | undefined;
   /** When there may be something to do even if nothing happens. Infinity: never. */
@@ -74,8 +77,10 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
   const wantedNodes = desiredNodes(snapshot);
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: wantedNodes, published: publishedNodes };
   const marking = marked === undefined ? undefined : planMark({ nowMs, ...marked });
+  const { due, postponed } = postponeBrief(planPublish(podSnapshot, policy, podRules), podSnapshot);
   return {
-    pods: planPublish(podSnapshot, policy, podRules),
+    pods: due,
+    postponed,
     nodes: planPublish(nodeSnapshot, policy, nodeRules(pods.sight)),
     mark: marking?.step,
     nextMs: Math.min(

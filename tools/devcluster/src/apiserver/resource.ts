@@ -69,8 +69,12 @@ export type Resource = {
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
 };
 
-/** Who asks, and all that is kept of what anybody may do. */
-export type Asker = { readonly user: User; readonly book: RoleBook };
+/** Who asks, all that is kept of what anybody may do, and whose a token is. */
+export type Asker = {
+  readonly user: User;
+  readonly book: RoleBook;
+  readonly identify: (token: string) => User | undefined;
+};
 
 export type Subresource =
   "status" | "binding" | "log" | "eviction" | "finalize" | "token" | "exec" | "attach" | "portforward";

@@ -8,7 +8,7 @@ import { networkPolicies } from "./kinds/network-policy.ts";
 import { nodes } from "./kinds/node.ts";
 import { pods } from "./kinds/pod.ts";
 import { resourceQuotas } from "./kinds/resource-quota.ts";
-import { accessReviews, subjectReviews } from "./kinds/review.ts";
+import { accessReviews, subjectAccessReviews, subjectReviews, tokenReviews } from "./kinds/review.ts";
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/role.ts";
 import { services } from "./kinds/service.ts";
 import { statefulSets } from "./kinds/stateful-set.ts";
@@ -40,7 +40,9 @@ export const resources: readonly Resource[] = [
   networkPolicies,
   definitionResource,
   accessReviews,
+  subjectAccessReviews,
   subjectReviews,
+  tokenReviews,
 ];
 
 /** What the server serves now. */

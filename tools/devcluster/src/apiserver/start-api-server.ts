@@ -215,7 +215,8 @@ async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> 
       answerText(exchange, 200, "ok");
       return;
     }
-    const user = authenticate(deps, guard, request.headers.authorization);
+    const identify = (token: string): User | undefined => authenticate(deps, guard, `Bearer ${token}`);
+    const user = identify(bearerOf(request.headers.authorization));
     if (user === undefined) {
       answerFailure(exchange, unauthorized());
       return;
@@ -226,7 +227,8 @@ async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> 
       return;
     }
     const target = parseTarget(pathname, guard.catalogue);
-    if (target !== undefined) await serveTarget(deps, exchange, { target, asker: { user, book: guard.book } });
+    if (target !== undefined)
+      await serveTarget(deps, exchange, { target, asker: { user, book: guard.book, identify } });
     else serveDocument(exchange, guard.catalogue);
   } catch (error) {
     answerError(exchange, error, guard.onDefect);

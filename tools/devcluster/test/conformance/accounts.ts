@@ -176,4 +176,37 @@ export function describeAccounts(api: () => Api): void {
     });
     expect(await mayI("secrets")).toEqual({ allowed: false });
   });
+
+  it("answers other servers with the user of a token, and with no user for a wrong one", async () => {
+    const { namespace, token } = await account();
+    const review = async (shown: string): Promise<unknown> => {
+      const body = { spec: { token: shown } };
+      return at((await api().call("POST", "/apis/authentication.k8s.io/v1/tokenreviews", { body })).body, "status");
+    };
+    expect(await review(token)).toMatchObject({
+      authenticated: true,
+      user: {
+        username: `system:serviceaccount:${namespace}:robot`,
+        groups: ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"],
+      },
+    });
+    const wrong = await review(`${token}x`);
+    expect(wrong).toMatchObject({ user: {} });
+    expect(wrong).not.toHaveProperty("authenticated", true);
+  });
+
+  it("answers other servers with the rights of a user, also on resources that it does not know", async () => {
+    const { namespace } = await account();
+    await bind(namespace, [{ apiGroups: ["example.com"], resources: ["things"], verbs: ["get"] }]);
+    const user = `system:serviceaccount:${namespace}:robot`;
+    const mayHe = async (verb: string, inside: string): Promise<unknown> => {
+      const resourceAttributes = { group: "example.com", resource: "things", verb, namespace: inside };
+      const body = { spec: { user, resourceAttributes } };
+      return at((await api().call("POST", `${REVIEWS}/subjectaccessreviews`, { body })).body, "status", "allowed");
+    };
+    await until("the role is known", async () => (await mayHe("get", namespace)) === true);
+    expect([await mayHe("list", namespace), await mayHe("get", "default")]).toEqual([false, false]);
+    const noUser = { spec: { resourceAttributes: { resource: "things", verb: "get" } } };
+    expect((await api().call("POST", `${REVIEWS}/subjectaccessreviews`, { body: noUser })).code).toBe(422);
+  });
 }

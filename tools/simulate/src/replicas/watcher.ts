@@ -72,6 +72,8 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
       }),
     recorded: (_plan, write) => write(),
     blind: (reason) => logger.warn({ reason }, "not publishing"),
+    postpone: observer.postpone,
+    dueInMs: observer.dueInMs,
     wait: wakeup.wait,
     monotonicMs: () => time.nowMs,
   };

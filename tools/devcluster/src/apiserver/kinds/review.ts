@@ -1,7 +1,7 @@
 import { attributesIn } from "../access/attributes.ts";
-import { findGrant } from "../access/decide-access.ts";
-import { describeUser } from "../access/user.ts";
-import { objectAt } from "../json.ts";
+import { findGrant, type RoleBook } from "../access/decide-access.ts";
+import { describeUser, type User } from "../access/user.ts";
+import { type JsonObject, objectAt, textAt, textsAt } from "../json.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalid, invalidValue } from "../status.ts";
 
@@ -11,18 +11,39 @@ export const accessReviews: Resource = defineResource({
   kind: "SelfSubjectAccessReview",
   plural: "selfsubjectaccessreviews",
   namespaced: false,
-  answer: (review, { user, book }) => {
-    const { resourceAttributes, nonResourceAttributes } = objectAt(review, "spec");
-    if ((resourceAttributes === undefined) === (nonResourceAttributes === undefined)) {
-      const because = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-      const problem = invalidValue("spec.resourceAttributes", null, because);
-      return fail(invalid({ group: "authorization.k8s.io", kind: "" }, "", [problem]));
-    }
-    const grant = findGrant(user, attributesIn(review), book);
-    const reason = grant === undefined || grant.because === "" ? {} : { reason: grant.because };
-    return { metadata: {}, ...review, status: { allowed: grant !== undefined, ...reason } };
+  answer: (review, { user, book }) => answerAccess(review, user, book),
+});
+
+/** What a server of another API asks for its users: the gateway does. */
+export const subjectAccessReviews: Resource = defineResource({
+  group: "authorization.k8s.io",
+  kind: "SubjectAccessReview",
+  plural: "subjectaccessreviews",
+  namespaced: false,
+  answer: (review, { book }) => {
+    const user: User = {
+      name: textAt(review, "spec", "user"),
+      uid: undefined,
+      groups: textsAt(objectAt(review, "spec"), "groups"),
+      extra: {},
+    };
+    if (user.name !== "" || user.groups.length > 0) return answerAccess(review, user, book);
+    const problem = invalidValue("spec.user", null, "at least one of user or group must be specified");
+    return fail(invalid({ group: "authorization.k8s.io", kind: "" }, "", [problem]));
   },
 });
+
+function answerAccess(review: JsonObject, user: User, book: RoleBook): JsonObject {
+  const { resourceAttributes, nonResourceAttributes } = objectAt(review, "spec");
+  if ((resourceAttributes === undefined) === (nonResourceAttributes === undefined)) {
+    const because = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+    const problem = invalidValue("spec.resourceAttributes", null, because);
+    return fail(invalid({ group: "authorization.k8s.io", kind: "" }, "", [problem]));
+  }
+  const grant = findGrant(user, attributesIn(review), book);
+  const reason = grant === undefined || grant.because === "" ? {} : { reason: grant.because };
+  return { metadata: {}, ...review, status: { allowed: grant !== undefined, ...reason } };
+}
 
 /** `kubectl auth whoami`. */
 export const subjectReviews: Resource = defineResource({
@@ -31,4 +52,19 @@ export const subjectReviews: Resource = defineResource({
   plural: "selfsubjectreviews",
   namespaced: false,
   answer: (review, { user }) => ({ metadata: {}, ...review, status: { userInfo: describeUser(user) } }),
+});
+
+/** Whose a token is, for a server of another API. */
+export const tokenReviews: Resource = defineResource({
+  group: "authentication.k8s.io",
+  kind: "TokenReview",
+  plural: "tokenreviews",
+  namespaced: false,
+  answer: (review, { identify }) => {
+    const user = identify(textAt(review, "spec", "token"));
+    const spec = objectAt(review, "spec");
+    if (user !== undefined)
+      return { metadata: {}, ...review, spec, status: { authenticated: true, user: describeUser(user) } };
+    return { metadata: {}, ...review, spec, status: { error: "the token is unknown or expired", user: {} } };
+  },
 });

@@ -1,0 +1,215 @@
+import { createHash, randomUUID } from "node:crypto";
+import type { RequestRates } from "@muster/bus";
+import { faultOf } from "@muster/faults";
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
+import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
+import { answerRequest } from "../api/answer-request.ts";
+import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
+import type { Route } from "../api/route.ts";
+import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
+import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import type { Audit } from "./audit-log.ts";
+import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+import { streamLog, streamWatch, type StreamParts } from "./serve-streams.ts";
+
+export type ApiParts = ProblemContext &
+  StreamParts & {
+    readonly routes: readonly Route[];
+    readonly authenticate: Authenticate;
+    readonly authorize: Authorize;
+    readonly audit: Audit;
+    /** Requests of each user. */
+    readonly rates: RequestRates;
+    /** Where the rights on resources without a namespace in their paths are asked for. */
+    readonly namespace: string;
+  };
+
+const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+
+/** What is known of a request once it may be answered. */
+type Admitted = { readonly user: User; readonly access: Access };
+
+/**
+ * Adds the paths of the table. A request is looked at in this order: who asks, how often, whether the user has the right, and only then its query and its body.
+ */
+export function addApi(api: FastifyInstance, parts: ApiParts): void {
+  const users = new WeakMap<FastifyRequest, User>();
+  const admitted = new WeakMap<FastifyRequest, Admitted>();
+  api.addHook("onRequest", async (request, reply) => {
+    const token = tokenOf(request);
+    const user = token === undefined ? undefined : await parts.authenticate(token);
+    if (user === undefined) {
+      void reply.header("www-authenticate", 'Bearer realm="muster"');
+      const because = token === undefined ? "a bearer token is needed" : "the token is unknown or expired";
+      return sendProblem(reply, buildRefusal("UNAUTHENTICATED", because));
+    }
+    const refusal = parts.rates.take(user.name, performance.now());
+    if (refusal !== undefined) {
+      const { retryAfterMs, reportRefused } = refusal;
+      if (reportRefused !== undefined)
+        parts.logger.warn({ user: refusal.user, refused: reportRefused }, "a user asks too often and is refused");
+      return sendProblem(reply, tooOften(retryAfterMs));
+    }
+    users.set(request, user);
+  });
+  for (const route of parts.routes) {
+    api.route({
+      method: route.http,
+      url: route.path,
+      onRequest: async (request, reply) => {
+        const user = users.get(request);
+        const asked = request as Asked;
+        requireNames(asked.params);
+        const access = accessOf(route, asked, parts.namespace);
+        const missing = user === undefined ? access : await findMissing(parts, user, accessesOf(route, access));
+        if (user !== undefined && missing === undefined) {
+          admitted.set(request, { user, access });
+          return;
+        }
+        const problem = buildRefusal("FORBIDDEN", describeRefusal(user, missing ?? access, route));
+        if (user !== undefined) await audit(parts, route, { user, access }, { request, problem });
+        return sendProblem(reply, problem);
+      },
+      handler: async (request, reply) => {
+        const by = admitted.get(request);
+        // Fails closed, should a hook ever be missing.
+        if (by === undefined) throw new Error(`${route.path}: a request was not admitted`);
+        return answer(parts, route, by, { request, reply });
+      },
+    });
+  }
+  for (const [path, known] of Map.groupBy(parts.routes, (route) => route.path)) refuseOtherMethods(api, path, known);
+}
+
+/** The first right that the user does not have. */
+async function findMissing(
+  { authorize }: ApiParts,
+  user: User,
+  accesses: readonly Access[],
+): Promise<Access | undefined> {
+  for (const access of accesses) if (!(await authorize(user, access))) return access;
+  return undefined;
+}
+
+function describeRefusal(user: User | undefined, access: Access, { resource }: Route): string {
+  return `user ${user?.name ?? ""} cannot ${describeAccess(access, resource.scope)} of the API group muster.dev`;
+}
+
+function tooOften(retryAfterMs: number): Problem {
+  return buildProblem({ code: "limit_exceeded", what: "the rate of your requests", limit: 0, retryAfterMs });
+}
+
+function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {
+  const allowed = new Set<HTTPMethods>(known.map(({ http }) => http));
+  if (allowed.has("GET")) allowed.add("HEAD");
+  api.route({
+    method: METHODS.filter((method) => !allowed.has(method)),
+    url: path,
+    handler: (request, reply) => {
+      void reply.header("allow", [...allowed].join(", "));
+      const detail = `${request.method} is not possible on this path; ${[...allowed].join(", ")} are`;
+      return sendProblem(reply, buildRefusal("METHOD_NOT_ALLOWED", detail));
+    },
+  });
+}
+
+async function answer(
+  parts: ApiParts,
+  route: Route,
+  by: Admitted,
+  { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
+): Promise<FastifyReply> {
+  const { params, query, body } = request as Asked;
+  const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
+  if (serve !== undefined) {
+    const refusal = () => refusalOf(parts, route, by, tokenOf(request) ?? "");
+    await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
+    return reply;
+  }
+  const requestId = randomUUID();
+  const asking = { params, query, body, signal: signalOf(reply), by: by.user.name, requestId };
+  let answered: unknown;
+  try {
+    answered = await answerRequest(route, asking, parts.call);
+  } catch (error) {
+    const problem = problemOf(error, parts);
+    await audit(parts, route, by, { request, problem, requestId });
+    return sendProblem(reply, problem);
+  }
+  await audit(parts, route, by, { request, requestId });
+  return sendJson(reply, request, { json: JSON.stringify(answered), hasTag: route.http === "GET" });
+}
+
+/** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */
+async function refusalOf(
+  { authenticate, authorize }: ApiParts,
+  route: Route,
+  { access }: Admitted,
+  token: string,
+): Promise<Problem | undefined> {
+  try {
+    const user = await authenticate(token);
+    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token has expired");
+    if (await authorize(user, access)) return undefined;
+    return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
+function sendJson(
+  reply: FastifyReply,
+  request: FastifyRequest,
+  { json, hasTag }: { readonly json: string; readonly hasTag: boolean },
+): FastifyReply {
+  void reply.type("application/json; charset=utf-8");
+  if (!hasTag) return reply.send(json);
+  const tag = `"${createHash("sha256").update(json).digest("base64url").slice(0, 27)}"`;
+  void reply.header("etag", tag);
+  return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
+}
+
+/** Records a change before its client has the answer. A request without an effect has no record. */
+async function audit(
+  parts: ApiParts,
+  { change, method }: Route,
+  { user, access }: Admitted,
+  {
+    request,
+    problem,
+    requestId = randomUUID(),
+  }: { readonly request: FastifyRequest; readonly problem?: Problem; readonly requestId?: string },
+): Promise<void> {
+  if (change === undefined || change.of === "plan") return;
+  const name = access.name === "" ? nameInBody(request.body) : access.name;
+  await parts.audit({
+    requestId,
+    atMs: Date.now(),
+    user,
+    access: { ...access, name },
+    method: method.name,
+    address: request.ip,
+    status: problem?.status ?? 200,
+    code: problem?.code ?? "",
+  });
+}
+
+/** Whether the client has this version. */
+function isKnown(header: string | undefined, tag: string): boolean {
+  const known = header?.split(",").map((each) => each.trim().replace(/^W\//, ""));
+  return known !== undefined && (known.includes(tag) || known.includes("*"));
+}
+
+/** Aborted when the client closes its connection before it has the answer. */
+function signalOf(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once("close", () => {
+    if (!reply.raw.writableFinished) gone.abort();
+  });
+  return gone.signal;
+}
+
+function tokenOf(request: FastifyRequest): string | undefined {
+  return /^bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(request.headers.authorization ?? "")?.[1];
+}

@@ -1,0 +1,53 @@
+import { once } from "node:events";
+import { throwFault } from "@muster/faults";
+import type { FastifyReply } from "fastify";
+
+/** A reply that is written piece by piece. */
+export type HttpStream = {
+  /** Aborted when the client is gone, or the stream has ended. */
+  readonly closed: AbortSignal;
+  /** Resolves when there is room for more. Rejects with FaultError deadline_exceeded for a client that reads nothing for `stallMs`. */
+  write(piece: string | Uint8Array): Promise<void>;
+  /** Ends the stream; what is written before arrives if the client reads it soon. */
+  end(last?: string): void;
+  /** Breaks the connection, so that the client knows that the end is missing. Without an effect after `end`. */
+  break(): void;
+};
+
+/** Time to read what was written before the end. */
+const END_MS = 5000;
+
+/** Takes the reply over from the framework, and sends its head. */
+export function openHttpStream(reply: FastifyReply, contentType: string, stallMs: number): HttpStream {
+  const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
+  reply.hijack();
+  const { raw } = reply;
+  const gone = new AbortController();
+  const { signal: closed } = gone;
+  raw.once("close", () => gone.abort());
+  raw.on("error", () => gone.abort());
+  // Proxies must not collect it.
+  raw.writeHead(200, { ...Object.fromEntries(headers), "content-type": contentType, "x-accel-buffering": "no" });
+  raw.flushHeaders();
+  return {
+    closed,
+    write: async (piece) => {
+      if (closed.aborted || raw.write(piece)) return;
+      const late = AbortSignal.timeout(stallMs);
+      await once(raw, "drain", { signal: AbortSignal.any([closed, late]) }).catch((error: unknown) => {
+        if (closed.aborted) return;
+        if (!late.aborted) throw error;
+        throwFault({ code: "deadline_exceeded", operation: "reading the stream", timeoutMs: stallMs });
+      });
+    },
+    end: (last) => {
+      gone.abort();
+      raw.end(last);
+      setTimeout(() => raw.destroy(), END_MS).unref();
+    },
+    break: () => {
+      gone.abort();
+      if (!raw.writableEnded) raw.destroy();
+    },
+  };
+}

@@ -1,0 +1,99 @@
+import { isFaultError, throwFault } from "@muster/faults";
+import { createRemoteJWKSet, decodeJwt, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from "jose";
+import type { OidcConfig } from "../config.ts";
+import { keepAnswers } from "../api/keep-answers.ts";
+import type { Authenticate, User } from "../api/user.ts";
+
+/** An unknown key is looked up at most this often, whatever tokens are sent. */
+const COOLDOWN_MS = 30_000;
+const TIMEOUT_MS = 5000;
+const DISCOVERY_KEPT_MS = 3_600_000;
+const MAX_DOCUMENT_BYTES = 1_048_576;
+/** How far the clocks of the issuer and of this host may differ. */
+const CLOCK_SKEW_S = 30;
+/** Signatures that need the issuer's private key. */
+const ALGORITHMS = [
+  "RS256",
+  "RS384",
+  "RS512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "EdDSA",
+  "Ed25519",
+];
+
+/** Users by tokens of an OpenID Connect issuer, whose keys are found by discovery and renewed when it rotates them. */
+export function oidcAuthenticator(config: OidcConfig, cooldownMs = COOLDOWN_MS): Authenticate {
+  const { issuer, audience } = config;
+  const found = keepAnswers<JWTVerifyGetKey>({
+    keptMs: DISCOVERY_KEPT_MS,
+    maxEntries: 1,
+    nowMs: () => performance.now(),
+  });
+  const options = {
+    issuer,
+    audience,
+    algorithms: ALGORITHMS,
+    clockTolerance: CLOCK_SKEW_S,
+    requiredClaims: ["exp", config.userClaim],
+  };
+  return async (token) => {
+    if (issuerOf(token) !== issuer) return undefined;
+    try {
+      const keys = await found.get(issuer, () => discoverKeys(issuer, cooldownMs));
+      const { payload } = await jwtVerify(token, keys, options);
+      return userOf(payload, config);
+    } catch (error) {
+      if (isFaultError(error)) throw error;
+      if (isOfToken(error)) return undefined;
+      const dependency = `the issuer of tokens ${issuer}`;
+      return throwFault({ code: "unavailable", dependency, retryAfterMs: 1000 }, { cause: error });
+    }
+  };
+}
+
+/** Whose token it claims to be, before that is verified. */
+function issuerOf(token: string): string | undefined {
+  try {
+    return decodeJwt(token).iss;
+  } catch {
+    return undefined;
+  }
+}
+
+async function discoverKeys(issuer: string, cooldownDuration: number): Promise<JWTVerifyGetKey> {
+  const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+  const reply = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
+  const text = await reply.text();
+  if (!reply.ok || text.length > MAX_DOCUMENT_BYTES) throw new Error(`${url} answers ${reply.status}`);
+  const found = JSON.parse(text) as { readonly issuer?: unknown; readonly jwks_uri?: unknown };
+  if (found.issuer !== issuer) throw new Error(`${url} is of another issuer`);
+  const keysAt = URL.parse(String(found.jwks_uri));
+  if (keysAt === null) throw new Error(`${url} names no jwks_uri`);
+  if (keysAt.protocol !== "https:" && issuer.startsWith("https:")) throw new Error(`${url} names keys without TLS`);
+  return createRemoteJWKSet(keysAt, { cooldownDuration, timeoutDuration: TIMEOUT_MS });
+}
+
+/** Whether the token is wrong, and not the issuer away. */
+function isOfToken(error: unknown): boolean {
+  if (!(error instanceof errors.JOSEError)) return false;
+  return (
+    error.code !== errors.JWKSTimeout.code &&
+    error.code !== errors.JOSEError.code &&
+    error.code !== errors.JWKSInvalid.code
+  );
+}
+
+function userOf(payload: JWTPayload, { userClaim, groupsClaim, prefix }: OidcConfig): User | undefined {
+  const name = payload[userClaim];
+  if (typeof name !== "string" || name === "") return undefined;
+  // An address that the issuer has not verified may be another user's.
+  if (userClaim === "email" && payload["email_verified"] !== true) return undefined;
+  const claimed = payload[groupsClaim];
+  const groups = (Array.isArray(claimed) ? claimed : [claimed]).filter((group) => typeof group === "string");
+  return { name: `${prefix}${name}`, groups: [...groups.map((group) => `${prefix}${group}`), "system:authenticated"] };
+}

@@ -1,0 +1,156 @@
+import { readFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { throwFault } from "@muster/faults";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { buildOpenApi } from "../api/build-openapi.ts";
+import type { HttpConfig, HttpLimits } from "../config.ts";
+import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
+import { addApi, type ApiParts } from "./api-routes.ts";
+import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+
+export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> & {
+  readonly http: HttpConfig;
+  readonly version: string;
+  /** What keeps this process from answering; undefined: nothing. */
+  readonly trouble: () => string | undefined;
+};
+
+export type HttpServer = AsyncDisposable & {
+  /** `https://host:port`. */
+  readonly url: string;
+};
+
+const MAX_HEADER_BYTES = 16_384;
+const MAX_URL_CHARACTERS = 8192;
+const KEEP_ALIVE_MS = 10_000;
+/** Interval of the checks for requests that take too long to arrive. */
+const CHECK_MS = 1000;
+/** Retry hint at the limit of concurrent requests. */
+const BUSY_RETRY_MS = 1000;
+
+/** No answer is a document of a browser, and none may be kept by others than its reader. */
+const SECURITY_HEADERS = {
+  "cache-control": "private, no-cache",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+};
+const HTTPS_ONLY = { "strict-transport-security": "max-age=31536000" };
+
+/** Serves the API until disposed. Rejects with FaultError unavailable where the address is in use. */
+export async function openServer(parts: ServerParts): Promise<HttpServer> {
+  const { http, trouble } = parts;
+  const context = { limits: http.limits, logger: parts.logger };
+  const server = await makeServer(http, context);
+  server.removeContentTypeParser("text/plain");
+  server.setErrorHandler((error: Error, _request, reply) => {
+    sendProblem(reply, problemOf(error, context));
+  });
+  server.setNotFoundHandler((request, reply) => {
+    sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
+  });
+  const leaveRequests = limitRequests(server, http.limits, securityHeaders(http.tls));
+  server.get("/healthz", () => ({ status: "ok" }));
+  server.get("/readyz", (_request, reply) => {
+    const because = trouble();
+    return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
+  });
+  const openApi = Buffer.from(JSON.stringify(buildOpenApi(parts.routes, parts.version)));
+  server.get("/openapi.json", (_request, reply) => reply.type("application/json; charset=utf-8").send(openApi));
+  await server.register(async (api) => {
+    addApi(api, { ...parts, ...context, leaveRequests });
+    await Promise.resolve();
+  });
+  try {
+    await server.listen({ host: http.host, port: http.port });
+  } catch (cause) {
+    throwFault({ code: "unavailable", dependency: `address ${http.host}:${http.port}`, retryAfterMs: 0 }, { cause });
+  }
+  const { port } = server.server.address() as AddressInfo;
+  const host = http.host.includes(":") ? `[${http.host}]` : http.host;
+  return {
+    url: `${http.tls === undefined ? "http" : "https"}://${host}:${port}`,
+    [Symbol.asyncDispose]: async () => {
+      await server.close();
+    },
+  };
+}
+
+function securityHeaders(tls: HttpConfig["tls"]): Readonly<Record<string, string>> {
+  return tls === undefined ? SECURITY_HEADERS : { ...SECURITY_HEADERS, ...HTTPS_ONLY };
+}
+
+async function makeServer({ tls, limits }: HttpConfig, context: ProblemContext): Promise<FastifyInstance> {
+  const common = {
+    bodyLimit: limits.maxBodyBytes,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    forceCloseConnections: true,
+    // Longer ones do not pass the limit of headers.
+    routerOptions: { maxParamLength: MAX_HEADER_BYTES },
+    frameworkErrors: (error: Error, _request: FastifyRequest, reply: FastifyReply) => {
+      sendProblem(reply.headers(securityHeaders(tls)), problemOf(error, context));
+    },
+    clientErrorHandler: answerUnread,
+  } as const;
+  const timeouts = { headersTimeout: limits.headersTimeoutMs, connectionsCheckingInterval: CHECK_MS };
+  if (tls === undefined) {
+    const server = fastify({ ...common, http: { ...timeouts, maxHeaderSize: MAX_HEADER_BYTES } });
+    server.server.maxConnections = limits.maxConnections;
+    return server;
+  }
+  const [cert, key] = await Promise.all([readFile(tls.certFile), readFile(tls.keyFile)]);
+  const https = { cert, key, allowHTTP1: true, maxHeaderSize: MAX_HEADER_BYTES, maxHeaderListPairs: 100 };
+  // Types differ between the versions of HTTP; requests and replies of both have everything that is used here.
+  const server = fastify({
+    ...common,
+    http2: true,
+    http2SessionTimeout: limits.requestTimeoutMs,
+    https,
+  } as never) as unknown as FastifyInstance;
+  // The same limits for clients of HTTP/1.1, which the server of HTTP/2 has as properties only.
+  Object.assign(server.server, timeouts, { maxConnections: limits.maxConnections });
+  return server;
+}
+
+/**
+ * Refuses requests over the limits before anything of them is read, and ends those whose bodies come too slowly. Returns what takes a request out of the number
+ * of concurrent ones.
+ */
+function limitRequests(
+  server: FastifyInstance,
+  limits: HttpLimits,
+  headers: Readonly<Record<string, string>>,
+): (request: FastifyRequest) => void {
+  const running = new Set<FastifyRequest>();
+  const late = new WeakMap<FastifyRequest, NodeJS.Timeout>();
+  const arrived = (request: FastifyRequest): void => clearTimeout(late.get(request));
+  server.addHook("onRequest", (request, reply, done) => {
+    reply.headers(headers);
+    running.add(request);
+    late.set(request, setTimeout(() => request.raw.destroy(), limits.requestTimeoutMs + CHECK_MS).unref());
+    reply.raw.once("close", () => {
+      arrived(request);
+      running.delete(request);
+    });
+    if (request.url.length > MAX_URL_CHARACTERS) {
+      sendProblem(reply, buildRefusal("PATH_TOO_LONG", `the path and query are over ${MAX_URL_CHARACTERS} characters`));
+    } else if (running.size > limits.maxRequests) {
+      const what = "number of concurrent requests";
+      const fault = { code: "limit_exceeded", what, limit: limits.maxRequests, retryAfterMs: BUSY_RETRY_MS } as const;
+      // All users share this limit, and so no user has asked too often.
+      sendProblem(reply, { ...buildProblem(fault), status: 503 });
+    } else done();
+  });
+  server.addHook("preHandler", (request, _reply, done) => {
+    arrived(request);
+    done();
+  });
+  return (request) => void running.delete(request);
+}
+
+function pathOf(request: FastifyRequest): string {
+  return (request.url.split("?")[0] ?? "").slice(0, 200);
+}

@@ -1,0 +1,83 @@
+import { backoffMs, pause } from "@muster/backoff";
+import { faultOf, isRetryable } from "@muster/faults";
+import type { Call } from "../api/answer-request.ts";
+import type { Route } from "../api/route.ts";
+import type { HttpStream } from "./http-stream.ts";
+
+/** Short, because a caller waits until its deadline for the reply of a service that died. */
+const LONG_POLL_MS = 4000;
+/** Outages of a service while a log is followed. */
+const RETRY = { firstMs: 250, maxMs: 5000 };
+const MAX_FAILURES = 20;
+
+type LogReply = {
+  readonly chunk: Uint8Array;
+  readonly nextOffset: number;
+  readonly complete: boolean;
+  /** Of jobs. */
+  readonly run?: string;
+};
+
+/** One piece of a log after another. */
+export type LogReader = { readonly next: (from: LogReply | undefined, signal: AbortSignal) => Promise<LogReply> };
+
+/** `request` names the log. */
+export function logReader(route: Route, request: Readonly<Record<string, unknown>>, call: Call): LogReader {
+  const { follow = false, ...named } = request;
+  const waitMs = follow === true ? LONG_POLL_MS : 0;
+  return {
+    next: async (from, signal) => {
+      const place = from && { offset: from.nextOffset, ...(from.run !== undefined && { run: from.run }) };
+      // The table names a method with these fields.
+      return (await call(
+        route,
+        { ...named, ...place, waitMs: from === undefined ? 0 : waitMs },
+        signal,
+      )) as unknown as LogReply;
+    },
+  };
+}
+
+/**
+ * Writes a log from its first piece to its end; one that is followed, until the work is over. An outage of the service is waited for. A log that cannot be read
+ * to its end breaks the connection, so that no client takes it for whole.
+ */
+export async function serveLog(
+  stream: HttpStream,
+  reader: LogReader,
+  {
+    first,
+    follow,
+    mayRead,
+  }: { readonly first: LogReply; readonly follow: boolean; readonly mayRead: () => Promise<boolean> },
+): Promise<void> {
+  try {
+    let piece = first;
+    while (!stream.closed.aborted) {
+      await stream.write(piece.chunk);
+      if (piece.complete || (!follow && piece.chunk.length === 0)) {
+        stream.end();
+        return;
+      }
+      if (!(await mayRead())) break;
+      piece = await readPatiently(reader, piece, stream.closed);
+    }
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+  } finally {
+    // Without an effect after the end.
+    stream.break();
+  }
+}
+
+async function readPatiently(reader: LogReader, from: LogReply, signal: AbortSignal): Promise<LogReply> {
+  for (let failures = 1; ; failures += 1) {
+    try {
+      return await reader.next(from, signal);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined || !isRetryable(fault) || failures >= MAX_FAILURES) throw error;
+      await pause(backoffMs(failures, RETRY), signal);
+    }
+  }
+}

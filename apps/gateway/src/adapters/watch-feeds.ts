@@ -1,0 +1,94 @@
+import { pause } from "@muster/backoff";
+import { throwFault } from "@muster/faults";
+import type { Logger } from "@muster/service";
+import { readItems, type Call } from "../api/answer-request.ts";
+import type { Asked } from "../api/read-request.ts";
+import type { Route } from "../api/route.ts";
+import { openWatchFeed, type WatchFeed } from "../api/watch-feed.ts";
+
+/** Lists that are followed concurrently: each costs its service a list at every interval. */
+const MAX_FEEDS = 64;
+const HISTORY = { maxChanges: 8192, maxCharacters: 8 * 1024 * 1024 };
+/** A feed without readers stays as long, so that one that reconnects finds its place. */
+const LINGER_MS = 30_000;
+
+export type WatchFeeds = AsyncDisposable & {
+  /** The feed of this list, which stays open until it is disposed. Throws FaultError limit_exceeded beyond the limit of lists. */
+  follow(route: Route, asked: Pick<Asked, "params" | "query">): Disposable & { readonly feed: WatchFeed };
+};
+
+type Open = {
+  readonly feed: WatchFeed;
+  readonly stop: AbortController;
+  readers: number;
+  lingering: NodeJS.Timeout | undefined;
+};
+
+/** Follows each list once, however many watch it. */
+export function openWatchFeeds({
+  call,
+  pollMs,
+  logger,
+}: {
+  readonly call: Call;
+  readonly pollMs: number;
+  readonly logger: Pick<Logger, "error">;
+}): WatchFeeds {
+  const open = new Map<string, Open>();
+  const close = (key: string): void => {
+    open.get(key)?.stop.abort();
+    open.delete(key);
+  };
+  const start = (key: string, route: Route, asked: Pick<Asked, "params" | "query">): Open => {
+    if (open.size >= MAX_FEEDS) {
+      const idle = [...open].find(([, { readers }]) => readers === 0);
+      if (idle === undefined)
+        return throwFault({
+          code: "limit_exceeded",
+          what: "lists that are watched",
+          limit: MAX_FEEDS,
+          retryAfterMs: 10_000,
+        });
+      close(idle[0]);
+    }
+    const stop = new AbortController();
+    const { feed, ended } = openWatchFeed({
+      ...HISTORY,
+      read: (signal) => readItems(route, asked, { call, signal }),
+      pause: (signal) => pause(pollMs, signal),
+      signal: stop.signal,
+    });
+    ended.catch((error: unknown) => {
+      logger.error({ err: error, path: route.path }, "a list that is watched cannot be followed");
+      close(key);
+    });
+    const opened = { feed, stop, readers: 0, lingering: undefined };
+    open.set(key, opened);
+    return opened;
+  };
+  return {
+    follow: (route, asked) => {
+      const key = JSON.stringify([route.path, asked.params, Object.entries(asked.query).toSorted()]);
+      const found = open.get(key) ?? start(key, route, asked);
+      clearTimeout(found.lingering);
+      found.readers += 1;
+      return {
+        feed: found.feed,
+        [Symbol.dispose]: () => {
+          found.readers -= 1;
+          if (found.readers === 0)
+            found.lingering = setTimeout(() => {
+              if (open.get(key) === found) close(key);
+            }, LINGER_MS).unref();
+        },
+      };
+    },
+    [Symbol.asyncDispose]: () => {
+      for (const [key, { lingering }] of open) {
+        clearTimeout(lingering);
+        close(key);
+      }
+      return Promise.resolve();
+    },
+  };
+}

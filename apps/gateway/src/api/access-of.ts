@@ -1,0 +1,37 @@
+import { isWatch, type Asked } from "./read-request.ts";
+import type { Route } from "./route.ts";
+import type { Access } from "./user.ts";
+
+/** The right that a request takes, where it takes it. `namespace`: that of the installation. */
+export function accessOf(route: Route, { params, query }: Pick<Asked, "params" | "query">, namespace: string): Access {
+  const { scope, name } = route.resource;
+  const right = isWatch(route, query) ? ({ ...route.right, verb: "watch" } as const) : route.right;
+  const names = { path: params["namespace"] ?? "", installation: namespace, cluster: "" };
+  const isOfOne = name.every((each) => each in params);
+  return { ...right, namespace: names[scope], name: isOfOne ? (params[name.at(-1) ?? ""] ?? "") : "" };
+}
+
+/** Every right that a request takes: one, or two where its service makes what does not exist and changes what does. */
+export function accessesOf({ change }: Route, access: Access): readonly Access[] {
+  return change?.alsoVerb === undefined ? [access] : [access, { ...access, verb: change.alsoVerb }];
+}
+
+/** The right in a sentence: `create jobs in namespace default`. */
+export function describeAccess(
+  { verb, resource: plural, subresource, namespace, name }: Access,
+  scope: Route["resource"]["scope"],
+): string {
+  const resource = subresource === undefined ? plural : `${plural}/${subresource}`;
+  const what = name === "" ? `${verb} ${resource}` : `${verb} ${resource} ${name}`;
+  if (scope === "cluster") return what;
+  return `${what} in ${namespace === "" ? "all namespaces" : `namespace ${namespace}`}`;
+}
+
+/** The name in the body of a request that makes something; empty: it has none. */
+export function nameInBody(body: unknown): string {
+  const { name, metadata, order, renewal, end } = (body ?? {}) as Readonly<Record<string, unknown>>;
+  const inside = (value: unknown, field: string): unknown =>
+    typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[field] : undefined;
+  const found = [name, inside(metadata, "name"), inside(order ?? renewal ?? end, "id")];
+  return found.find((each) => typeof each === "string") ?? "";
+}

@@ -1,0 +1,124 @@
+import { throwFault } from "@muster/faults";
+import { shapeOf, toJson, typeName } from "./json-messages.ts";
+import type { Items } from "../domain/plan-changes.ts";
+import { readRequest, type Asked } from "./read-request.ts";
+import type { FieldPath } from "./resource.ts";
+import type { Route } from "./route.ts";
+
+/** One call of a service over the bus. Rejects with FaultError and nothing else. */
+export type Call = (route: Route, request: Fields, signal: AbortSignal) => Promise<Fields>;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export type Asking = Asked & {
+  readonly signal: AbortSignal;
+  /** The user, for the records of the services. */
+  readonly by: string;
+  /** By which a service knows a repeated request. */
+  readonly requestId: string;
+};
+
+/** A search reads at most this many pages of 500. */
+const MAX_PAGES = 100;
+const PAGE = 500;
+
+/** Asks the service of the route, and returns its answer as JSON. Rejects with FaultError and nothing else. */
+export async function answerRequest(route: Route, asking: Asking, call: Call): Promise<unknown> {
+  const request = { ...readRequest(route, asking), ...ownFields(route, asking) };
+  const ask = (more: Fields = {}): Promise<Fields> => call(route, { ...request, ...more }, asking.signal);
+  const type = typeName(route.method.reply);
+  const { answer } = route;
+  switch (answer.kind) {
+    case "list":
+      return listOf(toJson(type, await ask()) as Fields, answer, request);
+    case "search":
+      return search(route, answer, asking, ask);
+    case "item":
+      return (toJson(type, await ask()) as Fields)[answer.item];
+    case "reply":
+      return toJson(type, await ask());
+    case "log":
+      throw new Error(`${route.path} is a stream`);
+  }
+}
+
+/** Every item of a list as JSON text, by its key. Rejects with FaultError and nothing else. */
+export async function readItems(
+  route: Route,
+  asked: Pick<Asked, "params" | "query">,
+  { call, signal }: { readonly call: Call; readonly signal: AbortSignal },
+): Promise<Items> {
+  const { answer, method } = route;
+  if (answer.kind !== "list") throw new Error(`${route.path} is no list`);
+  const request = readRequest(route, { ...asked, body: undefined });
+  const items = new Map<string, string>();
+  let page = "";
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const reply = toJson(typeName(method.reply), await call(route, { ...request, continue: page }, signal)) as Fields;
+    for (const item of reply[answer.items] as readonly Fields[])
+      items.set(answer.key.map((path) => nameOf(item, path)).join("/"), JSON.stringify(item));
+    page = typeof reply["continue"] === "string" ? reply["continue"] : "";
+    if (page === "") return items;
+  }
+  return tooLong(route);
+}
+
+function tooLong({ resource }: Route): never {
+  return throwFault({
+    code: "limit_exceeded",
+    what: `the list of ${resource.path}`,
+    limit: MAX_PAGES * PAGE,
+    retryAfterMs: 0,
+  });
+}
+
+/** Who asks, and as which request, in the fields that the request has for it. */
+function ownFields({ method }: Route, { by, requestId }: Asking): Fields {
+  const { fields } = shapeOf(typeName(method.request));
+  const own = { requestId, by, requestedBy: by };
+  return Object.fromEntries(Object.entries(own).filter(([name]) => name in fields));
+}
+
+type Listing = { readonly items: string; readonly nameAt: FieldPath | undefined };
+
+/** The items under one name, whatever the reply calls them. */
+function listOf(reply: Fields, { items, nameAt = [] }: Listing, request: Fields): Fields {
+  const { [items]: all, ...rest } = reply;
+  const found = all as readonly Fields[];
+  if ("continue" in rest) return { items: found, ...rest };
+  return { ...cut(found, nameAt, request), ...rest };
+}
+
+/** A page of a list that its service answers whole: in the order of names, from the one after the last. */
+function cut(all: readonly Fields[], nameAt: FieldPath, request: Fields): Fields {
+  const { limit = PAGE, continue: from = "" } = request as { readonly limit?: number; readonly continue?: string };
+  const named = all.map((item) => ({ item, name: nameOf(item, nameAt) })).filter(({ name }) => name > from);
+  const page = named.toSorted((one, other) => (one.name < other.name ? -1 : 1)).slice(0, limit);
+  const last = page.length < named.length ? page.at(-1)?.name : undefined;
+  return { items: page.map(({ item }) => item), continue: last ?? "" };
+}
+
+function nameOf(item: Fields, nameAt: readonly string[]): string {
+  const value = nameAt.reduce<unknown>((at, field) => (at as Fields | undefined)?.[field], item);
+  return typeof value === "string" ? value : "";
+}
+
+/** One item of a list whose service has no question about one. */
+async function search(
+  route: Route,
+  { items, nameAt }: { readonly items: string; readonly nameAt: FieldPath },
+  { params }: Asked,
+  ask: (more: Fields) => Promise<Fields>,
+): Promise<unknown> {
+  const { resource, method } = route;
+  const name = params[resource.name[0] ?? ""] ?? "";
+  let page = "";
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const reply = toJson(typeName(method.reply), await ask({ name: undefined, continue: page })) as Fields;
+    const found = (reply[items] as readonly Fields[]).find((item) => nameOf(item, nameAt) === name);
+    if (found !== undefined) return found;
+    page = typeof reply["continue"] === "string" ? reply["continue"] : "";
+    if (page === "") return throwFault({ code: "not_found", kind: resource.noun, id: name });
+  }
+  return tooLong(route);
+}

@@ -1,0 +1,114 @@
+import { describeUnknownField } from "@muster/documents";
+import { throwFault } from "@muster/faults";
+import type { MessageShape } from "@muster/proto";
+import { fromJson, fromText, shapeOf, typeName } from "./json-messages.ts";
+import { OWN_FIELDS, type Route } from "./route.ts";
+
+/** Whether the request follows a list. */
+export function isWatch({ answer }: Route, query: Asked["query"]): boolean {
+  return answer.kind === "list" && query["watch"] === "true";
+}
+
+/** The parts of an HTTP request that a service may read. */
+export type Asked = {
+  readonly params: Readonly<Record<string, string>>;
+  /** A parameter that is given twice is a list. */
+  readonly query: Readonly<Record<string, string | readonly string[]>>;
+  readonly body: unknown;
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Names of everything that Muster and Kubernetes name: nothing of a path, and no control characters. */
+const NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
+const MAX_LIMIT = 500;
+
+/**
+ * The request to the service, without what the gateway sets itself. Throws FaultError invalid_request with the name of the parameter or the field that is
+ * wrong.
+ */
+export function readRequest(route: Route, { params, query, body }: Asked): Fields {
+  requireNames(params);
+  const { watch = false, ...asked } = readQuery(route, query);
+  const paged = watch === true ? ["limit", "continue"].find((name) => name in asked) : undefined;
+  if (paged !== undefined) refuse(paged, "a list that is watched has no pages");
+  const written = route.http === "GET" || route.http === "DELETE" ? {} : readBody(route, body, params);
+  return { ...written, ...placeFields(route, { ...asked, ...params }), ...route.change?.sets };
+}
+
+/** Throws FaultError invalid_request for a part of a path that can name nothing. */
+export function requireNames(params: Asked["params"]): void {
+  const wrong = Object.entries(params).find(([, value]) => !NAME.test(value));
+  if (wrong === undefined) return;
+  const reason = "letters, digits, `-`, `_` and `.` are needed, at most 253, the first and last a letter or a digit";
+  throwFault({ code: "invalid_request", field: wrong[0], reason });
+}
+
+function readQuery({ query: known }: Route, query: Asked["query"]): Fields {
+  return Object.fromEntries(
+    Object.entries(query).map(([name, text]) => {
+      const field = Object.hasOwn(known, name) ? known[name] : undefined;
+      if (field === undefined) return refuse(name, describeParameter(name, Object.keys(known)));
+      if (typeof text !== "string") return refuse(name, "it is given more than once");
+      const value = fromText(field, text, name);
+      if (name === "limit" && (value === 0 || (value as number) > MAX_LIMIT))
+        return refuse(name, `the number ${text} is not from 1 to ${MAX_LIMIT}`);
+      return [name, value];
+    }),
+  );
+}
+
+function describeParameter(name: string, known: readonly string[]): string {
+  return known.length === 0 ? "this path takes no query" : describeUnknownField(name, known);
+}
+
+/** Puts the fields that name one into the field that the request has for them. */
+function placeFields({ resource: { nameIn }, method }: Route, fields: Fields): Fields {
+  const inner = nameIn === undefined ? undefined : shapeOf(typeName(method.request)).fields[nameIn];
+  if (nameIn === undefined || inner === undefined) return fields;
+  const names = Object.keys(shapeOf(inner.type).fields);
+  const entries = Object.entries(fields);
+  return {
+    ...Object.fromEntries(entries.filter(([name]) => !names.includes(name))),
+    [nameIn]: Object.fromEntries(entries.filter(([name]) => names.includes(name))),
+  };
+}
+
+function readBody(route: Route, body: unknown, params: Asked["params"]): Fields {
+  const { change, method } = route;
+  if (change?.bodyIn !== undefined) {
+    if (!isMapping(body)) return refuse("body", "an object is needed");
+    return { [change.bodyIn]: JSON.stringify(inNamespace(body, params["namespace"])) };
+  }
+  return fromJson(typeName(method.request), body ?? {}, "", hiddenFields(route));
+}
+
+/** Fields of the request that its body cannot have: they are set by the path, the method or the gateway. */
+function hiddenFields({ params, change, resource }: Route): readonly string[] {
+  return [...OWN_FIELDS, ...params, ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
+}
+
+/** The fields that the body of a change may have. */
+export function bodyFieldsOf(route: Route): MessageShape["fields"] {
+  const { fields } = shapeOf(typeName(route.method.request));
+  const hidden = hiddenFields(route);
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !hidden.includes(name)));
+}
+
+/** The manifest in the namespace of the path, for which the rights were asked. */
+function inNamespace(manifest: Fields, namespace: string | undefined): Fields {
+  if (namespace === undefined) return manifest;
+  const metadata = isMapping(manifest["metadata"]) ? manifest["metadata"] : {};
+  const written = metadata["namespace"];
+  if (written !== undefined && written !== namespace)
+    refuse("metadata.namespace", `it differs from the namespace of the path, ${namespace}`);
+  return { ...manifest, metadata: { ...metadata, namespace } };
+}
+
+function isMapping(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function refuse(field: string, reason: string): never {
+  return throwFault({ code: "invalid_request", field, reason });
+}

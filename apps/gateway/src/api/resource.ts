@@ -1,0 +1,71 @@
+import type { ServiceDescriptor } from "@muster/proto";
+
+/** Where the rights on a resource are asked for. */
+type Scope =
+  /** The path names the namespace. */
+  | "path"
+  /** The namespace of the installation. */
+  | "installation"
+  | "cluster";
+
+/** One row of the table of resources: all that the paths, the rights, the requests and the documents of a resource are derived from. */
+export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
+  /** `/v1/<path>`. */
+  readonly path: string;
+  /** The plural by which roles name it, in the group muster.dev. */
+  readonly plural: string;
+  readonly noun: string;
+  readonly scope: Scope;
+  /** Fields of the requests that name one: the last parts of the path. */
+  readonly name: readonly string[];
+  /** The field of the requests that has those fields. Absent: they are fields of the request. */
+  readonly nameIn?: string;
+  readonly service: Service;
+  /** `key`: the fields of an item by which a watch knows it. */
+  readonly list: { readonly call: MethodOf<Service>; readonly items: string; readonly key: readonly FieldPath[] };
+  /** `at`: the list is searched for the item with the name in this field. */
+  readonly get: { readonly call: MethodOf<Service>; readonly item: string } | { readonly at: FieldPath };
+  /** Reads below the name of one: `explain`, `events`. */
+  readonly reads?: Readonly<Record<string, Read<Service>>>;
+  /** Reads the log of one component, from an offset. */
+  readonly logs?: { readonly call: MethodOf<Service> };
+  readonly changes?: readonly Change<Service>[];
+};
+
+/** A field, and fields in it: `["queue", "name"]`. */
+export type FieldPath = readonly string[];
+
+/** What the table has once its rows have lost the types of their services. */
+export type AnyResource = Resource;
+
+type MethodOf<Service extends ServiceDescriptor> = keyof Service["methods"] & string;
+
+export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
+  readonly call: MethodOf<Service>;
+  /** The field of the reply that is the answer. Absent: the reply. */
+  readonly item?: string;
+};
+
+/** A request with an effect, or, as a plan, the check of one. */
+export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
+  readonly call: MethodOf<Service>;
+  readonly http: "POST" | "PUT" | "DELETE";
+  /** Of the resource as a whole, of one by its name, or of `/v1/plan/<path>`. */
+  readonly of: "all" | "one" | "plan";
+  /** Last part of the path: `cancel`. */
+  readonly action?: string;
+  /** The right that it takes. */
+  readonly verb: "create" | "update" | "delete";
+  /** A further right: its service changes what exists, and makes what does not. */
+  readonly alsoVerb?: "create" | "update";
+  /** The field that takes the body, as JSON text. Absent: the body has the fields of the request. */
+  readonly bodyIn?: string;
+  /** Fields that are set here, and no client may set. */
+  readonly sets?: Readonly<Record<string, unknown>>;
+};
+
+/** A row with the methods of its service checked. */
+export function resource<Service extends ServiceDescriptor>(row: Resource<Service>): AnyResource {
+  // The names of methods are strings to everything that reads the table.
+  return row as unknown as AnyResource;
+}

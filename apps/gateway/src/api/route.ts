@@ -1,0 +1,172 @@
+import type { FieldShape, MethodDescriptor } from "@muster/proto";
+import { isPlain, shapeOf, typeName } from "./json-messages.ts";
+import type { AnyResource, Change, FieldPath } from "./resource.ts";
+
+export type HttpMethod = "GET" | "POST" | "PUT" | "DELETE";
+
+/** A right in the words of Kubernetes, on a resource of the group muster.dev. */
+export type Right = {
+  readonly verb: "get" | "list" | "watch" | "create" | "update" | "delete";
+  readonly resource: string;
+  readonly subresource?: string;
+};
+
+/** How the reply of the service becomes the answer. */
+export type Answer =
+  | {
+      readonly kind: "list";
+      readonly items: string;
+      readonly key: readonly FieldPath[];
+      readonly nameAt: FieldPath | undefined;
+    }
+  | { readonly kind: "search"; readonly items: string; readonly nameAt: FieldPath }
+  | { readonly kind: "log" }
+  | { readonly kind: "item"; readonly item: string }
+  | { readonly kind: "reply" };
+
+/** One method of one path, derived from a row of the table. */
+export type Route = {
+  readonly http: HttpMethod;
+  /** With the names of its parameters: `/v1/jobs/:namespace/:name`. */
+  readonly path: string;
+  readonly params: readonly string[];
+  readonly resource: AnyResource;
+  readonly right: Right;
+  readonly call: string;
+  readonly method: MethodDescriptor;
+  readonly answer: Answer;
+  /** What a query may have: fields of the request, and of the field that names one. */
+  readonly query: Readonly<Record<string, FieldShape>>;
+  /** Absent: the request has no effect. A plan has none, although it has a body. */
+  readonly change?: Change;
+};
+
+/** Fields of requests that the gateway sets itself: who asks, and the id by which a service knows a repeated request. */
+export const OWN_FIELDS = ["requestId", "by", "requestedBy"] as const;
+
+/** Lists without pages of their own are cut here. */
+const PAGE_FIELDS: Readonly<Record<string, FieldShape>> = {
+  limit: { type: "uint32", doc: "At most this many; absent: 500, which is also the most." },
+  continue: { type: "string", doc: "From the previous answer; absent: from the beginning." },
+};
+
+/** A list that is followed has no pages. */
+const WATCH_FIELD = {
+  watch: { type: "bool", doc: "`true`: follow the list as server-sent events." },
+} as const satisfies Readonly<Record<string, FieldShape>>;
+
+const FOLLOW_FIELD = {
+  follow: { type: "bool", doc: "`true`: until the work is over; otherwise what the log has now." },
+} as const satisfies Readonly<Record<string, FieldShape>>;
+
+/** What a stream of a log sets itself. */
+const LOG_FIELDS = { waitMs: 0, limitBytes: 0 };
+
+/** Every method of every path. */
+export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
+  return resources.flatMap((row) => [
+    ...readRoutes(row),
+    ...(row.changes ?? []).map((change) => changeRoute(row, change)),
+  ]);
+}
+
+function readRoutes(row: AnyResource): readonly Route[] {
+  const { path, plural: resource, name, list, get, reads = {}, logs } = row;
+  const nameAt = "at" in get ? get.at : undefined;
+  const listing = {
+    row,
+    call: list.call,
+    right: { verb: "list", resource },
+    answer: { kind: "list", items: list.items, key: list.key, nameAt },
+  } as const;
+  const one = { row, params: name, path: `/v1/${path}/${placeholders(name)}` };
+  const right = { verb: "get", resource } as const;
+  return [
+    readRoute({ ...listing, path: `/v1/${path}`, params: [] }),
+    ...(row.scope === "path" ? [readRoute({ ...listing, path: `/v1/${path}/:namespace`, params: ["namespace"] })] : []),
+    "at" in get
+      ? readRoute({ ...one, call: list.call, right, answer: { kind: "search", items: list.items, nameAt: get.at } })
+      : readRoute({ ...one, call: get.call, right, answer: { kind: "item", item: get.item } }),
+    ...Object.entries(reads).map(([action, { call, item }]) =>
+      readRoute({
+        ...one,
+        path: `${one.path}/${action}`,
+        call,
+        right,
+        answer: item === undefined ? { kind: "reply" } : { kind: "item", item },
+      }),
+    ),
+    ...(logs === undefined
+      ? []
+      : [
+          readRoute({
+            row,
+            params: [...name, "component"],
+            path: `${one.path}/logs/:component`,
+            call: logs.call,
+            right: { ...right, subresource: "log" },
+            answer: { kind: "log" },
+          }),
+        ]),
+  ];
+}
+
+type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer"> & { readonly row: AnyResource };
+
+function readRoute({ row, ...parts }: RouteParts): Route {
+  const method = methodOf(row, parts.call);
+  const { kind } = parts.answer;
+  const more = kind === "list" ? { ...PAGE_FIELDS, ...WATCH_FIELD } : kind === "log" ? FOLLOW_FIELD : {};
+  const query = kind === "search" ? {} : queryOf(row, method, parts.params, more, kind === "log" ? LOG_FIELDS : {});
+  return { http: "GET", resource: row, method, query, ...parts };
+}
+
+function changeRoute(row: AnyResource, change: Change): Route {
+  const { path, plural: resource, scope, name } = row;
+  const params = change.of === "one" ? name : scope === "path" ? ["namespace"] : [];
+  const parts = [change.of === "plan" ? `/v1/plan/${path}` : `/v1/${path}`, placeholders(params), change.action];
+  const method = methodOf(row, change.call);
+  return {
+    http: change.http,
+    path: parts.filter((part) => part !== undefined && part !== "").join("/"),
+    params,
+    resource: row,
+    right: { verb: change.verb, resource },
+    call: change.call,
+    method,
+    answer: { kind: "reply" },
+    query: change.http === "DELETE" ? queryOf(row, method, params, {}, change.sets) : queryOfName(row, method, params),
+    change,
+  };
+}
+
+function placeholders(names: readonly string[]): string {
+  return names.map((name) => `:${name}`).join("/");
+}
+
+function methodOf({ service }: AnyResource, call: string): MethodDescriptor {
+  const method = service.methods[call];
+  if (method === undefined) throw new Error(`${service.name} has no method ${call}`);
+  return method;
+}
+
+function queryOf(
+  row: AnyResource,
+  method: MethodDescriptor,
+  params: readonly string[],
+  more: Readonly<Record<string, FieldShape>>,
+  sets: object = {},
+): Route["query"] {
+  const { fields } = shapeOf(typeName(method.request));
+  const set = [...params, ...OWN_FIELDS, ...Object.keys(sets)];
+  const own = Object.entries(fields).filter(([name, field]) => !set.includes(name) && isPlain(field));
+  return { ...more, ...queryOfName(row, method, params), ...Object.fromEntries(own) };
+}
+
+/** The fields beside those in the path that name one: the kind of a job. */
+function queryOfName({ nameIn }: AnyResource, method: MethodDescriptor, params: readonly string[]): Route["query"] {
+  const field = nameIn === undefined ? undefined : shapeOf(typeName(method.request)).fields[nameIn];
+  if (field === undefined) return {};
+  const beside = Object.entries(shapeOf(field.type).fields).filter(([name]) => !params.includes(name));
+  return Object.fromEntries(beside.filter(([, each]) => isPlain(each)));
+}

@@ -1,0 +1,83 @@
+import { randomBytes } from "node:crypto";
+import { describeFault, faultOf } from "@muster/faults";
+import type { Items } from "../domain/plan-changes.ts";
+import { changeHistory, type HistoryLimits, type NumberedChange } from "./change-history.ts";
+
+/** One list that is followed for all who watch it. */
+export type WatchFeed = {
+  /** Begins the ids of its changes. Another process, and a later feed of the same list, have another one. */
+  readonly id: string;
+  readonly items: Items;
+  readonly last: number;
+  after(number: number): readonly NumberedChange[] | undefined;
+  /** The list was read at least once. */
+  readonly isRead: boolean;
+  /** Why the list is not current, for people; undefined: it is. */
+  readonly trouble: string | undefined;
+  /** Calls the listener at each change of anything here, until disposed. */
+  onChange(listener: () => void): Disposable;
+};
+
+export type FeedOptions = HistoryLimits & {
+  /** Reads the whole list. Rejects with FaultError where its service does not answer. */
+  readonly read: (signal: AbortSignal) => Promise<Items>;
+  /** Resolves when the list is to be read again. */
+  readonly pause: (signal: AbortSignal) => Promise<unknown>;
+  readonly signal: AbortSignal;
+};
+
+/** Follows a list until the signal. `ended` rejects with an error that is no fault. */
+export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): {
+  readonly feed: WatchFeed;
+  readonly ended: Promise<void>;
+} {
+  const id = randomBytes(6).toString("hex");
+  const history = changeHistory(limits);
+  let isRead = false;
+  let trouble: string | undefined;
+  const listeners = new Set<() => void>();
+  const readOnce = async (): Promise<void> => {
+    const before = trouble;
+    const wasRead = isRead;
+    let changes = 0;
+    try {
+      changes = history.advance(await read(signal));
+      isRead = true;
+      trouble = undefined;
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined) throw error;
+      trouble = describeFault(fault);
+    }
+    if (changes > 0 || trouble !== before || isRead !== wasRead) for (const notify of listeners) notify();
+  };
+  const follow = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await readOnce();
+      await pause(signal);
+    }
+  };
+  const feed: WatchFeed = {
+    id,
+    get items() {
+      return history.items;
+    },
+    get last() {
+      return history.last;
+    },
+    get isRead() {
+      return isRead;
+    },
+    get trouble() {
+      return trouble;
+    },
+    after: (number) => history.after(number),
+    onChange: (listener) => {
+      // Each has its own entry, also where two are the same function.
+      const own = (): void => listener();
+      listeners.add(own);
+      return { [Symbol.dispose]: () => void listeners.delete(own) };
+    },
+  };
+  return { feed, ended: follow() };
+}

@@ -1,0 +1,183 @@
+import { readNatsAccess, type NatsAccess, type RequestRate } from "@muster/bus";
+import { readEnv, type EnvReader } from "@muster/service";
+
+export type Config = {
+  readonly nats: NatsAccess;
+  readonly http: HttpConfig;
+  /** Undefined: there is no local token. */
+  readonly tokenFile: string | undefined;
+  /** Undefined: no cluster; only the owner of the local token has rights. */
+  readonly kube: KubeConfiguration | undefined;
+  /** Undefined: no issuer. */
+  readonly oidc: OidcConfig | undefined;
+  readonly namespace: string;
+  /** Of one user. */
+  readonly rate: RequestRate;
+  readonly callTimeoutMs: number;
+  readonly streams: StreamConfig;
+};
+
+/** Watches and logs. */
+export type StreamConfig = {
+  readonly maxStreams: number;
+  readonly maxUserStreams: number;
+  readonly stallMs: number;
+  readonly recheckMs: number;
+  readonly pollMs: number;
+};
+
+export type OidcConfig = {
+  readonly issuer: string;
+  /** Whom tokens are meant for. */
+  readonly audience: string;
+  readonly userClaim: string;
+  readonly groupsClaim: string;
+  /** Begins the names of users and groups. */
+  readonly prefix: string;
+};
+
+export type KubeConfiguration = { readonly file: string | undefined; readonly audience: string | undefined };
+
+export type HttpConfig = {
+  readonly host: string;
+  readonly port: number;
+  /** Undefined: HTTP/1.1 in plain text. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
+  readonly limits: HttpLimits;
+};
+
+export type HttpLimits = {
+  readonly maxBodyBytes: number;
+  readonly maxRequests: number;
+  readonly maxConnections: number;
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+};
+
+const ADDRESS = {
+  fallback: "127.0.0.1:8480",
+  pattern: /^([^\s:/]+|\[[0-9a-fA-F:]+\]):\d{1,5}$/,
+  needed: "host:port is needed, such as 0.0.0.0:8480",
+};
+const LOOPBACK = /^(127\.\d+\.\d+\.\d+|localhost|::1)$/;
+
+/** Reads the configuration; throws one fault that names every problem. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  return readEnv(env, (read) => {
+    const kube = readKube(read);
+    const oidc = readOidc(read, kube !== undefined);
+    return {
+      nats: readNatsAccess(read),
+      http: readHttp(read),
+      tokenFile: readTokenFile(read, kube !== undefined),
+      kube,
+      oidc,
+      /** Namespace in which the rights on sessions, replica sets, leases and reservations are asked for. */
+      namespace: read.text("MUSTER_NAMESPACE", "default"),
+      rate: {
+        /** Rate limit of one user at one process. */
+        perSecond: read.integer("GATEWAY_REQUESTS_PER_SECOND", { fallback: 50, min: 1, max: 100_000 }),
+        /** Requests that one user may send in a burst. */
+        burst: read.integer("GATEWAY_REQUESTS_BURST", { fallback: 200, min: 1, max: 1_000_000 }),
+      },
+      /** Time limit of one call of a service. */
+      callTimeoutMs: read.integer("GATEWAY_CALL_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 60_000 }),
+      streams: {
+        /** Maximum concurrent watches and logs. */
+        maxStreams: read.integer("GATEWAY_STREAMS_MAX", { fallback: 2000, min: 1, max: 100_000 }),
+        /** Maximum concurrent watches and logs of one user. */
+        maxUserStreams: read.integer("GATEWAY_USER_STREAMS_MAX", { fallback: 100, min: 1, max: 100_000 }),
+        /** A client that reads nothing of a stream for so long is disconnected. */
+        stallMs: read.integer("GATEWAY_STREAM_STALL_MS", { fallback: 30_000, min: 100, max: 600_000 }),
+        /** Interval at which the token and the right of a stream are checked again. */
+        recheckMs: read.integer("GATEWAY_STREAM_CHECK_MS", { fallback: 10_000, min: 100, max: 600_000 }),
+        /** Interval at which a list that is watched is read. */
+        pollMs: read.integer("GATEWAY_WATCH_POLL_MS", { fallback: 1000, min: 10, max: 60_000 }),
+      },
+    };
+  });
+}
+
+function readKube(read: EnvReader): KubeConfiguration | undefined {
+  /** Kubeconfig file of the cluster that knows tokens and rights. Without it, the cluster that the gateway runs in, or none. */
+  const file = read.optional("MUSTER_KUBECONFIG");
+  /** Kubernetes sets it in every pod: the gateway runs in a cluster. */
+  const inCluster = read.optional("KUBERNETES_SERVICE_HOST") !== undefined;
+  /** Audience that tokens of Kubernetes must have. Without it, that of the API server. */
+  const audience = read.optional("GATEWAY_TOKEN_AUDIENCE");
+  return file === undefined && !inCluster ? undefined : { file, audience };
+}
+
+function readTokenFile(read: EnvReader, hasCluster: boolean): string | undefined {
+  /** File with the token of its owner, who may do everything. The first start makes it, readable only by its owner. Required without a cluster. */
+  const file = read.optional("GATEWAY_TOKEN_FILE");
+  return file === undefined && !hasCluster ? read.text("GATEWAY_TOKEN_FILE") : file;
+}
+
+/** An id, a claim or a prefix: no spaces. */
+const WORD = { pattern: /^\S{1,200}$/, needed: "up to 200 characters without spaces are needed" };
+
+function readOidc(read: EnvReader, hasCluster: boolean): OidcConfig | undefined {
+  /** Issuer of OpenID Connect tokens, as it names itself. It needs TLS, except on loopback, and a cluster that knows the rights. */
+  if (read.optional("GATEWAY_OIDC_ISSUER_URL") === undefined) return undefined;
+  const issuer = read.httpUrl("GATEWAY_OIDC_ISSUER_URL");
+  const url = URL.parse(issuer);
+  if (url?.protocol === "http:" && !LOOPBACK.test(url.hostname))
+    read.matching("GATEWAY_OIDC_ISSUER_URL", { pattern: /^https:/, needed: "https is needed" });
+  // Rights are those of the cluster: the reader reports the missing variable with the other problems.
+  if (!hasCluster) read.text("MUSTER_KUBECONFIG");
+  return {
+    issuer,
+    /** Client id of Muster at the issuer; tokens must be meant for it. */
+    audience: read.matching("GATEWAY_OIDC_CLIENT_ID", WORD),
+    /** Claim with the name of the user; `email` counts only if the issuer has verified it. */
+    userClaim: read.matching("GATEWAY_OIDC_USERNAME_CLAIM", { ...WORD, fallback: "sub" }),
+    /** Claim with the groups of the user. */
+    groupsClaim: read.matching("GATEWAY_OIDC_GROUPS_CLAIM", { ...WORD, fallback: "groups" }),
+    /** Begins the names of users and groups in roles, so that the issuer cannot name those of Kubernetes. */
+    prefix: read.matching("GATEWAY_OIDC_PREFIX", { ...WORD, fallback: "oidc:" }),
+  };
+}
+
+function readHttp(read: EnvReader): HttpConfig {
+  /** Address of the API. Port 0: any free port. */
+  const address = read.matching("GATEWAY_ADDR", ADDRESS);
+  const colon = address.lastIndexOf(":");
+  const host = address.slice(0, colon).replaceAll(/[[\]]/g, "");
+  const tls = readTls(read);
+  /** `true`: serve other hosts without TLS, behind a proxy that has it. Tokens cross the network in plain text. */
+  const isPlainAllowed = read.flag("GATEWAY_PLAIN_HTTP", false);
+  if (tls === undefined && !isPlainAllowed && !LOOPBACK.test(host))
+    // A certificate is what is missing: the reader reports it with the other problems.
+    read.matching("GATEWAY_ADDR", {
+      pattern: /^$/,
+      needed:
+        "for other hosts, GATEWAY_TLS_CERT_FILE and GATEWAY_TLS_KEY_FILE are needed, or GATEWAY_PLAIN_HTTP=true behind a proxy with TLS",
+    });
+  return {
+    host,
+    port: Number(address.slice(colon + 1)),
+    tls,
+    limits: {
+      /** Maximum size of one request body. */
+      maxBodyBytes: read.integer("GATEWAY_BODY_BYTES_MAX", { fallback: 1_048_576, min: 1024, max: 67_108_864 }),
+      /** Maximum concurrent requests. */
+      maxRequests: read.integer("GATEWAY_REQUESTS_MAX", { fallback: 512, min: 1, max: 100_000 }),
+      /** Maximum open connections. */
+      maxConnections: read.integer("GATEWAY_CONNECTIONS_MAX", { fallback: 4096, min: 1, max: 100_000 }),
+      /** Time in which a client must send the headers of a request. */
+      headersTimeoutMs: read.integer("GATEWAY_HEADERS_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 600_000 }),
+      /** Time in which a client must send a whole request. */
+      requestTimeoutMs: read.integer("GATEWAY_REQUEST_TIMEOUT_MS", { fallback: 30_000, min: 100, max: 600_000 }),
+    },
+  };
+}
+
+function readTls(read: EnvReader): HttpConfig["tls"] {
+  /** Certificate of the API, in PEM form; with it the API has TLS and HTTP/2. */
+  const certFile = read.optional("GATEWAY_TLS_CERT_FILE");
+  /** Key of the certificate. */
+  const keyFile = read.optional("GATEWAY_TLS_KEY_FILE");
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  return { certFile: read.text("GATEWAY_TLS_CERT_FILE"), keyFile: read.text("GATEWAY_TLS_KEY_FILE") };
+}

@@ -1,0 +1,128 @@
+import { assertNever, describeFault, reasonOf, type Fault } from "@muster/faults";
+
+/** A problem document of RFC 9457. */
+export type Problem = {
+  /** Identifies the code. It is a name, and no address. */
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  /** One line for people. */
+  readonly detail: string;
+  /** The stable word that programs compare: `POOL_UNKNOWN`. */
+  readonly code: string;
+  /** The field of the request that is wrong. */
+  readonly field?: string;
+  /** When the same request may succeed. Absent: sending it again does not help. */
+  readonly retryAfterMs?: number;
+  /** Everything that the fault of the service has. */
+  readonly fault?: Fault;
+};
+
+/** What HTTP itself refuses; no fault of a service has these codes. */
+export type HttpRefusal =
+  | "UNAUTHENTICATED"
+  | "FORBIDDEN"
+  | "METHOD_NOT_ALLOWED"
+  | "NOT_ACCEPTABLE"
+  | "REQUEST_TIMEOUT"
+  | "BODY_TOO_LARGE"
+  | "PATH_TOO_LONG"
+  | "UNSUPPORTED_MEDIA_TYPE"
+  | "HEADERS_TOO_LARGE"
+  | "MALFORMED_REQUEST";
+
+const REFUSAL_STATUS: Readonly<Record<HttpRefusal, number>> = {
+  MALFORMED_REQUEST: 400,
+  UNAUTHENTICATED: 401,
+  FORBIDDEN: 403,
+  METHOD_NOT_ALLOWED: 405,
+  NOT_ACCEPTABLE: 406,
+  REQUEST_TIMEOUT: 408,
+  BODY_TOO_LARGE: 413,
+  PATH_TOO_LONG: 414,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  HEADERS_TOO_LARGE: 431,
+};
+
+/** Retry hint for faults that may pass and name no time. */
+const RETRY_MS = 1000;
+
+export function buildRefusal(code: HttpRefusal, detail: string): Problem {
+  return { type: typeOf(code), title: titleOf(code), status: REFUSAL_STATUS[code], detail, code };
+}
+
+export function buildProblem(fault: Fault): Problem {
+  const code = reasonOf(fault);
+  const retryAfterMs = retryAfterOf(fault);
+  return {
+    type: typeOf(code),
+    title: titleOf(code),
+    status: statusOf(fault),
+    detail: describeFault(fault),
+    code,
+    ...(fault.code === "invalid_request" && { field: fault.field }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    fault,
+  };
+}
+
+/** Whole seconds, as the header `Retry-After` has them. */
+export function retryAfterSeconds({ retryAfterMs }: Pick<Problem, "retryAfterMs">): number | undefined {
+  return retryAfterMs === undefined ? undefined : Math.max(1, Math.ceil(retryAfterMs / 1000));
+}
+
+function statusOf(fault: Fault): number {
+  switch (fault.code) {
+    case "invalid_request":
+      return 400;
+    case "not_found":
+      return 404;
+    case "already_exists":
+    case "conflict":
+    case "reservation_differs":
+      return 409;
+    // The path is right, and what the body asks for can never be met.
+    case "pool_unknown":
+    case "pool_capacity":
+    case "queue_unknown":
+    case "quota_exceeded":
+      return 422;
+    case "limit_exceeded":
+      return fault.retryAfterMs > 0 ? 429 : 422;
+    case "pool_availability":
+    case "unavailable":
+    case "cancelled":
+      return 503;
+    case "deadline_exceeded":
+      return 504;
+    case "internal":
+      return 500;
+    default:
+      return assertNever(fault);
+  }
+}
+
+function retryAfterOf(fault: Fault): number | undefined {
+  switch (fault.code) {
+    case "unavailable":
+      return fault.retryAfterMs > 0 ? fault.retryAfterMs : RETRY_MS;
+    case "limit_exceeded":
+      return fault.retryAfterMs > 0 ? fault.retryAfterMs : undefined;
+    case "pool_availability":
+    case "deadline_exceeded":
+    case "cancelled":
+      return RETRY_MS;
+    // A conflict passes after a new read only, and everything else not at all.
+    default:
+      return undefined;
+  }
+}
+
+function typeOf(code: string): string {
+  return `urn:muster:problem:${code.toLowerCase().replaceAll("_", "-")}`;
+}
+
+function titleOf(code: string): string {
+  const words = code.toLowerCase().replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

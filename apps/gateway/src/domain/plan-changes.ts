@@ -1,0 +1,20 @@
+/** One difference between two states of a list. */
+export type ItemChange = {
+  readonly kind: "added" | "modified" | "deleted";
+  readonly key: string;
+  /** The item as text; of a deleted one, as it was last. */
+  readonly text: string;
+};
+
+/** Items by their keys, as text. */
+export type Items = ReadonlyMap<string, string>;
+
+/** What leads from one state to the next: deletions first, and then in the order of the next state. */
+export function planChanges(before: Items, after: Items): readonly ItemChange[] {
+  const deleted = [...before].filter(([key]) => !after.has(key));
+  const changed = [...after].filter(([key, text]) => before.get(key) !== text);
+  return [
+    ...deleted.map(([key, text]): ItemChange => ({ kind: "deleted", key, text })),
+    ...changed.map(([key, text]): ItemChange => ({ kind: before.has(key) ? "modified" : "added", key, text })),
+  ];
+}

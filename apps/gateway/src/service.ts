@@ -1,0 +1,47 @@
+import { once } from "node:events";
+import { connectService, RequestRates } from "@muster/bus";
+import type { ServiceContext } from "@muster/service";
+import { openAuditLog } from "./adapters/audit-log.ts";
+import { openCalls } from "./adapters/bus-call.ts";
+import { openAdmission } from "./adapters/open-admission.ts";
+import { openServer } from "./adapters/open-server.ts";
+import { openWatchFeeds } from "./adapters/watch-feeds.ts";
+import { RESOURCES } from "./api/resources.ts";
+import { routesOf } from "./api/route.ts";
+import { streamSlots } from "./api/stream-slots.ts";
+import type { Config } from "./config.ts";
+
+/** Users with a rate of their own; beyond, they share one. */
+const MAX_RATED_USERS = 10_000;
+
+/** Serves the API until the signal. */
+export async function run(context: ServiceContext<Config>): Promise<void> {
+  const { config, logger, signal } = context;
+  let trouble: string | undefined;
+  await using bus = await connectService(context, (status) => {
+    if (status === "disconnected") trouble = "NATS is away";
+    if (status === "reconnected") trouble = undefined;
+  });
+  await using admission = await openAdmission(context);
+  const call = openCalls(bus, config.callTimeoutMs);
+  await using feeds = openWatchFeeds({ call, pollMs: config.streams.pollMs, logger });
+  await using server = await openServer({
+    http: config.http,
+    version: context.version,
+    routes: routesOf(RESOURCES),
+    call,
+    feeds,
+    slots: streamSlots(config.streams),
+    streams: config.streams,
+    authenticate: admission.authenticate,
+    authorize: admission.authorize,
+    audit: await openAuditLog(bus, logger),
+    rates: new RequestRates(config.rate, MAX_RATED_USERS),
+    namespace: config.namespace,
+    trouble: () => trouble,
+    logger,
+  });
+  context.readyWhen("api", () => trouble);
+  logger.info({ url: server.url }, "serving the API");
+  if (!signal.aborted) await once(signal, "abort");
+}

@@ -1,0 +1,201 @@
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { connect as connectHttp2 } from "node:http2";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { signedCertificate, certificateAuthority, until } from "@muster/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
+
+/** How soon the slow requests of this file are over. */
+const PATIENCE = { GATEWAY_HEADERS_TIMEOUT_MS: "300", GATEWAY_REQUEST_TIMEOUT_MS: "600" };
+
+let world: GatewayWorld;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  world = await startGatewayWorld({ listPools: () => ({ pools: [{ name: "a" }] }) });
+  gateway = await world.start({ ...PATIENCE, GATEWAY_REQUESTS_MAX: "2", GATEWAY_CALL_TIMEOUT_MS: "1000" });
+});
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+/** A connection on which the test writes what it wants. */
+class Raw implements AsyncDisposable {
+  readonly socket: Socket;
+  text = "";
+  isOver = false;
+
+  constructor(port: number) {
+    this.socket = connect(port, "127.0.0.1");
+    this.socket.setEncoding("utf8").on("data", (part: string) => (this.text += part));
+    this.socket.on("close", () => (this.isOver = true)).on("error", () => undefined);
+  }
+
+  head(lines: readonly string[]): void {
+    this.socket.write([...lines, "host: x", `authorization: Bearer ${gateway.token}`, "", ""].join("\r\n"));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.socket.destroy();
+    if (!this.isOver) await once(this.socket, "close");
+  }
+}
+
+async function isServing(): Promise<void> {
+  expect((await gateway.ask("/v1/pools")).status).toBe(200);
+}
+
+it("refuses a body of 100 MB that is announced, without reading it", async () => {
+  await using raw = new Raw(gateway.port);
+  raw.head(["POST /v1/sessions HTTP/1.1", "content-type: application/json", "content-length: 104857600"]);
+  await until("it is refused", () => raw.text.includes("BODY_TOO_LARGE"));
+  expect(raw.text).toContain("HTTP/1.1 413");
+  await isServing();
+});
+
+it("stops reading a body of 100 MB that comes in chunks", async () => {
+  await using raw = new Raw(gateway.port);
+  raw.head(["POST /v1/sessions HTTP/1.1", "content-type: application/json", "transfer-encoding: chunked"]);
+  const chunk = `${(65_536).toString(16)}\r\n${"x".repeat(65_536)}\r\n`;
+  let written = 0;
+  for (; written < 1600 && !raw.isOver && !raw.text.includes("413"); written += 1) {
+    if (!raw.socket.write(chunk))
+      await Promise.race([once(raw.socket, "drain"), once(raw.socket, "close")]).catch(() => undefined);
+  }
+  await until("it is refused or cut off", () => raw.isOver || raw.text.includes("BODY_TOO_LARGE"));
+  expect(written).toBeLessThan(1600);
+  await isServing();
+});
+
+it("ends a request whose headers come too slowly", async () => {
+  await using raw = new Raw(gateway.port);
+  raw.socket.write("GET /v1/pools HTTP/1.1\r\nhost: x\r\nx-slow: ");
+  await until("the connection is closed", () => raw.isOver);
+  expect(raw.text).toContain("HTTP/1.1 408");
+  expect(raw.text).toContain("REQUEST_TIMEOUT");
+  await isServing();
+});
+
+it("ends a request whose body comes too slowly", async () => {
+  await using raw = new Raw(gateway.port);
+  raw.head(["POST /v1/sessions HTTP/1.1", "content-type: application/json", "content-length: 10"]);
+  raw.socket.write("{");
+  await until("the connection is closed", () => raw.isOver);
+  await isServing();
+});
+
+it.each([
+  ["has `..`", "/v1/sessions/../../etc/passwd", 404, "NOT_FOUND"],
+  ["has an encoded `..`", "/v1/sessions/%2e%2e", 400, "INVALID_REQUEST"],
+  ["has an encoded slash", "/v1/sessions/a%2Fb", 400, "INVALID_REQUEST"],
+  ["has an encoded NUL", "/v1/sessions/a%00b", 400, "INVALID_REQUEST"],
+  ["has a wildcard of subjects", "/v1/sessions/*", 400, "INVALID_REQUEST"],
+  ["is not well encoded", "/v1/sessions/%zz", 400, "MALFORMED_REQUEST"],
+  ["has 10 kB", `/v1/sessions/${"a".repeat(10_000)}`, 414, "PATH_TOO_LONG"],
+  ["has a name of 300 characters", `/v1/sessions/${"a".repeat(300)}`, 400, "INVALID_REQUEST"],
+])("refuses a path that %s", async (_what, path, status, code) => {
+  await using raw = new Raw(gateway.port);
+  raw.head([`GET ${path} HTTP/1.1`]);
+  await until("there is an answer", () => raw.text.includes('"code"'));
+  expect(raw.text).toContain(`HTTP/1.1 ${status} `);
+  expect(raw.text).toContain(`"code":"${code}"`);
+  await isServing();
+});
+
+it("refuses a path with a raw NUL as no HTTP", async () => {
+  await using raw = new Raw(gateway.port);
+  raw.head(["GET /v1/sessions/a\0b HTTP/1.1"]);
+  await until("the connection is closed", () => raw.isOver);
+  expect(raw.text).toContain("HTTP/1.1 400");
+  await isServing();
+});
+
+it("refuses headers of 20 kB", async () => {
+  await using raw = new Raw(gateway.port);
+  raw.head(["GET /v1/pools HTTP/1.1", `x-large: ${"a".repeat(20_000)}`]);
+  await until("the connection is closed", () => raw.isOver);
+  expect(raw.text).toContain("HEADERS_TOO_LARGE");
+  await isServing();
+});
+
+it("refuses a body that is not JSON by its type", async () => {
+  const headers = { "content-type": "text/plain" };
+  const { json } = await gateway.ask("/v1/sessions", { method: "POST", body: "{}", headers });
+  expect(json).toMatchObject({ status: 415, code: "UNSUPPORTED_MEDIA_TYPE" });
+});
+
+it("refuses requests over the limit of concurrent ones with a time to retry, and serves the others", async () => {
+  const { promise, resolve } = Promise.withResolvers<object>();
+  let waiting = 0;
+  world.answers["listNodes"] = () => {
+    waiting += 1;
+    return promise;
+  };
+  const slow = [gateway.ask("/v1/nodes"), gateway.ask("/v1/nodes")];
+  await until("both are in flight", () => waiting === 2);
+  const refused = await gateway.ask("/v1/pools");
+  expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "1"]);
+  expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", fault: { limit: 2 } });
+  resolve({ nodes: [] });
+  expect((await Promise.all(slow)).map(({ status }) => status)).toEqual([200, 200]);
+  await isServing();
+});
+
+it("ends the call of a client that is gone", async () => {
+  let waiting = 0;
+  const { promise, resolve } = Promise.withResolvers<object>();
+  world.answers["listQueues"] = () => {
+    waiting += 1;
+    return promise;
+  };
+  {
+    await using raw = new Raw(gateway.port);
+    raw.head(["GET /v1/queues HTTP/1.1"]);
+    await until("the service is asked", () => waiting === 1);
+  }
+  // Both places are free at once, although the service has not answered.
+  await until("the place is free", async () => {
+    const both = await Promise.all([gateway.ask("/v1/pools"), gateway.ask("/v1/pools")]);
+    return both.every(({ status }) => status === 200);
+  });
+  resolve({ queues: [] });
+});
+
+it("answers 503 while NATS is away, shows it, and recovers", async () => {
+  await world.nats.kill();
+  const away = await gateway.ask("/v1/pools");
+  expect(away.json).toMatchObject({ status: 503, code: "UNAVAILABLE" });
+  expect(Number(away.headers["retry-after"])).toBeGreaterThan(0);
+  await until("it is not ready", async () => (await gateway.ask("/readyz")).status === 503);
+  expect(gateway.missing()).toContain("NATS is away");
+  expect((await gateway.ask("/healthz")).status).toBe(200);
+  await world.nats.start();
+  await until("it answers again", async () => (await gateway.ask("/v1/pools")).status === 200);
+  expect((await gateway.ask("/readyz")).status).toBe(200);
+});
+
+it("speaks HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async () => {
+  const authority = await certificateAuthority("test-authority");
+  const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });
+  const files = { cert: join(world.directory, "tls.crt"), key: join(world.directory, "tls.key") };
+  await writeFile(files.cert, cert);
+  await writeFile(files.key, key);
+  const secure = await world.start({
+    ...PATIENCE,
+    GATEWAY_TLS_CERT_FILE: files.cert,
+    GATEWAY_TLS_KEY_FILE: files.key,
+  });
+  const { status, headers } = await secure.ask("/v1/pools");
+  expect([status, headers["strict-transport-security"]]).toEqual([200, "max-age=31536000"]);
+  const session = connectHttp2(secure.url, { ca: authority.cert });
+  const stream = session.request({ ":path": "/v1/pools", authorization: `Bearer ${secure.token}` });
+  const [reply] = (await once(stream, "response")) as [Record<string, unknown>];
+  expect(reply[":status"]).toBe(200);
+  const watch = session.request({ ":path": "/v1/pools?watch=true", authorization: `Bearer ${secure.token}` });
+  let events = "";
+  watch.setEncoding("utf8").on("data", (part: string) => (events += part));
+  await until("the list arrives as events", () => events.includes("event: synced"));
+  expect(events).toContain("event: added");
+  session.destroy();
+});

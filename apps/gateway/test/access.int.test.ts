@@ -1,0 +1,278 @@
+import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { muster, streams } from "@muster/proto";
+import { until, type TestApiServer } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { RESOURCES } from "../src/api/resources.ts";
+import { routesOf } from "../src/api/route.ts";
+import { API_SERVERS } from "./api-servers.ts";
+import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
+
+/** What each method of each path needs. `default` is the namespace of the installation and of the paths below. */
+const NEEDS: Readonly<Record<string, string>> = {
+  "GET /v1/sessions": "list sessions in default",
+  "GET /v1/sessions/:name": "get sessions in default",
+  "GET /v1/sessions/:name/explain": "get sessions in default",
+  "GET /v1/sessions/:name/logs/:component": "get sessions/log in default",
+  "POST /v1/sessions": "create sessions in default",
+  "POST /v1/sessions/:name/cancel": "update sessions in default",
+  "DELETE /v1/sessions/:name": "delete sessions in default",
+  "GET /v1/jobs": "list jobs in all",
+  "GET /v1/jobs/:namespace": "list jobs in default",
+  "GET /v1/jobs/:namespace/:name": "get jobs in default",
+  "GET /v1/jobs/:namespace/:name/explain": "get jobs in default",
+  "GET /v1/jobs/:namespace/:name/events": "get jobs in default",
+  "GET /v1/jobs/:namespace/:name/logs/:component": "get jobs/log in default",
+  "POST /v1/jobs/:namespace": "create jobs in default",
+  "POST /v1/plan/jobs/:namespace": "create jobs in default",
+  "POST /v1/jobs/:namespace/:name/cancel": "update jobs in default",
+  "GET /v1/replica-sets": "list replicasets in default",
+  "GET /v1/replica-sets/:name": "get replicasets in default",
+  "GET /v1/replica-sets/:name/explain": "get replicasets in default",
+  "GET /v1/replica-sets/:name/events": "get replicasets in default",
+  "POST /v1/replica-sets": "create+update replicasets in default",
+  "POST /v1/plan/replica-sets": "create replicasets in default",
+  "PUT /v1/replica-sets/:name": "create+update replicasets in default",
+  "POST /v1/replica-sets/:name/scale": "update replicasets in default",
+  "POST /v1/replica-sets/:name/enable": "update replicasets in default",
+  "POST /v1/replica-sets/:name/transfer": "update replicasets in default",
+  "POST /v1/replica-sets/:name/hold": "update replicasets in default",
+  "DELETE /v1/replica-sets/:name": "delete replicasets in default",
+  "GET /v1/leases": "list leases in default",
+  "GET /v1/leases/:id": "get leases in default",
+  "GET /v1/leases/:id/explain": "get leases in default",
+  "GET /v1/leases/:id/events": "get leases in default",
+  "POST /v1/leases": "create leases in default",
+  "POST /v1/plan/leases": "create leases in default",
+  "POST /v1/leases/renew": "update leases in default",
+  "POST /v1/leases/end": "delete leases in default",
+  "GET /v1/pools": "list pools in cluster",
+  "GET /v1/pools/:name": "get pools in cluster",
+  "GET /v1/nodes": "list nodes in cluster",
+  "GET /v1/nodes/:name": "get nodes in cluster",
+  "DELETE /v1/nodes/:name": "delete nodes in cluster",
+  "GET /v1/reservations": "list reservations in default",
+  "GET /v1/reservations/:kind/:id": "get reservations in default",
+  "GET /v1/reservations/:kind/:id/explain": "get reservations in default",
+  "GET /v1/queues": "list queues in cluster",
+  "GET /v1/queues/:name": "get queues in cluster",
+};
+
+/** A list that is followed needs another right than one that is read. */
+const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(NEEDS)
+    .filter(([, need]) => need.startsWith("list "))
+    .map(([key, need]) => [`${key}?watch=true`, need.replace("list ", "watch ")]),
+);
+const ALL = { ...NEEDS, ...WATCHES };
+
+type Grant = { readonly verbs: readonly string[]; readonly resources: readonly string[]; readonly in: string };
+
+const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
+const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "leases", "reservations"];
+const SHARED = ["pools", "nodes", "queues"];
+const ROLES: Readonly<Record<string, readonly Grant[]>> = {
+  none: [],
+  viewer: [
+    { verbs: ["get", "list"], resources: WORK, in: "default" },
+    { verbs: ["get", "list"], resources: SHARED, in: "cluster" },
+  ],
+  follower: [
+    { verbs: ["watch"], resources: ["sessions", "jobs"], in: "default" },
+    { verbs: ["get"], resources: ["jobs/log"], in: "default" },
+  ],
+  submitter: [{ verbs: ["create"], resources: ["sessions", "jobs"], in: "default" }],
+  maker: [{ verbs: ["create"], resources: WORK, in: "default" }],
+  operator: [{ verbs: ["get", "list", "update", "delete"], resources: WORK, in: "default" }],
+  janitor: [{ verbs: ["delete"], resources: ["nodes"], in: "cluster" }],
+  foreigner: [{ verbs: EVERYTHING, resources: WORK, in: "other" }],
+  admin: [{ verbs: EVERYTHING, resources: [...WORK, ...SHARED], in: "cluster" }],
+};
+
+/** Whether a role gives what is needed: one of the whole cluster gives it everywhere. */
+function isGranted(role: string, need: string): boolean {
+  const [verbs = "", resource = "", , place] = need.split(" ");
+  return verbs
+    .split("+")
+    .every((verb) =>
+      ROLES[role]!.some(
+        (grant) =>
+          grant.verbs.includes(verb) && grant.resources.includes(resource) && ["cluster", place].includes(grant.in),
+      ),
+    );
+}
+
+const RBAC = "rbac.authorization.k8s.io/v1";
+
+/** A service account with the rights of the role, and a token of it. */
+async function makeAccount(calls: KubeCalls, role: string): Promise<string> {
+  const accounts = { apiVersion: "v1", plural: "serviceaccounts", namespace: "default" };
+  await calls.create(accounts, { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: role } });
+  const subjects = [{ kind: "ServiceAccount", name: role, namespace: "default" }];
+  for (const [index, { in: place, verbs, resources }] of ROLES[role]!.entries()) {
+    const prefix = place === "cluster" ? "Cluster" : "";
+    const at = place === "cluster" ? {} : { namespace: place };
+    const kind = `${prefix}Role`;
+    const name = `${role}-${index}`;
+    const rules = [{ apiGroups: ["muster.dev"], resources, verbs }];
+    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind, name };
+    const object = { apiVersion: RBAC, kind, metadata: { name }, rules } as KubeObject;
+    await calls.create({ apiVersion: RBAC, plural: `${kind.toLowerCase()}s`, ...at }, object);
+    const binding = { apiVersion: RBAC, kind: `${kind}Binding`, metadata: { name }, roleRef, subjects } as KubeObject;
+    await calls.create({ apiVersion: RBAC, plural: `${kind.toLowerCase()}bindings`, ...at }, binding);
+  }
+  const asked = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", metadata: { name: role }, spec: {} };
+  const made = await calls.create<KubeObject & { readonly status?: { readonly token: string } }>(accounts, asked, {
+    subresource: "token",
+  });
+  return made.status!.token;
+}
+
+it("has a need for every method of every path", () => {
+  expect(
+    routesOf(RESOURCES)
+      .map(({ http, path }) => `${http} ${path}`)
+      .toSorted(),
+  ).toEqual(Object.keys(NEEDS).toSorted());
+});
+
+describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
+  let server: TestApiServer;
+  let calls: KubeCalls;
+  let world: GatewayWorld;
+  let gateway: Gateway;
+  const tokens = new Map<string, string>();
+
+  beforeAll(async () => {
+    if (skip) return;
+    server = await start();
+    calls = kubeCalls(loadKube(server.kubeconfig));
+    const other = { apiVersion: "v1", kind: "Namespace", metadata: { name: "other" } };
+    await calls.create({ apiVersion: "v1", plural: "namespaces" }, other);
+    for (const role of Object.keys(ROLES)) tokens.set(role, await makeAccount(calls, role));
+    world = await startGatewayWorld({ listPools: () => ({ pools: [{ name: "x" }] }) });
+    gateway = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig });
+    // A real server knows of new roles a moment later.
+    const review = { apiVersion: "authorization.k8s.io/v1", plural: "subjectaccessreviews" };
+    await until("the roles are known", async () => {
+      const resourceAttributes = { group: "muster.dev", resource: "queues", verb: "get" };
+      const spec = { user: "system:serviceaccount:default:admin", resourceAttributes };
+      const asked = { apiVersion: review.apiVersion, kind: "SubjectAccessReview", metadata: {}, spec } as KubeObject;
+      const made = await calls.create<KubeObject & { readonly status?: { readonly allowed: boolean } }>(review, asked);
+      return made.status?.allowed === true;
+    });
+  });
+
+  afterAll(async () => {
+    if (skip) return;
+    await world[Symbol.asyncDispose]();
+    await calls[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  it.skipIf(skip).each(Object.keys(ROLES))("lets the role %s do what it may, and nothing else", async (role) => {
+    const found: Record<string, boolean> = {};
+    // Lists that are watched are read at any time.
+    const asked = (): number => world.received.filter(({ method }) => !method.startsWith("list")).length;
+    for (const key of Object.keys(ALL)) {
+      const [method = "", pattern = ""] = key.split(" ");
+      const path = pattern.replace(":namespace", "default").replace(":kind", "session").replaceAll(/:\w+/g, "x");
+      const before = asked();
+      const { status } = await gateway.ask(path, {
+        method: method as "GET",
+        token: tokens.get(role)!,
+        ...(method.startsWith("P") && { body: {} }),
+      });
+      expect(status, key).not.toBe(401);
+      found[key] = status !== 403;
+      if (status === 403) expect(asked(), `${key} reaches a service`).toBe(before);
+    }
+    expect(found).toEqual(Object.fromEntries(Object.entries(ALL).map(([key, need]) => [key, isGranted(role, need)])));
+  });
+
+  it.skipIf(skip)("says which right is missing, and not whether the object exists", async () => {
+    const { status, json } = await gateway.ask("/v1/sessions/secret/cancel", {
+      method: "POST",
+      token: tokens.get("viewer")!,
+    });
+    expect(status).toBe(403);
+    expect(json).toMatchObject({
+      code: "FORBIDDEN",
+      detail:
+        "user system:serviceaccount:default:viewer cannot update sessions secret in namespace default of the API group muster.dev",
+    });
+  });
+
+  it.skipIf(skip)("refuses a token that the cluster does not know", async () => {
+    const { status, text } = await gateway.ask("/v1/pools", { token: "eyJhbGciOiJub25lIn0.e30.x" });
+    expect(status).toBe(401);
+    expect(text).not.toContain("eyJ");
+  });
+
+  it.skipIf(skip)("knows the owner of the local token beside the cluster", async () => {
+    expect((await gateway.ask("/v1/pools")).status).toBe(200);
+  });
+
+  it.skipIf(skip)("has one audit event for each change, whatever became of it", async () => {
+    const from = (await world.bus.streamState(streams.apiAudit.name))!.lastSequence + 1;
+    world.answers["cancelSession"] = () => ({ session: { name: "echo" } });
+    const ask = (role: string, method: "GET" | "POST", path: string, body?: unknown) =>
+      gateway.ask(path, { method, token: tokens.get(role)!, ...(body !== undefined && { body }) });
+    await ask("admin", "POST", "/v1/sessions/echo/cancel");
+    await ask("viewer", "POST", "/v1/sessions/echo/cancel");
+    await ask("admin", "POST", "/v1/jobs/default", { metadata: { name: "train" }, spec: 1 });
+    await ask("admin", "POST", "/v1/replica-sets", { name: "web", wrong: 1 });
+    await ask("admin", "POST", "/v1/plan/replica-sets", { name: "web" });
+    await ask("admin", "GET", "/v1/pools");
+    const found: object[] = [];
+    const { lastSequence } = (await world.bus.streamState(streams.apiAudit.name))!;
+    for (let sequence = from; sequence <= lastSequence; sequence += 1) {
+      const message = await world.bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", sequence);
+      found.push(muster.gateway.v1.ChangeAudited.decode(message!.payload));
+    }
+    const admin = { user: "system:serviceaccount:default:admin", namespace: "default", address: "127.0.0.1" };
+    expect(found).toMatchObject([
+      { ...admin, verb: "update", resource: "sessions", name: "echo", method: "CancelSession", status: 200, code: "" },
+      { user: "system:serviceaccount:default:viewer", name: "echo", status: 403, code: "FORBIDDEN" },
+      { ...admin, verb: "create", resource: "jobs", name: "train", method: "SubmitJob", status: 500, code: "INTERNAL" },
+      { ...admin, resource: "replicasets", name: "web", status: 400, code: "INVALID_REQUEST" },
+    ]);
+    const sent = world.received.findLast(({ method }) => method === "cancelSession");
+    expect(found[0]).toMatchObject({ requestId: sent?.request["requestId"], groups: expect.any(Array) as unknown });
+  });
+
+  it.skipIf(skip)("limits the rate of one user alone, and says when there is room again", async () => {
+    const limited = await world.start({
+      MUSTER_KUBECONFIG: server.kubeconfig,
+      GATEWAY_REQUESTS_PER_SECOND: "1",
+      GATEWAY_REQUESTS_BURST: "2",
+    });
+    const ask = (role: string) => limited.ask("/v1/pools", { token: tokens.get(role)! });
+    const answered = [await ask("viewer"), await ask("viewer"), await ask("viewer")];
+    expect(answered.map(({ status }) => status)).toEqual([200, 200, 429]);
+    expect(answered[2]!.headers["retry-after"]).toBe("1");
+    expect(answered[2]!.json).toMatchObject({ code: "LIMIT_EXCEEDED", retryAfterMs: expect.any(Number) as unknown });
+    expect((await ask("admin")).status).toBe(200);
+  });
+
+  it.skipIf(skip)(
+    "ends a stream whose right was withdrawn, or whose token is no longer valid, with the reason",
+    async () => {
+      const quick = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig, GATEWAY_STREAM_CHECK_MS: "500" });
+      const open = (role: string) =>
+        quick.stream("/v1/sessions?watch=true", { authorization: `Bearer ${tokens.get(role)!}` });
+      await using withdrawn = await open("follower");
+      await using removed = await open("admin");
+      expect([withdrawn.status, removed.status]).toEqual([200, 200]);
+      await calls.delete({ apiVersion: RBAC, plural: "rolebindings", namespace: "default" }, "follower-0");
+      await calls.delete({ apiVersion: "v1", plural: "serviceaccounts", namespace: "default" }, "admin");
+      await until("both are over", () => withdrawn.over() !== undefined && removed.over() !== undefined);
+      expect(withdrawn.events().at(-1)).toMatchObject({ event: "closed", data: { code: "FORBIDDEN" } });
+      expect(removed.events().at(-1)).toMatchObject({ event: "closed", data: { code: "UNAUTHENTICATED" } });
+    },
+  );
+
+  it.skipIf(skip)("logs no token", () => {
+    const lines = gateway.logged.join("\n");
+    for (const token of [...tokens.values(), gateway.token]) expect(lines).not.toContain(token);
+  });
+});

@@ -1,0 +1,227 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { services, type ServiceDescriptor } from "@muster/proto";
+import { natsServer, until, type TestNats } from "@muster/testkit";
+import { Agent, request } from "undici";
+import { readConfig } from "../src/config.ts";
+import { run } from "../src/service.ts";
+
+type Handler = (request: Record<string, unknown>) => object | Promise<object>;
+
+/** Answers of the services by the names of their methods. A test may change them while it runs. */
+export type Answers = Record<string, Handler>;
+
+export type Answered = {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** Undefined for an empty body. */
+  readonly json: unknown;
+};
+
+export type Asking = {
+  readonly method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Null: none. Absent: the local token. */
+  readonly token?: string | null;
+};
+
+export type ServerEvent = { readonly event: string; readonly id: string | undefined; readonly data: unknown };
+
+export type Streamed = AsyncDisposable & {
+  readonly status: number;
+  readonly type: string;
+  /** Everything that was read. */
+  readonly text: () => string;
+  readonly events: () => readonly ServerEvent[];
+  /** How it is over; undefined: it is not. */
+  readonly over: () => "ended" | "broken" | undefined;
+};
+
+export type Gateway = AsyncDisposable & {
+  readonly url: string;
+  readonly token: string;
+  readonly port: number;
+  /** Everything that it has logged. */
+  readonly logged: readonly string[];
+  /** What its readiness lacks. */
+  readonly missing: () => readonly string[];
+  ask(path: string, asking?: Asking): Promise<Answered>;
+  /** Reads server-sent events, or a log. */
+  stream(path: string, headers?: Readonly<Record<string, string>>): Promise<Streamed>;
+};
+
+export type GatewayWorld = AsyncDisposable & {
+  readonly nats: TestNats;
+  readonly bus: NatsBus;
+  readonly answers: Answers;
+  /** Requests that the services have received. */
+  readonly received: { readonly method: string; readonly request: Record<string, unknown> }[];
+  readonly directory: string;
+  start(variables?: Readonly<Record<string, string>>): Promise<Gateway>;
+};
+
+/** A real NATS server, services whose answers the test states, and gateways. */
+export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayWorld> {
+  await using starting = new AsyncDisposableStack();
+  const nats = starting.use(await natsServer());
+  const directory = await mkdtemp(join(tmpdir(), "muster-gateway-"));
+  starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "gateway-world" }));
+  const received: GatewayWorld["received"] = [];
+  for (const service of services)
+    starting.use(
+      await serve(bus, service as ServiceDescriptor, handlersOf(service, answers, received), {
+        version: "9.8.7",
+        description: "for a test",
+      }),
+    );
+  const all = starting.move();
+  return {
+    nats,
+    bus,
+    answers,
+    received,
+    directory,
+    start: async (variables = {}) => {
+      const gateway = await startGateway(nats, directory, variables);
+      all.use(gateway);
+      return gateway;
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function handlersOf(
+  service: ServiceDescriptor,
+  answers: Answers,
+  received: GatewayWorld["received"],
+): Handlers<ServiceDescriptor> {
+  const handlers = Object.keys(service.methods).map((method) => {
+    const handler = async (asked: object): Promise<object> => {
+      const fields = asked as Record<string, unknown>;
+      received.push({ method, request: fields });
+      return (await answers[method]?.(fields)) ?? throwFault({ code: "internal", operation: method });
+    };
+    return [method, handler];
+  });
+  return Object.fromEntries(handlers) as Handlers<ServiceDescriptor>;
+}
+
+async function startGateway(
+  nats: TestNats,
+  directory: string,
+  variables: Readonly<Record<string, string>>,
+): Promise<Gateway> {
+  const tokenFile = join(directory, "token");
+  const config = readConfig({
+    MUSTER_NATS_URL: nats.url,
+    MUSTER_NATS_TOKEN: nats.token,
+    GATEWAY_ADDR: "127.0.0.1:0",
+    GATEWAY_TOKEN_FILE: tokenFile,
+    ...variables,
+  });
+  const stop = new AbortController();
+  const logged: string[] = [];
+  const checks = new Map<string, () => unknown>();
+  let url: string | undefined;
+  const log = (fields: object, message: string): void => {
+    logged.push(
+      `${message} ${JSON.stringify(fields, (_, value: unknown) => (value instanceof Error ? value.stack : value))}`,
+    );
+    if ("url" in fields && typeof fields.url === "string") url = fields.url;
+  };
+  const logger = { debug: log, info: log, warn: log, error: log, child: () => logger };
+  const check = (name: string, each: () => unknown): void => void checks.set(name, each);
+  const about = { service: "gateway", instance: "gateway-test", version: "9.8.7", natsReplicas: 1 };
+  const requestRate = { perSecond: 1000, burst: 2000 };
+  let failure: Error | undefined;
+  const ended = run({
+    config,
+    logger,
+    signal: stop.signal,
+    ...about,
+    requestRate,
+    readyWhen: check,
+    alsoCheck: check,
+  }).catch((error: unknown) => {
+    failure = error instanceof Error ? error : new Error(String(error));
+  });
+  await until("the gateway serves or has failed", () => url !== undefined || failure !== undefined);
+  if (url === undefined) throw failure ?? new Error("the gateway has no address");
+  const at = url;
+  const token = (await readFile(tokenFile, "utf8")).trim();
+  const agent = new Agent({ allowH2: true, connect: { rejectUnauthorized: false } });
+  const all = new AsyncDisposableStack();
+  all.defer(async () => {
+    stop.abort();
+    await agent.destroy();
+    await ended;
+    if (failure !== undefined) throw failure;
+  });
+  return {
+    url: at,
+    token,
+    port: Number(new URL(at).port),
+    logged,
+    missing: () => [...checks.values()].map((each) => each()).filter((each) => typeof each === "string"),
+    stream: (path, headers = {}) => openEvents(`${at}${path}`, { authorization: `Bearer ${token}`, ...headers }),
+    ask: async (path, { method = "GET", body, headers = {}, token: shown = token } = {}) => {
+      const reply = await request(`${at}${path}`, {
+        method,
+        dispatcher: agent,
+        headers: {
+          ...(shown !== null && { authorization: `Bearer ${shown}` }),
+          ...(body !== undefined && { "content-type": "application/json" }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      });
+      const isStream = String(reply.headers["content-type"]).startsWith("text/event-stream");
+      // The head says enough of a stream without an end; breaking it off is an error of its body.
+      if (isStream) reply.body.on("error", () => undefined).destroy();
+      const text = isStream ? "" : await reply.body.text();
+      const json: unknown = text === "" ? undefined : JSON.parse(text);
+      return { status: reply.statusCode, headers: reply.headers, text, json };
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+async function openEvents(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
+  const agent = new Agent({ connect: { rejectUnauthorized: false } });
+  const reply = await request(url, { dispatcher: agent, headers });
+  let text = "";
+  let over: "ended" | "broken" | undefined;
+  reply.body
+    .setEncoding("utf8")
+    .on("data", (part: string) => (text += part))
+    .on("end", () => (over = "ended"))
+    .on("error", () => (over ??= "broken"));
+  return {
+    status: reply.statusCode,
+    type: String(reply.headers["content-type"]),
+    text: () => text,
+    events: () => eventsOf(text),
+    over: () => over,
+    [Symbol.asyncDispose]: () => agent.destroy(),
+  };
+}
+
+function eventsOf(text: string): ServerEvent[] {
+  return text
+    .split("\n\n")
+    .slice(0, -1)
+    .flatMap((block) => {
+      const fields = new Map(
+        block.split("\n").map((line) => [line.split(": ")[0] ?? "", line.slice(line.indexOf(": ") + 2)]),
+      );
+      const event = fields.get("event");
+      if (event === undefined) return [];
+      return [{ event, id: fields.get("id"), data: JSON.parse(fields.get("data") ?? "null") as unknown }];
+    });
+}

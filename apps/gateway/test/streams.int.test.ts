@@ -1,0 +1,219 @@
+import { connect } from "node:net";
+import { throwFault } from "@muster/faults";
+import { until } from "@muster/testkit";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { startGatewayWorld, type Gateway, type GatewayWorld, type Streamed } from "./gateway-world.ts";
+
+const QUICK = { GATEWAY_WATCH_POLL_MS: "20", GATEWAY_STREAM_CHECK_MS: "100", GATEWAY_STREAM_STALL_MS: "500" };
+
+let world: GatewayWorld;
+let gateway: Gateway;
+let sessions: Map<string, number>;
+
+beforeAll(async () => {
+  world = await startGatewayWorld({
+    listSessions: ({ continue: from }) => {
+      // Two pages, so that a watch must read both.
+      const all = [...sessions].map(([name, revision]) => ({ name, revision }));
+      return from === ""
+        ? { sessions: all.slice(0, 1), continue: all.length > 1 ? "1" : "" }
+        : { sessions: all.slice(1) };
+    },
+  });
+});
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+// Each test has a gateway that has seen nothing before.
+beforeEach(async () => {
+  sessions = new Map([
+    ["a", 1],
+    ["b", 1],
+  ]);
+  gateway = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "3" });
+});
+
+afterEach(() => gateway[Symbol.asyncDispose]());
+
+const shown = (stream: Streamed) =>
+  stream.events().map(({ event, data }) => {
+    const { name, revision } = data as { name?: string; revision?: number };
+    return name === undefined ? event : `${event} ${name}@${revision}`;
+  });
+const lastId = (stream: Streamed): string => stream.events().findLast(({ id }) => id !== undefined)?.id ?? "";
+const isSynced = (stream: Streamed) => () => shown(stream).includes("synced");
+
+it("writes the whole list, and then each change", async () => {
+  await using stream = await gateway.stream("/v1/sessions?watch=true");
+  expect([stream.status, stream.type]).toEqual([200, "text/event-stream; charset=utf-8"]);
+  await until("the list is there", isSynced(stream));
+  expect(shown(stream)).toEqual(["reset", "added a@1", "added b@1", "synced"]);
+  sessions.set("a", 2);
+  await until("the change is there", () => shown(stream).length > 4);
+  sessions.set("c", 1);
+  await until("the new one is there", () => shown(stream).length > 5);
+  sessions.delete("b");
+  await until("the deletion is there", () => shown(stream).length > 6);
+  expect(shown(stream).slice(4)).toEqual(["modified a@2", "added c@1", "deleted b@1"]);
+});
+
+it("gives a client that reconnects all that it has missed, and nothing else", async () => {
+  let id: string;
+  {
+    await using stream = await gateway.stream("/v1/sessions?watch=true");
+    await until("the list is there", isSynced(stream));
+    id = lastId(stream);
+  }
+  sessions.set("a", 2);
+  await using other = await gateway.stream("/v1/sessions?watch=true");
+  await until(
+    "the gateway has seen it",
+    () => shown(other).includes("modified a@2") || shown(other).includes("added a@2"),
+  );
+  await using again = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
+  await until("it has the change", () => shown(again).length > 0);
+  expect(shown(again)).toEqual(["modified a@2"]);
+});
+
+it.each(["0123456789ab-5", "nonsense", "-1"])("sends the whole list again after the unknown event %s", async (id) => {
+  await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
+  await until("the list is there", isSynced(stream));
+  expect(shown(stream)).toEqual(["reset", "added a@1", "added b@1", "synced"]);
+});
+
+it("sends the whole list again after a reconnection to another gateway", async () => {
+  let id: string;
+  {
+    await using first = await world.start(QUICK);
+    await using stream = await first.stream("/v1/sessions?watch=true");
+    await until("the list is there", isSynced(stream));
+    id = lastId(stream);
+  }
+  await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
+  await until("the list is there", isSynced(stream));
+  expect(shown(stream)[0]).toBe("reset");
+});
+
+it("stays open beyond the time limits of requests, and beside the limit of concurrent ones", async () => {
+  const strict = await world.start({ ...QUICK, GATEWAY_REQUEST_TIMEOUT_MS: "100", GATEWAY_REQUESTS_MAX: "1" });
+  await using one = await strict.stream("/v1/sessions?watch=true");
+  await using other = await strict.stream("/v1/sessions?watch=true");
+  await until("both are served", () => isSynced(one)() && isSynced(other)());
+  const lines = () => one.text().split(": alive").length;
+  // A line in 100 ms of silence; the request would be cut off after 1100 ms.
+  await until("it was silent for 1.5 s", () => lines() > 15);
+  expect([one.over(), (await strict.ask("/v1/sessions?limit=1")).status]).toEqual([undefined, 200]);
+});
+
+it("shows that the list is stale while its service is away, and then what has changed", async () => {
+  await using stream = await gateway.stream("/v1/sessions?watch=true");
+  await until("the list is there", isSynced(stream));
+  const before = world.answers["listSessions"]!;
+  world.answers["listSessions"] = () => throwFault({ code: "invalid_request", field: "x", reason: "is wrong" });
+  await until("it is stale", () => shown(stream).includes("stale"));
+  sessions.set("a", 2);
+  world.answers["listSessions"] = before;
+  await until("it is current", () => shown(stream).at(-1) === "synced");
+  expect(shown(stream).slice(4)).toEqual(["stale", "modified a@2", "synced"]);
+});
+
+it("ends a watch whose user reads too slowly, and says so", async () => {
+  const trouble = "x".repeat(400_000);
+  // 24 MB, more than the buffers of the kernel.
+  world.answers["listNodes"] = ({ continue: from }) => {
+    const number = Number(from) + 1;
+    return { nodes: [{ name: `n-${number}`, trouble }], continue: number < 60 ? String(number) : "" };
+  };
+  const one = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
+  const socket = connect(one.port, "127.0.0.1");
+  socket.write(`GET /v1/nodes?watch=true HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${one.token}\r\n\r\n`);
+  socket.pause();
+  await until("it is served", async () => (await one.ask("/v1/sessions?watch=true")).status === 429);
+  await until("the gateway has ended it", async () => (await one.ask("/v1/sessions?watch=true")).status === 200);
+  let tail = "";
+  socket.setEncoding("utf8").on("data", (part: string) => (tail = (tail + part).slice(-1000)));
+  socket.resume();
+  await until("the reason is there", () => tail.includes("TOO_SLOW"));
+  expect(tail).toContain("event: closed");
+  socket.destroy();
+});
+
+it("refuses pages of a list that is watched", async () => {
+  for (const field of ["limit", "continue"]) {
+    const { json } = await gateway.ask(`/v1/sessions?watch=true&${field}=1`);
+    expect(json).toMatchObject({ status: 400, field });
+  }
+});
+
+it("limits the streams of one user", async () => {
+  const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
+  const stream = await limited.stream("/v1/sessions?watch=true");
+  await until("it is served", isSynced(stream));
+  const refused = await limited.ask("/v1/sessions?watch=true");
+  expect([refused.status, refused.headers["retry-after"]]).toEqual([429, "10"]);
+  await stream[Symbol.asyncDispose]();
+  await until("there is room again", async () => (await limited.ask("/v1/sessions?watch=true")).status === 200);
+});
+
+const encoder = new TextEncoder();
+
+/** A log that arrives in pieces. */
+function logOf(pieces: readonly string[]) {
+  return ({ offset, waitMs }: Record<string, unknown>) => {
+    const text = pieces.join("");
+    const at = Number(offset);
+    const ends = pieces.reduce<number[]>((all, piece) => [...all, (all.at(-1) ?? 0) + piece.length], []);
+    const end = ends.find((each) => each > at) ?? text.length;
+    return {
+      chunk: encoder.encode(text.slice(at, end)),
+      nextOffset: end,
+      complete: end === text.length && waitMs !== 0,
+    };
+  };
+}
+
+it("streams a log as it is, control characters included", async () => {
+  world.answers["getLogs"] = logOf(["first\u001b[31m\n", "sec\0ond\n", "<script>\n"]);
+  await using stream = await gateway.stream("/v1/sessions/echo/logs/driver?container=main");
+  await until("it is over", () => stream.over() !== undefined);
+  expect([stream.type, stream.over()]).toEqual(["text/plain; charset=utf-8", "ended"]);
+  expect(stream.text()).toBe("first\u001b[31m\nsec\0ond\n<script>\n");
+  expect(world.received.find(({ method }) => method === "getLogs")?.request).toMatchObject({
+    name: "echo",
+    component: "driver",
+    container: "main",
+  });
+});
+
+it("follows a log to its end, across an outage of its service", async () => {
+  const whole = logOf(["one\n", "two\n", "three\n"]);
+  let failures = 2;
+  world.answers["getJobLogs"] = (request) => {
+    if (Number(request["offset"]) > 4 && failures > 0) {
+      failures -= 1;
+      throwFault({ code: "conflict", id: "log", expectedRevision: 1, actualRevision: 2 });
+    }
+    return { ...whole(request), run: "r-1" };
+  };
+  await using stream = await gateway.stream("/v1/jobs/default/train/logs/worker-0?follow=true&kind=Job");
+  await until("it is over", () => stream.over() !== undefined);
+  expect([stream.over(), stream.text()]).toEqual(["ended", "one\ntwo\nthree\n"]);
+  expect(world.received.findLast(({ method }) => method === "getJobLogs")?.request).toMatchObject({
+    key: { kind: "Job", namespace: "default", name: "train" },
+    run: "r-1",
+  });
+});
+
+it("has a problem for a log that does not exist", async () => {
+  world.answers["getLogs"] = () => throwFault({ code: "not_found", kind: "log", id: "driver" });
+  expect((await gateway.ask("/v1/sessions/echo/logs/driver")).json).toMatchObject({ status: 404, code: "NOT_FOUND" });
+});
+
+it("breaks the connection where a log cannot be read to its end", async () => {
+  const whole = logOf(["one\n", "two\n"]);
+  world.answers["getLogs"] = (request) =>
+    request["offset"] === 0 ? whole(request) : throwFault({ code: "not_found", kind: "log", id: "driver" });
+  await using stream = await gateway.stream("/v1/sessions/echo/logs/driver");
+  await until("it is over", () => stream.over() !== undefined);
+  expect([stream.over(), stream.text()]).toEqual(["broken", "one\n"]);
+});

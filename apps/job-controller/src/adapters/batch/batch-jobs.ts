@@ -1,0 +1,159 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { makeBell } from "@muster/backoff";
+import type { NatsBus } from "@muster/bus";
+import { runController, runPeriodically, workQueue, type Lead } from "@muster/controller";
+import type { KubeCalls } from "@muster/kube";
+import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
+import { BATCH_JOB } from "@muster/names";
+import type { ServiceContext } from "@muster/service";
+import type { Nodes } from "@muster/watch";
+import type { Config } from "../../config.ts";
+import { ownerIdOfUnit } from "../../domain/build-units.ts";
+import type { Queues } from "../follow-queues.ts";
+import { makeMachines, type Machines } from "../machines.ts";
+import { batchReconcile, type BatchPassDeps } from "./batch-passes.ts";
+import { keyOfRow } from "./batch-rows.ts";
+import { followBatchJobs, type BatchWorld } from "./follow-batch-jobs.ts";
+import { batchReports, type BatchReports } from "./report-batch-jobs.ts";
+import { sweepBatchJobs } from "./sweep-batch-jobs.ts";
+
+/** Jobs of the API group `batch` that have a queue. */
+export type BatchJobs = AsyncDisposable & {
+  /** Runs them until the lead is lost or the service stops. */
+  run(lead: Lead, signal: AbortSignal): Promise<void>;
+  /** The queue of any Job may be another one. */
+  wakeAll(): void;
+  /** What the service may not list, in words. */
+  refused(): string | undefined;
+};
+
+type BatchDeps = {
+  readonly context: Pick<ServiceContext<Config>, "config" | "logger">;
+  readonly kube: KubeConfig;
+  readonly calls: KubeCalls;
+  readonly bus: NatsBus;
+  readonly ledger: ReservationCalls;
+  readonly queues: Pick<Queues, "choose">;
+  readonly nodes: Pick<Nodes, "lostAmong">;
+  readonly installation: string;
+  readonly recordEvent: Parameters<typeof batchReports>[0];
+};
+
+/** While machines of deleted Jobs are still occupied, the sweep repeats after this. */
+const SWEEP_AGAIN_MS = 2000;
+
+/** Follows the Jobs of the served namespace, or of all, as the configuration states. */
+export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
+  const { context, kube, calls, bus, ledger, installation } = deps;
+  const { config, logger } = context;
+  const namespace = config.batchJobs === "all" ? undefined : config.kube.namespace;
+  await using undo = new AsyncDisposableStack();
+  const world = undo.use(followBatchJobs(kube, { namespace, defaults: config.defaults, logger }));
+  const reports = batchReports(deps.recordEvent, logger);
+  const wakers = makeWakers(world, reports);
+  const elapsedMs = (): number => performance.now();
+  const client = undo.use(
+    await openLedgerClient({ bus, calls: ledger, ownerKind: BATCH_JOB, groupOf: ownerIdOfUnit, elapsedMs }),
+  );
+  const { changed, wakeAll } = wakers;
+  const machines = makeMachines({ ledger: client, calls: ledger, now: Date.now, elapsedMs, changed, listed: wakeAll });
+  const { queues, nodes } = deps;
+  const { policy } = config;
+  const passing = { calls, world, machines, queues, nodes, installation, reports, policy, now: Date.now };
+  const sweep = (): Promise<boolean> => sweepBatchJobs({ logger, calls, namespace, machines, world });
+  const opened = undo.move();
+  return {
+    wakeAll,
+    refused: world.refused,
+    run: (lead, signal) => run({ context, machines, passing, wakers, sweep }, lead, signal),
+    [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+  };
+}
+
+type Wakers = ReturnType<typeof makeWakers>;
+
+/** Wakes Jobs by their key and by their owner id. A replica that does not lead has no queue, and ignores it. */
+function makeWakers(world: BatchWorld, reports: BatchReports) {
+  let queue = workQueue();
+  void queue.shutDown();
+  const gone = makeBell();
+  const wakeAll = (): void => {
+    for (const key of queuedKeys(world)) queue.add(key, "low");
+  };
+  world.onChange((key, goneUid) => {
+    queue.add(key);
+    if (goneUid === undefined) return;
+    reports.forget(goneUid);
+    gone.ring();
+  });
+  return {
+    wakeAll,
+    gone,
+    changed: (ownerId: string) => {
+      for (const job of world.jobsOf(ownerId)) queue.add(keyOfRow(job));
+    },
+    newQueue: () => {
+      queue = workQueue();
+      for (const job of world.jobs()) queue.add(keyOfRow(job));
+      return queue;
+    },
+  };
+}
+
+/** The Jobs for which something may be due: most Jobs of a cluster have no queue. */
+function queuedKeys(world: Pick<BatchWorld, "jobs">): readonly string[] {
+  const queued = world.jobs().filter(({ queue, gated, finished }) => !finished && (queue !== "" || gated));
+  return queued.map(keyOfRow);
+}
+
+type Running = {
+  readonly context: BatchDeps["context"];
+  readonly machines: Machines;
+  readonly passing: BatchPassDeps;
+  readonly wakers: Wakers;
+  readonly sweep: () => Promise<boolean>;
+};
+
+async function run(
+  { context, machines, passing, wakers, sweep }: Running,
+  lead: Lead,
+  signal: AbortSignal,
+): Promise<void> {
+  const { config, logger } = context;
+  // The former leader may have released machines, and the hint may have been lost on its way here.
+  machines.invalidate();
+  const stop = AbortSignal.any([signal, lead.lost]);
+  const onError = (error: unknown): void =>
+    logger.warn({ err: error }, "the work for batch Jobs failed, and is retried");
+  let isLeft = false;
+  await Promise.all([
+    runController({
+      name: "batch-jobs",
+      queue: wakers.newQueue(),
+      workers: config.workers,
+      resync: { everyMs: config.syncPeriodMs, keys: () => queuedKeys(passing.world) },
+      stop: signal,
+      lead,
+      reconcile: batchReconcile(passing, lead.isHeld),
+      onError: (error, key, failures, level) =>
+        logger[level]({ job: key, failures, err: error }, "a pass over a batch Job failed and is retried"),
+    }),
+    runPeriodically({
+      name: "batch-ledger",
+      everyMs: config.refreshMs,
+      work: () => machines.refresh(stop),
+      onError,
+      stop,
+    }),
+    runPeriodically({
+      name: "batch-sweep",
+      everyMs: config.refreshMs,
+      work: async () => {
+        isLeft = lead.isHeld() && (await sweep());
+      },
+      rest: (ms, signalled) => wakers.gone.wait(isLeft ? Math.min(ms, SWEEP_AGAIN_MS) : ms, signalled),
+      onError,
+      stop,
+    }),
+  ]);
+}

@@ -1,0 +1,125 @@
+import { forEachSome } from "@muster/backoff";
+import { reconciler, type Observed, type Reconcile, type Reconciled } from "@muster/controller";
+import { kubeFault } from "@muster/kube";
+import { inSpan, contextOfIds } from "@muster/tracing";
+import type { Nodes } from "@muster/watch";
+import type { BatchSnapshot } from "../../domain/batch/batch-job.ts";
+import { runningPods } from "../../domain/batch/find-places.ts";
+import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "../../domain/batch/plan-batch-job.ts";
+import { gangIdOf } from "../../domain/batch/batch-job.ts";
+import { fenced, type Fence } from "../fence.ts";
+import type { Queues } from "../follow-queues.ts";
+import type { Machines } from "../machines.ts";
+import { actOnBatchJob, type BatchActDeps } from "./act-batch-job.ts";
+import { keyOfRow, type JobRow, type PodRow } from "./batch-rows.ts";
+import type { BatchWorld } from "./follow-batch-jobs.ts";
+import type { BatchReports } from "./report-batch-jobs.ts";
+
+export type BatchPassDeps = Omit<BatchActDeps, "world" | "machines"> & {
+  readonly world: BatchWorld;
+  readonly machines: Machines;
+  readonly queues: Pick<Queues, "choose">;
+  readonly nodes: Pick<Nodes, "lostAmong">;
+  readonly reports: BatchReports;
+  readonly policy: BatchPolicy;
+  readonly now: () => number;
+};
+
+type Seen = { readonly job: JobRow; readonly pods: readonly PodRow[]; readonly snapshot: BatchSnapshot };
+
+/** A pass over stale caches, or one whose machines are still occupied, is retried after this. */
+const RETRY_MS = 1000;
+const STALE_MS = 180_000;
+/** Pods of one Job that are bound concurrently. */
+const MAX_POD_STEPS = 8;
+
+/** Makes passes over batch Jobs, as long as this process leads. */
+export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
+  const { world, reports, policy } = deps;
+  const act = fenced(isHeld, actOnBatchJob);
+  return reconciler<Seen, BatchPlan>({
+    tracer: "job-controller",
+    observe: (key) => Promise.resolve(observe(deps, key)),
+    plan: ({ snapshot }) => planBatchJob(snapshot, policy),
+    span: ({ job }, { steps }) =>
+      steps.length === 0
+        ? undefined
+        : { name: "batch job pass", parent: contextOfJob(job), attributes: { "muster.job": keyOfRow(job) } },
+    act: async (seen, { steps, wait }): Promise<Reconciled | "again"> => {
+      reports.waiting(seen.job, wait);
+      const take = (step: BatchStep): Promise<boolean> =>
+        inSpan("job-controller", step.kind, { attributes: { "muster.because": step.because } }, async () => {
+          const isDone = await act(deps, seen, step).catch((error: unknown) => {
+            const fault = kubeFault(error);
+            if (fault?.code === "invalid_request") reports.refused(seen.job, step, fault);
+            throw error;
+          });
+          if (isDone) reports.done(seen.job, step);
+          return isDone;
+        });
+      try {
+        return await takeAll(steps, take);
+      } catch (error) {
+        // The cached version is planned from again, not the own write that the API server contradicts.
+        if (kubeFault(error)?.code === "conflict") world.forgetWrites(keyOfRow(seen.job), seen.pods);
+        throw error;
+      }
+    },
+  });
+}
+
+function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): Observed<Seen> {
+  if (!world.isComplete() || world.ageMs() > STALE_MS) return { requeueAfterMs: RETRY_MS };
+  const job = world.job(key);
+  if (job === undefined) return {};
+  const pods = world.podsOf(job.uid);
+  const units = machines.unitsOf(gangIdOf(withNeed(job, world)));
+  const nowMs = now();
+  const occupied = new Set(runningPods({ pods }).flatMap(({ place, scheduled }) => (scheduled ? (place ?? []) : [])));
+  const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
+  const known = withNeed(job, world);
+  const tolerations = "problems" in known.need ? [] : (known.need.selection?.tolerations ?? []);
+  const about = { nowMs, occupied, tolerations: new Map(granted.map((node) => [node, tolerations])) };
+  const snapshot: BatchSnapshot = {
+    nowMs,
+    job: known,
+    pods,
+    units,
+    queue: queues.choose(job.labels, job.namespace),
+    priority: world.priorityOf(job.priorityClass),
+    nodesLost: [...nodes.lostAmong(new Set(granted), about).keys()],
+  };
+  return { seen: { job, pods, snapshot } };
+}
+
+function withNeed(job: JobRow, world: Pick<BatchWorld, "podDefaults">): BatchSnapshot["job"] {
+  return { ...job, need: job.needWith(world.podDefaults(job.namespace)) };
+}
+
+/** Steps of the Job in their order, then those of its pods. A deleted pod is not observed again before the cache shows it. */
+async function takeAll(
+  steps: readonly BatchStep[],
+  take: (step: BatchStep) => Promise<boolean>,
+): Promise<Reconciled | "again"> {
+  const ofPods = steps.filter((step) => "pod" in step);
+  let isChanged = false;
+  for (const step of steps) if (!("pod" in step)) isChanged = (await take(step)) || isChanged;
+  const failures: unknown[] = [];
+  await forEachSome(
+    ofPods,
+    MAX_POD_STEPS,
+    async (step) => {
+      isChanged = (await take(step)) || isChanged;
+    },
+    (_step, error) => failures.push(error),
+  );
+  if (failures.length > 0) throw failures[0];
+  if (steps.length === 0) return {};
+  return isChanged && !steps.some(({ kind }) => kind === "delete-pod") ? "again" : { requeueAfterMs: RETRY_MS };
+}
+
+/** The same in every process. */
+function contextOfJob({ uid }: JobRow): ReturnType<typeof contextOfIds> {
+  const traceId = uid.replaceAll("-", "");
+  return contextOfIds({ traceId, spanId: traceId.slice(16) });
+}

@@ -1,0 +1,82 @@
+import type { UnitSeen } from "../snapshot.ts";
+import type { BatchPod, BatchSnapshot } from "./batch-job.ts";
+
+/** A granted machine, or a granted part of one, for one pod at a time. */
+export type Place = {
+  readonly unitId: string;
+  readonly component: string;
+  readonly node: string;
+  readonly isShared: boolean;
+  readonly isLost: boolean;
+};
+
+/** A pod that must go, so that Kubernetes replaces it. */
+export type Misplaced = { readonly pod: BatchPod; readonly because: "machine-lost" | "not-granted" | "place-taken" };
+
+/** Where the pods of a Job are, and where the next ones can go. */
+export type Placement = {
+  /** By component. */
+  readonly places: ReadonlyMap<string, Place>;
+  /** Components of places that have an unfinished pod. */
+  readonly occupied: ReadonlySet<string>;
+  readonly misplaced: readonly Misplaced[];
+  readonly placed: readonly { readonly pod: BatchPod; readonly place: Place }[];
+  /** Gated pods without a place; the oldest first. */
+  readonly unplaced: readonly BatchPod[];
+};
+
+/** A finished pod leaves its place; one that is being deleted keeps it until it is gone. The oldest pods get the first places. */
+export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "units" | "pods" | "nodesLost">): Placement {
+  const places = new Map(placesOf(units, new Set(nodesLost)).map((place) => [place.component, place]));
+  const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
+  const occupied = new Set<string>();
+  const misplaced: Misplaced[] = [];
+  for (const pod of unfinished.filter(({ component }) => component !== "")) {
+    const because = whyMisplaced(pod, places.get(pod.component), occupied);
+    if (because !== "not-granted") occupied.add(pod.component);
+    if (because !== undefined && !pod.deleting) misplaced.push({ pod, because });
+  }
+  const waiting = unfinished.filter(({ component, gated, deleting }) => component === "" && gated && !deleting);
+  const free = [...places.values()].filter(({ component, isLost }) => !isLost && !occupied.has(component));
+  const placed = waiting.flatMap((pod, index) => {
+    const place = free[index];
+    return place === undefined ? [] : [{ pod, place }];
+  });
+  return { places, occupied, misplaced, placed, unplaced: waiting.slice(placed.length) };
+}
+
+/** Pods that may run on what the units have granted. A gated pod without a place runs nowhere. */
+export function runningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly BatchPod[] {
+  return pods.filter(({ finished, component, scheduled }) => !finished && (component !== "" || scheduled));
+}
+
+function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): Place[] {
+  const places = units.flatMap((unit) => {
+    if (unit.state !== "granted") return [];
+    return [...unit.nodes].map(([component, node]): Place => {
+      const isShared = unit.shares?.has(component) === true;
+      return { unitId: unit.id, component, node, isShared, isLost: lost.has(node) };
+    });
+  });
+  return places.sort((one, other) => numberOf(one) - numberOf(other));
+}
+
+function numberOf({ component }: Place): number {
+  return Number(component.slice(component.lastIndexOf("-") + 1));
+}
+
+function whyMisplaced(
+  pod: BatchPod,
+  place: Place | undefined,
+  occupied: ReadonlySet<string>,
+): Misplaced["because"] | undefined {
+  if (place === undefined || place.node !== pod.place) return "not-granted";
+  if (occupied.has(pod.component)) return "place-taken";
+  return place.isLost && !pod.scheduled ? "machine-lost" : undefined;
+}
+
+/** A pod that a scheduler has placed keeps its place before one of the same place that waits. */
+function byAge(one: BatchPod, other: BatchPod): number {
+  const order = Number(other.scheduled) - Number(one.scheduled) || one.createdMs - other.createdMs;
+  return order === 0 ? (one.name < other.name ? -1 : 1) : order;
+}

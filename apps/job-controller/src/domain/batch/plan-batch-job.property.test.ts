@@ -1,0 +1,69 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { PlannedBatchWorld } from "../../../test/planned-batch-world.ts";
+
+const EVENTS = [
+  "control",
+  "control",
+  "grant",
+  "grant",
+  "schedule",
+  "schedule",
+  "succeed",
+  "fail",
+  "lose",
+  "lose",
+  "return",
+];
+const action = (events: readonly string[]) =>
+  fc.record({ event: fc.constantFrom(...events), pick: fc.nat(9), steps: fc.nat(3) });
+const RUNS = { numRuns: 300 };
+/** Enough for each pod to be created, placed, scheduled and ended. */
+const MAX_ROUNDS = 400;
+
+/** From now on nothing is lost, and each process does its work. */
+function settle(world: PlannedBatchWorld, isDone: () => boolean): void {
+  world.happen("return", 0);
+  for (let round = 0; round < MAX_ROUNDS && !isDone(); round += 1) {
+    world.pass(Infinity);
+    for (const event of ["control", "grant"]) world.happen(event, 0);
+    for (const pick of [0, 1, 2]) world.happen("schedule", pick);
+    if (round % 8 === 7) world.happen("succeed", round);
+  }
+}
+
+it("runs a batch Job to its end and leaves no machine, whatever happens and wherever the controller dies", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 5 }), fc.array(action(EVENTS), { maxLength: 80 }), (completions, actions) => {
+      const world = new PlannedBatchWorld(completions);
+      for (const { event, pick, steps } of actions) {
+        world.happen(event, pick);
+        world.pass(steps);
+      }
+      settle(world, () => world.isFinished && world.isEmpty);
+      expect({ isFinished: world.isFinished, isEmpty: world.isEmpty }).toEqual({ isFinished: true, isEmpty: true });
+      expect(world.pass(0)).toBe(0);
+    }),
+    RUNS,
+  );
+});
+
+it("holds no machine for a batch Job that has left its queue, and keeps no pod of it from its node", () => {
+  fc.assert(
+    fc.property(fc.array(action(EVENTS), { maxLength: 60 }), (actions) => {
+      const world = new PlannedBatchWorld(3);
+      for (const { event, pick, steps } of actions) {
+        world.happen(event, pick);
+        world.pass(steps);
+      }
+      world.happen("unlabel", 0);
+      settle(world, () => false);
+      expect(world.isEmpty).toBe(true);
+      const { job, pods } = world.snapshot();
+      expect(pods.filter(({ gated }) => gated)).toEqual([]);
+      expect(job.suspended && job.gated).toBe(false);
+      expect(world.pass(0)).toBe(0);
+    }),
+    RUNS,
+  );
+});

@@ -1,0 +1,314 @@
+import { describe, expect, it } from "vitest";
+import type { UnitSeen } from "../snapshot.ts";
+import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
+import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
+
+const NOW = 1_000_000;
+const POLICY = { replacementWaitMs: 600_000, refusedRetryMs: 30_000 };
+const SHARE = { cpu: 100 };
+
+function job(more: Partial<BatchJob> = {}): BatchJob {
+  return {
+    namespace: "team-a",
+    name: "train",
+    uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789",
+    queue: "team-a",
+    deleting: false,
+    finished: false,
+    suspended: true,
+    stopped: true,
+    started: false,
+    gated: true,
+    pods: 2,
+    topology: undefined,
+    need: { pool: "workers", shared: SHARE },
+    ...more,
+  };
+}
+const ID = gangIdOf(job());
+const RUNNING = { suspended: false, stopped: false, started: true };
+
+function pod(name: string, more: Partial<BatchPod> = {}): BatchPod {
+  const fresh = { component: "", place: undefined, scheduled: false, gated: true, deleting: false, finished: false };
+  return { name, uid: name, createdMs: 0, ...fresh, ...more };
+}
+/** A pod that runs in this place. */
+function placed(name: string, component: string, node: string, more: Partial<BatchPod> = {}): BatchPod {
+  return pod(name, { component, place: node, scheduled: true, gated: false, ...more });
+}
+
+function granted(nodes: Readonly<Record<string, string>>, id = ID): UnitSeen {
+  const shares = new Map(Object.keys(nodes).map((component) => [component, SHARE]));
+  return { id, state: "granted", nodes: new Map(Object.entries(nodes)), shares, queue: "team-a" };
+}
+const GANG = granted({ "pod-0": "n1", "pod-1": "n2" });
+
+function waiting(components: readonly string[], more: Partial<Extract<UnitSeen, { sinceMs: number }>> = {}): UnitSeen {
+  const shares = new Map(components.map((component) => [component, SHARE]));
+  const because = { code: "WAITING_FOR_QUOTA", text: "cpu" };
+  return { id: ID, state: "waiting", components, shares, queue: "team-a", because, sinceMs: NOW, ...more };
+}
+const extra = (component: string): string => `${ID}--${component}`;
+
+function plan(more: Partial<BatchSnapshot>) {
+  const known = { nowMs: NOW, job: job(), pods: [], units: [], priority: 0, nodesLost: [] };
+  return planBatchJob({ ...known, queue: { kind: "queue", name: "team-a" }, ...more }, POLICY);
+}
+/** `place-pod a pod-0 n1: granted` */
+function textOf(step: BatchStep): string {
+  const { kind, because } = step;
+  const what: readonly string[] =
+    step.kind === "place-pod"
+      ? [step.pod, step.component, step.node]
+      : step.kind === "reserve"
+        ? [step.unit.id, ...step.unit.needs.map(({ component }) => component)]
+        : step.kind === "release"
+          ? [step.unitId]
+          : "pod" in step
+            ? [step.pod]
+            : [];
+  return `${[kind, ...what].join(" ")}: ${because}`;
+}
+const texts = (more: Partial<BatchSnapshot>): readonly string[] => plan(more).steps.map(textOf);
+
+type Case = readonly [title: string, given: Partial<BatchSnapshot>, expected: readonly string[]];
+
+describe("a batch Job that is not admitted", () => {
+  const cases: readonly Case[] = [
+    ["is suspended as soon as it is seen", { job: job({ ...RUNNING, gated: false }) }, ["suspend: not-admitted"]],
+    [
+      "is suspended before the ledger has answered, if it was never gated",
+      { job: job({ ...RUNNING, gated: false }), units: [{ id: ID, state: "unknown" }] },
+      ["suspend: not-admitted"],
+    ],
+    [
+      "may have been admitted before the ledger has answered, if it is gated",
+      { job: job(RUNNING), units: [{ id: ID, state: "unknown" }] },
+      [],
+    ],
+    ["is suspended whatever its gate is", { job: job(RUNNING) }, ["suspend: not-admitted"]],
+    ["waits until Kubernetes reports that it is suspended", { job: job({ gated: false, stopped: false }) }, []],
+    ["gets a gate", { job: job({ gated: false }) }, ["gate: not-gated"]],
+    ["loses its start time before", { job: job({ gated: false, started: true }) }, ["reset-start: not-gated"]],
+    ["requests a place for each pod", {}, [`reserve ${ID} pod-0 pod-1: gang`]],
+    ["waits for its former pods", { pods: [placed("a", "pod-0", "n1", { deleting: true })] }, []],
+    ["requests nothing before the queues are listed", { queue: { kind: "unlisted" } }, []],
+    ["requests nothing again", { units: [waiting(["pod-0", "pod-1"])] }, []],
+    [
+      "requests other machines when it changes",
+      { job: job({ pods: 1 }), units: [waiting(["pod-0", "pod-1"])] },
+      [`release ${ID}: needs-changed`],
+    ],
+    [
+      "moves to another queue",
+      { queue: { kind: "queue", name: "other" }, units: [waiting(["pod-0", "pod-1"])] },
+      [`release ${ID}: needs-changed`],
+    ],
+    [
+      "leaves a queue that is unknown",
+      { queue: { kind: "unknown", message: "none" }, units: [waiting(["pod-0"])] },
+      [`release ${ID}: queue-unknown`],
+    ],
+    [
+      "repeats a refused request after a pause",
+      { units: [waiting(["pod-0", "pod-1"], { state: "refused", sinceMs: NOW - POLICY.refusedRetryMs })] },
+      [`reserve ${ID} pod-0 pod-1: gang`],
+    ],
+    ["does not repeat it before", { units: [waiting(["pod-0", "pod-1"], { state: "refused" })] }, []],
+    ["is resumed without machines if it has no pods", { job: job({ pods: 0 }) }, ["resume: no-pods"]],
+    ["is left alone without pods", { job: job({ ...RUNNING, pods: 0 }) }, []],
+  ];
+  it.each(cases)("%s", (_title, given, expected) => {
+    expect(texts(given)).toEqual(expected);
+  });
+
+  it("states what it waits for", () => {
+    expect(plan({ queue: { kind: "unknown", message: "name one" } }).wait).toEqual({
+      code: "QUEUE_UNKNOWN",
+      text: "name one",
+    });
+    const problems = [{ field: "spec.template.spec.nodeName", reason: "must not be set" }];
+    expect(plan({ job: job({ need: { problems } }) }).wait).toMatchObject({ code: "INVALID_SPEC" });
+    expect(plan({ units: [waiting(["pod-0", "pod-1"])] }).wait).toEqual({ code: "WAITING_FOR_QUOTA", text: "cpu" });
+  });
+
+  it("requests with the priority that its queue permits, and its topology", () => {
+    const queue = { kind: "queue", name: "team-a", maxPriority: 10 } as const;
+    const [step] = plan({ queue, priority: 50, job: job({ topology: "zone" }) }).steps;
+    expect(step).toMatchObject({ priority: 10, loweredFrom: 50, unit: { queue: "team-a", topology: "zone" } });
+  });
+});
+
+describe("an admitted batch Job", () => {
+  const [a, b] = [placed("a", "pod-0", "n1"), placed("b", "pod-1", "n2")];
+  const cases: readonly Case[] = [
+    ["is resumed", { units: [GANG] }, ["resume: admitted"]],
+    ["is gated before", { job: job({ gated: false }), units: [GANG] }, ["gate: not-gated"]],
+    [
+      "gets a place for each of its pods, the oldest first",
+      { job: job(RUNNING), units: [GANG], pods: [pod("late", { createdMs: 1 }), pod("early")] },
+      ["place-pod early pod-0 n1: granted", "place-pod late pod-1 n2: granted"],
+    ],
+    ["has nothing to do while its pods run", { job: job(RUNNING), units: [GANG], pods: [a, b] }, []],
+    [
+      "gives the place of a pod that has ended to the next one",
+      { job: job(RUNNING), units: [GANG], pods: [placed("a", "pod-0", "n1", { finished: true }), b, pod("c")] },
+      ["place-pod c pod-0 n1: granted"],
+    ],
+    [
+      "keeps the place of a pod that is being deleted",
+      { job: job(RUNNING), units: [GANG], pods: [placed("a", "pod-0", "n1", { deleting: true }), b, pod("c")] },
+      [],
+    ],
+    [
+      "places no pod that is being deleted",
+      { job: job(RUNNING), units: [GANG], pods: [pod("c", { deleting: true })] },
+      [],
+    ],
+    [
+      "requests another machine for a pod whose machine is lost",
+      {
+        job: job(RUNNING),
+        units: [GANG],
+        nodesLost: ["n1"],
+        pods: [placed("a", "pod-0", "n1", { deleting: true }), b, pod("c")],
+      },
+      [`reserve ${extra("pod-2")} pod-2: machine-lost`],
+    ],
+    [
+      "requests it once",
+      {
+        job: job(RUNNING),
+        units: [GANG, waiting(["pod-2"], { id: extra("pod-2") })],
+        nodesLost: ["n1"],
+        pods: [b, pod("c")],
+      },
+      [],
+    ],
+    [
+      "places the pod on it",
+      {
+        job: job(RUNNING),
+        units: [GANG, granted({ "pod-2": "n3" }, extra("pod-2"))],
+        nodesLost: ["n1"],
+        pods: [b, pod("c")],
+      },
+      ["place-pod c pod-2 n3: granted"],
+    ],
+    [
+      "releases it when the first machine is back and it has no pod",
+      { job: job(RUNNING), units: [GANG, granted({ "pod-2": "n3" }, extra("pod-2"))], pods: [a, b] },
+      [`release ${extra("pod-2")}: surplus`],
+    ],
+    [
+      "withdraws the request when the first machine is back",
+      { job: job(RUNNING), units: [GANG, waiting(["pod-2"], { id: extra("pod-2") })], pods: [b, pod("c")] },
+      [`release ${extra("pod-2")}: surplus`, "place-pod c pod-0 n1: granted"].reverse(),
+    ],
+    [
+      "deletes a pod that no scheduler can place on its lost machine",
+      {
+        job: job(RUNNING),
+        units: [GANG],
+        nodesLost: ["n1"],
+        pods: [placed("a", "pod-0", "n1", { scheduled: false }), b],
+      },
+      ["delete-pod a: machine-lost"],
+    ],
+    [
+      "leaves a pod that runs on a lost machine to Kubernetes",
+      { job: job(RUNNING), units: [GANG], nodesLost: ["n1"], pods: [a, b] },
+      [],
+    ],
+    [
+      "deletes a pod on a machine that it does not hold",
+      { job: job(RUNNING), units: [GANG], pods: [placed("a", "pod-0", "n9"), b] },
+      ["delete-pod a: not-granted"],
+    ],
+    [
+      "deletes the later one of two pods in one place",
+      { job: job(RUNNING), units: [GANG], pods: [a, placed("z", "pod-0", "n1", { createdMs: 1 }), b] },
+      ["delete-pod z: place-taken"],
+    ],
+    [
+      "requests places for a parallelism that has grown",
+      { job: job({ ...RUNNING, pods: 3 }), units: [GANG], pods: [a, b, pod("c")] },
+      [`reserve ${extra("pod-2")} pod-2: scaled-up`],
+    ],
+    [
+      "is suspended if another machine does not come",
+      {
+        job: job(RUNNING),
+        units: [GANG, waiting(["pod-2"], { id: extra("pod-2"), sinceMs: NOW - POLICY.replacementWaitMs })],
+        nodesLost: ["n1"],
+        pods: [b, pod("c")],
+      },
+      ["suspend: machine-lost"],
+    ],
+    [
+      "keeps its machines, and the reason, until its pods are gone",
+      {
+        units: [GANG, waiting(["pod-2"], { id: extra("pod-2"), sinceMs: NOW - POLICY.replacementWaitMs })],
+        nodesLost: ["n1"],
+        pods: [placed("b", "pod-1", "n2", { deleting: true })],
+      },
+      [],
+    ],
+    [
+      "releases its gang then",
+      {
+        units: [waiting(["pod-2"], { id: extra("pod-2"), sinceMs: NOW - POLICY.replacementWaitMs }), GANG],
+        nodesLost: ["n1"],
+      },
+      [`release ${ID}: machine-lost`],
+    ],
+    [
+      "releases the rest before it requests its machines again",
+      { units: [waiting(["pod-2"], { id: extra("pod-2") })], nodesLost: ["n1"] },
+      [`release ${extra("pod-2")}: surplus`, `reserve ${ID} pod-0 pod-1: gang`],
+    ],
+    [
+      "requests again if its template grew while it was suspended",
+      { job: job({ need: { pool: "workers", shared: { cpu: 200 } } }), units: [GANG] },
+      [`release ${ID}: needs-changed`],
+    ],
+  ];
+  it.each(cases)("%s", (_title, given, expected) => {
+    expect([...texts(given)].sort()).toEqual([...expected].sort());
+  });
+});
+
+describe("a batch Job that ends or leaves its queue", () => {
+  const cases: readonly Case[] = [
+    [
+      "releases its machines when it is finished",
+      { job: job({ ...RUNNING, finished: true }), units: [GANG] },
+      [`release ${ID}: finished`],
+    ],
+    [
+      "keeps them while a pod runs",
+      {
+        job: job({ ...RUNNING, finished: true }),
+        units: [GANG],
+        pods: [placed("a", "pod-0", "n1", { deleting: true })],
+      },
+      [],
+    ],
+    [
+      "withdraws its request when it is deleted",
+      { job: job({ deleting: true }), units: [waiting(["pod-0"])] },
+      [`release ${ID}: finished`],
+    ],
+    [
+      "opens its pods and releases its machines without its label",
+      { job: job({ ...RUNNING, queue: "" }), units: [GANG], pods: [placed("a", "pod-0", "n1"), pod("b")] },
+      [`release ${ID}: label-removed`, "open-pod b: label-removed"],
+    ],
+    ["loses its gate while it is suspended", { job: job({ queue: "" }) }, ["ungate: label-removed"]],
+    ["is left alone without label, gate and machines", { job: job({ ...RUNNING, queue: "", gated: false }) }, []],
+    ["stays suspended then", { job: job({ queue: "", gated: false }) }, []],
+  ];
+  it.each(cases)("%s", (_title, given, expected) => {
+    expect(texts(given)).toEqual(expected);
+  });
+});

@@ -1,0 +1,281 @@
+import { inDomainOf, type Unit } from "../build-units.ts";
+import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
+import { QUEUE_UNKNOWN } from "../queues/choose-queue.ts";
+import { holds } from "../requests.ts";
+import type { JobPolicy, UnitSeen } from "../snapshot.ts";
+import { extraIdOf, gangIdOf, placeName, type BatchSnapshot, type PodNeed } from "./batch-job.ts";
+import { findPlaces, runningPods, type Misplaced, type Placement } from "./find-places.ts";
+
+/** Why a Job that was admitted is suspended, and requests its machines again. */
+export type RequeueReason = "machine-lost" | "needs-changed";
+
+export type BatchStep =
+  | { readonly kind: "suspend"; readonly because: "not-admitted" | RequeueReason }
+  /** Removes the start time, with which the template cannot be changed before Kubernetes 1.36. */
+  | { readonly kind: "reset-start"; readonly because: "not-gated" | "label-removed" }
+  | { readonly kind: "gate"; readonly because: "not-gated" }
+  | { readonly kind: "ungate"; readonly because: "label-removed" }
+  | {
+      readonly kind: "reserve";
+      readonly unit: Unit;
+      readonly priority: number;
+      readonly loweredFrom?: number;
+      readonly because: Unit["because"];
+    }
+  | {
+      readonly kind: "release";
+      readonly unitId: string;
+      readonly because: RequeueReason | "queue-unknown" | "finished" | "label-removed" | "surplus";
+    }
+  /** `nodes`: what it was granted. */
+  | { readonly kind: "resume"; readonly nodes: readonly string[]; readonly because: "admitted" | "no-pods" }
+  | {
+      readonly kind: "place-pod";
+      readonly pod: string;
+      readonly uid: string;
+      readonly component: string;
+      readonly node: string;
+      readonly isShared: boolean;
+      readonly because: "granted";
+    }
+  | { readonly kind: "open-pod"; readonly pod: string; readonly uid: string; readonly because: "label-removed" }
+  | {
+      readonly kind: "delete-pod";
+      readonly pod: string;
+      readonly uid: string;
+      readonly because: Misplaced["because"];
+    };
+
+/** What the Job waits for: a stable code, and a text for people. */
+export type BatchWait = { readonly code: string; readonly text: string };
+
+export type BatchPlan = { readonly steps: readonly BatchStep[]; readonly wait?: BatchWait };
+
+export type BatchPolicy = Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs">;
+
+/**
+ * The next steps of a Job of the API group `batch`. It is suspended until the ledger has granted its gang. Then each of its gated pods is bound to a place of
+ * the grant.
+ */
+export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): BatchPlan {
+  const { job } = snapshot;
+  if (job.finished || job.deleting) return { steps: planReleases(snapshot, "finished") };
+  if (job.queue === "") return { steps: planLeave(snapshot) };
+  const gang = gangOf(snapshot);
+  const requeue = whyRequeue(snapshot, gang, policy);
+  if (requeue !== undefined) return { steps: planRequeue(snapshot, requeue) };
+  if (gang.state === "granted") return planAdmitted(snapshot, gang, policy);
+  return planQueued(snapshot, gang, policy);
+}
+
+/**
+ * Suspends the Job and waits until its pods are gone, and only then releases its machines. The next passes request them again. Every reason for which an
+ * admitted Job has to leave its machines takes this way.
+ */
+export function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly BatchStep[] {
+  const { job } = snapshot;
+  if (!job.suspended) return [{ kind: "suspend", because }];
+  if (runningPods(snapshot).length > 0) return [];
+  // The gang alone: the reason must last until it is released. Without it, the next pass releases the rest.
+  return [{ kind: "release", unitId: gangIdOf(job), because }];
+}
+
+type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
+
+function gangOf({ job, units }: BatchSnapshot): UnitSeen {
+  const id = gangIdOf(job);
+  return units.find((unit) => unit.id === id) ?? { id, state: "none" };
+}
+
+function isWaiting(unit: UnitSeen): unit is WaitingUnit {
+  return unit.state === "waiting" || unit.state === "refused";
+}
+
+function whyRequeue(
+  { job, nowMs, units, nodesLost }: BatchSnapshot,
+  gang: UnitSeen,
+  { replacementWaitMs }: BatchPolicy,
+): RequeueReason | undefined {
+  if (gang.state !== "granted") return undefined;
+  const isLate = units.some((unit) => unit.state === "waiting" && nowMs - unit.sinceMs >= replacementWaitMs);
+  if (isLate && [...gang.nodes.values()].some((node) => nodesLost.includes(node))) return "machine-lost";
+  return job.suspended && !("problems" in job.need) && isOutgrown(gang, job.need) ? "needs-changed" : undefined;
+}
+
+/** The template of a suspended Job may be changed. */
+function isOutgrown({ nodes, shares }: GrantedUnit, { shared }: PodNeed): boolean {
+  return [...nodes.keys()].some((component) => !holds(shares?.get(component), shared));
+}
+
+/** A request that waits is withdrawn; what was granted is released after the last pod on it is gone. */
+function planReleases(
+  snapshot: BatchSnapshot,
+  because: Extract<BatchStep, { readonly kind: "release" }>["because"],
+): BatchStep[] {
+  const isBusy = runningPods(snapshot).length > 0;
+  return snapshot.units
+    .filter(({ state }) => state === "waiting" || (state === "granted" && !isBusy))
+    .map(({ id }) => ({ kind: "release", unitId: id, because }));
+}
+
+/** Without a queue the Job is no work of Muster: nothing holds its pods, and its machines are released while they run. */
+function planLeave({ job, pods, units }: BatchSnapshot): BatchStep[] {
+  const because = "label-removed";
+  const releases = units
+    .filter(({ state }) => state === "waiting" || state === "granted")
+    .map(({ id }): BatchStep => ({ kind: "release", unitId: id, because }));
+  const opened = pods
+    .filter(({ gated, finished, deleting }) => gated && !finished && !deleting)
+    .map(({ name, uid }): BatchStep => ({ kind: "open-pod", pod: name, uid, because }));
+  const template: readonly BatchStep[] = job.gated && job.stopped ? [{ kind: "ungate", because }] : [];
+  return [...releases, ...opened, ...withStartReset(job, template, because)];
+}
+
+function withStartReset(
+  { started }: BatchSnapshot["job"],
+  steps: readonly BatchStep[],
+  because: Extract<BatchStep, { readonly kind: "reset-start" }>["because"],
+): readonly BatchStep[] {
+  return started && steps.length > 0 ? [{ kind: "reset-start", because }] : steps;
+}
+
+/** Suspends the Job, gates its template, and requests its machines, one after the other. */
+function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy): BatchPlan {
+  const { job, queue } = snapshot;
+  // The gate shows that it may have been admitted: only the ledger knows.
+  if (gang.state === "unknown" && job.gated) return { steps: [] };
+  if (!job.suspended) return { steps: job.pods > 0 ? [{ kind: "suspend", because: "not-admitted" }] : [] };
+  if (gang.state === "unknown" || queue.kind === "unlisted") return { steps: [] };
+  if (queue.kind !== "queue") return withdraw(snapshot, { code: QUEUE_UNKNOWN, text: messageOf(queue) });
+  if ("problems" in job.need) return withdraw(snapshot, { code: "INVALID_SPEC", text: describeProblems(job.need) });
+  if (!job.gated) return planGate(snapshot);
+  if (job.pods === 0) return { steps: [{ kind: "resume", nodes: [], because: "no-pods" }] };
+  // Its former pods still run on machines that it has released or is about to release.
+  if (runningPods(snapshot).length > 0) return { steps: [] };
+  const unit = buildGang(snapshot, job.need, queue.name);
+  return planRequest(snapshot, gang, unit, policy);
+}
+
+function messageOf(queue: BatchSnapshot["queue"]): string {
+  return queue.kind === "unknown" ? queue.message : "no queue exists";
+}
+
+function withdraw(snapshot: BatchSnapshot, wait: BatchWait): BatchPlan {
+  return { steps: planReleases(snapshot, "queue-unknown"), wait };
+}
+
+function describeProblems({ problems }: { readonly problems: readonly { field: string; reason: string }[] }): string {
+  return problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
+}
+
+function planGate({ job }: BatchSnapshot): BatchPlan {
+  // Kubernetes counts the pods of a Job that was just suspended until they are gone.
+  if (!job.stopped) return { steps: [] };
+  return { steps: withStartReset(job, [{ kind: "gate", because: "not-gated" }], "not-gated") };
+}
+
+function buildGang({ job }: BatchSnapshot, need: PodNeed, queue: string): Unit {
+  const needs = Array.from({ length: job.pods }, (_, index) => needOf(need, placeName(index)));
+  return { id: gangIdOf(job), needs, topology: job.topology, queue, because: "gang" };
+}
+
+function needOf({ pool, shared, selection }: PodNeed, component: string): Unit["needs"][number] {
+  return { component, pool, ...(shared !== undefined && { shared }), ...(selection !== undefined && { selection }) };
+}
+
+function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: Unit, policy: BatchPolicy): BatchPlan {
+  const { queue, priority, nowMs, units } = snapshot;
+  const extras = units
+    .filter(({ id, state }) => id !== gang.id && (state === "waiting" || state === "granted"))
+    .map(({ id }): BatchStep => ({ kind: "release", unitId: id, because: "surplus" }));
+  const reserve: BatchStep = { kind: "reserve", unit, ...priorityIn(queue, priority), because: unit.because };
+  if (!isWaiting(gang)) return { steps: [...extras, reserve] };
+  const wait = { code: gang.because.code, text: gang.because.text };
+  if (gang.state === "refused") {
+    const isDue = nowMs >= refusedUntilMs(gang, policy);
+    return { steps: [...extras, ...(isDue ? [reserve] : [])], wait };
+  }
+  const isSame = isSameRequest(gang, unit) && (gang.dropsConstraints === true || gang.queue === unit.queue);
+  if (isSame) return { steps: extras, wait };
+  return { steps: [...extras, { kind: "release", unitId: gang.id, because: "needs-changed" }], wait };
+}
+
+/** Resumes the Job, binds its gated pods, and requests a place for each pod that has none on a usable machine. */
+function planAdmitted(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchPolicy): BatchPlan {
+  const { job } = snapshot;
+  if (job.suspended) {
+    if (!job.gated) return planGate(snapshot);
+    return { steps: [{ kind: "resume", nodes: [...gang.nodes.values()], because: "admitted" }] };
+  }
+  const placement = findPlaces(snapshot);
+  const deletions = placement.misplaced.map(({ pod, because }): BatchStep => {
+    return { kind: "delete-pod", pod: pod.name, uid: pod.uid, because };
+  });
+  const bound = placement.placed.map(({ pod, place }): BatchStep => {
+    const { component, node, isShared } = place;
+    return { kind: "place-pod", pod: pod.name, uid: pod.uid, component, node, isShared, because: "granted" };
+  });
+  return { steps: [...deletions, ...bound, ...planExtras(snapshot, gang, placement, policy)] };
+}
+
+/** Places beside the gang's: in place of lost machines, and for a parallelism that has grown. */
+function planExtras(
+  snapshot: BatchSnapshot,
+  gang: GrantedUnit,
+  placement: Placement,
+  policy: BatchPolicy,
+): BatchStep[] {
+  const { job, nowMs } = snapshot;
+  const extras = snapshot.units.filter(({ id }) => id !== gang.id);
+  const waiting = extras.filter(isWaiting);
+  const usable = [...placement.places.values()].filter(({ isLost }) => !isLost).length;
+  const wanted = Math.min(placement.unplaced.length, Math.max(0, job.pods - usable));
+  const surplus = [...findSurplus(extras, placement, usable - job.pods), ...waiting.slice(wanted)];
+  const releases = surplus
+    .filter(({ state }) => state !== "refused")
+    .map(({ id }): BatchStep => ({ kind: "release", unitId: id, because: "surplus" }));
+  const due = waiting
+    .slice(0, wanted)
+    .filter((unit) => unit.state === "refused" && nowMs >= refusedUntilMs(unit, policy))
+    .flatMap(({ components }) => components);
+  const names = [...due, ...unusedNames(snapshot.units, wanted - waiting.length)];
+  return [...releases, ...names.flatMap((name) => planExtra(snapshot, gang, placement, name))];
+}
+
+/** Granted places beside the gang's without a pod: those on lost machines, and as many others as there are too many. */
+function findSurplus(extras: readonly UnitSeen[], placement: Placement, tooMany: number): readonly UnitSeen[] {
+  const { places, occupied, placed } = placement;
+  const taken = new Set([...occupied, ...placed.map(({ place }) => place.component)]);
+  const unused = extras.filter((unit): unit is GrantedUnit => {
+    return unit.state === "granted" && [...unit.nodes.keys()].every((component) => !taken.has(component));
+  });
+  const isLost = ({ nodes }: GrantedUnit): boolean =>
+    [...nodes.keys()].some((each) => places.get(each)?.isLost === true);
+  const usable = unused.filter((unit) => !isLost(unit));
+  return [...unused.filter(isLost), ...usable.slice(0, Math.max(0, tooMany))];
+}
+
+/** So many names of places that no unit has. */
+function unusedNames(units: readonly UnitSeen[], count: number): readonly string[] {
+  const used = new Set(
+    units.flatMap((unit) =>
+      unit.state === "granted" ? [...unit.nodes.keys()] : isWaiting(unit) ? unit.components : [],
+    ),
+  );
+  const names: string[] = [];
+  for (let index = 0; names.length < count; index += 1) {
+    const name = placeName(index);
+    if (!used.has(name)) names.push(name);
+  }
+  return names;
+}
+
+function planExtra(snapshot: BatchSnapshot, gang: GrantedUnit, { places }: Placement, name: string): BatchStep[] {
+  const { job, queue, priority } = snapshot;
+  if ("problems" in job.need) return [];
+  const isLost = [...places.values()].some((place) => place.isLost);
+  const because = isLost ? "machine-lost" : "scaled-up";
+  const needs = [inDomainOf(gang, needOf(job.need, name))];
+  const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, because };
+  return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
+}

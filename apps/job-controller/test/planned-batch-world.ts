@@ -1,0 +1,197 @@
+import type { BatchJob, BatchPod, BatchSnapshot } from "../src/domain/batch/batch-job.ts";
+import { planBatchJob, type BatchStep } from "../src/domain/batch/plan-batch-job.ts";
+import type { UnitSeen } from "../src/domain/snapshot.ts";
+
+const NODES = ["n1", "n2", "n3", "n4", "n5"];
+const POLICY = { replacementWaitMs: 10, refusedRetryMs: 10 };
+const SHARE = { cpu: 100 };
+const PARALLELISM = 2;
+
+type Waiting = Extract<UnitSeen, { readonly sinceMs: number }>;
+type Pod = { -readonly [Key in keyof BatchPod]: BatchPod[Key] };
+
+/** A batch Job with Kubernetes, a scheduler and the ledger around it. What is done to it throws where a promise is broken. */
+export class PlannedBatchWorld {
+  #nowMs = 0;
+  #made = 0;
+  #succeeded = 0;
+  #job = { suspended: false, stopped: false, started: false, gated: false, queue: "team-a" };
+  readonly #completions: number;
+  readonly #lost = new Set<string>();
+  #pods: Pod[] = [];
+  readonly #units = new Map<string, UnitSeen>();
+
+  constructor(completions: number) {
+    this.#completions = completions;
+  }
+
+  get isFinished(): boolean {
+    return this.#succeeded >= this.#completions;
+  }
+
+  get isEmpty(): boolean {
+    return this.#units.size === 0;
+  }
+
+  /** Plans, and carries out the first `count` steps: the controller dies there. Returns how many were planned. */
+  pass(count: number): number {
+    const { steps } = planBatchJob(this.snapshot(), POLICY);
+    for (const step of steps.slice(0, count)) this.#take(step);
+    return steps.length;
+  }
+
+  /** What Kubernetes, users and machines do. */
+  happen(event: string, pick: number): void {
+    this.#nowMs += 5;
+    const alive = this.#pods.filter(({ finished }) => !finished);
+    const pod = alive[pick % Math.max(1, alive.length)];
+    switch (event) {
+      case "control":
+        this.#control();
+        return;
+      case "grant":
+        this.#grant();
+        return;
+      case "schedule":
+        if (pod !== undefined) this.#schedule(pod);
+        return;
+      case "succeed":
+        if (pod?.scheduled === true && !pod.deleting && !this.#lost.has(pod.place ?? "")) {
+          pod.finished = true;
+          this.#succeeded += 1;
+        }
+        return;
+      case "fail":
+        if (pod?.scheduled === true) pod.finished = true;
+        return;
+      case "lose":
+        this.#lost.add(NODES[pick % NODES.length] ?? "");
+        return;
+      case "return":
+        this.#lost.clear();
+        return;
+      case "unlabel":
+        this.#job.queue = "";
+        return;
+    }
+  }
+
+  snapshot(): BatchSnapshot {
+    const left = this.#completions - this.#succeeded;
+    const job: BatchJob = {
+      ...this.#job,
+      namespace: "team-a",
+      name: "train",
+      uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789",
+      deleting: false,
+      finished: this.isFinished,
+      pods: Math.max(0, Math.min(PARALLELISM, left)),
+      topology: undefined,
+      need: { pool: "workers", shared: SHARE },
+    };
+    const units = [...this.#units.values()];
+    const queue = { kind: "queue", name: "team-a" } as const;
+    return { nowMs: this.#nowMs, job, pods: this.#pods, units, queue, priority: 0, nodesLost: [...this.#lost] };
+  }
+
+  /** Kubernetes' own controller: a suspended or finished Job has no pods, another one as many as it may have. */
+  #control(): void {
+    this.#pods = this.#pods.filter(({ deleting, finished }) => !deleting && !finished);
+    const wanted = this.#job.suspended ? 0 : this.snapshot().job.pods;
+    for (const pod of this.#pods.slice(wanted)) pod.deleting = true;
+    for (let missing = wanted - this.#pods.length; missing > 0; missing -= 1) this.#create();
+    if (!this.#job.suspended) this.#job.started = true;
+    this.#job.stopped = this.#job.suspended && this.#pods.length === 0;
+  }
+
+  #create(): void {
+    const name = `p${(this.#made += 1)}`;
+    const fresh = { component: "", place: undefined, scheduled: false, deleting: false, finished: false };
+    this.#pods.push({ name, uid: name, createdMs: this.#made, gated: this.#job.gated, ...fresh });
+  }
+
+  #grant(): void {
+    for (const unit of this.#units.values()) {
+      if (unit.state !== "waiting") continue;
+      const free = NODES.filter((node) => !this.#lost.has(node) && !this.#held().includes(node));
+      if (free.length < unit.components.length) continue;
+      const nodes = new Map(unit.components.map((component, index) => [component, free[index] ?? ""]));
+      const shares = new Map(unit.components.map((component) => [component, SHARE]));
+      this.#units.set(unit.id, { id: unit.id, state: "granted", nodes, shares, queue: "team-a" });
+    }
+  }
+
+  #held(): readonly string[] {
+    return [...this.#units.values()].flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
+  }
+
+  #schedule(pod: Pod): void {
+    if (pod.gated || pod.scheduled || pod.deleting) return;
+    const place = pod.place ?? "foreign";
+    if (this.#lost.has(place)) return;
+    // Without a queue the ledger counts it as use of no grant.
+    const isOurs = pod.component !== "" && this.#job.queue !== "";
+    if (isOurs && !this.#held().includes(place))
+      throw new Error(`${pod.name} is scheduled on ${place}, which is not granted`);
+    const others = this.#pods.filter(({ scheduled, finished }) => scheduled && !finished);
+    if (isOurs && others.some(({ component }) => component === pod.component))
+      throw new Error(`${pod.name} is scheduled in the place ${pod.component} of another pod`);
+    pod.place = place;
+    pod.scheduled = true;
+  }
+
+  #take(step: BatchStep): void {
+    const pod = "uid" in step ? this.#pods.find(({ uid }) => uid === step.uid) : undefined;
+    switch (step.kind) {
+      case "suspend":
+        Object.assign(this.#job, { suspended: true, stopped: false });
+        return;
+      case "resume":
+        Object.assign(this.#job, { suspended: false, stopped: false });
+        return;
+      case "reset-start":
+        this.#job.started = false;
+        return;
+      case "gate":
+      case "ungate":
+        if (!this.#job.stopped || this.#job.started) throw new Error("the template cannot be changed now");
+        this.#job.gated = step.kind === "gate";
+        return;
+      case "reserve":
+        this.#reserve(step.unit);
+        return;
+      case "release":
+        this.#release(step);
+        return;
+      case "place-pod":
+        if (pod !== undefined) Object.assign(pod, { component: step.component, place: step.node, gated: false });
+        return;
+      case "open-pod":
+        if (pod !== undefined) pod.gated = false;
+        return;
+      case "delete-pod":
+        if (pod !== undefined) pod.deleting = true;
+        return;
+    }
+  }
+
+  #reserve({ id, needs, queue }: Extract<BatchStep, { kind: "reserve" }>["unit"]): void {
+    if (this.#units.has(id)) throw new Error(`${id} is requested twice`);
+    const components = needs.map(({ component }) => component);
+    const shares = new Map(components.map((component) => [component, SHARE]));
+    const because = { code: "WAITING_FOR_MACHINES", text: "" };
+    const known = { shares, because, sinceMs: this.#nowMs, ...(queue !== undefined && { queue }) };
+    const unit: Waiting = { id, state: "waiting", components, ...known };
+    this.#units.set(id, unit);
+  }
+
+  #release({ unitId, because }: Extract<BatchStep, { kind: "release" }>): void {
+    const unit = this.#units.get(unitId);
+    if (unit?.state === "granted" && because !== "label-removed") {
+      const running = this.#pods.filter(({ finished, component }) => !finished && unit.nodes.has(component));
+      if (running.length > 0)
+        throw new Error(`${unitId} is released while ${running.map(({ name }) => name).join()} may run`);
+    }
+    this.#units.delete(unitId);
+  }
+}

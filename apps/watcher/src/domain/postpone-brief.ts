@@ -1,0 +1,54 @@
+import type { Desired, Published, PublishStep } from "./plan-publish.ts";
+import type { PodState } from "./pod-state.ts";
+
+/** The write of a state that its pod is about to leave waits this long. */
+export const BRIEF_MS = 1000;
+
+/** A pod whose write waits until this time. */
+export type Postponed = { readonly key: string; readonly untilMs: number };
+
+/**
+ * Postpones writes of states that no decision needs and that mostly change within a second: those of a pod that is on its way to its first address, and
+ * details of a state that is published already. A later state of the pod is written without them.
+ */
+export function postponeBrief(
+  steps: readonly PublishStep<PodState>[],
+  seen: {
+    readonly nowMs: number;
+    readonly desired: readonly Desired<PodState>[];
+    readonly published: readonly Published<PodState>[];
+  },
+): { readonly due: readonly PublishStep<PodState>[]; readonly postponed: readonly Postponed[] } {
+  if (steps.length === 0) return { due: steps, postponed: [] };
+  const createdAtMs = new Map(seen.desired.map((each) => [each.key, each.createdAtMs]));
+  const published = new Map(seen.published.map(({ key, state }) => [key, state]));
+  const due: PublishStep<PodState>[] = [];
+  const postponed: Postponed[] = [];
+  for (const step of steps) {
+    const before = published.get(step.key);
+    const sinceMs = before === undefined ? createdAtMs.get(step.key) : before.observedAtMs;
+    if (sinceMs !== undefined && isYoung(sinceMs, seen.nowMs) && isBrief(step, before))
+      postponed.push({ key: step.key, untilMs: sinceMs + BRIEF_MS });
+    else due.push(step);
+  }
+  return { due, postponed };
+}
+
+/** A time of another clock that is ahead postpones nothing. */
+function isYoung(sinceMs: number, nowMs: number): boolean {
+  return sinceMs <= nowMs && nowMs < sinceMs + BRIEF_MS;
+}
+
+function isBrief(step: PublishStep<PodState>, before: PodState | undefined): boolean {
+  if (step.kind !== "put") return false;
+  const { state, because } = step;
+  if (because === "new") return isOnItsWay(state);
+  if (because !== "changed" || before === undefined) return false;
+  return (isOnItsWay(before) && isOnItsWay(state)) || DECISIVE.every((field) => state[field] === before[field]);
+}
+
+function isOnItsWay({ health, podIp, deleting }: PodState): boolean {
+  return podIp === "" && !deleting && (health === "NOT_READY" || health === "UNKNOWN");
+}
+
+const DECISIVE = ["health", "reason", "podIp", "deleting", "deleted"] as const satisfies readonly (keyof PodState)[];

@@ -1,0 +1,17 @@
+import { RequestOne } from "@nats-io/nats-core/internal";
+
+const ANSWERED = new Error("answered");
+let isReplaced = false;
+
+/**
+ * Ends answered requests of this process without an error. The client library rejects each of them with a new one after it has resolved: no caller sees it, and
+ * its stack costs more than the rest of the answer.
+ */
+export function settleRequestsWithoutError(): void {
+  if (isReplaced) return;
+  isReplaced = true;
+  const cancel = Reflect.get(RequestOne.prototype, "cancel");
+  RequestOne.prototype.cancel = function (this: RequestOne, error = ANSWERED) {
+    cancel.call(this, error);
+  };
+}
