@@ -1,15 +1,20 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
-import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
+import { nodeOf, ownerOf, partsOf, policy, queueOf, requestOf } from "../test/random-world.ts";
 import type { NodeFacts } from "./domain/ledger/machines.ts";
 import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import type { Queue } from "./domain/ledger/queue.ts";
+import type { Need } from "./domain/ledger/reservation.ts";
 import { LedgerKeeper } from "./ledger-keeper.ts";
 
-function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<ReservationPolicy> = {}) {
+function start(
+  live: readonly NodeFacts[],
+  log: MemoryLog = memoryLog(),
+  more: Partial<ReservationPolicy> = {},
+  queues: readonly Queue[] = [],
+) {
   const nodes = new Map(live.map((node) => [node.name, node]));
-  const queues: Queue[] = [];
   const announced: string[] = [];
   const outcomes: string[] = [];
   const keeper = new LedgerKeeper(
@@ -97,6 +102,34 @@ it("grants by the release itself what the release makes possible", async () => {
   expect((await written(log, keeper.get(ownerOf("y")))).reservation.grant?.machines[0]?.node).toBe("a1");
   expect(announced).toEqual(["ox granted", "ox released", "oy granted"]);
   expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
+});
+
+it.each([
+  ["that is now the head of a StrictFIFO queue", "StrictFIFO"],
+  ["for which quota is kept instead of for another", "BestEffortFIFO"],
+] as const)("grants by a request %s what is not kept from borrowers any more", async (_title, strategy) => {
+  const quotas = { "a cpu": 4, "b cpu": 4 };
+  const queues = [
+    queueOf("teams"),
+    queueOf("owner", quotas, { parent: "teams", strategy }),
+    queueOf("borrower", quotas, { parent: "teams" }),
+  ];
+  const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("b1", "b")], memoryLog(), {}, queues);
+  const reserve = async (id: string, queue: string, needs: readonly Need[], priority = 0) => {
+    let state: unknown;
+    void keeper.reserve(requestOf(id, [], { needs, queue, priority })).then(({ because }) => {
+      state = because?.code ?? "granted";
+    });
+    await until("it is answered", () => (log.commit(), state));
+    return state;
+  };
+  expect(await reserve("x", "borrower", partsOf("a", { cpu: 5 }))).toBe("granted");
+  expect(await reserve("w", "borrower", partsOf("b", { cpu: 8 }))).toBe("granted");
+  expect(await reserve("y", "owner", partsOf("a", { cpu: 4 }))).toBe("WAITING_FOR_QUOTA");
+  expect(await reserve("z", "borrower", partsOf("a", { cpu: 2 }))).toBe("KEPT_FOR_OWNER");
+  // It waits, too, and leaves the quota that is kept to borrowers.
+  expect(await reserve("v", "owner", partsOf("b", { cpu: 4 }), 1)).toBe("WAITING_FOR_QUOTA");
+  expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
 it("does not release a newer reservation of the owner when the release of an earlier one comes late", async () => {
