@@ -5,7 +5,6 @@ import { nodeOf, ownerOf, partsOf, policy, queueOf, requestOf } from "../test/ra
 import type { NodeFacts } from "./domain/ledger/machines.ts";
 import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import type { Queue } from "./domain/ledger/queue.ts";
-import type { Need } from "./domain/ledger/reservation.ts";
 import { LedgerKeeper } from "./ledger-keeper.ts";
 
 function start(
@@ -104,6 +103,18 @@ it("grants by the release itself what the release makes possible", async () => {
   expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
 });
 
+/** Requests cpu in a queue, and returns "granted" or why it waits. */
+function reserveIn(keeper: LedgerKeeper, log: MemoryLog) {
+  return async (id: string, queue: string, cpu: number, pool = "a", priority = 0): Promise<unknown> => {
+    let state: unknown;
+    void keeper.reserve(requestOf(id, [], { needs: partsOf(pool, { cpu }), queue, priority })).then(({ because }) => {
+      state = because?.code ?? "granted";
+    });
+    await until("it is answered", () => (log.commit(), state));
+    return state;
+  };
+}
+
 it.each([
   ["that is now the head of a StrictFIFO queue", "StrictFIFO"],
   ["for which quota is kept instead of for another", "BestEffortFIFO"],
@@ -115,20 +126,29 @@ it.each([
     queueOf("borrower", quotas, { parent: "teams" }),
   ];
   const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("b1", "b")], memoryLog(), {}, queues);
-  const reserve = async (id: string, queue: string, needs: readonly Need[], priority = 0) => {
-    let state: unknown;
-    void keeper.reserve(requestOf(id, [], { needs, queue, priority })).then(({ because }) => {
-      state = because?.code ?? "granted";
-    });
-    await until("it is answered", () => (log.commit(), state));
-    return state;
-  };
-  expect(await reserve("x", "borrower", partsOf("a", { cpu: 5 }))).toBe("granted");
-  expect(await reserve("w", "borrower", partsOf("b", { cpu: 8 }))).toBe("granted");
-  expect(await reserve("y", "owner", partsOf("a", { cpu: 4 }))).toBe("WAITING_FOR_QUOTA");
-  expect(await reserve("z", "borrower", partsOf("a", { cpu: 2 }))).toBe("KEPT_FOR_OWNER");
+  const reserve = reserveIn(keeper, log);
+  expect(await reserve("x", "borrower", 5)).toBe("granted");
+  expect(await reserve("w", "borrower", 8, "b")).toBe("granted");
+  expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
+  expect(await reserve("z", "borrower", 2)).toBe("KEPT_FOR_OWNER");
   // It waits, too, and leaves the quota that is kept to borrowers.
-  expect(await reserve("v", "owner", partsOf("b", { cpu: 4 }), 1)).toBe("WAITING_FOR_QUOTA");
+  expect(await reserve("v", "owner", 4, "b", 1)).toBe("WAITING_FOR_QUOTA");
+  expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
+});
+
+it("grants by a grant what is not kept from borrowers any more", async () => {
+  const queues = [
+    queueOf("teams", { "a cpu": 3 }),
+    queueOf("owner", { "a cpu": 4 }, { parent: "teams" }),
+    queueOf("borrower", { "a cpu": 1 }, { parent: "teams" }),
+  ];
+  const { log, keeper } = start([nodeOf("a1", "a")], memoryLog(), {}, queues);
+  const reserve = reserveIn(keeper, log);
+  expect(await reserve("x", "borrower", 5)).toBe("granted");
+  expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
+  expect(await reserve("z", "borrower", 1)).toBe("KEPT_FOR_OWNER");
+  // Beside it the quota of the owner does not suffice for the first request any more, which would borrow as others do.
+  expect(await reserve("v", "owner", 1)).toBe("granted");
   expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
 

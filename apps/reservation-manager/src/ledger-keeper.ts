@@ -155,7 +155,9 @@ export class LedgerKeeper {
     });
   }
 
-  /** Grants what a new request makes possible by waiting: before others of its queue, it may end that quota is kept for them. */
+  /**
+   * Grants what a new request makes possible: by its grant, or before others of its queue, it may end that quota or machines are kept for one that waits.
+   */
   #settleBehind(
     { kind, sequence }: Pick<Extract<Verdict, { sequence: number }>, "kind" | "sequence">,
     world: World,
@@ -164,7 +166,7 @@ export class LedgerKeeper {
     const { queue } = world.ledger;
     const reservation = knownReservation(world.ledger, sequence);
     const isBeforeOthers = countAhead(reservation, queue) < placesAround(reservation, queue).size - 1;
-    if (kind === "queue" && reservation.queue !== undefined && isBeforeOthers)
+    if (kind === "grant" || (kind === "queue" && reservation.queue !== undefined && isBeforeOthers))
       return settleGrants(world, this.#policy, nowMs);
     return { steps: [], complete: true, world, events: [] };
   }
