@@ -227,12 +227,21 @@ export function candidateOf(
   );
 }
 
-/** The next grant: the best candidate of all trees by priority, age and arrival. Requests without a queue are one more tree. */
+/** The next grant: the best of the candidates of all queues, and of the requests without a queue. */
 export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
-  const roots = forest.queues.filter(({ parent }) => parent === undefined);
-  const winners = roots.flatMap(({ name }) => winnerOf(forest, name, waiting) ?? []);
+  const candidates = forest.queues.flatMap(({ name }) => candidateOf(forest, name, waiting) ?? []);
   const free = waiting.filter(({ queue }) => queue === undefined).sort(compareRequests);
-  return [...winners, ...free.slice(0, 1)]
+  return firstOf(forest, [...candidates, ...free.slice(0, 1)]);
+}
+
+/**
+ * The best of the candidates, of which each queue has at most one: those of all trees by priority, age and arrival. Requests without a queue are one more
+ * tree.
+ */
+export function firstOf(forest: Forest, candidates: readonly QueuedRequest[]): QueuedRequest | undefined {
+  const roots = forest.queues.filter(({ parent }) => parent === undefined);
+  const winners = roots.flatMap(({ name }) => winnerOf(forest, name, candidates) ?? []);
+  return [...winners, ...candidates.filter(({ queue }) => queue === undefined)]
     .sort((a, b) => Number(borrowsLast(forest, a)) - Number(borrowsLast(forest, b)) || compareRequests(a, b))
     .at(0);
 }
@@ -248,11 +257,11 @@ function borrowsLast(forest: Forest, { queue, ask }: QueuedRequest): boolean {
  * The best candidate at or below the queue. The winners of its children are compared by how many levels above the child the quota is that suffices, share of
  * the child, priority, age and arrival; who borrows for a queue without weight comes last.
  */
-export function winnerOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
-  if (isLeaf(forest, name)) return candidateOf(forest, name, waiting);
+function winnerOf(forest: Forest, name: string, candidates: readonly QueuedRequest[]): QueuedRequest | undefined {
+  if (isLeaf(forest, name)) return candidates.find(({ queue }) => queue === name);
   return childrenOf(forest, name)
     .flatMap((child) => {
-      const request = winnerOf(forest, child, waiting);
+      const request = winnerOf(forest, child, candidates);
       if (request === undefined) return [];
       const { queue = "", ask } = request;
       const after = withUse(forest, queue, ask);
