@@ -64,14 +64,12 @@ export function readArguments(args: readonly string[], randomSeed: number): Argu
   const atMs = at === undefined ? undefined : readTime(at);
   if (at !== undefined && atMs === undefined) problems.push(`--at is "${at}"; a time like 10s is needed`);
   if ((snapshot === undefined) !== (at === undefined)) problems.push("--snapshot and --at belong together");
-  for (const other of ["leases", "queues"] as const) {
-    const more = other === "leases" ? values.queues : undefined;
-    if (
-      values[other] !== undefined &&
-      [values.sessions, values.parts, snapshot, more].some((each) => each !== undefined)
-    )
-      problems.push(`--${other} cannot be combined with --sessions, --parts or --snapshot`);
-  }
+  const others = [values.sessions, values.parts, snapshot];
+  const isAnyGiven = (all: readonly (string | undefined)[]): boolean => all.some((each) => each !== undefined);
+  if (leases !== undefined && isAnyGiven([...others, values.queues]))
+    problems.push("--leases cannot be combined with --sessions, --parts, --queues or --snapshot");
+  if (queues !== undefined && isAnyGiven(others))
+    problems.push("--queues cannot be combined with --sessions, --parts or --snapshot");
   const [command, file, ...more] = positionals;
   const isReplay = command === "replay" && file !== undefined && more.length === 0;
   if (command !== undefined && !isReplay) problems.push(`"${positionals.join(" ")}" is not "replay FILE"`);

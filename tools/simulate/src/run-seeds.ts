@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import type { Arguments } from "./arguments.ts";
-import { describeFailed, describePassed, toJson } from "./report.ts";
+import { COUNTED, describeFailed, describePassed, toJson } from "./report.ts";
 import { simulate, type Simulation } from "./simulate.ts";
 import { simulateLeases } from "./simulate-leases.ts";
 import { simulateQueues } from "./simulate-queues.ts";
@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 /** Runs the seeds one after another until one fails. Returns the exit code. */
 export async function runSeeds(options: Arguments, { signal, output, terminal }: RunContext): Promise<number> {
   const { seed: first, seeds, trace } = options;
-  const sum = { seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
+  const sum = { kind: kindOf(options), seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
   const beganMs = performance.now();
   const { snapshot } = options;
   const inspectAt = snapshot && {
@@ -50,7 +50,7 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
   const hours = (sum.lifeMs / HOUR_MS).toFixed(1);
   say(
-    `${sum.seeds} seeds from ${first}: ${sum.count} ${nameOf(options)} of ${hours} h in total; all rules hold; ${seconds} s`,
+    `${sum.seeds} seeds from ${first}: ${sum.count} ${COUNTED[sum.kind]} of ${hours} h in total; all rules hold; ${seconds} s`,
   );
   say(
     `faults: ${[...sum.faults]
@@ -61,9 +61,9 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   return 0;
 }
 
-function nameOf({ leases, queues }: Arguments): string {
+function kindOf({ leases, queues }: Arguments): Simulation["kind"] {
   if (leases !== undefined) return "leases";
-  return queues === undefined ? "sessions" : "requests";
+  return queues === undefined ? "sessions" : "queues";
 }
 
 function add(
