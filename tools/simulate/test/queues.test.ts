@@ -23,6 +23,10 @@ it("6 seeds of requests of queues hold, and the same seed gives the same trace",
     expect(seen).toContain(verb);
 }, 120_000);
 
+it("compares shares of pods in one pool where the pods of another pool are not limited", async () => {
+  expect((await simulateQueues({ seed: 295, queues: 40 })).violations).toEqual([]);
+}, 60_000);
+
 /** A ledger that grants no request immediately. */
 const grantsLate: TamperEvents = (events) =>
   events.some(({ kind }) => kind === "requested") ? events.filter(({ kind }) => kind !== "granted") : events;
