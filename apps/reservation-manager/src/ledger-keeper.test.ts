@@ -1,15 +1,19 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
-import { nodeOf, ownerOf, policy, requestOf } from "../test/random-world.ts";
+import { nodeOf, ownerOf, partsOf, policy, queueOf, requestOf } from "../test/random-world.ts";
 import type { NodeFacts } from "./domain/ledger/machines.ts";
 import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import type { Queue } from "./domain/ledger/queue.ts";
 import { LedgerKeeper } from "./ledger-keeper.ts";
 
-function start(live: readonly NodeFacts[], log: MemoryLog = memoryLog(), more: Partial<ReservationPolicy> = {}) {
+function start(
+  live: readonly NodeFacts[],
+  log: MemoryLog = memoryLog(),
+  more: Partial<ReservationPolicy> = {},
+  queues: readonly Queue[] = [],
+) {
   const nodes = new Map(live.map((node) => [node.name, node]));
-  const queues: Queue[] = [];
   const announced: string[] = [];
   const outcomes: string[] = [];
   const keeper = new LedgerKeeper(
@@ -97,6 +101,55 @@ it("grants by the release itself what the release makes possible", async () => {
   expect((await written(log, keeper.get(ownerOf("y")))).reservation.grant?.machines[0]?.node).toBe("a1");
   expect(announced).toEqual(["ox granted", "ox released", "oy granted"]);
   expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
+});
+
+/** Requests cpu in a queue, and returns "granted" or why it waits. */
+function reserveIn(keeper: LedgerKeeper, log: MemoryLog) {
+  return async (id: string, queue: string, cpu: number, pool = "a", priority = 0): Promise<unknown> => {
+    let state: unknown;
+    void keeper.reserve(requestOf(id, [], { needs: partsOf(pool, { cpu }), queue, priority })).then(({ because }) => {
+      state = because?.code ?? "granted";
+    });
+    await until("it is answered", () => (log.commit(), state));
+    return state;
+  };
+}
+
+it.each([
+  ["that is now the head of a StrictFIFO queue", "StrictFIFO"],
+  ["for which quota is kept instead of for another", "BestEffortFIFO"],
+] as const)("grants by a request %s what is not kept from borrowers any more", async (_title, strategy) => {
+  const quotas = { "a cpu": 4, "b cpu": 4 };
+  const queues = [
+    queueOf("teams"),
+    queueOf("owner", quotas, { parent: "teams", strategy }),
+    queueOf("borrower", quotas, { parent: "teams" }),
+  ];
+  const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("b1", "b")], memoryLog(), {}, queues);
+  const reserve = reserveIn(keeper, log);
+  expect(await reserve("x", "borrower", 5)).toBe("granted");
+  expect(await reserve("w", "borrower", 8, "b")).toBe("granted");
+  expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
+  expect(await reserve("z", "borrower", 2)).toBe("KEPT_FOR_OWNER");
+  // It waits, too, and leaves the quota that is kept to borrowers.
+  expect(await reserve("v", "owner", 4, "b", 1)).toBe("WAITING_FOR_QUOTA");
+  expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
+});
+
+it("grants by a grant what is not kept from borrowers any more", async () => {
+  const queues = [
+    queueOf("teams", { "a cpu": 3 }),
+    queueOf("owner", { "a cpu": 4 }, { parent: "teams" }),
+    queueOf("borrower", { "a cpu": 1 }, { parent: "teams" }),
+  ];
+  const { log, keeper } = start([nodeOf("a1", "a")], memoryLog(), {}, queues);
+  const reserve = reserveIn(keeper, log);
+  expect(await reserve("x", "borrower", 5)).toBe("granted");
+  expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
+  expect(await reserve("z", "borrower", 1)).toBe("KEPT_FOR_OWNER");
+  // Beside it the quota of the owner does not suffice for the first request any more, which would borrow as others do.
+  expect(await reserve("v", "owner", 1)).toBe("granted");
+  expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
 it("does not release a newer reservation of the owner when the release of an earlier one comes late", async () => {

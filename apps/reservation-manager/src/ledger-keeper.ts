@@ -20,7 +20,7 @@ import {
   type ReleaseRequest,
   type ReleaseVerdict,
 } from "./domain/decisions/decide-reservation-release.ts";
-import { decideReservation, type ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
+import { decideReservation, type ReservationPolicy, type Verdict } from "./domain/decisions/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
 import { findHolds } from "./domain/decisions/find-hold.ts";
 import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
@@ -47,9 +47,11 @@ import {
   type AcceptVerdict,
   type RequeueVerdict,
 } from "./domain/decisions/decide-preemption.ts";
+import { mayPreemptAny } from "./domain/decisions/plan-preemptions.ts";
 import { settle, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.ts";
+import { countAhead, placesAround } from "./domain/ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
 /** What the ledger's keeper needs from outside. */
@@ -156,16 +158,39 @@ export class LedgerKeeper {
     return this.#settled((settled, nowMs) => {
       const verdict = decideReservation(request, settled, this.#policy, nowMs);
       if (verdict.kind === "refuse") return throwFault(verdict.fault);
-      const world = evolveWorld(settled, verdict.events);
+      const decided = evolveWorld(settled, verdict.events);
       if (verdict.kind === "limit") {
-        this.#keep(world, undefined);
+        this.#keep(decided, undefined);
         return { events: verdict.events, result: undefined };
       }
       if (verdict.kind === "grant" || verdict.kind === "queue") this.#callers.set(verdict.sequence, context.active());
+      const { world, events, complete } = this.#settleBehind(verdict, decided, nowMs);
+      if (!complete) this.#wake.resolve(undefined);
       const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
       const result = { report, outcome: verdict.kind, because: verdict.because };
-      return { events: verdict.events, result: this.#keep(world, result) };
+      return { events: [...verdict.events, ...events], result: this.#keep(world, result) };
     });
+  }
+
+  /**
+   * Grants what a new request makes possible: by its grant, or before others of its queue, it may end that quota or machines are kept for one that waits. Work
+   * may be preempted for one that waits.
+   */
+  #settleBehind(
+    { kind, sequence }: Pick<Extract<Verdict, { sequence: number }>, "kind" | "sequence">,
+    world: World,
+    nowMs: number,
+  ): Settlement {
+    const { queue } = world.ledger;
+    const reservation = knownReservation(world.ledger, sequence);
+    const isBeforeOthers = countAhead(reservation, queue) < placesAround(reservation, queue).size - 1;
+    const isLimitedByQueue = kind === "queue" && reservation.queue !== undefined;
+    if (kind === "grant" || (isLimitedByQueue && (isBeforeOthers || mayPreemptAny(world.ledger.queues)))) {
+      const settled = settle(world, this.#policy, nowMs);
+      this.#againAtMs = settled.againAtMs;
+      return settled;
+    }
+    return { steps: [], complete: true, world, events: [], againAtMs: this.#againAtMs };
   }
 
   /**

@@ -4,10 +4,10 @@ import type { KubeObject } from "@muster/kube";
 import { streams, subjects, buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import { leftoverJobs, leftoverPods, leftoverServices } from "./domain/decide-leftovers.ts";
-import type { LedgerFact, Leftovers, Observed, SessionSeen } from "./domain/observed.ts";
+import type { LedgerFact, Leftovers, Observed, QueueSeen, SessionSeen } from "./domain/observed.ts";
 import type { JobShape } from "./domain/plan-jobs.ts";
 import { NAMESPACE } from "./job-observer.ts";
-import { readLedgerEntry, readPublished, toSessionSeen } from "./messages.ts";
+import { readLedgerEntry, readPublished, toPairs, toSessionSeen, type Requested } from "./messages.ts";
 import type { World } from "./world.ts";
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -27,8 +27,8 @@ export async function waitForCleanUp(
   const end = performance.now() + limitMs;
   for (;;) {
     const left = await listLeftovers(world, { pools, jobs }, signal);
-    const isClean = [left.pods, left.jobs, left.objects, left.reservations, left.machines].every(
-      (each) => each.length === 0,
+    const isClean = [left.pods, left.jobs, left.objects, left.reservations, left.machines, left.queues].every(
+      (each) => each === undefined || each.length === 0,
     );
     if (isClean || performance.now() > end) return left;
     await sleep(POLL_MS, undefined, { signal });
@@ -51,9 +51,34 @@ async function listLeftovers(world: World, { pools, jobs }: Expected, signal: Ab
       return available === nodes ? [] : [`${name}: ${available} of ${nodes} free, ${held} held, ${unusable} unusable`];
     }),
     deadLetters: letters.map(({ area, subject, reason }) => `${area} ${subject}: ${reason}`),
+    queues: await listQueuesLeft(world, signal),
     locks: [],
   };
 }
+
+/** Lists what queues use or let wait in the ledger, and states that differ from it. */
+async function listQueuesLeft({ ledger, queues: observer }: World, signal: AbortSignal): Promise<string[]> {
+  const { queues } = await ledger.listQueues({}, { timeoutMs: CALL_TIMEOUT_MS, signal });
+  const seen = new Map(observer.seen().map((queue) => [queue.name, queue]));
+  const names = new Set([...seen.keys(), ...queues.map(({ queue }) => queue?.name ?? "")]);
+  return [...names].flatMap((name) => {
+    const state = queues.find(({ queue }) => queue?.name === name);
+    const inLedger =
+      state && describeQueue({ pending: state.pending, admitted: state.admitted, used: toPairs(state.used) });
+    const status = seen.get(name);
+    const inStatus = status && describeQueue(status);
+    if (inLedger === NO_USE && inStatus === NO_USE) return [];
+    return [`${name}: ${inLedger ?? "missing"} in the ledger, ${inStatus ?? "missing"} in its status`];
+  });
+}
+
+type QueueNumbers = Pick<QueueSeen, "pending" | "admitted" | "used">;
+
+function describeQueue({ pending, admitted, used }: QueueNumbers): string {
+  return `${pending} pending, ${admitted} admitted, uses ${[...used].map(([pair, amount]) => `${amount} ${pair}`).join(", ")}`;
+}
+
+const NO_USE = describeQueue({ pending: 0, admitted: 0, used: new Map() });
 
 /** Lists services and budgets that the job-controller has created. */
 async function listObjectsLeft(
@@ -128,7 +153,7 @@ export async function readAllPublished({ bus }: World): Promise<Observed["publis
 }
 
 export async function readLedger({ bus }: World): Promise<LedgerFact[]> {
-  const owners = new Map<string, string>();
+  const owners = new Map<string, Requested>();
   const facts: LedgerFact[] = [];
   for await (const { payload } of readAll(bus, streams.ledger.name, streams.ledger.subjects[0])) {
     facts.push(...readLedgerEntry(payload, owners));

@@ -46,21 +46,34 @@ export function readPublished(payload: Uint8Array): { readonly session: string; 
   return { session: name, kind: event === undefined ? "" : eventKind(event) };
 }
 
+/** The work of a reservation, and its queue; empty: none. */
+export type Requested = { readonly work: string; readonly queue: string };
+
+/** Amounts by pool and resource, without those of 0. */
+export function toPairs(use: readonly muster.reservation.v1.PoolUse[]): ReadonlyMap<string, number> {
+  const pairs = use.flatMap(({ pool, amounts }) =>
+    Object.entries(amounts).map(([resource, amount]): [string, number] => [`${pool} ${resource}`, amount]),
+  );
+  return new Map(pairs.filter(([, amount]) => amount > 0));
+}
+
 /** The grants and ends of reservations in one entry of the ledger's log. */
-export function readLedgerEntry(payload: Uint8Array, owners: Map<string, string>): LedgerFact[] {
+export function readLedgerEntry(payload: Uint8Array, owners: Map<string, Requested>): LedgerFact[] {
   return muster.reservation.v1.LedgerEntry.decode(payload).events.flatMap((event): LedgerFact[] => {
     const { atMs, requested, granted, released } = event;
     if (requested?.reservation) {
-      const { id, owner } = requested.reservation;
-      owners.set(id, workOf(owner?.id ?? ""));
+      const { id, owner, queue } = requested.reservation;
+      owners.set(id, { work: workOf(owner?.id ?? ""), queue });
     }
     if (granted) {
       const { id: reservation, machines } = granted;
+      const { work = "", queue = "" } = owners.get(reservation) ?? {};
       const nodes = machines.map(({ node }) => node);
       const parts = machines.flatMap(({ node, shared }) =>
         shared ? [{ node, requests: new Map(Object.entries(shared.requests)) }] : [],
       );
-      return [{ kind: "granted", atMs, reservation, work: owners.get(reservation) ?? "", nodes, parts }];
+      const quota = queue === "" ? {} : { queue, use: toPairs(granted.use) };
+      return [{ kind: "granted", atMs, reservation, work, nodes, parts, ...quota }];
     }
     return released ? [{ kind: "ended", atMs, reservation: released.id }] : [];
   });

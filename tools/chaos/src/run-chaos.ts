@@ -7,7 +7,9 @@ import { type Fault, planFaults } from "./domain/plan-faults.ts";
 import { type JobShape, planJobs } from "./domain/plan-jobs.ts";
 import { type ForeignPlan, planForeign } from "./domain/plan-foreign.ts";
 import { endResidents, runForeignPod, startResidents } from "./foreign-users.ts";
+import { planQueues, type TeamQueue } from "./domain/plan-queues.ts";
 import { planShapes, type Shape } from "./domain/plan-shapes.ts";
+import { startQueues } from "./queue-observer.ts";
 import { injectFault, type Injection } from "./inject-fault.ts";
 import { runJobUser } from "./job-users.ts";
 import { waitForCleanUp, listSessions, listLocksLeft, readAllPublished, readLedger } from "./collect-results.ts";
@@ -45,6 +47,8 @@ export type Plan = {
   readonly jobs: readonly JobShape[];
   readonly faults: readonly Fault[];
   readonly foreign: ForeignPlan;
+  /** The queues of the jobs. */
+  readonly teams: readonly TeamQueue[];
 };
 
 /** The result of a run: its violations, and the observations for the story of a session or job. */
@@ -65,6 +69,7 @@ const WINDOW_MS_PER_WORK = 280;
 /** A run without progress and without a fault in force for this time is stuck. */
 const STUCK_AFTER_MS = 60_000;
 const CLEAN_WITHIN_MS = 60_000;
+const QUEUES_TIMEOUT_MS = 30_000;
 /** Longer than the longest TTL of a lock, 10 seconds for sweeps. */
 const LOCK_RELEASE_MS = 20_000;
 const TICK_MS = 200;
@@ -79,6 +84,7 @@ export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "job
   return {
     shapes,
     jobs,
+    teams: planQueues(seed),
     foreign: planForeign(seed, { windowMs, pools: POOLS }),
     faults: planFaults(seed, { shapes, jobs }, { faults, windowMs, replicas: REPLICAS, pools: POOLS, patienceMs }),
   };
@@ -105,6 +111,8 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
   });
   using milestones = followMilestones(world.records, world.jobs);
   await placeResidents(world, plan.foreign, signal);
+  if (plan.jobs.length > 0)
+    await startQueues(world.calls, world.queues, plan.teams, { signal, timeoutMs: QUEUES_TIMEOUT_MS });
   const userLog: UserLog = { acknowledged: new Set(), refused: new Map(), entries: [] };
   const { faults, outages, podDeletions } = await runPlan(options, { world, milestones, userLog, plan });
   signal.throwIfAborted();
@@ -130,6 +138,7 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
     podDeletions,
     faults,
     room: world.room.seen(),
+    queues: world.queues.seen(),
     left: { ...left, locks: [...lost, ...kept] },
   };
   const findings = judgeRun(plan, observed);

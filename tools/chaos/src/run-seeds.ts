@@ -142,9 +142,19 @@ function describeShape({ intent, pods, cancel, timeoutMs, queueTimeoutMs }: Shap
   return [intent, `${pods.length} pods`, ...limits].join(", ");
 }
 
-function describeJob({ intent, types, backoffLimit, deadlineS, cleanPodPolicy, ttlS, userAction }: JobShape): string {
+function describeJob({
+  intent,
+  queue,
+  types,
+  backoffLimit,
+  deadlineS,
+  cleanPodPolicy,
+  ttlS,
+  userAction,
+}: JobShape): string {
   return [
     intent,
+    `in ${queue}`,
     types.map(({ type, replicas, restartPolicy }) => `${replicas} ${type} ${restartPolicy}`).join(" and "),
     `backoffLimit ${backoffLimit}`,
     `cleanPodPolicy ${cleanPodPolicy}`,

@@ -13,6 +13,7 @@ import { CROWDED_AFTER_MS } from "./domain/judge-jobs.ts";
 import { type JobObserver, startJobObserver } from "./job-observer.ts";
 import { type NatsProcess, startNatsProcess } from "./nats-process.ts";
 import { type RoomObserver, startRoomObserver } from "./room-observer.ts";
+import { type QueueObserver, startQueueObserver } from "./queue-observer.ts";
 import { type PodObserver, startPodObserver } from "./pod-observer.ts";
 
 /** A new stack, with its observers and the controls for faults. */
@@ -28,6 +29,7 @@ export type World = AsyncDisposable & {
   readonly records: View<muster.session.v1.SessionRecord>;
   readonly pods: PodObserver;
   readonly room: RoomObserver;
+  readonly queues: QueueObserver;
   readonly stack: Stack;
   readonly nats: NatsProcess;
   readonly api: ApiServerProcess;
@@ -100,6 +102,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const jobService = client(bus, JobService);
   const calls = started.use(kubeCalls(loadKube(api.kubeconfig)));
   const jobs = started.use(await startJobObserver(api.kubeconfig));
+  const queues = started.use(await startQueueObserver(api.kubeconfig));
   // A real API server alone has no garbage collector.
   if (options.apiServer === "real") started.use(startCollector(calls));
   const logs = join(directory, "stack/logs");
@@ -115,6 +118,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     records,
     pods,
     room,
+    queues,
     stack,
     nats,
     api,

@@ -38,8 +38,9 @@ describe.each([
         expect(findings.map(describeFinding)).toEqual([]);
         expect(observed.sessions.size).toBe(SESSIONS);
         expect(observed.jobs.size).toBe(JOBS);
-        // The test is only valid with grants of parts, and with faults.
+        // The test is only valid with grants of parts, with quota that is borrowed (team-c owns none), and with faults.
         expect(observed.ledger.some((entry) => entry.kind === "granted" && (entry.parts ?? []).length > 0)).toBe(true);
+        expect(observed.ledger.some((entry) => entry.kind === "granted" && entry.queue === "team-c")).toBe(true);
         expect(observed.faults.filter(({ fromMs }) => fromMs !== undefined).length).toBeGreaterThan(FAULTS / 2);
       } finally {
         await rm(directory, { recursive: true, force: true });

@@ -3,10 +3,17 @@ import type { Simulation } from "./simulate.ts";
 const TRACE_LINES = 100;
 const MAX_VIOLATIONS = 10;
 
+/** What is counted, by the option that sets its number. */
+export const COUNTED: Readonly<Record<Simulation["kind"], string>> = {
+  sessions: "sessions",
+  leases: "leases",
+  queues: "requests",
+};
+
 /** Describes a seed without violations, on one line. */
 export function describePassed({ kind, seed, count, virtualMs, lifeMs, trace }: Simulation): string {
   const minutes = (ms: number): string => (ms / 60_000).toFixed(1);
-  const lives = `${count} ${kind} of ${minutes(lifeMs)} min in total, in ${minutes(virtualMs)} min of virtual time`;
+  const lives = `${count} ${COUNTED[kind]} of ${minutes(lifeMs)} min in total, in ${minutes(virtualMs)} min of virtual time`;
   return `seed ${seed}: ${lives}; all rules hold; trace ${trace.hash()}`;
 }
 

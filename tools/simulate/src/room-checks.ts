@@ -19,7 +19,7 @@ const DOMAIN_RULE = "all machines of a gang with a topology have one value of it
 
 export function checkDecisions(world: World, violations: Violation[]): CheckDecision {
   const violate = violateInto(world, violations);
-  return (ledger, events, nodes) => {
+  return (ledger, events, { nodes }) => {
     if (!events.some(({ kind }) => kind === "granted")) return;
     const known = new Map(nodes.map((facts) => [facts.name, facts]));
     let now = ledger;

@@ -1,8 +1,9 @@
 import { writeFileSync } from "node:fs";
 import type { Arguments } from "./arguments.ts";
-import { describeFailed, describePassed, toJson } from "./report.ts";
+import { COUNTED, describeFailed, describePassed, toJson } from "./report.ts";
 import { simulate, type Simulation } from "./simulate.ts";
 import { simulateLeases } from "./simulate-leases.ts";
+import { simulateQueues } from "./simulate-queues.ts";
 import { takeSnapshot, writeSnapshot } from "./system-snapshot.ts";
 import type { World } from "./world.ts";
 import type { FaultKind } from "./weather.ts";
@@ -17,19 +18,22 @@ const HOUR_MS = 3_600_000;
 
 /** Runs the seeds one after another until one fails. Returns the exit code. */
 export async function runSeeds(options: Arguments, { signal, output, terminal }: RunContext): Promise<number> {
-  const { seed: first, seeds, sessions, parts, leases, trace } = options;
-  const sum = { seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
+  const { seed: first, seeds, trace } = options;
+  const sum = { kind: kindOf(options), seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
   const beganMs = performance.now();
   const { snapshot } = options;
   const inspectAt = snapshot && {
     inspectAt: { ms: snapshot.atMs, inspect: (world: World) => writeSnapshot(snapshot.file, takeSnapshot(world)) },
   };
   const say = (text: string): void => void output.write(`${text}\n`);
+  const runSeed = (seed: number): Promise<Simulation> => {
+    const { sessions, parts, leases, queues } = options;
+    if (leases !== undefined) return simulateLeases({ seed, leases, signal });
+    if (queues !== undefined) return simulateQueues({ seed, queues, signal });
+    return simulate({ seed, sessions, parts, signal, ...inspectAt });
+  };
   for (let seed = first; seed < first + seeds; seed += 1) {
-    const simulation =
-      leases === undefined
-        ? await simulate({ seed, sessions, parts, signal, ...inspectAt })
-        : await simulateLeases({ seed, leases, signal });
+    const simulation = await runSeed(seed);
     if (signal.aborted) return 130;
     if (trace !== undefined) writeFileSync(trace, `${simulation.trace.lines.join("\n")}\n`);
     if (options.output === "json") say(JSON.stringify(toJson(simulation)));
@@ -46,7 +50,7 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
   const hours = (sum.lifeMs / HOUR_MS).toFixed(1);
   say(
-    `${sum.seeds} seeds from ${first}: ${sum.count} ${leases === undefined ? "sessions" : "leases"} of ${hours} h in total; all rules hold; ${seconds} s`,
+    `${sum.seeds} seeds from ${first}: ${sum.count} ${COUNTED[sum.kind]} of ${hours} h in total; all rules hold; ${seconds} s`,
   );
   say(
     `faults: ${[...sum.faults]
@@ -55,6 +59,11 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
       .join(", ")}`,
   );
   return 0;
+}
+
+function kindOf({ leases, queues }: Arguments): Simulation["kind"] {
+  if (leases !== undefined) return "leases";
+  return queues === undefined ? "sessions" : "queues";
 }
 
 function add(

@@ -91,7 +91,8 @@ function expect(world: BucketWorld, key: string, expected: number | undefined): 
   );
 }
 
-function write(world: BucketWorld, key: string, bytes: Uint8Array | undefined): number {
+/** Writes without a network, for writers that the simulation does not run. Undefined deletes the key. */
+export function write(world: BucketWorld, key: string, bytes: Uint8Array | undefined): number {
   const before = world.entries.get(key)?.bytes;
   const revision = (world.revision += 1);
   const kept = bytes === undefined ? undefined : { bytes, revision };

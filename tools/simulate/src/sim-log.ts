@@ -1,5 +1,6 @@
 import { entryCodec } from "@muster/reservation-manager/messages";
 import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import { snapshotCodec } from "@muster/reservation-manager/snapshot-codec";
 import { throwFault } from "@muster/faults";
 import type { Leadership } from "@muster/store";
 import { LogWriter } from "@muster/store/log-writer";
@@ -13,6 +14,10 @@ export type LogWorld = {
   readonly entries: { readonly token: number; readonly bytes: Uint8Array }[];
   /** Whether an append must name the last entry. */
   fenced: boolean;
+  /** The stored snapshot, as bytes. */
+  snapshot: { readonly sequence: number; readonly bytes: Uint8Array } | undefined;
+  /** Entries between snapshots; Infinity: leaders write and read none. */
+  snapshotEveryEntries: number;
   /** Called for each stored entry, before its writer gets the answer. */
   readonly onEntry: ((events: readonly LedgerEvent[], sequence: number) => void)[];
 };
@@ -37,37 +42,65 @@ export async function openSimLog(
     if (last > token) throwFault({ code: "conflict", id: "ledger", expectedRevision: token, actualRevision: last });
     return append(world, token, entryCodec.encode([]));
   });
-  const bytes = await network.call("nats", "read the ledger", () => world.entries.slice(0, fence));
-  const state = bytes.flatMap((entry) => entryCodec.decode(entry.bytes)).reduce(evolve, emptyLedger);
-  const none = (): Promise<never> => Promise.reject(new Error("the simulated log keeps all its entries"));
+  const snapshot = await readSnapshot(world, network);
+  const bytes = await network.call("nats", "read the ledger", () => world.entries.slice(snapshot.sequence, fence));
+  const state = bytes.flatMap((entry) => entryCodec.decode(entry.bytes)).reduce(evolve, snapshot.state);
   return new LogWriter<Ledger, LedgerEvent>(
     {},
     {
       config: {
         stream: { name: "ledger", subject: "ledger" },
         events: entryCodec,
-        snapshots: { bucket: "", key: "", codec: { encode: none, decode: none } as never, everyEntries: Infinity },
+        snapshots: {
+          bucket: "",
+          key: "",
+          codec: snapshotCodec,
+          everyEntries: world.snapshotEveryEntries,
+          keepEntries: Infinity,
+        },
         initial: emptyLedger,
         evolve,
         token,
         signal: leadership.signal,
         isHeld: leadership.isHeld,
+        onProblem: ({ message }) => wires.trace.note("ledger", message),
       },
       stream: {
         ensure: () => Promise.resolve(),
         lastToken: () => Promise.resolve(world.entries.at(-1)?.token ?? 0),
-        fence: none,
+        fence: () => Promise.reject(new Error("the log was already fenced when it was opened")),
         read: () => {
           throw new Error("the log was already read when it was opened");
         },
         append: (entry, expectedLast) => appendAfter(world, wires, token, entry, expectedLast),
-        dropBefore: none,
+        dropBefore: () => Promise.reject(new Error("the simulated log keeps all its entries")),
       },
-      snapshots: { read: () => Promise.resolve(undefined), write: none },
+      snapshots: {
+        read: () => Promise.reject(new Error("the snapshot was already read when the log was opened")),
+        write: (taken) => writeSnapshot(world, network, taken),
+      },
       recovered: { state, sequence: fence },
-      snapshotAt: 0,
+      snapshotAt: snapshot.sequence,
     },
   );
+}
+
+type TakenSnapshot = { readonly state: Ledger; readonly sequence: number };
+
+async function readSnapshot(world: LogWorld, network: Network): Promise<TakenSnapshot> {
+  const stored =
+    world.snapshotEveryEntries === Infinity
+      ? undefined
+      : await network.call("nats", "read the snapshot of the ledger", () => world.snapshot);
+  if (stored === undefined) return { state: emptyLedger, sequence: 0 };
+  return { state: await snapshotCodec.assemble([stored.bytes]), sequence: stored.sequence };
+}
+
+function writeSnapshot(world: LogWorld, network: Network, { state, sequence }: TakenSnapshot): Promise<void> {
+  const bytes = Buffer.concat([...snapshotCodec.pieces(state)]);
+  return network.call("nats", `write the snapshot of the ledger at ${sequence}`, () => {
+    if ((world.snapshot?.sequence ?? 0) < sequence) world.snapshot = { sequence, bytes };
+  });
 }
 
 function append(world: LogWorld, token: number, bytes: Uint8Array): number {

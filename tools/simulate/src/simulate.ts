@@ -42,7 +42,7 @@ export type Plant = {
 };
 
 export type Simulation = {
-  readonly kind: "sessions" | "leases";
+  readonly kind: "sessions" | "leases" | "queues";
   readonly seed: number;
   readonly violations: readonly Violation[];
   readonly trace: Trace;
@@ -50,11 +50,11 @@ export type Simulation = {
   readonly virtualMs: number;
   /** Owners of parts. */
   readonly parts: number;
-  /** Number of sessions or leases. */
+  /** Number of sessions, leases or requests of queues. */
   readonly count: number;
   readonly outcomes: ReadonlyMap<string, number>;
   readonly faults: ReadonlyMap<FaultKind, number>;
-  /** Total lifetime of all sessions or leases. */
+  /** Total lifetime of all sessions, leases or requests. */
   readonly lifeMs: number;
 };
 

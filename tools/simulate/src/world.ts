@@ -47,6 +47,7 @@ export type World = {
   readonly sessions: BucketWorld;
   readonly podStates: BucketWorld;
   readonly nodeStates: BucketWorld;
+  readonly queueStates: BucketWorld;
   readonly ledger: LogWorld;
   readonly ledgerLock: LockWorld;
   readonly sessionLock: LockWorld;
@@ -96,7 +97,8 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
     sessions: makeBucketWorld(buckets.sessions),
     podStates: makeBucketWorld(buckets.pods),
     nodeStates: makeBucketWorld(buckets.nodes),
-    ledger: { entries: [], fenced: true, onEntry: [] },
+    queueStates: makeBucketWorld(buckets.queues),
+    ledger: { entries: [], fenced: true, snapshot: undefined, snapshotEveryEntries: Infinity, onEntry: [] },
     ledgerLock: lock("reservation-manager"),
     sessionLock: lock("session-controller"),
     leases: makeBucketWorld(buckets.leases),
@@ -111,8 +113,14 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
 }
 
 /** Buckets that processes watch. */
-export function watchedBuckets({ sessions, podStates, nodeStates, leases }: World): readonly BucketWorld[] {
-  return [sessions, podStates, nodeStates, leases];
+export function watchedBuckets({
+  sessions,
+  podStates,
+  nodeStates,
+  queueStates,
+  leases,
+}: World): readonly BucketWorld[] {
+  return [sessions, podStates, nodeStates, queueStates, leases];
 }
 
 /** Streams of the messages between services. */

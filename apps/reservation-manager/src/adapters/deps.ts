@@ -7,13 +7,13 @@ import { lead, openBucket, openLog, openView, type Codec, type Leadership, type 
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { PoolScaling } from "../domain/ledger/machines.ts";
-import type { Queue } from "../domain/ledger/queue.ts";
 import { idOf } from "../domain/ledger/reservation.ts";
 import { evolveOnce } from "../domain/ledger/world.ts";
 import { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeAnnouncer } from "./announcer.ts";
 import { makeHandlers } from "./handlers.ts";
-import { queueCodec, toQueue } from "./queue-messages.ts";
+import { queueCodec } from "./queue-messages.ts";
+import { followQueues } from "./queue-view.ts";
 import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
@@ -186,18 +186,6 @@ function follow({ nodes, scalings, queues }: Manager, keeper: LedgerKeeper): Dis
     }),
   );
   return following;
-}
-
-/** The queues of the view; the same list until one of them changes. */
-function followQueues(view: View<muster.reservation.v1.Queue>): Disposable & { readonly list: () => readonly Queue[] } {
-  let known: readonly Queue[] | undefined;
-  const stop = view.onChange(() => {
-    known = undefined;
-  });
-  return {
-    list: () => (known ??= view.entries().map(({ key, value }) => toQueue({ ...value, name: key }))),
-    [Symbol.dispose]: stop,
-  };
 }
 
 function scalingOf(pool: string, scaling: muster.node.v1.PoolScaling | undefined): PoolScaling | undefined {

@@ -29,8 +29,9 @@ export function toQueue(message: WireQueue): Queue {
   return { ...queue, quotas: new Map(), problem };
 }
 
-function readQueue({ name, parent, weightMilli, maxPriority, ...message }: WireQueue): Queue {
-  const { problem, strategy, stopPolicy } = message;
+function readQueue(message: WireQueue): Queue {
+  // Copies of a message lack the fields that have their defaults.
+  const { name, parent, weightMilli, maxPriority, problem, strategy, stopPolicy } = message;
   const unknown = findUnknown(message);
   const why = problem === "" ? unknown : problem;
   return {

@@ -1,16 +1,21 @@
 import { FLAKY, GANG_CODE, type JobShape, type ReplicaShape } from "./plan-jobs.ts";
 
 const KILL_AFTER_S = 1;
+const QUEUE_LABEL = "muster.dev/queue";
 const SHARING_ANNOTATION = "muster.dev/sharing";
 
 /** Builds the manifest of a job: pods for simulated nodes, which act on their command. */
 export function buildJob(shape: JobShape): object {
-  const { name, types, winner, restartsAll, backoffLimit, deadlineS, cleanPodPolicy, ttlS } = shape;
+  const { name, queue, types, winner, restartsAll, backoffLimit, deadlineS, cleanPodPolicy, ttlS } = shape;
   const isShared = types.some(({ requests }) => requests !== undefined);
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
-    metadata: { name, ...(isShared && { annotations: { [SHARING_ANNOTATION]: "shared" } }) },
+    metadata: {
+      name,
+      labels: { [QUEUE_LABEL]: queue },
+      ...(isShared && { annotations: { [SHARING_ANNOTATION]: "shared" } }),
+    },
     spec: {
       replicaSpecs: Object.fromEntries(types.map((type) => [type.type, buildReplica(type)])),
       runPolicy: {

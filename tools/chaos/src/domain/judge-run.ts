@@ -1,9 +1,11 @@
 import { decideOutcomes, type Hits, TERMINALS, type Terminal } from "./decide-outcomes.ts";
 import { judgeJobs } from "./judge-jobs.ts";
 import { judgeMachines } from "./judge-machines.ts";
+import { judgeQueues } from "./judge-queues.ts";
 import { judgeRoom } from "./judge-room.ts";
 import { type EventSeen, nodesByWork, type Observed, type SessionSeen } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
+import type { TeamQueue } from "./plan-queues.ts";
 import type { Shape } from "./plan-shapes.ts";
 import type { Finding } from "./finding.ts";
 
@@ -17,16 +19,21 @@ const ORDER = ["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const;
 /** The rule that a simulated run may break by an unreadable log. */
 export const RESULT_RULE = "the result is kept";
 
+/** The work of a run, and the queues of its jobs, if it has any. */
+type JudgedPlan = {
+  readonly shapes: readonly Shape[];
+  readonly jobs: readonly JobShape[];
+  readonly teams?: readonly TeamQueue[];
+};
+
 /** Returns the violations of a run. */
-export function judgeRun(
-  { shapes, jobs }: { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] },
-  observed: Observed,
-): Finding[] {
+export function judgeRun({ shapes, jobs, teams = [] }: JudgedPlan, observed: Observed): Finding[] {
   return [
     ...shapes.flatMap((shape) => judgeSession(shape, observed)),
     ...judgeJobs(jobs, observed),
     ...judgeMachines(observed),
     ...judgeRoom(observed),
+    ...judgeQueues(teams, observed),
     ...judgeLeft(observed),
   ];
 }
@@ -116,6 +123,7 @@ function judgeLeft({ left }: Observed): Finding[] {
     ...nothing("no reservation is left", left.reservations),
     ...nothing("no machine is held or lost", left.machines),
     ...nothing("no message is dead-lettered", left.deadLetters),
+    ...nothing("no use of a queue is left, and its status is that of the ledger", left.queues ?? []),
     ...nothing("no lock is left", left.locks),
   ];
 }

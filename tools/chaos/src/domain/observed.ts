@@ -32,6 +32,20 @@ export type Observed = {
   readonly left: Leftovers;
   /** Absent where nodes have no sizes. */
   readonly room?: RoomSeen;
+  /** Absent where there are none. */
+  readonly queues?: readonly QueueSeen[];
+};
+
+/** One queue, from all observed states of it. Amounts by pool and resource, `workers cpu`. */
+export type QueueSeen = {
+  readonly name: string;
+  /** Its last state. */
+  readonly reason: string;
+  readonly pending: number;
+  readonly admitted: number;
+  readonly used: ReadonlyMap<string, number>;
+  /** The most of any state. */
+  readonly maxUsed: ReadonlyMap<string, number>;
 };
 
 export type EventSeen = {
@@ -112,6 +126,9 @@ export type LedgerFact =
       readonly nodes: readonly string[];
       /** The granted parts. */
       readonly parts?: readonly { readonly node: string; readonly requests: Amounts }[];
+      readonly queue?: string;
+      /** What it uses of the quota of its queue, by pool and resource. */
+      readonly use?: ReadonlyMap<string, number>;
     }
   | { readonly kind: "ended"; readonly atMs: number; readonly reservation: string };
 
@@ -139,6 +156,8 @@ export type Leftovers = {
   readonly reservations: readonly string[];
   readonly machines: readonly string[];
   readonly deadLetters: readonly string[];
+  /** Use of queues, and states of queues that are not those of the ledger. Absent where there are no queues. */
+  readonly queues?: readonly string[];
   readonly locks: readonly string[];
 };
 

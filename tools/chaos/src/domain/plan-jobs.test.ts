@@ -85,6 +85,7 @@ const JOB: JobShape = {
   cleanPodPolicy: "All",
   ttlS: undefined,
   userAction: undefined,
+  queue: "team-a",
 };
 
 describe("buildJob", () => {
@@ -94,7 +95,7 @@ describe("buildJob", () => {
       template: { spec: { containers: [{ name: "main", command }] } },
     });
     expect(built).toMatchObject({
-      metadata: { name: "j007" },
+      metadata: { name: "j007", labels: { "muster.dev/queue": "team-a" } },
       spec: {
         replicaSpecs: {
           server: {

@@ -1,5 +1,6 @@
 import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-shapes.ts";
 import type { Quantities } from "./plan-foreign.ts";
+import { planTeam } from "./plan-queues.ts";
 import { type Random, randomFrom } from "./random.ts";
 
 /** The intent of a job decides its outcome without faults. */
@@ -64,7 +65,10 @@ export type JobShape = {
   readonly cleanPodPolicy: "None" | "Running" | "All";
   readonly ttlS: number | undefined;
   readonly userAction: UserAction | undefined;
+  readonly queue: string;
 };
+
+type Drawn = Omit<JobShape, "queue">;
 
 export type JobPolicy = {
   readonly jobs: number;
@@ -101,13 +105,17 @@ export function planJobs(seed: number, policy: JobPolicy): JobShape[] {
       ? planJob(random, { name, intent: "good", userAction: undefined }, policy)
       : planJob(random, { name, intent: random.weighted(WEIGHTS), userAction: planUserAction(random) }, policy);
   });
-  return jobs.map((job) => withSharing(sharing, job));
+  const teams = randomFrom(seed, "teams");
+  return jobs.map((job) => {
+    const queue = planTeam(teams, job.submitAtMs < policy.windowMs / 2);
+    return { ...withSharing(sharing, job), queue };
+  });
 }
 
 const SHARED_SHARE = 0.5;
 
 /** Lets a part of the jobs request parts of machines. Its source is its own, so that the jobs of a seed are the same otherwise. */
-function withSharing(random: Random, job: JobShape): JobShape {
+function withSharing(random: Random, job: Drawn): Drawn {
   const isShared = random.chance(SHARED_SHARE) && job.intent !== "pool-too-small";
   const types = job.types.map((type) => {
     const requests = { cpu: `${random.integer(1, 10) * 250}m`, memory: `${random.integer(1, 12) * 256}Mi` };
@@ -130,7 +138,7 @@ function planJob(
   random: Random,
   { name, intent, userAction }: Pick<JobShape, "name" | "intent" | "userAction">,
   policy: JobPolicy,
-): JobShape {
+): Drawn {
   const types = planTypes(random, intent, policy);
   // With policy None, all pods must end by themselves.
   const isShort = types.every(({ ends }) => ends !== undefined);

@@ -7,6 +7,8 @@ import { readConfig } from "@muster/reservation-manager/config";
 import { makeHandlers } from "@muster/reservation-manager/handlers";
 import { nodeCodec } from "@muster/reservation-manager/messages";
 import { nodeView, type NodeView } from "@muster/reservation-manager/node-view";
+import { queueCodec } from "@muster/reservation-manager/queue-messages";
+import { followQueues } from "@muster/reservation-manager/queue-view";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import { LedgerKeeper } from "@muster/reservation-manager/ledger-keeper";
 import type { Ledger, LedgerEvent } from "@muster/reservation-manager/ledger";
@@ -24,37 +26,67 @@ const CONFIG = readConfig({});
 
 /** Plants a defect for a test. */
 export type TamperNodes = (nodes: NodeView) => NodeView;
+/** Plants a defect into the decisions of a ledger, for a test. */
+export type TamperEvents = (events: readonly LedgerEvent[]) => readonly LedgerEvent[];
 
-/** Checks a decision of a ledger against the nodes as its replica knows them at that moment. */
-export type CheckDecision = (ledger: Ledger, events: readonly LedgerEvent[], nodes: readonly NodeFacts[]) => void;
+/** What a replica knows when it decides. */
+export type KnownNodes = {
+  readonly nodes: readonly NodeFacts[];
+  /** Otherwise nothing may be granted. */
+  readonly areAllKnown: boolean;
+};
 
-export type ManagerOptions = { readonly tamper?: TamperNodes | undefined; readonly check: CheckDecision };
+/** Checks a decision of a ledger, before it is written, against the nodes as its replica knows them at that moment. */
+export type CheckDecision = (ledger: Ledger, events: readonly LedgerEvent[], known: KnownNodes) => void;
 
+export type ReservationPolicy = typeof CONFIG.policy;
+
+export type ManagerOptions = {
+  readonly tamper?: TamperNodes | undefined;
+  readonly tamperEvents?: TamperEvents | undefined;
+  readonly check: CheckDecision;
+  /** Whether it follows queues. Otherwise there are none. */
+  readonly hasQueues?: boolean;
+  /** Default: that of the configuration. */
+  readonly policy?: ReservationPolicy;
+  /** Called with the ledger that a new leader has read, and the sequence of its last entry. */
+  readonly onRecovered?: (ledger: Ledger, sequence: number) => void;
+};
+
+export const POLICY = CONFIG.policy;
 export const NODES_FRESH_MS = CONFIG.nodesFreshMs;
 
-export async function runManager(
-  world: World,
-  replica: Replica,
-  { tamper = (nodes) => nodes, check }: ManagerOptions,
-): Promise<void> {
+export async function runManager(world: World, replica: Replica, options: ManagerOptions): Promise<void> {
   const { gone, stop, process } = replica;
+  const { tamper = (nodes) => nodes } = options;
   const { view } = await openBucketView(world, world.nodeStates, nodeCodec, gone.signal);
-  const known = tamper(nodeView(view, CONFIG, () => performance.now()));
+  const nodes = tamper(nodeView(view, CONFIG, () => performance.now()));
+  const queues =
+    options.hasQueues === true
+      ? (await openBucketView(world, world.queueStates, queueCodec, gone.signal)).view
+      : undefined;
   const election = { ...world, lock: world.ledgerLock, ttlMs: CONFIG.lockTtlMs };
   await simLead(election, process, stop.signal, (leadership) =>
-    keepLedger(world, replica, { nodes: known, check }, leadership),
+    keepLedger(world, replica, { ...options, nodes, queues }, leadership),
   );
 }
+
+type Keeping = ManagerOptions & {
+  readonly nodes: NodeView;
+  readonly queues: Parameters<typeof followQueues>[0] | undefined;
+};
 
 async function keepLedger(
   world: World,
   { process, bus }: Replica,
-  { nodes, check }: { readonly nodes: NodeView; readonly check: CheckDecision },
+  { nodes, queues, check, tamperEvents, policy = CONFIG.policy, onRecovered }: Keeping,
   leadership: Leadership,
 ): Promise<void> {
   const logger = traceLogger(world, process);
   try {
     await using log = await openSimLog(world.ledger, world, leadership);
+    onRecovered?.(log.state, log.sequence);
+    using stated = queues && followQueues(queues);
     await using announcer = makeAnnouncer(bus, {
       pause,
       losses: () => 0,
@@ -63,35 +95,37 @@ async function keepLedger(
     });
     const keeper = new LedgerKeeper(
       {
-        log: checkedLog(log, (ledger, events) => check(ledger, events, nodes.list())),
+        log: checkedLog(log, {
+          tamper: tamperEvents ?? ((events) => events),
+          check: (ledger, events) =>
+            check(ledger, events, { nodes: nodes.list(), areAllKnown: nodes.areAllKnown(Date.now()) }),
+        }),
         nodes: nodes.list,
         allNodesKnown: nodes.areAllKnown,
         // No pool is elastic here.
         scalings: () => [],
-        queues: () => NO_QUEUES,
+        queues: stated?.list ?? (() => NO_QUEUES),
         now: Date.now,
         announce: announcer.announce,
         decided: () => undefined,
         pause,
       },
-      CONFIG.policy,
+      policy,
     );
-    const unfollow = nodes.follow(keeper);
-    try {
-      await using _served = await serve(
-        bus,
-        ReservationService,
-        makeHandlers(keeper, () => 0),
-        {
-          version: "0",
-          description: "",
-          onDefect: (method, error) => logger.error({ method, err: error }, "a request failed inside the service"),
-        },
-      );
-      await keeper.run(log.deposed);
-    } finally {
-      unfollow();
-    }
+    using following = new DisposableStack();
+    following.defer(nodes.follow(keeper));
+    if (queues !== undefined) following.defer(queues.onChange(() => keeper.queuesChanged()));
+    await using _served = await serve(
+      bus,
+      ReservationService,
+      makeHandlers(keeper, () => 0),
+      {
+        version: "0",
+        description: "",
+        onDefect: (method, error) => logger.error({ method, err: error }, "a request failed inside the service"),
+      },
+    );
+    await keeper.run(log.deposed);
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
@@ -102,7 +136,16 @@ async function keepLedger(
 type KeptLog = Pick<LogWriter<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
 
 /** Checks each decision before it is written. */
-function checkedLog(log: KeptLog, check: (ledger: Ledger, events: readonly LedgerEvent[]) => void): KeptLog {
+function checkedLog(
+  log: KeptLog,
+  {
+    tamper,
+    check,
+  }: {
+    readonly tamper: TamperEvents;
+    readonly check: (ledger: Ledger, events: readonly LedgerEvent[]) => void;
+  },
+): KeptLog {
   return {
     get state() {
       return log.state;
@@ -111,8 +154,9 @@ function checkedLog(log: KeptLog, check: (ledger: Ledger, events: readonly Ledge
     transact: (decide) =>
       log.transact((ledger) => {
         const decided = decide(ledger);
-        check(ledger, decided.events);
-        return decided;
+        const events = tamper(decided.events);
+        check(ledger, events);
+        return { ...decided, events };
       }),
   };
 }

@@ -69,7 +69,8 @@ function isPreempting({ ledger, machines }: World): boolean {
 
 const preempting = new WeakMap<Queues, boolean>();
 
-function mayPreemptAny(queues: Queues): boolean {
+/** Whether requests of some queue may preempt work. */
+export function mayPreemptAny(queues: Queues): boolean {
   const known = preempting.get(queues) ?? [...queues.values()].some((queue) => mayPreempt(queue));
   preempting.set(queues, known);
   return known;

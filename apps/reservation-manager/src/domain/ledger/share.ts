@@ -28,7 +28,7 @@ export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<Quot
     borrowed.set(resource, (borrowed.get(resource) ?? 0) + beyond);
   }
   if (borrowed.size === 0) return NO_SHARE;
-  const lendable = lendableOf(parent, pools);
+  const lendable = lendableOf(node, parent, pools);
   const { weightMilli } = node.queue;
   let most = NO_SHARE;
   for (const [resource, amount] of borrowed) {
@@ -53,15 +53,16 @@ export function compareShares(a: Share, b: Share): number {
 
 const lendables = new WeakMap<QueueNode, { readonly pools: PairAmounts; readonly lendable: PairAmounts }>();
 
-/** By resource, what the queue can have at most in all pools together. */
-function lendableOf(node: QueueNode, pools: PairAmounts): PairAmounts {
+/** By resource, what the parent can have at most in all pools together, of what is limited for the queue. */
+function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): PairAmounts {
   const known = lendables.get(node);
   if (known?.pools === pools) return known.lendable;
   const lendable = new Map<string, number>();
   const pairs = node.root.hasPoolsAsQuota ? new Set([...node.root.named, ...pools.keys()]) : node.root.named;
   for (const pair of pairs) {
+    if (!isLimited(node, pair)) continue;
     const { resource } = pairOf(pair);
-    lendable.set(resource, (lendable.get(resource) ?? 0) + mostOfTree(node, pair, pools));
+    lendable.set(resource, (lendable.get(resource) ?? 0) + mostOfTree(parent, pair, pools));
   }
   lendables.set(node, { pools, lendable });
   return lendable;
