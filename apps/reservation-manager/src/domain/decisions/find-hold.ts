@@ -10,6 +10,7 @@ import type { Summaries } from "../ledger/sorted-map.ts";
 import { findHeldQuota, findQueueObstacle, levelOfDemand, type QuotaHolds } from "./find-queue-obstacle.ts";
 import { isAtLimit, mostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
 import {
+  bestRank,
   freeForRequests,
   headSummaries,
   isShort,
@@ -65,15 +66,15 @@ function findHoldInTrees(
   before: Hold | undefined,
 ): Hold | undefined {
   let first = before;
-  const bestOf = ({ first: place, ofOwners }: AdmittedBounds) => ({ place, isBorrowing: ofOwners === undefined });
+  const orderIfFirst = (admitted: AdmittedBounds): HoldOrder | undefined => {
+    const order = { place: admitted.first, isBorrowing: !admitted.isOwner };
+    const mayBeFirst = admitted.oldestMs < search.overdueSinceMs && isBefore(order, first);
+    return mayBeFirst && isAdmitted(admitted) ? order : undefined;
+  };
   for (const [, tree] of trees.searchBest(
     search.trees,
-    ({ admitted }) =>
-      admitted !== undefined &&
-      admitted.oldestMs < search.overdueSinceMs &&
-      isBefore(bestOf(admitted), first) &&
-      isAdmitted(admitted),
-    ({ admitted: a }, { admitted: b }) => (a && b ? compareHolds(bestOf(a), bestOf(b)) : 0),
+    (bounds) => bestRank(bounds, orderIfFirst, compareHolds),
+    compareHolds,
   ))
     first =
       tree.node.children.length === 0

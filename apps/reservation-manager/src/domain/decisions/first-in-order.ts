@@ -9,11 +9,13 @@ import { NO_PAIRS } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { levelOf } from "../ledger/quota.ts";
 import {
+  bestRank,
   freeForRequests,
   headSummaries,
   isShort,
   mayAdmit,
   treeSummaries,
+  type AdmittedBounds,
   type Standing,
   type TreeBounds,
 } from "./queue-bounds.ts";
@@ -68,8 +70,8 @@ function firstOfTrees(search: Search): Candidate | undefined {
   const mayBeFirst = (best: TreeStanding): boolean => first === undefined || compareTrees(best, first) < 0;
   for (const [, tree] of search.world.ledger.trees.searchBest(
     search.trees,
-    ({ admitted }) => admitted !== undefined && mayBeFirst(admitted.best),
-    compareBounds(compareTrees),
+    (bounds) => bestRank(bounds, ({ best }) => (mayBeFirst(best) ? best : undefined), compareTrees),
+    compareTrees,
   )) {
     const candidate = firstOfTree(tree, search);
     if (candidate !== undefined && mayBeFirst(candidate)) first = candidate;
@@ -83,10 +85,12 @@ function firstOfTree(tree: WaitingTree, search: Search): Candidate | undefined {
   const isAdmitted = mayAdmit(node, search.world);
   let first: { readonly candidate: Candidate; readonly standing: Standing } | undefined;
   const mayBeFirst = (best: Standing): boolean => first === undefined || compareStandings(best, first.standing) < 0;
+  const standingIfFirst = (admitted: AdmittedBounds): Standing | undefined =>
+    mayBeFirst(admitted.best) && isAdmitted(admitted) ? admitted.best : undefined;
   for (const [, child] of children.searchBest(
     search.trees,
-    ({ admitted }) => admitted !== undefined && mayBeFirst(admitted.best) && isAdmitted(admitted),
-    compareBounds(compareStandings),
+    (bounds) => bestRank(bounds, standingIfFirst, compareStandings),
+    compareStandings,
   )) {
     const candidate = firstOfTree(child, search);
     const standing = candidate && standingOf(candidate, child.node, search.world);
@@ -132,9 +136,4 @@ type TreeStanding = Pick<Standing, "isLast" | "place">;
 /** Trees lend nothing to each other. */
 function compareTrees(a: TreeStanding, b: TreeStanding): number {
   return Number(a.isLast) - Number(b.isLast) || comparePlaces(a.place, b.place);
-}
-
-/** Of trees that admit something. */
-function compareBounds(compare: (a: Standing, b: Standing) => number) {
-  return ({ admitted: a }: TreeBounds, { admitted: b }: TreeBounds): number => (a && b ? compare(a.best, b.best) : 0);
 }

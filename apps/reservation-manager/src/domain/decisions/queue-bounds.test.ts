@@ -50,7 +50,7 @@ function released({ world }: Run): World {
 /** The trees that a search for what can be granted visits. */
 function promising(world: World, overdueSinceMs: number): string[] {
   const summaries = treeSummaries(world, overdueSinceMs);
-  const found = world.ledger.trees.search(summaries, ({ admitted }) => admitted !== undefined);
+  const found = world.ledger.trees.search(summaries, ({ admitted }) => admitted.length > 0);
   return [...found].map(([name]) => name);
 }
 

@@ -37,17 +37,19 @@ export type TreeBounds = {
   readonly untilMs: number;
   /** Of the queue itself. */
   readonly held: HeldQuota | undefined;
-  /** Of those that the queues admit now; undefined: of none. */
-  readonly admitted: AdmittedBounds | undefined;
+  /** Of those that the queues admit now, apart for each `isOwner` and `isBehind`. */
+  readonly admitted: readonly AdmittedBounds[];
 };
 
-export type AdmittedBounds = Pick<Bounds, "first" | "oldestMs"> & {
+export type AdmittedBounds = Bounds & {
+  /** The own quota of their queue may suffice. Otherwise they leave what is kept for owners. */
+  readonly isOwner: boolean;
+  /** They are behind the request that quota of their queue is held for, which `needed` includes. */
+  readonly isBehind: boolean;
+  /** As `needed`, of what is free beside what is kept for owners. */
+  readonly besideKept: PairAmounts;
   /** What each of them adds to the use of the parent. */
   readonly asked: PairAmounts;
-  /** What has to be free for the parent, for queues whose own quota may suffice for a request. Undefined: they have none. */
-  readonly ofOwners: PairAmounts | undefined;
-  /** The same for the other queues: of what is free, and of what is free beside what is kept for owners. */
-  readonly ofBorrowers: { readonly free: PairAmounts; readonly besideKept: PairAmounts } | undefined;
   /** The best that one of them can have among the queues of the parent. */
   readonly best: Standing;
 };
@@ -226,74 +228,69 @@ export function treeSummaries(world: World, overdueSinceMs: number): Summaries<W
   return summaries;
 }
 
-const NOTHING: TreeBounds = { fromMs: -Infinity, untilMs: Infinity, held: undefined, admitted: undefined };
+const NOTHING: TreeBounds = { fromMs: -Infinity, untilMs: Infinity, held: undefined, admitted: [] };
 
 function mergeTrees(a: TreeBounds, b: TreeBounds): TreeBounds {
-  return {
-    fromMs: Math.max(a.fromMs, b.fromMs),
-    untilMs: Math.min(a.untilMs, b.untilMs),
-    held: undefined,
-    admitted: mergeAdmitted(a.admitted, b.admitted),
-  };
+  const fromMs = Math.max(a.fromMs, b.fromMs);
+  const untilMs = Math.min(a.untilMs, b.untilMs);
+  const isLike = (one: AdmittedBounds) => (other: AdmittedBounds) =>
+    one.isOwner === other.isOwner && one.isBehind === other.isBehind;
+  const merged = a.admitted.map((each) => {
+    const other = b.admitted.find(isLike(each));
+    return other === undefined ? each : mergeAdmitted(each, other);
+  });
+  const others = b.admitted.filter((each) => !a.admitted.some(isLike(each)));
+  return { fromMs, untilMs, held: undefined, admitted: [...merged, ...others] };
 }
 
-function mergeAdmitted(a: AdmittedBounds | undefined, b: AdmittedBounds | undefined): AdmittedBounds | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  const first = comparePlaces(a.first, b.first) <= 0 ? a.first : b.first;
+function mergeAdmitted(a: AdmittedBounds, b: AdmittedBounds): AdmittedBounds {
+  const bounds = mergeBounds(a, b);
   return {
-    first,
-    oldestMs: Math.min(a.oldestMs, b.oldestMs),
+    ...bounds,
+    isOwner: a.isOwner,
+    isBehind: a.isBehind,
+    besideKept: leastOf(a.besideKept, b.besideKept),
     asked: leastOf(a.asked, b.asked),
-    ofOwners: a.ofOwners && b.ofOwners ? leastOf(a.ofOwners, b.ofOwners) : (a.ofOwners ?? b.ofOwners),
-    ofBorrowers: mergeBorrowers(a.ofBorrowers, b.ofBorrowers),
     best: {
       isLast: false,
       level: Math.min(a.best.level, b.best.level),
       share: compareShares(a.best.share, b.best.share) <= 0 ? a.best.share : b.best.share,
-      place: first,
+      place: bounds.first,
     },
   };
-}
-
-function mergeBorrowers(
-  a: AdmittedBounds["ofBorrowers"],
-  b: AdmittedBounds["ofBorrowers"],
-): AdmittedBounds["ofBorrowers"] {
-  if (a === undefined || b === undefined) return a ?? b;
-  return { free: leastOf(a.free, b.free), besideKept: leastOf(a.besideKept, b.besideKept) };
 }
 
 function boundsOfChildren(tree: WaitingTree, summaries: Summaries<WaitingTree, TreeBounds>, world: World): TreeBounds {
   const { node, children } = tree;
   const below = children.summary(summaries) ?? NOTHING;
-  const admitted = below.admitted && boundsAbove(tree, below.admitted, poolAmounts(world.machines));
-  if (node.parent !== undefined || admitted?.ofBorrowers === undefined) return { ...below, admitted };
-  const quotas = { ...quotaWorldOf(world), use: useWithKept(node, world) };
-  const isAllKept = isShort(admitted.ofBorrowers.besideKept, (pair) => freeOfTree(node, pair, quotas));
-  const ofBorrowers = isAllKept ? undefined : admitted.ofBorrowers;
-  const isNone = ofBorrowers === undefined && admitted.ofOwners === undefined;
-  return { ...below, admitted: isNone ? undefined : { ...admitted, ofBorrowers } };
+  const pools = poolAmounts(world.machines);
+  const admitted = below.admitted.flatMap((each) => boundsAbove(tree, each, pools) ?? []);
+  const isDecided = node.parent !== undefined || admitted.every(({ isOwner }) => isOwner);
+  return { ...below, admitted: isDecided ? admitted : admitted.filter(mayAdmit(node, world)) };
 }
 
 function boundsOfQueue(tree: WaitingTree, { heads }: QueuedRequests, world: World, overdueSinceMs: number): TreeBounds {
+  const { node } = tree;
+  const pools = poolAmounts(world.machines);
   const summaries = headSummaries(world);
   const last = lastPlaceOf(tree, world);
-  const bounds = heads.summary(summaries, last);
+  const all = heads.summary(summaries, last);
   const { held, ...times } = findHeld(tree, heads, world, overdueSinceMs);
-  if (bounds === undefined) return { ...times, held, admitted: undefined };
-  const { node } = tree;
-  const asked = limitedBounds(bounds, node);
-  let needed = asked;
-  if (held !== undefined && (last === undefined || comparePlaces(held.place, last) < 0)) {
-    const behind = new Map([...asked].map(([pair, amount]) => [pair, amount + (held.asked.get(pair) ?? 0)]));
-    const upToHeld = heads.summary(summaries, held.place);
-    needed = upToHeld === undefined ? behind : leastOf(limitedBounds(upToHeld, node), behind);
-  }
-  if (![...needed.keys()].every((pair) => mayUse(node, pair))) return { ...times, held, admitted: undefined };
-  const isOwner = ownerSummaries(world).of(tree) === true;
-  const ofBorrowers = { free: needed, besideKept: asked };
-  const own = isOwner ? { ofOwners: needed, ofBorrowers: undefined } : { ofOwners: undefined, ofBorrowers };
-  return { ...times, held, admitted: boundsAbove(tree, { ...bounds, ...own, asked }, poolAmounts(world.machines)) };
+  const end = last ?? heads.last()?.[0];
+  const hasBehind = held !== undefined && end !== undefined && comparePlaces(held.place, end) < 0;
+  const admitted: AdmittedBounds[] = [];
+  const add = (bounds: Bounds | undefined, kept: PairAmounts | undefined): void => {
+    if (bounds === undefined) return;
+    const asked = limitedBounds(bounds, node);
+    if (![...asked.keys()].every((pair) => mayUse(node, pair))) return;
+    const needed = kept && new Map([...asked].map(([pair, amount]) => [pair, amount + (kept.get(pair) ?? 0)]));
+    const kind = { isOwner: suffices(tree, asked, pools), isBehind: kept !== undefined };
+    const above = boundsAbove(tree, { ...bounds, ...kind, asked, needed: needed ?? asked, besideKept: asked }, pools);
+    if (above !== undefined) admitted.push(above);
+  };
+  add(hasBehind ? heads.summary(summaries, held.place) : all, undefined);
+  if (hasBehind) add(all, held.asked);
+  return { ...times, held, admitted };
 }
 
 /**
@@ -326,23 +323,20 @@ function boundsAbove(
   pools: PairAmounts,
 ): AdmittedBounds | undefined {
   const { node, used } = tree;
-  const { asked, first, oldestMs, best } = below;
-  const ofOwners = below.ofOwners && neededByAll(tree, below.ofOwners, pools);
-  const free = below.ofBorrowers && neededByAll(tree, below.ofBorrowers.free, pools);
-  const besideKept = below.ofBorrowers && neededByAll(tree, below.ofBorrowers.besideKept, pools);
-  const ofBorrowers = free && besideKept && { free, besideKept };
-  if (ofOwners === undefined && ofBorrowers === undefined) return undefined;
+  const needed = neededByAll(tree, below.needed, pools);
+  const besideKept = neededByAll(tree, below.besideKept, pools);
+  if (needed === undefined || besideKept === undefined) return undefined;
   const usedThen = new Map(used);
-  const askedAbove = new Map<string, number>();
-  for (const [pair, amount] of asked) {
+  const asked = new Map<string, number>();
+  for (const [pair, amount] of below.asked) {
     const usedNow = used.get(pair) ?? 0;
     usedThen.set(pair, usedNow + amount);
-    askedAbove.set(pair, upOf(node, pair, usedNow + amount) - upOf(node, pair, usedNow));
+    asked.set(pair, upOf(node, pair, usedNow + amount) - upOf(node, pair, usedNow));
   }
-  const isNear = best?.level === 0 || suffices(tree, asked, pools);
+  const isNear = below.best?.level === 0 || suffices(tree, below.asked, pools);
   const share = shareOf(node, usedThen, { pools });
-  const bestAbove = { isLast: false, level: isNear ? 0 : 1, share, place: first };
-  return { asked: askedAbove, ofOwners, ofBorrowers, first, oldestMs, best: bestAbove };
+  const best = { isLast: false, level: isNear ? 0 : 1, share, place: below.first };
+  return { ...below, needed, besideKept, asked, best };
 }
 
 function neededByAll({ node, used }: WaitingTree, needed: PairAmounts, pools: PairAmounts): PairAmounts | undefined {
@@ -366,14 +360,26 @@ export function freeForRequests(node: QueueNode, world: World): FreeAmounts {
   return onlyOnce((pair) => (isLimited(node, pair) ? freeOf(node, pair, quotas) : Infinity));
 }
 
-/** Whether what is free for a queue may suffice for one of the requests below it. */
+/** Whether what is free for a queue may suffice for one of some requests below it. */
 export function mayAdmit(node: QueueNode, world: World): (admitted: AdmittedBounds) => boolean {
   const quotas = quotaWorldOf(world);
   const free = onlyOnce((pair) => freeOfTree(node, pair, quotas));
   const besideKept = onlyOnce((pair) => freeOfTree(node, pair, { ...quotas, use: useWithKept(node, world) }));
-  return ({ ofOwners, ofBorrowers }) =>
-    (ofOwners !== undefined && !isShort(ofOwners, free)) ||
-    (ofBorrowers !== undefined && !isShort(ofBorrowers.free, free) && !isShort(ofBorrowers.besideKept, besideKept));
+  return (each) => !isShort(each.needed, free) && (each.isOwner || !isShort(each.besideKept, besideKept));
+}
+
+/** The best rank that admitted requests may have; undefined: none has one. */
+export function bestRank<Rank>(
+  { admitted }: TreeBounds,
+  rankOf: (each: AdmittedBounds) => Rank | undefined,
+  compare: (a: Rank, b: Rank) => number,
+): Rank | undefined {
+  let best: Rank | undefined;
+  for (const each of admitted) {
+    const rank = rankOf(each);
+    if (rank !== undefined && (best === undefined || compare(rank, best) < 0)) best = rank;
+  }
+  return best;
 }
 
 /** The same function, computed once for each pair. */

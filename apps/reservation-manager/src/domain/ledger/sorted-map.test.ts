@@ -130,7 +130,8 @@ it("summarises what it holds, and finds by summaries what a scan finds, after an
       const isPromising = (summary: number): boolean => summary >= least;
       expect([...sorted.search(summaries, isPromising)]).toEqual(expected);
       expect([...sorted.search(summaries, isPromising, from)]).toEqual(expected.filter(([key]) => key >= from));
-      const found = [...sorted.searchBest(summaries, isPromising, (a, b) => b - a)];
+      const rankOf = (summary: number): number | undefined => (isPromising(summary) ? summary : undefined);
+      const found = [...sorted.searchBest(summaries, rankOf, (a, b) => b - a)];
       expect(found.sort(([a], [b]) => a - b)).toEqual(expected);
     }),
   );
@@ -148,7 +149,7 @@ it("finds the best of many with few visits, and summarises few branches after a 
   let found = 0;
   for (const [, value] of after.searchBest(
     summaries,
-    (summary) => summary > best,
+    (summary) => (summary > best ? summary : undefined),
     (a, b) => b - a,
   )) {
     best = value;

@@ -145,13 +145,13 @@ export class SortedMap<Key, Value> {
     yield* search({ compare: this.#compare, summaries, isPromising }, this.#root, from);
   }
 
-  /** As `search`, in an order in which better summaries come early. */
-  *searchBest<Summary>(
+  /** As `search`, in an order in which better ranks come early. `rankOf`: undefined for a summary that is not promising. */
+  *searchBest<Summary, Rank>(
     summaries: Summaries<Value, Summary>,
-    isPromising: (summary: Summary) => boolean,
-    compare: (a: Summary, b: Summary) => number,
+    rankOf: (summary: Summary) => Rank | undefined,
+    compare: (a: Rank, b: Rank) => number,
   ): Generator<readonly [Key, Value]> {
-    yield* searchBest({ summaries, isPromising, compare }, this.#root);
+    yield* searchBest({ summaries, rankOf, compare }, this.#root);
   }
 
   /**
@@ -306,22 +306,29 @@ function* search<Key, Value, Summary>(
   yield* search(how, branch.right, isBefore ? from : undefined);
 }
 
-function* searchBest<Key, Value, Summary>(
-  how: Omit<Search<Key, Value, Summary>, "compare"> & { readonly compare: (a: Summary, b: Summary) => number },
+type BestSearch<Value, Summary, Rank> = {
+  readonly summaries: Summaries<Value, Summary>;
+  readonly rankOf: (summary: Summary) => Rank | undefined;
+  readonly compare: (a: Rank, b: Rank) => number;
+};
+
+function* searchBest<Key, Value, Summary, Rank>(
+  how: BestSearch<Value, Summary, Rank>,
   branch: Side<Key, Value>,
 ): Generator<readonly [Key, Value]> {
-  const { summaries, isPromising, compare } = how;
+  const { summaries, rankOf, compare } = how;
   if (branch === undefined) return;
-  const parts: { readonly below: Side<Key, Value>; readonly summary: Summary }[] = [];
+  const parts: { readonly below: Side<Key, Value>; readonly summary: Summary; readonly rank: Rank }[] = [];
   const add = (below: Side<Key, Value>, summary: Summary | undefined): void => {
-    if (summary !== undefined && isPromising(summary)) parts.push({ below, summary });
+    const rank = summary === undefined ? undefined : rankOf(summary);
+    if (summary !== undefined && rank !== undefined) parts.push({ below, summary, rank });
   };
   add(undefined, summaries.of(branch.value));
   add(branch.left, summarise(summaries, branch.left));
   add(branch.right, summarise(summaries, branch.right));
-  parts.sort((a, b) => compare(a.summary, b.summary));
-  for (const { below, summary } of parts) {
-    if (!isPromising(summary)) continue;
+  parts.sort((a, b) => compare(a.rank, b.rank));
+  for (const [index, { below, summary }] of parts.entries()) {
+    if (index > 0 && rankOf(summary) === undefined) continue;
     if (below === undefined) yield [branch.key, branch.value];
     else yield* searchBest(how, below);
   }
