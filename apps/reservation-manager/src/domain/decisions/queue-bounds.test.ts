@@ -19,7 +19,7 @@ const NODE = nodeOf("n0", "a", { allocatable: amounts({ cpu: 10_000, pods: 10_00
 const TREES = 20;
 const NEVER_MS = -1;
 
-/** Trees of five queues, each of which owns `nominal` cpu. */
+/** Trees of five queues that own `nominal` cpu each. */
 function startTrees(nominal: number): Run {
   const run = startRun([NODE]);
   for (let tree = 0; tree < TREES; tree += 1) {

@@ -155,7 +155,7 @@ function requestsOf({ node, requests }: WaitingTree): QueuedRequests | undefined
   return node.problem === undefined ? requests : undefined;
 }
 
-/** Behind this place the queue admits nothing; undefined: there is none. */
+/** The last place that the queue admits; undefined: it admits each. */
 function lastPlaceOf({ node }: WaitingTree, world: World): Place | undefined {
   return node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
 }
