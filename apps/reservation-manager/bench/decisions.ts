@@ -5,10 +5,11 @@ import { buildDemand } from "../src/domain/decisions/build-demand.ts";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import { decideReservationRelease } from "../src/domain/decisions/decide-reservation-release.ts";
 import { decideReservation } from "../src/domain/decisions/decide-reservation.ts";
-import { emptyLedger } from "../src/domain/ledger/ledger.ts";
+import { emptyLedger, restoreLedger } from "../src/domain/ledger/ledger.ts";
 import { buildMachines, type NodeFacts } from "../src/domain/ledger/machines.ts";
 import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
-import { idOf } from "../src/domain/ledger/reservation.ts";
+import { idOf, type Reservation } from "../src/domain/ledger/reservation.ts";
+import { finish } from "../src/domain/ledger/steps.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 import { needs } from "../test/managers.ts";
 import { amounts, nodeOf, partsOf, queueOf } from "../test/random-world.ts";
@@ -48,11 +49,12 @@ export function benchDecisions(): void {
   const shared = SHARED_SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillShared(waiting), randomParts) }));
   console.log(`The same for parts of machines of ${SHAPES} sizes, eight to a machine`);
   console.table(shared.map((row) => ({ ...row, "times whole machines": round(row["median µs"] / base) })));
-  const queued = QUEUE_SIZES.map(([waiting, queues, nodes]) => {
-    return { waiting, queues, nodes, ...measureDecisions(fillQueues(waiting, queues, nodes), inRandomQueue(queues)) };
+  const queued = QUEUE_SIZES.map((size) => {
+    const { classes: _classes, ...measured } = measureDecisions(fillQueues(size), inRandomQueue(size.queues));
+    return { ...size, ...measured };
   });
   const ofFirst = queued[0]?.["median µs"] ?? 1;
-  console.log(`The same for parts in queues that share their quota, ${QUEUES_PER_TREE} to a tree`);
+  console.log("The same for parts in queues that share their quota");
   console.table(queued.map((row) => ({ ...row, "times the first": round(row["median µs"] / ofFirst) })));
 }
 
@@ -74,39 +76,56 @@ function inOneRack(id: string, random: (below: number) => number): ReservationRe
   return { ...request(id, pools, random(3)), topology: RACK };
 }
 
-const QUEUES_PER_TREE = 10;
-/** Waiting requests, queues, nodes. */
-const QUEUE_SIZES = sized(
+type QueueSize = {
+  readonly waiting: number;
+  readonly queues: number;
+  readonly "to a tree": number;
+  readonly nodes: number;
+};
+
+const QUEUE_SIZES: readonly QueueSize[] = sized(
   [
-    [1000, 10, 1000],
-    [10_000, 100, 10_000],
-    [100_000, 1000, 10_000],
-  ] as const,
+    { waiting: 1000, queues: 10, "to a tree": 10, nodes: 1000 },
+    { waiting: 10_000, queues: 100, "to a tree": 10, nodes: 10_000 },
+    { waiting: 100_000, queues: 1000, "to a tree": 10, nodes: 10_000 },
+    { waiting: 1_000_000, queues: 1000, "to a tree": 10, nodes: 100_000 },
+    { waiting: 1_000_000, queues: 1000, "to a tree": 1000, nodes: 100_000 },
+  ],
   [
-    [1000, 10, 1000],
-    [1000, 100, 1000],
-  ] as const,
+    { waiting: 1000, queues: 10, "to a tree": 10, nodes: 1000 },
+    { waiting: 1000, queues: 100, "to a tree": 10, nodes: 1000 },
+  ],
 );
+/** Parts of one core that each queue has, which is all its quota. */
+const PARTS_PER_QUEUE = 8;
 
 /** All quota used, and so many requests of parts of 3 sizes and 3 priorities waiting in queues that lend to each other. */
-function fillQueues(waiting: number, queues: number, nodes: number): World {
+function fillQueues({ waiting, queues, nodes, "to a tree": perTree }: QueueSize): World {
   const random = makeRandom(5);
   const facts = Array.from({ length: nodes }, (_, index) =>
     nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
   );
-  let world: World = { ledger: emptyLedger, machines: buildMachines(facts, emptyLedger) };
-  for (let tree = 0; tree * QUEUES_PER_TREE < queues; tree += 1)
-    world = evolveWorld(world, [{ kind: "queueChanged", queue: queueOf(`tree-${tree}`), atMs: 0 }]);
-  for (let index = 0; index < queues; index += 1) {
-    const parent = `tree-${Math.floor(index / QUEUES_PER_TREE)}`;
-    const queue = queueOf(`queue-${index}`, { "pool-0 cpu": 8000 }, { parent });
-    world = evolveWorld(world, [{ kind: "queueChanged", queue, atMs: 0 }]);
-  }
-  for (let index = 0; index < queues * 8; index += 1)
-    world = reserve(world, inQueue(`holder-${index}`, index % queues, 0, 0), 0);
-  const next = inRandomQueue(queues);
-  for (let index = 0; index < waiting; index += 1) world = reserve(world, next(`w${index}`, random), index);
-  return world;
+  const stated = Array.from({ length: queues }, (_, index) =>
+    queueOf(
+      `queue-${index}`,
+      { "pool-0 cpu": 1000 * PARTS_PER_QUEUE },
+      { parent: `tree-${Math.floor(index / perTree)}` },
+    ),
+  );
+  const roots = [...new Set(stated.map(({ parent = "" }) => parent))].map((name) => queueOf(name));
+  const wanted = inRandomQueue(queues);
+  const requests = [
+    ...Array.from({ length: queues * PARTS_PER_QUEUE }, (_, index) => inQueue(`holder-${index}`, index % queues, 0, 0)),
+    ...Array.from({ length: waiting }, (_, index) => wanted(`w${index}`, random)),
+  ];
+  const reservations = requests.map(({ owner, needs: asked, queue, priority }, index): Reservation => {
+    const reservation = { sequence: index + 1, owner, needs: asked, queue: queue ?? "", priority, createdAtMs: index };
+    if (index >= queues * PARTS_PER_QUEUE) return reservation;
+    const machines = asked.map((need) => ({ ...need, node: `node-${Math.floor(index / PARTS_PER_QUEUE)}` }));
+    return { ...reservation, grant: { atMs: 0, machines, use: new Map([["pool-0 cpu", 1000]]) } };
+  });
+  const ledger = finish(restoreLedger(reservations, 1, [], [...roots, ...stated]));
+  return { ledger, machines: buildMachines(facts, ledger) };
 }
 
 function inRandomQueue(queues: number) {

@@ -222,12 +222,14 @@ export class NaivePreemption {
 
   /** A promise that the future does not keep any more, as when a node was lost, is over: nobody leaves for nothing. */
   #dropUnserved(): void {
-    const future = futureOf(this.#world);
-    for (const work of waitingIn(this.#world)) {
-      if (work.promise === undefined || isServed(future, work)) continue;
-      const { promise: _, ...kept } = work;
-      this.#replace(kept);
-      this.#withdrawFor(kept);
+    for (;;) {
+      const future = futureOf(this.#world);
+      const unserved = waitingIn(this.#world).filter((work) => work.promise !== undefined && !isServed(future, work));
+      if (unserved.length === 0) return;
+      for (const { promise: _, ...kept } of unserved) {
+        this.#replace(kept);
+        this.#withdrawFor(kept);
+      }
     }
   }
 

@@ -632,8 +632,6 @@ describe("protocol", () => {
     script.does("accept", "b");
     expect(script.does("release", "x")).toEqual(["released x"]);
     expect(script.reserve("y", "left", 6)).toEqual([]);
-    // What b leaves is for y, so that nothing is left for z.
-    expect(script.reserve("z", "left", 1, { priority: -1 })).toEqual([]);
     expect(script.does("requeue", "b")).toEqual(["requeued b", "granted y"]);
   });
 

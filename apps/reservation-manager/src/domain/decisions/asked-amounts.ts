@@ -4,7 +4,8 @@ import type { Machine, PoolNeed } from "../ledger/reservation.ts";
 import { pairKey, type PairAmounts } from "../ledger/queue.ts";
 
 type Asked = {
-  readonly pools: Machines["pools"] | undefined;
+  /** Undefined: it does not depend on the machines. */
+  readonly sizesMark: object | undefined;
   readonly amounts: PairAmounts;
   readonly isExact: boolean;
 };
@@ -15,9 +16,9 @@ const known = new WeakMap<readonly PoolNeed[], Asked>();
  * What the needs use of the quota. A whole machine counts with all that it can allocate, here with the smallest one that the need accepts; `isExact`: whichever
  * machines it gets, it uses no more.
  */
-export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Omit<Asked, "pools"> {
+export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Omit<Asked, "sizesMark"> {
   const before = known.get(needs);
-  if (before !== undefined && (before.pools === undefined || before.pools === machines.pools)) return before;
+  if (before !== undefined && (before.sizesMark ?? machines.sizesMark) === machines.sizesMark) return before;
   const sums = new Map<string, number>();
   let isExact = true;
   for (const need of needs) {
@@ -27,8 +28,8 @@ export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Om
     add(sums, need.pool, smallest.amounts, need.count);
     isExact &&= smallest.isOnly;
   }
-  const pools = needs.some(({ count }) => count > 0) ? machines.pools : undefined;
-  const asked = { pools, amounts: sums, isExact };
+  const sizesMark = needs.some(({ count }) => count > 0) ? machines.sizesMark : undefined;
+  const asked = { sizesMark, amounts: sums, isExact };
   known.set(needs, asked);
   return asked;
 }

@@ -26,7 +26,8 @@ import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { findQuotaTooSmall, type QueueDemand } from "./find-queue-obstacle.ts";
+import type { QueueDemand } from "./find-queue-obstacle.ts";
+import { findQuotaTooSmall } from "./queue-heads.ts";
 import { forestOf, isBroken } from "../ledger/queue-forest.ts";
 import { pairOf, type Queue } from "../ledger/queue.ts";
 

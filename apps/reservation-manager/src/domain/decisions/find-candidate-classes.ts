@@ -1,4 +1,3 @@
-import { admissibleTrees, type Admissible } from "./find-admissible.ts";
 import { fitsBehind, obstacleTo, type Holds } from "./fit.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
@@ -8,7 +7,7 @@ import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
 import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
-/** The classes whose first request nothing stands in the way of, by the place of that request. */
+/** The classes without a queue whose first request nothing stands in the way of, by the place of that request. */
 export function findCandidateClasses(world: World, holds: Holds): SortedMap<Place, WaitingClass> {
   const hold = holds.machines;
   let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
@@ -21,21 +20,7 @@ export function findCandidateClasses(world: World, holds: Holds): SortedMap<Plac
         candidates = candidates.set(head[0], waiting);
     }
   }
-  for (const { place, waiting } of findFittingInQueues(world))
-    if (obstacleTo(waiting, place, world, holds) === undefined) candidates = candidates.set(place, waiting);
   return candidates;
-}
-
-/** The classes that their queues admit, and for which there are enough free machines, kept ones included. */
-function* findFittingInQueues(world: World): Generator<Admissible> {
-  const known = new Map<string, boolean>();
-  for (const { byGang } of admissibleTrees(world))
-    for (const [gangKey, classes] of byGang) {
-      const [first] = classes;
-      const fits = known.get(gangKey) ?? (first !== undefined && fitsBehind(first.waiting, world.machines, undefined));
-      known.set(gangKey, fits);
-      if (fits) yield* classes;
-    }
 }
 
 /** The shapes for which there are enough free machines, kept ones included, and perhaps room for their parts. */

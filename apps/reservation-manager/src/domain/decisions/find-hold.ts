@@ -4,26 +4,47 @@ import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { admissibleTrees, ownedClasses } from "./find-admissible.ts";
-import { findHeldQuota, isPossible, type QuotaHolds } from "./find-queue-obstacle.ts";
+import type { WaitingTree, WaitingTrees } from "../ledger/waiting-trees.ts";
+import { forestOf } from "../ledger/queue-forest.ts";
+import type { Summaries } from "../ledger/sorted-map.ts";
+import { findHeldQuota, findQueueObstacle, levelOfDemand, type QuotaHolds } from "./find-queue-obstacle.ts";
 import { isAtLimit, mostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
+import {
+  bestRank,
+  freeForRequests,
+  headSummaries,
+  isShort,
+  mayAdmit,
+  treeSummaries,
+  type AdmittedBounds,
+  type HeldQuota,
+  type TreeBounds,
+} from "./queue-bounds.ts";
 
 export function findHolds(world: World, policy: HoldPolicy, nowMs: number): Holds {
-  const quotas = findQuotaHolds(world, nowMs - policy.holdAfterMs);
-  return { machines: findMachineHold(world, nowMs - policy.holdAfterMs, quotas), quotas };
+  const overdueSinceMs = nowMs - policy.holdAfterMs;
+  const search = { world, overdueSinceMs, trees: treeSummaries(world, overdueSinceMs) };
+  const quotas: QuotaHolds = (queue) => findQuotaHold(queue, search);
+  return { machines: findMachineHold({ ...search, quotas }), quotas, overdueSinceMs };
 }
 
 export function findHold(world: World, policy: HoldPolicy, nowMs: number): Hold | undefined {
   return findHolds(world, policy, nowMs).machines;
 }
 
-/** Found when asked for: most decisions ask for few queues. */
-function findQuotaHolds(world: World, overdueSinceMs: number): QuotaHolds {
-  return (queue) =>
-    ownedClasses(queue, world).find(
-      ({ place, waiting }) =>
-        place.createdAtMs < overdueSinceMs && !isAtLimit(waiting, world) && isPossible(waiting, world.machines),
-    );
+type QuotaSearch = {
+  readonly world: World;
+  readonly overdueSinceMs: number;
+  readonly trees: Summaries<WaitingTree, TreeBounds>;
+};
+
+type HoldSearch = QuotaSearch & { readonly quotas: QuotaHolds };
+
+function findQuotaHold(queue: string, { world, trees }: QuotaSearch): HeldQuota | undefined {
+  let tree: WaitingTree | undefined;
+  for (const { queue: each } of forestOf(world.ledger.queues).get(queue)?.pathFromRoot ?? [])
+    tree = (tree?.children ?? world.ledger.trees).get(each.name);
+  return tree?.node.queue.name === queue ? trees.of(tree)?.held : undefined;
 }
 
 /**
@@ -31,22 +52,68 @@ function findQuotaHolds(world: World, overdueSinceMs: number): QuotaHolds {
  * borrow. Requests that no free machine can help are skipped: those that their concurrency limit or their queue stops, and those that are larger than their
  * pool is at present and can become now.
  */
-function findMachineHold(world: World, overdueSinceMs: number, quotas: QuotaHolds): Hold | undefined {
-  let first = findHoldWithoutQueue(world, overdueSinceMs);
-  for (const { inOrder } of admissibleTrees(world))
-    for (const { place, waiting, level } of inOrder) {
-      const isBorrowing = level > 0;
-      const order = first && (Number(isBorrowing) - Number(first.isBorrowing) || comparePlaces(place, first.place));
-      if (order !== undefined && order > 0) {
-        // Those that do not borrow are in their order; the others come after them, by their levels.
-        if (isBorrowing && first?.isBorrowing === true) continue;
-        break;
-      }
-      if (place.createdAtMs >= overdueSinceMs) continue;
-      if (findHeldQuota(waiting, place, world, quotas) !== undefined) continue;
-      first = holdFor(waiting, place, isBorrowing, world) ?? first;
-    }
+function findMachineHold(search: HoldSearch): Hold | undefined {
+  const { world, overdueSinceMs } = search;
+  const first = findHoldWithoutQueue(world, overdueSinceMs);
+  return findHoldInTrees(search, world.ledger.trees, () => true, first);
+}
+
+/** The first one of a hold and the requests in these trees. */
+function findHoldInTrees(
+  search: HoldSearch,
+  trees: WaitingTrees,
+  isAdmitted: (admitted: AdmittedBounds) => boolean,
+  before: Hold | undefined,
+): Hold | undefined {
+  let first = before;
+  const orderIfFirst = (admitted: AdmittedBounds): HoldOrder | undefined => {
+    const order = { place: admitted.first, isBorrowing: !admitted.isOwner };
+    const mayBeFirst = admitted.oldestMs < search.overdueSinceMs && isBefore(order, first);
+    return mayBeFirst && isAdmitted(admitted) ? order : undefined;
+  };
+  for (const [, tree] of trees.searchBest(
+    search.trees,
+    (bounds) => bestRank(bounds, orderIfFirst, compareHolds),
+    compareHolds,
+  ))
+    first =
+      tree.node.children.length === 0
+        ? findHoldInQueue(search, tree, first)
+        : findHoldInTrees(search, tree.children, mayAdmit(tree.node, search.world), first);
   return first;
+}
+
+function findHoldInQueue(
+  { world, overdueSinceMs, quotas }: HoldSearch,
+  { node, requests }: WaitingTree,
+  before: Hold | undefined,
+): Hold | undefined {
+  const free = freeForRequests(node, world);
+  let first = before;
+  for (const [place, waiting] of requests?.heads.search(
+    headSummaries(world),
+    (bounds) =>
+      bounds.oldestMs < overdueSinceMs &&
+      isBefore({ place: bounds.first, isBorrowing: false }, first) &&
+      !isShort(bounds.needed, free),
+  ) ?? []) {
+    const isBorrowing = levelOfDemand(waiting, world) > 0;
+    if (!isBefore({ place, isBorrowing }, first)) continue;
+    if (findQueueObstacle(waiting, place, world) !== undefined) continue;
+    if (findHeldQuota(waiting, place, world, quotas) !== undefined) continue;
+    first = holdFor(waiting, place, isBorrowing, world) ?? first;
+  }
+  return first;
+}
+
+function isBefore(a: HoldOrder, b: HoldOrder | undefined): boolean {
+  return b === undefined || compareHolds(a, b) < 0;
+}
+
+type HoldOrder = Pick<Hold, "place" | "isBorrowing">;
+
+function compareHolds(a: HoldOrder, b: HoldOrder): number {
+  return Number(a.isBorrowing) - Number(b.isBorrowing) || comparePlaces(a.place, b.place);
 }
 
 function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | undefined {

@@ -1,16 +1,14 @@
-import { canHoldAll } from "../ledger/can-hold.ts";
-import { knownReservation, roomFor, type Ledger } from "../ledger/ledger.ts";
-import type { Machines } from "../ledger/machines.ts";
-import { alternativesOf } from "../ledger/topology.ts";
+import type { Ledger } from "../ledger/ledger.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
-import { comparePlaces, placeOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { poolAmounts } from "./pool-amounts.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
-import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { findShortage, freeOf, levelOf, mostOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { withTreeUse } from "../ledger/queue-use.ts";
+import { findShortage, freeOf, levelOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { findKept, useWithKept, type HeldQuota } from "./queue-bounds.ts";
+import { findQuotaTooSmall, findStrictHead, quotaWorldOf } from "./queue-heads.ts";
 
 /**
  * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the queue is first.
@@ -86,8 +84,8 @@ export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">)
   return queues.get(queue)?.strategy === "StrictFIFO";
 }
 
-/** The quota that is kept for the first request of a queue that has waited too long and that the queue's own quota suffices for. */
-export type QuotaHolds = (queue: string) => { readonly place: Place; readonly asked: PairAmounts } | undefined;
+/** What is kept for the first request of a queue that has waited too long and that the queue's own quota suffices for. */
+export type QuotaHolds = (queue: string) => HeldQuota | undefined;
 
 /** The quota that is kept for another request of the queue. What is not kept suffices for requests before that one. */
 export function findHeldQuota(
@@ -100,10 +98,9 @@ export function findHeldQuota(
   if (queue === undefined || held === undefined || comparePlaces(held.place, place) >= 0) return undefined;
   const node = forestOf(world.ledger.queues).get(queue);
   if (node === undefined) return undefined;
-  const { pools, use } = quotaWorldOf(world);
-  const kept = { pools, use: withTreeUse(use, node, held.asked, 1) };
+  const quotaWorld = quotaWorldOf(world);
   const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
-  const short = findShortage(asked, (pair) => freeOf(node, pair, kept));
+  const short = findShortage(asked, (pair) => freeOf(node, pair, quotaWorld) - (held.asked.get(pair) ?? 0));
   return short && { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
 }
 
@@ -128,7 +125,8 @@ export function isBesideKept(node: QueueNode, asked: PairAmounts, world: World, 
   const { use: used, pools } = quotaWorldOf(world);
   if (levelOf(node, asked, { use: used, pools }) === 0) return true;
   let use = used;
-  for (const kept of findKept(node.path.at(-1) ?? node, keptIn)) use = withTreeUse(use, kept.node, kept.asked, 1);
+  const tree = keptIn.ledger.trees.get(node.root.name);
+  for (const kept of tree === undefined ? [] : findKept(tree, keptIn)) use = withTreeUse(use, kept.node, kept.asked, 1);
   return findShortage(asked, (pair) => freeOf(node, pair, { use, pools })) === undefined;
 }
 
@@ -144,88 +142,9 @@ function toQuotaShortage({ pair, requested, available }: PairShortage): QuotaSho
   return { ...pairOf(pair), requested, available };
 }
 
-export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
-  const { tree, later } = ledger.use;
-  return { use: tree, later, pools: poolAmounts(machines) };
-}
-
-/** The first request in the order of a StrictFIFO queue that can be granted some time; also one that work was preempted for. */
-function findStrictHead(node: QueueNode, { ledger, machines }: World): Place | undefined {
-  const { name } = node.queue;
-  const served = ledger.beneficiaries
-    .map(({ sequence }) => knownReservation(ledger, sequence))
-    .filter(({ queue }) => queue === name)
-    .map(placeOf)
-    .sort(comparePlaces)[0];
-  for (const [place, waiting] of ledger.queue.byQueue.get(name)?.heads.entries() ?? []) {
-    if (served !== undefined && comparePlaces(served, place) < 0) return served;
-    if (findQuotaTooSmall(node, waiting, machines) === undefined && isPossible(waiting, machines)) return place;
-  }
-  return served;
-}
-
-/** Whether machines can ever be granted to the gang as the nodes are now. */
-export function isPossible(gang: PoolGang, machines: Machines): boolean {
-  return alternativesOf(gang, machines).some((needs) => canHoldAll(machines, needs));
-}
-
-/** The pair that is short even while nothing is used: the request can never be granted. */
-export function findQuotaTooSmall(node: QueueNode, { needs }: PoolGang, machines: Machines): PairShortage | undefined {
-  const pools = poolAmounts(machines);
-  const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
-  return findShortage(asked, (pair) => mostOf(node, pair, pools));
-}
-
-/** Whether a grant of this demand may let others of its queue, or borrowers, go that its queue stands in the way of. */
-export function canUnblockOthers({ queue }: QueueDemand, world: World): boolean {
+/** How far from its queue the quota is that suffices for the demand; 0 without a queue. */
+export function levelOfDemand({ queue, needs }: QueueDemand, world: World): number {
   const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
-  if (node === undefined) return false;
-  return node.queue.strategy === "StrictFIFO" || useWithKept(node, world) !== world.ledger.use.tree;
-}
-
-type KeptUse = { readonly pools: PairAmounts; readonly use: QueueUse["tree"] };
-
-const keptUses = new WeakMap<Ledger, Map<string, KeptUse>>();
-
-/**
- * The use of the queues with what is kept from the borrowers of the tree: for each of its queues the first request that its own quota suffices for, and that
- * waits because others borrow that quota. A queue that may reclaim it from all others keeps nothing, nor do requests that work is preempted for already.
- */
-function useWithKept({ path }: QueueNode, world: World): QueueUse["tree"] {
-  const root = path.at(-1);
-  const quotas = quotaWorldOf(world);
-  if (root === undefined) return quotas.use;
-  const { name } = root.queue;
-  const ofLedger = keptUses.get(world.ledger) ?? new Map<string, KeptUse>();
-  keptUses.set(world.ledger, ofLedger);
-  const known = ofLedger.get(name);
-  if (known?.pools === quotas.pools) return known.use;
-  let { use } = quotas;
-  for (const { node, asked } of findKept(root, world)) use = withTreeUse(use, node, asked, 1);
-  ofLedger.set(name, { pools: quotas.pools, use });
-  return use;
-}
-
-function* findKept(
-  node: QueueNode,
-  world: World,
-): Generator<{ readonly node: QueueNode; readonly asked: PairAmounts }> {
-  for (const child of node.children) yield* findKept(child, world);
-  const { ledger, machines } = world;
-  const requests = ledger.queue.byQueue.get(node.queue.name);
-  if (requests === undefined || node.problem !== undefined || node.queue.reclaim === "Any") return;
-  const beneficiaries = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
-  const quotas = { use: ledger.use.tree, pools: poolAmounts(machines) };
-  const strictHead = node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
-  for (const [place, waiting] of requests.heads.entries()) {
-    if (strictHead !== undefined && comparePlaces(strictHead, place) !== 0) continue;
-    if (beneficiaries.size > 0 && [...waiting.places.keys()].every(({ sequence }) => beneficiaries.has(sequence)))
-      continue;
-    const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
-    const isShort = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
-    if (!isShort || levelOf(node, asked, quotas) > 0) continue;
-    if (roomFor(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, machines)) continue;
-    yield { node, asked };
-    return;
-  }
+  if (node === undefined) return 0;
+  return levelOf(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), quotaWorldOf(world));
 }

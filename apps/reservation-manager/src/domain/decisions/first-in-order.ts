@@ -1,66 +1,144 @@
-import type { SortedMap } from "../ledger/sorted-map.ts";
-import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import type { SortedMap, Summaries } from "../ledger/sorted-map.ts";
+import { comparePlaces, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
+import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { quotaWorldOf, type QueueDemand } from "./find-queue-obstacle.ts";
+import { obstacleTo, type Holds } from "./fit.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { levelOf, type QuotaWorld } from "../ledger/quota.ts";
-import { compareShares, NO_SHARE, shareOf } from "../ledger/share.ts";
+import { levelOf } from "../ledger/quota.ts";
+import {
+  bestRank,
+  freeForRequests,
+  headSummaries,
+  isShort,
+  mayAdmit,
+  treeSummaries,
+  type AdmittedBounds,
+  type Standing,
+  type TreeBounds,
+} from "./queue-bounds.ts";
+import { quotaWorldOf } from "./queue-heads.ts";
+import { compareShares, shareOf } from "../ledger/share.ts";
 
-type Candidate = {
-  readonly place: Place;
+type Candidate = Pick<Standing, "isLast" | "place"> & {
   readonly waiting: WaitingClass;
+  readonly node: QueueNode;
   /** As `levelOf`. */
   readonly level: number;
-  /** Undefined: it has no queue. */
-  readonly node: QueueNode | undefined;
   /** The use of the tree once it is granted. */
   readonly use: QueueUse["tree"];
-  /** It borrows for a queue without weight: it comes after all others. */
-  readonly isLast: boolean;
 };
 
 type Candidates = SortedMap<Place, WaitingClass>;
 
+type Search = {
+  readonly world: World;
+  readonly trees: Summaries<WaitingTree, TreeBounds>;
+  readonly isBlocked: (waiting: WaitingClass, place: Place) => boolean;
+};
+
 /**
  * Who is next of the requests that can be granted: in each queue the first by priority and age; between the queues of one parent the one whose nearest quota
  * suffices, then the lower share with the request, then priority and age, and queues without weight that borrow come last; from the leaves to the roots. Trees,
- * and requests without a queue, which borrow nothing, are compared alike, without shares. `rest`: the other candidates, without those found to be blocked.
- * `compared`: how many queues had one.
+ * and requests without a queue, which borrow nothing, are compared alike, without shares.
+ *
+ * `candidates`: requests without a queue; `rest`: without the first and those that were found to be blocked. Queues are visited best bounds first
+ * (`TreeBounds`), and only while these are better than the best request that was found.
  */
 export function takeFirst(
   candidates: Candidates,
   world: World,
-  isBlocked: (waiting: WaitingClass, place: Place) => boolean,
-): {
-  readonly first: readonly [Place, WaitingClass] | undefined;
-  readonly rest: Candidates;
-  readonly compared: number;
-} {
-  const firsts = new Map<string | undefined, readonly [Place, WaitingClass]>();
+  holds: Holds,
+): { readonly first: readonly [Place, WaitingClass] | undefined; readonly rest: Candidates } {
+  const isBlocked: Search["isBlocked"] = (waiting, place) => obstacleTo(waiting, place, world, holds) !== undefined;
   let rest = candidates;
-  for (const [place, waiting] of candidates.entries()) {
-    if (firsts.has(waiting.queue)) continue;
-    if (isBlocked(waiting, place)) rest = rest.delete(place);
-    else firsts.set(waiting.queue, [place, waiting]);
-    if (firsts.size > 0 && world.ledger.queue.byQueue.size === 0) break;
+  let head = rest.first();
+  while (head !== undefined && isBlocked(head[1], head[0])) {
+    rest = rest.delete(head[0]);
+    head = rest.first();
   }
-  const first = firsts.size < 2 ? [...firsts.values()][0] : playAll([...firsts.values()], world);
-  return { first, rest: first === undefined ? rest : rest.delete(first[0]), compared: firsts.size };
+  const queued = firstOfTrees({ world, isBlocked, trees: treeSummaries(world, holds.overdueSinceMs) });
+  if (queued === undefined || (head !== undefined && compareTrees({ isLast: false, place: head[0] }, queued) < 0))
+    return { first: head, rest: head === undefined ? rest : rest.delete(head[0]) };
+  return { first: [queued.place, queued.waiting], rest };
 }
 
-function playAll(firsts: readonly (readonly [Place, WaitingClass])[], world: World): readonly [Place, WaitingClass] {
+function firstOfTrees(search: Search): Candidate | undefined {
+  let first: Candidate | undefined;
+  const mayBeFirst = (best: TreeStanding): boolean => first === undefined || compareTrees(best, first) < 0;
+  for (const [, tree] of search.world.ledger.trees.searchBest(
+    search.trees,
+    (bounds) => bestRank(bounds, ({ best }) => (mayBeFirst(best) ? best : undefined), compareTrees),
+    compareTrees,
+  )) {
+    const candidate = firstOfTree(tree, search);
+    if (candidate !== undefined && mayBeFirst(candidate)) first = candidate;
+  }
+  return first;
+}
+
+function firstOfTree(tree: WaitingTree, search: Search): Candidate | undefined {
+  const { node, children, requests } = tree;
+  if (node.children.length === 0) return requests && firstOfQueue(node, requests, search);
+  const isAdmitted = mayAdmit(node, search.world);
+  let first: { readonly candidate: Candidate; readonly standing: Standing } | undefined;
+  const mayBeFirst = (best: Standing): boolean => first === undefined || compareStandings(best, first.standing) < 0;
+  const standingIfFirst = (admitted: AdmittedBounds): Standing | undefined =>
+    mayBeFirst(admitted.best) && isAdmitted(admitted) ? admitted.best : undefined;
+  for (const [, child] of children.searchBest(
+    search.trees,
+    (bounds) => bestRank(bounds, standingIfFirst, compareStandings),
+    compareStandings,
+  )) {
+    const candidate = firstOfTree(child, search);
+    const standing = candidate && standingOf(candidate, child.node, search.world);
+    if (candidate !== undefined && standing !== undefined && mayBeFirst(standing)) first = { candidate, standing };
+  }
+  return first?.candidate;
+}
+
+function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, { world, isBlocked }: Search): Candidate | undefined {
+  const free = freeForRequests(node, world);
+  for (const [place, waiting] of heads.search(headSummaries(world), ({ needed }) => !isShort(needed, free)))
+    if (!isBlocked(waiting, place)) return candidateOf(place, waiting, node, world);
+  return undefined;
+}
+
+type Head = readonly [Place, WaitingClass];
+
+/** The first of requests that are each the first one of its queue, in the same order. */
+export function firstOfHeads(heads: readonly Head[], world: World): Head | undefined {
+  const forest = forestOf(world.ledger.queues);
+  const candidates = heads.flatMap(([place, waiting]) => {
+    const node = forest.get(waiting.queue ?? "");
+    return node === undefined ? [] : [candidateOf(place, waiting, node, world)];
+  });
+  const roots = new Set(candidates.flatMap(({ node }) => node.path.at(-1) ?? []));
+  const firsts = [...roots].flatMap((root) => firstOfCandidates(root, candidates, world) ?? []);
+  const others = heads.filter(([, { queue }]) => queue === undefined);
+  const all = [...firsts, ...others.map(([place, waiting]) => ({ isLast: false, place, waiting }))];
+  const [first] = all.sort(compareTrees);
+  return first && [first.place, first.waiting];
+}
+
+function firstOfCandidates(queue: QueueNode, candidates: readonly Candidate[], world: World): Candidate | undefined {
+  if (queue.children.length === 0) return candidates.find(({ node }) => node === queue);
+  const below = candidates.filter(({ node }) => node.path.includes(queue));
+  const children = new Set(below.flatMap(({ node }) => node.path[node.path.indexOf(queue) - 1] ?? []));
+  const [first] = [...children]
+    .flatMap((child) => firstOfCandidates(child, below, world) ?? [])
+    .map((candidate) => {
+      const child = candidate.node.path[candidate.node.path.indexOf(queue) - 1] ?? candidate.node;
+      return { candidate, standing: standingOf(candidate, child, world) };
+    })
+    .sort((a, b) => compareStandings(a.standing, b.standing));
+  return first?.candidate;
+}
+
+function candidateOf(place: Place, waiting: WaitingClass, node: QueueNode, world: World): Candidate {
   const quotas = quotaWorldOf(world);
-  const candidates = firsts.map(([place, waiting]) => candidateOf(place, waiting, world, quotas));
-  const { place, waiting } = winnerOf(candidates, quotas);
-  return [place, waiting];
-}
-
-function candidateOf(place: Place, waiting: WaitingClass, world: World, quotas: QuotaWorld): Candidate {
-  const node = waiting.queue === undefined ? undefined : forestOf(world.ledger.queues).get(waiting.queue);
-  if (node === undefined) return { place, waiting, level: 0, node, use: quotas.use, isLast: false };
   const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
   const use = withTreeUse(quotas.use, node, asked, 1);
   const isLast = node.path.some((each) => {
@@ -69,48 +147,24 @@ function candidateOf(place: Place, waiting: WaitingClass, world: World, quotas: 
   return { place, waiting, node, level: levelOf(node, asked, quotas), use, isLast };
 }
 
-/** Plays the winners of the deepest queues against each other, and so on upwards. */
-function winnerOf(candidates: readonly Candidate[], quotas: QuotaWorld): Candidate {
-  const depth = Math.max(...candidates.map(({ node }) => node?.path.length ?? 1));
-  let winners = new Map(candidates.map((candidate) => [candidate.node, candidate]));
-  for (let level = depth; level > 1; level -= 1) {
-    const next = new Map<QueueNode | undefined, Candidate>();
-    for (const [node, candidate] of winners) {
-      const at = node?.path.length === level ? node.parent : node;
-      const other = next.get(at);
-      if (other === undefined || compareSiblings(candidate, other, at, quotas) < 0) next.set(at, candidate);
-    }
-    winners = next;
-  }
-  return [...winners.values()].reduce((first, other) => (compareTrees(other, first) < 0 ? other : first));
+/** The standing of a candidate in or below the queue among the queues of its parent. */
+function standingOf({ node, level, use, isLast, place }: Candidate, queue: QueueNode, world: World): Standing {
+  const share = shareOf(queue, use.get(queue.queue.name) ?? NO_PAIRS, quotaWorldOf(world));
+  return { isLast, level: Math.max(0, level - node.path.indexOf(queue)), share, place };
 }
 
-/** Two candidates below one queue: what counts is how far from its children the quota is that suffices. */
-function compareSiblings(a: Candidate, b: Candidate, parent: QueueNode | undefined, quotas: QuotaWorld): number {
-  if (parent === undefined) return compareTrees(a, b);
-  const below = ({ node, use, level }: Candidate) => {
-    const index = (node?.path.indexOf(parent) ?? 0) - 1;
-    const child = node?.path[index];
-    const share = child === undefined ? NO_SHARE : shareOf(child, use.get(child.queue.name) ?? NO_PAIRS, quotas);
-    return { level: Math.max(0, level - index), share };
-  };
-  const [ofA, ofB] = [below(a), below(b)];
+function compareStandings(a: Standing, b: Standing): number {
   return (
     Number(a.isLast) - Number(b.isLast) ||
-    ofA.level - ofB.level ||
-    compareShares(ofA.share, ofB.share) ||
+    a.level - b.level ||
+    compareShares(a.share, b.share) ||
     comparePlaces(a.place, b.place)
   );
 }
 
-/** Trees lend nothing to each other. */
-function compareTrees(a: Candidate, b: Candidate): number {
-  return Number(a.isLast) - Number(b.isLast) || comparePlaces(a.place, b.place);
-}
+type TreeStanding = Pick<Standing, "isLast" | "place">;
 
-/** How far from its queue the quota is that suffices for the demand; 0 without a queue. */
-export function levelOfDemand({ queue, needs }: QueueDemand, world: World): number {
-  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
-  if (node === undefined) return 0;
-  return levelOf(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), quotaWorldOf(world));
+/** Trees lend nothing to each other. */
+function compareTrees(a: TreeStanding, b: TreeStanding): number {
+  return Number(a.isLast) - Number(b.isLast) || comparePlaces(a.place, b.place);
 }

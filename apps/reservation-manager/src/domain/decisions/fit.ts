@@ -29,11 +29,11 @@ import {
   findQueueObstacle,
   findShortageAlone,
   findUseObstacle,
+  levelOfDemand,
   type QueueDemand,
   type QueueObstacle,
   type QuotaHolds,
 } from "./find-queue-obstacle.ts";
-import { levelOfDemand } from "./first-in-order.ts";
 
 export type HoldPolicy = {
   /** How long a request may be overtaken before machines are kept for it. */
@@ -50,7 +50,12 @@ export type Hold = {
 };
 
 /** What is kept for requests that have waited too long. */
-export type Holds = { readonly machines: Hold | undefined; readonly quotas: QuotaHolds };
+export type Holds = {
+  readonly machines: Hold | undefined;
+  readonly quotas: QuotaHolds;
+  /** Requests that began to wait before have waited too long. */
+  readonly overdueSinceMs: number;
+};
 
 /** What a grant depends on besides the place in the queue. */
 type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;

@@ -1,6 +1,5 @@
 import { mayOccupy, type Owner } from "@muster/names";
 import { subtract, type Amounts } from "@muster/resources";
-import { forestOf } from "../ledger/queue-forest.ts";
 import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import {
   partialNodeOf,
@@ -12,6 +11,7 @@ import {
 } from "../ledger/machines.ts";
 import { countByPool, type Reservation } from "../ledger/reservation.ts";
 import { dequeue, placeOf } from "../ledger/waiting-queue.ts";
+import { withTree } from "../ledger/waiting-trees.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
 
@@ -136,13 +136,20 @@ export function withoutKeptWork(present: World, future: Future = futureOf(presen
     machines = withLimited(machines, machines.nodes.get(node), future.world.machines.nodes.get(node));
   const { ledger } = present;
   const use = { ...ledger.use, later: future.world.ledger.use.tree };
-  const waiting = [...future.placed].reduce(
-    (queue, sequence) => dequeue(queue, knownReservation(ledger, sequence)),
-    ledger.queue,
-  );
-  const forOthers = { ledger: { ...ledger, use, queue: waiting, treeMarks: newMarks(ledger) }, machines };
+  const forOthers = withoutRequests({ ledger: withNewTrees({ ...ledger, use }), machines }, future.placed);
   worldsForOthers.set(future, { present, forOthers });
   return forOthers;
+}
+
+/** The world in which these requests do not wait. */
+export function withoutRequests({ ledger, machines }: World, sequences: Iterable<number>): World {
+  let after = ledger;
+  for (const sequence of sequences) {
+    const reservation = knownReservation(ledger, sequence);
+    after = { ...after, queue: dequeue(after.queue, reservation) };
+    after = { ...after, trees: withTree(after.trees, reservation.queue ?? "", after) };
+  }
+  return { ledger: after, machines };
 }
 
 function withLimited(machines: Machines, now: MachineRecord | undefined, then: MachineRecord | undefined): Machines {
@@ -176,13 +183,12 @@ function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
   return partial && { isWhole: false, amounts: partial.free };
 }
 
-/** What is known of the trees of queues is known for their use, which is another one here. */
-function newMarks({ treeMarks, leaving, beneficiaries, reservations, queues }: Ledger): Ledger["treeMarks"] {
-  const forest = forestOf(queues);
-  let marks = treeMarks;
-  for (const sequence of [...leaving.keys(), ...beneficiaries.map((each) => each.sequence)]) {
-    const root = forest.get(reservations.get(sequence)?.queue ?? "")?.root.name;
-    if (root !== undefined && marks.get(root) === treeMarks.get(root)) marks = marks.set(root, {});
-  }
-  return marks;
+/** What is known of a tree of queues is kept by it, and is something else where requests are left out. */
+function withNewTrees(ledger: Ledger): Ledger {
+  const { leaving, beneficiaries, reservations } = ledger;
+  const queues = [...leaving.keys(), ...beneficiaries.map(({ sequence }) => sequence)].flatMap(
+    (sequence) => reservations.get(sequence)?.queue ?? [],
+  );
+  const trees = [...new Set(queues)].reduce((all, queue) => withTree(all, queue, ledger), ledger.trees);
+  return { ...ledger, trees };
 }

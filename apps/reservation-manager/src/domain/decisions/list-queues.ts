@@ -1,5 +1,5 @@
 import { forestOf, isLimited, type QueueNode, type QueueProblem } from "../ledger/queue-forest.ts";
-import { quotaWorldOf } from "./find-queue-obstacle.ts";
+import { quotaWorldOf } from "./queue-heads.ts";
 import { totalOf, type QuotaWorld } from "../ledger/quota.ts";
 import { NO_PAIRS, type PairAmounts, type Queue } from "../ledger/queue.ts";
 import { shareOf, type Share } from "../ledger/share.ts";

@@ -1,10 +1,9 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
-import { canUnblockOthers } from "./find-queue-obstacle.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, obstacleTo, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
+import { assignMachines, holdAheadOf, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant } from "../ledger/reservation.ts";
-import { countAhead, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { countAhead, type Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { takeFirst } from "./first-in-order.ts";
 
@@ -32,7 +31,8 @@ export type GrantPolicy = HoldPolicy & {
  * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHolds` names). Planning
  * again after a complete plan plans nothing.
  *
- * The cost is that of the classes of requests that fit now or nearly so (`findCandidateClasses`), not that of the requests that wait.
+ * The cost is that of the classes of requests that fit now or nearly so: without a queue those of `findCandidateClasses`, in queues those that `takeFirst` has
+ * to visit. It is not that of the requests that wait.
  */
 export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
   const steps: GrantStep[] = [];
@@ -67,35 +67,23 @@ function planRound(
   let holds = findHolds(world, policy, nowMs);
   let candidates = findCandidateClasses(world, holds);
   while (budget > 0) {
-    const { first, rest, compared } = takeFirst(
-      candidates,
-      world,
-      (waiting, place) => obstacleTo(waiting, place, world, holds) !== undefined,
-    );
+    const { first, rest } = takeFirst(candidates, world, holds);
     if (first === undefined) break;
     const [place, waiting] = first;
     candidates = rest;
     const step = planGrant(place, world, holdAheadOf(waiting, place, world, holds.machines));
     steps.push(step);
-    budget -= weigh(step) + (compared - 1) / COMPARED_PER_MACHINE;
-    const isOthersTurn = canUnblockOthers(waiting, world) || isQuotaHeldFor(waiting, place, holds);
+    budget -= weigh(step);
     world = evolveWorld(world, [eventOf(step, nowMs)]);
     const heldBefore = holds.machines?.place.sequence;
     holds = findHolds(world, policy, nowMs);
-    // Requests that were passed over may go without the hold, or what the queue kept, and come before the rest of this walk.
-    if (isOthersTurn || (heldBefore !== holds.machines?.place.sequence && heldBefore !== step.sequence)) break;
+    // Requests that were passed over may go without the hold, and come before the rest of this walk.
+    if (heldBefore !== holds.machines?.place.sequence && heldBefore !== step.sequence) break;
+    if (waiting.queue !== undefined) continue;
     const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }
   return { steps, world, budget };
-}
-
-/** So many queues are compared in the time that a machine takes: with many queues a plan has fewer grants, and blocks the process no longer. */
-const COMPARED_PER_MACHINE = 50;
-
-/** Whether quota is kept for this request, so that others of its queue may go once it is granted. */
-function isQuotaHeldFor({ queue }: WaitingClass, place: Place, { quotas }: Holds): boolean {
-  return queue !== undefined && quotas(queue)?.place === place;
 }
 
 /** Bytes that a machine with the longest names takes in the log. */

@@ -6,7 +6,7 @@ import { SortedMap } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { findVictims, type Victims } from "./find-victims.ts";
-import { takeFirst } from "./first-in-order.ts";
+import { firstOfHeads } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, obstacleTo } from "./fit.ts";
 import { futureOf, isChanging } from "./future.ts";
@@ -87,13 +87,17 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
   for (;;) {
     const found = new Map<Place, Victims>();
     const holds = findHolds(future, policy, nowMs);
-    const { first } = takeFirst(listCandidates(future, isChanging(world)), future, (waiting, place) => {
-      if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined) return false;
+    const isHelped = (waiting: WaitingClass, place: Place): boolean => {
+      if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined) return true;
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
       if (search.victims !== undefined) found.set(place, search.victims);
-      return search.victims === undefined;
-    });
+      return search.victims !== undefined;
+    };
+    const heads = new Map<string | undefined, readonly [Place, WaitingClass]>();
+    for (const [place, waiting] of listCandidates(future, isChanging(world)).entries())
+      if (!heads.has(waiting.queue) && isHelped(waiting, place)) heads.set(waiting.queue, [place, waiting]);
+    const first = firstOfHeads([...heads.values()], future);
     if (first === undefined) return { victims: undefined, beneficiary: undefined, againAtMs };
     const [place] = first;
     const victims = found.get(place);

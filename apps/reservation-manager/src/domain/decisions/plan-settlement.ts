@@ -2,7 +2,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
-import { demandOf, futureOf, keepsPlaces, withoutKeptWork } from "./future.ts";
+import { demandOf, futureOf, keepsPlaces, withoutKeptWork, withoutRequests } from "./future.ts";
 import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
 import { planPreemptions, planWithdrawals, type PreemptStep } from "./plan-preemptions.ts";
 
@@ -18,27 +18,29 @@ export type Settlement = {
   readonly againAtMs: number | undefined;
 };
 
-/** Grants what fits: first to the requests that work was preempted for. */
-export function settleGrants(world: World, policy: GrantPolicy, nowMs: number): Settlement {
-  const first = grantBeneficiaries(world, nowMs);
-  const { steps, complete } = planGrants(withoutKeptWork(first.world), policy, nowMs);
-  let { world: after } = first;
-  const kept: GrantStep[] = [];
-  const granted: LedgerEvent[] = [];
-  for (const step of steps) {
-    const event = eventOf(step, nowMs);
-    if (!keepsPlaces(after, [event])) continue;
-    kept.push(step);
-    granted.push(event);
-    after = evolveWorld(after, [event]);
+/** Grants what fits: first to the requests that work was preempted for, and then what takes nothing from those of them that wait on. */
+export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): Settlement {
+  const first = grantBeneficiaries(start, nowMs);
+  const steps: GrantStep[] = [...first.steps];
+  const events: LedgerEvent[] = [...first.events];
+  const refused = new Set<number>();
+  let { world } = first;
+  for (;;) {
+    const plan = planGrants(withoutRequests(withoutKeptWork(world), refused), policy, nowMs);
+    let isRefused = false;
+    for (const step of plan.steps) {
+      const event = eventOf(step, nowMs);
+      isRefused = !keepsPlaces(world, [event]);
+      if (isRefused) {
+        refused.add(step.sequence);
+        break;
+      }
+      steps.push(step);
+      events.push(event);
+      world = evolveWorld(world, [event]);
+    }
+    if (!isRefused) return { steps, complete: plan.complete, world, events, againAtMs: undefined };
   }
-  return {
-    steps: [...first.steps, ...kept],
-    complete,
-    world: after,
-    events: [...first.events, ...granted],
-    againAtMs: undefined,
-  };
 }
 
 /** Grants what fits; where nothing more does, work is preempted for the requests that may preempt it. */

@@ -3,7 +3,7 @@ import { compareLargestFirst, type Amounts } from "@muster/resources";
 import { ANY_RESOURCE, pairKey, type PairAmounts } from "../ledger/queue.ts";
 
 type Known = {
-  readonly pools: Machines["pools"];
+  readonly sizesMark: object;
   readonly states: readonly PoolState[];
   readonly amounts: PairAmounts;
 };
@@ -15,8 +15,8 @@ let latest: Known | undefined;
  * What the nodes of each pool can allocate together. A pool that is scaled counts with the nodes that it may get, each as the largest that it has; without a
  * node of known size it has any amount of each resource.
  */
-export function poolAmounts({ pools }: Pick<Machines, "pools">): PairAmounts {
-  if (latest?.pools === pools) return latest.amounts;
+export function poolAmounts({ pools, sizesMark }: Pick<Machines, "pools" | "sizesMark">): PairAmounts {
+  if (latest?.sizesMark === sizesMark) return latest.amounts;
   const states = [...pools.values()];
   const known = latest;
   const isSame =
@@ -26,7 +26,7 @@ export function poolAmounts({ pools }: Pick<Machines, "pools">): PairAmounts {
       return before?.name === state.name && before.sizes === state.sizes && before.scaling === state.scaling;
     });
   const amounts = isSame ? known.amounts : sumAmounts(states);
-  latest = { pools, states, amounts };
+  latest = { sizesMark, states, amounts };
   return amounts;
 }
 

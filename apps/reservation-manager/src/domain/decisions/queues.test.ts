@@ -18,10 +18,7 @@ import { buildExplanation } from "./build-explanation.ts";
 import { buildQueuePage } from "./list-queues.ts";
 import { entryCodec } from "../../adapters/messages.ts";
 import { MAX_CHANGE_BYTES, planQueueChanges } from "./plan-queue-changes.ts";
-import { planGrants } from "./plan-grants.ts";
-import { settleGrants } from "./plan-settlement.ts";
-import { knownReservation, reservationOf } from "../ledger/ledger.ts";
-import { evolveWorld } from "../ledger/world.ts";
+import { reservationOf } from "../ledger/ledger.ts";
 import type { Queue } from "../ledger/queue.ts";
 
 const CPU = "a cpu";
@@ -486,23 +483,4 @@ it("follows no more queues at once than an entry of the log holds", () => {
   }
   expect(entries).toBe(4);
   expect(planQueueChanges(stated, run.world.ledger.queues, 0)).toEqual({ events: [], complete: true });
-});
-
-it("grants less in one plan while many queues are compared, and the rest in the next ones", () => {
-  const queues = Array.from({ length: 200 }, (_, index) => queueOf(`q${index}`, {}, { parent: "all" }));
-  const run = worldOf(queueOf("all", { [CPU]: 300 }), ...queues);
-  ask(run, "x", "q0", 300);
-  for (const { name } of queues) ask(run, name, name, 1);
-  const { sequence } = knownReservation(run.world.ledger, 1);
-  const released = evolveWorld(run.world, [{ kind: "released", sequence, atMs: 0 }]);
-  const { steps, complete } = planGrants(released, policy, 0);
-  expect(complete).toBe(false);
-  expect(steps.length).toBeGreaterThan(50);
-  expect(steps.length).toBeLessThan(200);
-  let world = released;
-  for (let isComplete = false; !isComplete;) {
-    const settled = settleGrants(world, policy, 0);
-    ({ world, complete: isComplete } = settled);
-  }
-  expect(world.ledger.admitted.size).toBe(200);
 });

@@ -2,12 +2,12 @@ import { assertNever } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
 import { noQueues, NO_PAIRS, type PairAmounts, type Queue, type Queues } from "./queue.ts";
-import { forestOf } from "./queue-forest.ts";
 import { noUse, rebuildUse, withUse, type QueueUse } from "./queue-use.ts";
 import { idOf, ownerKey, type Grant, type Preemption, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
+import { buildTrees, noTrees, withTree, type WaitingTrees } from "./waiting-trees.ts";
 
 /** What happened, in the order in which it was decided. The ledger is nothing but the sum of these. */
 export type LedgerEvent =
@@ -53,8 +53,8 @@ export type Ledger = {
   readonly leaving: SortedMap<number, true>;
   /** Requests that work is preempted for, in the order in which it was. */
   readonly beneficiaries: readonly Beneficiary[];
-  /** Root of a tree of queues -> another object after each change of its requests or of their use. What is known of the tree is kept by it. */
-  readonly treeMarks: SortedMap<string, object>;
+  /** The queues with waiting requests, as trees. */
+  readonly trees: WaitingTrees;
 };
 
 /** The sequences of granted reservations: the lowest priority first, then the one that was granted last. */
@@ -83,7 +83,7 @@ export const emptyLedger: Ledger = {
   admitted: SortedMap.empty(compareText),
   leaving: SortedMap.empty(compareNumbers),
   beneficiaries: [],
-  treeMarks: SortedMap.empty(compareText),
+  trees: noTrees,
 };
 
 /** The ledger after one event. Throws on an event that no decision could have made: going on would give one machine to two owners. */
@@ -91,14 +91,14 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
   const after = { ...ledger, version: ledger.version + 1 };
   switch (event.kind) {
     case "requested":
-      return markTree(addWaiting(after, event.reservation), event.reservation);
+      return updateTrees(addWaiting(after, event.reservation), event.reservation);
     case "granted": {
       const reservation = knownReservation(ledger, event.sequence);
-      return markTree(grant(after, reservation, event), reservation);
+      return updateTrees(grant(after, reservation, event), reservation);
     }
     case "released": {
       const reservation = knownReservation(ledger, event.sequence);
-      return markTree(release(after, reservation), reservation);
+      return updateTrees(release(after, reservation), reservation);
     }
     case "preempted":
     case "preemptionAccepted":
@@ -106,7 +106,10 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
     case "requeued":
       return evolvePreemption(after, knownReservation(ledger, event.sequence), event);
     case "beneficiaryDropped":
-      return { ...after, beneficiaries: withoutBeneficiary(ledger.beneficiaries, event.sequence) };
+      return updateBeneficiary(
+        { ...after, beneficiaries: withoutBeneficiary(ledger.beneficiaries, event.sequence) },
+        event.sequence,
+      );
     case "limited":
       return { ...after, limits: withLimit(ledger.limits, event) };
     case "queueChanged":
@@ -131,14 +134,17 @@ function evolvePreemption(ledger: Ledger, before: Reservation, event: Preemption
   const { preemption, ...kept } = granted;
   const withGrant = (next: Grant): Ledger => {
     const reservations = ledger.reservations.set(sequence, { ...reservation, grant: next });
-    return markTree({ ...ledger, reservations }, reservation);
+    return updateTrees({ ...ledger, reservations }, reservation);
   };
   switch (event.kind) {
     case "preempted": {
       const { kind: _kind, sequence: _sequence, ...stated } = event;
       const beneficiaries = withBeneficiary(ledger.beneficiaries, event.beneficiary);
       const after = withGrant({ ...kept, preemption: { ...stated, isAccepted: false } });
-      return { ...after, leaving: ledger.leaving.set(sequence, true), beneficiaries };
+      return updateBeneficiary(
+        { ...after, leaving: ledger.leaving.set(sequence, true), beneficiaries },
+        event.beneficiary,
+      );
     }
     case "preemptionAccepted":
       return preemption === undefined
@@ -150,11 +156,17 @@ function evolvePreemption(ledger: Ledger, before: Reservation, event: Preemption
       const { grant: _grant, ...asked } = reservation;
       const { beneficiary } = preemption ?? {};
       const waiting = { ...asked, ...(beneficiary !== undefined && { preemptedFor: beneficiary }) };
-      return markTree(addWaiting(release(ledger, before), waiting), waiting);
+      return updateTrees(addWaiting(release(ledger, before), waiting), waiting);
     }
     default:
       return assertNever(event);
   }
+}
+
+/** A beneficiary keeps nothing from borrowers, so that what is known of its queue changes. */
+function updateBeneficiary(ledger: Ledger, sequence: number | undefined): Ledger {
+  const reservation = sequence === undefined ? undefined : ledger.reservations.get(sequence);
+  return reservation === undefined ? ledger : updateTrees(ledger, reservation);
 }
 
 function withBeneficiary(known: readonly Beneficiary[], sequence: number | undefined): readonly Beneficiary[] {
@@ -183,23 +195,12 @@ export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undef
 }
 
 function withQueues(ledger: Ledger, queues: Queues): Ledger {
-  const treeMarks = marksOf(ledger.queue.byQueue.keys(), queues);
-  return { ...ledger, queues, use: rebuildUse(ledger.use.own, queues), treeMarks };
+  const after = { ...ledger, queues, use: rebuildUse(ledger.use.own, queues) };
+  return { ...after, trees: buildTrees(after) };
 }
 
-function markTree(ledger: Ledger, { queue }: Reservation): Ledger {
-  const root = queue === undefined ? undefined : forestOf(ledger.queues).get(queue)?.root.name;
-  return root === undefined ? ledger : { ...ledger, treeMarks: ledger.treeMarks.set(root, {}) };
-}
-
-/** Marks of the trees of these queues. */
-function marksOf(names: Iterable<string>, queues: Queues): Ledger["treeMarks"] {
-  const forest = forestOf(queues);
-  const roots = new Set([...names].flatMap((name) => forest.get(name)?.root.name ?? []));
-  return SortedMap.from(
-    compareText,
-    [...roots].map((root): [string, object] => [root, {}]),
-  );
+function updateTrees(ledger: Ledger, { queue }: Reservation): Ledger {
+  return queue === undefined ? ledger : { ...ledger, trees: withTree(ledger.trees, queue, ledger) };
 }
 
 /** How many reservations of the kind may be granted concurrently; 0: no limit. */
@@ -269,6 +270,7 @@ export function* restoreLedger(
       reservations.map(({ owner, sequence }) => [ownerKey(owner), sequence]),
     ),
     queue,
+    trees: noTrees,
     holders: yield* SortedMap.inSteps(compareText, holders),
     parts: yield* SortedMap.inSteps(compareText, [...parts]),
     grantedByKind: SortedMap.from(compareText, grantedByKind),
@@ -281,12 +283,11 @@ export function* restoreLedger(
     ),
     leaving: SortedMap.from(compareNumbers, leaving),
     beneficiaries,
-    treeMarks: marksOf(queue.byQueue.keys(), known),
   };
   const isWholeAndParts = holders.some(([node]) => parts.has(node));
   if (isWholeAndParts || ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
     throw new Error("the snapshot of the ledger gives a node to two reservations, or two reservations to one owner");
-  return ledger;
+  return { ...ledger, trees: buildTrees(ledger) };
 }
 
 /**
@@ -299,8 +300,8 @@ export function evolveImmediateGrant(
   granted: Extract<LedgerEvent, { kind: "granted" }>,
 ): { readonly between: Ledger; readonly after: Ledger } {
   const { reservation } = requested;
-  const between = markTree({ ...addReservation(ledger, reservation), version: ledger.version + 1 }, reservation);
-  const after = markTree(hold(between, reservation, granted), reservation);
+  const between = { ...addReservation(ledger, reservation), version: ledger.version + 1 };
+  const after = updateTrees(hold(between, reservation, granted), reservation);
   return { between, after: { ...after, version: ledger.version + 2 } };
 }
 

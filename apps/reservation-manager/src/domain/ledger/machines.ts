@@ -99,6 +99,8 @@ export type Machines = {
   readonly nodes: SortedMap<string, MachineRecord>;
   /** Only pools that have a live node, or that are scaled. */
   readonly pools: SortedMap<string, PoolState>;
+  /** Another object after each change of the nodes, of their foreign pods or of the scaling of pools. The same one whatever is granted and used by owners. */
+  readonly sizesMark: object;
 };
 
 /** A node is known while it lives or is held; a held node that is lost stays its holder's until it is released. */
@@ -135,7 +137,12 @@ export function buildMachines(
   ledger: Ledger,
   scalings: Iterable<PoolScaling> = [],
 ): Machines {
-  let machines: Machines = { complete: true, nodes: SortedMap.empty(compareText), pools: SortedMap.empty(compareText) };
+  let machines: Machines = {
+    complete: true,
+    nodes: SortedMap.empty(compareText),
+    pools: SortedMap.empty(compareText),
+    sizesMark: {},
+  };
   for (const facts of nodes) machines = replaceRecord(machines, facts.name, { facts });
   for (const scaling of scalings) machines = withScaling(machines, scaling.pool, scaling);
   for (const [node, sequence] of ledger.holders.entries())
@@ -222,7 +229,7 @@ export function withScaling(machines: Machines, pool: string, scaling: PoolScali
   const before = machines.pools.get(pool)?.scaling;
   if (before?.max === scaling?.max && before?.exhausted === scaling?.exhausted) return machines;
   const state = { ...(machines.pools.get(pool) ?? emptyPool(pool)), scaling };
-  return { ...machines, pools: withoutEmptyPool(machines.pools.set(pool, state), pool) };
+  return { ...machines, pools: withoutEmptyPool(machines.pools.set(pool, state), pool), sizesMark: {} };
 }
 
 /** The machines after one event of the ledger; `ledger` is the one before it. */
@@ -273,7 +280,19 @@ function replaceRecord(machines: Machines, name: string, next: MachineRecord): M
     if (pool !== undefined) updateViews({ pool, before: machines.pools, after: pools }, { before, next, isResized });
   }
   const known = next.facts !== undefined || next.holder !== undefined || next.parts !== undefined;
-  return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools };
+  const sizesMark = isResized && !isAlike(before?.facts, next.facts) ? {} : machines.sizesMark;
+  return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools, sizesMark };
+}
+
+/** Whether the node has the same for the same needs once nothing is granted. */
+function isAlike(before: NodeFacts | undefined, after: NodeFacts | undefined): boolean {
+  if (before === undefined || after === undefined) return before === after;
+  return sizeKey(before) === sizeKey(after);
+}
+
+function sizeKey({ pool, ready, schedulable, cordoned, labels, taints, allocatable, foreign }: NodeFacts): string {
+  const sizes = [allocatable === undefined ? "" : amountsKey(allocatable), amountsKey(foreign.requests), foreign.pods];
+  return JSON.stringify([pool, ready, schedulable, cordoned, labels, taints, sizes]);
 }
 
 function count(

@@ -19,10 +19,36 @@ export type PairShortage = { readonly pair: string; readonly requested: number; 
  * Negative where use exceeds quota. The formula of Kueue's resource nodes.
  */
 export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number {
-  const { pools, use, later = use } = world;
-  const now = availableOf(node, pair, pools, use);
-  const free = later === use ? now : Math.min(now, availableOf(node, pair, pools, later));
+  const free = freeOfTree(node, pair, world);
   return mayUse(node, pair) ? free : Math.min(0, free);
+}
+
+/** What the queue and the queues below it could use in addition together. */
+export function freeOfTree(node: QueueNode, pair: string, { pools, use, later }: QuotaWorld): number {
+  const now = availableOf(node, pair, pools, use);
+  return later === undefined ? now : Math.min(now, availableOf(node, pair, pools, later));
+}
+
+/**
+ * How much has to be free for the parent of a queue that uses so much, so that `needed` more is free for the queue; undefined: it never is with this use. The
+ * inverse of `freeOfTree`.
+ */
+export function neededAbove(
+  node: QueueNode,
+  pair: string,
+  { needed, used, pools }: { readonly needed: number; readonly used: number; readonly pools: PairAmounts },
+): number | undefined {
+  const total = totalOf(node, pair, pools);
+  if (node.parent === undefined) return needed > total - used ? undefined : needed;
+  const guaranteed = node.guaranteed.get(pair) ?? 0;
+  const above = needed - Math.max(0, guaranteed - used);
+  return above > shareableOf(node, pair, total, used) ? undefined : above;
+}
+
+/** The most that the queue, with those below it, could use in addition of what its parent has free. */
+function shareableOf(node: QueueNode, pair: string, total: number, used: number): number {
+  const limit = node.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
+  return total - (node.guaranteed.get(pair) ?? 0) - upOf(node, pair, used) + limit;
 }
 
 /** The most that work of the queue can ever have: what is free for it while nothing is used. */
@@ -45,10 +71,8 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
       free = total - used;
       continue;
     }
-    const guaranteed = each.guaranteed.get(pair) ?? 0;
-    const limit = each.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
-    const shared = Math.min(free, total - guaranteed - upOf(each, pair, used) + limit);
-    free = Math.max(0, guaranteed - used) + shared;
+    const shared = Math.min(free, shareableOf(each, pair, total, used));
+    free = Math.max(0, (each.guaranteed.get(pair) ?? 0) - used) + shared;
   }
   return free;
 }

@@ -8,7 +8,7 @@ import {
   type Amounts,
 } from "@muster/resources";
 import type { PoolNeed } from "./reservation.ts";
-import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
+import { compareNumbers, compareText, SortedMap, type Summaries } from "./sorted-map.ts";
 
 /** A node that can be granted in parts and not as a whole: parts of it are held, or foreign pods are on it. */
 export type PartialNode = {
@@ -117,10 +117,11 @@ function placeOne(room: Room, request: Amounts, search: Search): Found | undefin
 
 function placeAmong(room: Room, request: Amounts, search: Search): Found | undefined {
   const { isSpecial, partialFrom, freeFrom } = search;
-  for (const [at, node] of room.partial.entries(partialFrom))
+  const mayFit = (most: Amounts): boolean => fitsInto(request, most);
+  for (const [at, node] of room.partial.search(freeOfPartial, mayFit, partialFrom))
     if (fitsInto(request, node.free) && hasUnrequested(node.allocatable, request) === isSpecial)
       return take(room, at, node, request, { ...search, partialFrom: at });
-  for (const [key, allocatable] of room.free.entries(freeFrom)) {
+  for (const [key, allocatable] of room.free.search(sizesOfFree, mayFit, freeFrom)) {
     if (allocatable === undefined || !fitsInto(request, allocatable)) continue;
     if (hasUnrequested(allocatable, request) !== isSpecial) continue;
     const partial = { free: allocatable, allocatable, potential: allocatable, hasForeignUse: false };
@@ -178,20 +179,37 @@ function withoutLast(room: Room, mayKeep: (node: PartialNode) => boolean): Room 
   return { ...room, partial: skipped.reduce((kept, [key, node]) => kept.set(key, node), partial) };
 }
 
-const largest = new WeakMap<Room, Amounts>();
-
-/** False: some part of the need fits on no node now. Looks at the nodes once for each room. */
-export function mayHaveRoom(room: Room, { shared }: Pick<PoolNeed, "shared">): boolean {
+/** False: some part of the need fits on no node now. */
+export function mayHaveRoom({ free, partial }: Room, { shared }: Pick<PoolNeed, "shared">): boolean {
   if (shared.length === 0) return true;
-  const most = largest.get(room) ?? largestAmounts(freeAmounts(room));
-  largest.set(room, most);
+  const most = mergeLargest(free.summary(sizesOfFree) ?? UNKNOWN, partial.summary(freeOfPartial) ?? UNKNOWN);
   return shared.every((request) => fitsInto(request, most));
 }
 
-/** What is free on each node. */
-function* freeAmounts({ free, partial }: Room): Generator<Amounts> {
-  for (const allocatable of free.values()) if (allocatable !== undefined) yield allocatable;
-  for (const node of partial.values()) yield node.free;
+/** By resource, the most that some node has: what does not fit into that fits on none of them. */
+const sizesOfFree: Summaries<Amounts | undefined, Amounts> = {
+  of: (allocatable) => allocatable,
+  merge: mergeLargest,
+  isCurrent: () => true,
+  known: new WeakMap(),
+};
+
+const freeOfPartial: Summaries<PartialNode, Amounts> = {
+  of: ({ free }) => free,
+  merge: mergeLargest,
+  isCurrent: () => true,
+  known: new WeakMap(),
+};
+
+/** One of both where it has no less of anything: most nodes are alike. */
+function mergeLargest(a: Amounts, b: Amounts): Amounts {
+  if (a === b || hasAllOf(a, b)) return a;
+  return hasAllOf(b, a) ? b : largestAmounts([a, b]);
+}
+
+function hasAllOf(a: Amounts, b: Amounts): boolean {
+  for (const [resource, amount] of b) if (amount > (a.get(resource) ?? 0)) return false;
+  return true;
 }
 
 /** By resource, the largest of these amounts; without those of 0. */

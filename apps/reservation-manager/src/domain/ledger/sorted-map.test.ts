@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { compareNumbers, SortedMap } from "./sorted-map.ts";
+import { compareNumbers, SortedMap, type Summaries } from "./sorted-map.ts";
 
 const changes = fc.array(
   fc.record({ remove: fc.boolean(), key: fc.integer({ min: 0, max: 60 }), value: fc.integer() }),
@@ -104,4 +104,57 @@ it("compares few keys for the changes of a large map", () => {
   compared = 0;
   expect([...later.changesSince(earlier)]).toEqual([{ before: 7 }, { before: 5000, after: -1 }, { after: 1 }]);
   expect(compared).toBeLessThan(200);
+});
+
+function largest(visited: number[] = []): Summaries<number, number> {
+  const of = (value: number): number | undefined => {
+    visited.push(value);
+    return value < 0 ? undefined : value;
+  };
+  return { of, merge: Math.max, isCurrent: () => true, known: new WeakMap() };
+}
+
+it("summarises what it holds, and finds by summaries what a scan finds, after any changes", () => {
+  fc.assert(
+    fc.property(changes, fc.integer({ min: -1, max: 61 }), fc.integer(), (steps, from, least) => {
+      const summaries = largest();
+      let sorted = SortedMap.empty<number, number>(compareNumbers);
+      for (const { remove, key, value } of steps) {
+        sorted = remove ? sorted.delete(key) : sorted.set(key, value);
+        const counted = [...sorted.values()].filter((each) => each >= 0);
+        expect(sorted.summary(summaries)).toBe(counted.length === 0 ? undefined : Math.max(...counted));
+        const first = [...sorted.entries()].flatMap(([each, of]) => (each <= from && of >= 0 ? [of] : []));
+        expect(sorted.summary(summaries, from)).toBe(first.length === 0 ? undefined : Math.max(...first));
+      }
+      const expected = [...sorted.entries()].filter(([, value]) => value >= Math.max(0, least));
+      const isPromising = (summary: number): boolean => summary >= least;
+      expect([...sorted.search(summaries, isPromising)]).toEqual(expected);
+      expect([...sorted.search(summaries, isPromising, from)]).toEqual(expected.filter(([key]) => key >= from));
+      const rankOf = (summary: number): number | undefined => (isPromising(summary) ? summary : undefined);
+      const found = [...sorted.searchBest(summaries, rankOf, (a, b) => b - a)];
+      expect(found.sort(([a], [b]) => a - b)).toEqual(expected);
+    }),
+  );
+});
+
+it("finds the best of many with few visits, and summarises few branches after a change", () => {
+  const visited: number[] = [];
+  const summaries = largest(visited);
+  const entries = Array.from({ length: 10_000 }, (_, key): [number, number] => [key, (key * 7919) % 10_007]);
+  const sorted = SortedMap.from(compareNumbers, entries);
+  expect(sorted.summary(summaries)).toBe(Math.max(...entries.map(([, value]) => value)));
+  visited.length = 0;
+  const after = sorted.set(17, 20_000);
+  let best = -1;
+  let found = 0;
+  for (const [, value] of after.searchBest(
+    summaries,
+    (summary) => (summary > best ? summary : undefined),
+    (a, b) => b - a,
+  )) {
+    best = value;
+    found += 1;
+  }
+  expect({ best, found }).toEqual({ best: 20_000, found: 1 });
+  expect(visited.length).toBeLessThan(60);
 });

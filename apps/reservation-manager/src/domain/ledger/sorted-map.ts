@@ -117,6 +117,43 @@ export class SortedMap<Key, Value> {
     }
   }
 
+  /** What all values come to together, or those whose keys are not after `last`; undefined: nothing. Summarises only branches that no earlier map shares. */
+  summary<Summary>(summaries: Summaries<Value, Summary>, last?: Key): Summary | undefined {
+    let at = this.#root;
+    if (last === undefined) return summarise(summaries, at);
+    let before: Summary | undefined;
+    while (at !== undefined) {
+      if (this.#compare(at.key, last) > 0) at = at.left;
+      else {
+        const upToHere = mergeSummaries(summaries, summarise(summaries, at.left), summaries.of(at.value));
+        before = mergeSummaries(summaries, before, upToHere);
+        at = at.right;
+      }
+    }
+    return before;
+  }
+
+  /**
+   * The entries that may matter, in key order, beginning with the first key that is not before `from`. Skips each branch whose summary is not promising; the
+   * answer may change from one entry to the next.
+   */
+  *search<Summary>(
+    summaries: Summaries<Value, Summary>,
+    isPromising: (summary: Summary) => boolean,
+    from?: Key,
+  ): Generator<readonly [Key, Value]> {
+    yield* search({ compare: this.#compare, summaries, isPromising }, this.#root, from);
+  }
+
+  /** As `search`, in an order in which better ranks come early. `rankOf`: undefined for a summary that is not promising. */
+  *searchBest<Summary, Rank>(
+    summaries: Summaries<Value, Summary>,
+    rankOf: (summary: Summary) => Rank | undefined,
+    compare: (a: Rank, b: Rank) => number,
+  ): Generator<readonly [Key, Value]> {
+    yield* searchBest({ summaries, rankOf, compare }, this.#root);
+  }
+
   /**
    * The values that differ from those of an earlier map with the same order, undefined where a map has none, in key order. Skips what both maps share: after
    * few changes it visits O(log n) branches for each.
@@ -154,6 +191,20 @@ export class SortedMap<Key, Value> {
     for (const [, value] of this.entries()) yield value;
   }
 }
+
+/**
+ * How values are summarised, so that a search can skip many of them together. Branches are shared by all maps that were made from one, so that a change of one
+ * entry summarises O(log n) branches again.
+ */
+export type Summaries<Value, Summary> = {
+  /** Undefined for a value that no search asks for. */
+  readonly of: (value: Value) => Summary | undefined;
+  readonly merge: (a: Summary, b: Summary) => Summary;
+  /** Whether a summary that was made earlier holds still. */
+  readonly isCurrent: (summary: Summary) => boolean;
+  /** By branch. Null: nothing. */
+  readonly known: WeakMap<object, Summary | null>;
+};
 
 /** Order of strings by code unit: the same on every machine, which the order of a locale is not. */
 export function compareText(a: string, b: string): number {
@@ -209,6 +260,78 @@ function compareEntries<Key, Value>(
 ): number {
   if (one === undefined || other === undefined) return one === undefined ? 1 : -1;
   return compare(one.key, other.key);
+}
+
+function summarise<Key, Value, Summary>(
+  summaries: Summaries<Value, Summary>,
+  branch: Side<Key, Value>,
+): Summary | undefined {
+  if (branch === undefined) return undefined;
+  const known = summaries.known.get(branch);
+  if (known !== undefined && (known === null || summaries.isCurrent(known))) return known ?? undefined;
+  const left = mergeSummaries(summaries, summarise(summaries, branch.left), summaries.of(branch.value));
+  const summary = mergeSummaries(summaries, left, summarise(summaries, branch.right));
+  summaries.known.set(branch, summary ?? null);
+  return summary;
+}
+
+function mergeSummaries<Value, Summary>(
+  { merge }: Summaries<Value, Summary>,
+  a: Summary | undefined,
+  b: Summary | undefined,
+): Summary | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : merge(a, b);
+}
+
+type Search<Key, Value, Summary> = {
+  readonly compare: (a: Key, b: Key) => number;
+  readonly summaries: Summaries<Value, Summary>;
+  readonly isPromising: (summary: Summary) => boolean;
+};
+
+function* search<Key, Value, Summary>(
+  how: Search<Key, Value, Summary>,
+  branch: Side<Key, Value>,
+  from: Key | undefined,
+): Generator<readonly [Key, Value]> {
+  const { summaries, isPromising } = how;
+  const all = summarise(summaries, branch);
+  if (branch === undefined || all === undefined || !isPromising(all)) return;
+  const isBefore = from !== undefined && how.compare(branch.key, from) < 0;
+  if (!isBefore) {
+    yield* search(how, branch.left, from);
+    const own = summaries.of(branch.value);
+    if (own !== undefined && isPromising(own)) yield [branch.key, branch.value];
+  }
+  yield* search(how, branch.right, isBefore ? from : undefined);
+}
+
+type BestSearch<Value, Summary, Rank> = {
+  readonly summaries: Summaries<Value, Summary>;
+  readonly rankOf: (summary: Summary) => Rank | undefined;
+  readonly compare: (a: Rank, b: Rank) => number;
+};
+
+function* searchBest<Key, Value, Summary, Rank>(
+  how: BestSearch<Value, Summary, Rank>,
+  branch: Side<Key, Value>,
+): Generator<readonly [Key, Value]> {
+  const { summaries, rankOf, compare } = how;
+  if (branch === undefined) return;
+  const parts: { readonly below: Side<Key, Value>; readonly summary: Summary; readonly rank: Rank }[] = [];
+  const add = (below: Side<Key, Value>, summary: Summary | undefined): void => {
+    const rank = summary === undefined ? undefined : rankOf(summary);
+    if (summary !== undefined && rank !== undefined) parts.push({ below, summary, rank });
+  };
+  add(undefined, summaries.of(branch.value));
+  add(branch.left, summarise(summaries, branch.left));
+  add(branch.right, summarise(summaries, branch.right));
+  parts.sort((a, b) => compare(a.rank, b.rank));
+  for (const [index, { below, summary }] of parts.entries()) {
+    if (index > 0 && rankOf(summary) === undefined) continue;
+    if (below === undefined) yield [branch.key, branch.value];
+    else yield* searchBest(how, below);
+  }
 }
 
 /** The middle one on top, so that both sides weigh the same. */

@@ -1,0 +1,84 @@
+import { expect, it } from "vitest";
+import {
+  amounts,
+  nodeOf,
+  ownerOf,
+  partsOf,
+  queueOf,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import { knownReservation } from "../ledger/ledger.ts";
+import { evolveWorld, type World } from "../ledger/world.ts";
+import { treeSummaries } from "./queue-bounds.ts";
+
+const CPU = "a cpu";
+const NODE = nodeOf("n0", "a", { allocatable: amounts({ cpu: 10_000, pods: 10_000 }) });
+const TREES = 20;
+const NEVER_MS = -1;
+
+/** Trees of five queues that own `nominal` cpu each. */
+function startTrees(nominal: number): Run {
+  const run = startRun([NODE]);
+  for (let tree = 0; tree < TREES; tree += 1) {
+    step(run, { kind: "queue", queue: queueOf(`t${tree}`) });
+    for (let index = 0; index < 5; index += 1)
+      step(run, { kind: "queue", queue: queueOf(`q${tree}-${index}`, { [CPU]: nominal }, { parent: `t${tree}` }) });
+  }
+  return run;
+}
+
+function ask(run: Run, id: string, queue: string, cpu: number): void {
+  step(run, {
+    kind: "reserve",
+    request: requestOf(id, [], { owner: ownerOf(id, "job"), needs: partsOf("a", { cpu }), queue }),
+  });
+}
+
+function askInEach(run: Run, id: string, cpu: number): void {
+  for (let tree = 0; tree < TREES; tree += 1)
+    for (let index = 0; index < 5; index += 1) ask(run, `${id}${tree}-${index}`, `q${tree}-${index}`, cpu);
+}
+
+/** The world after the release of the first request, before anything is granted. */
+function released({ world }: Run): World {
+  return evolveWorld(world, [{ kind: "released", sequence: knownReservation(world.ledger, 1).sequence, atMs: 0 }]);
+}
+
+/** The trees that a search for what can be granted visits. */
+function promising(world: World, overdueSinceMs: number): string[] {
+  const summaries = treeSummaries(world, overdueSinceMs);
+  const found = world.ledger.trees.search(summaries, ({ admitted }) => admitted.length > 0);
+  return [...found].map(([name]) => name);
+}
+
+it("visits no tree whose quota is used, and after a release the tree of the released request", () => {
+  const run = startTrees(2);
+  askInEach(run, "held", 2);
+  askInEach(run, "waits", 1);
+  expect(run.world.ledger.trees.size).toBe(TREES);
+  expect(promising(run.world, NEVER_MS)).toEqual([]);
+  expect(promising(released(run), NEVER_MS)).toEqual(["t0"]);
+});
+
+it("visits no tree in which less is free than the smallest request needs", () => {
+  const run = startTrees(3);
+  askInEach(run, "held", 3);
+  askInEach(run, "waits", 20);
+  expect(promising(released(run), NEVER_MS)).toEqual([]);
+});
+
+it("visits no tree whose free quota is kept for requests that have waited too long", () => {
+  const run = startTrees(4);
+  for (const id of ["half0", "half1"]) ask(run, id, "q0-0", 2);
+  for (let index = 1; index < 5; index += 1) ask(run, `held${index}`, `q0-${index}`, 4);
+  for (let index = 0; index < 5; index += 1) {
+    ask(run, `large${index}`, `q0-${index}`, 4);
+    ask(run, `small${index}`, `q0-${index}`, 1);
+  }
+  // 2 are free then: enough for the small requests, unless their queues keep it for the large ones before them.
+  expect(promising(released(run), NEVER_MS)).toEqual(["t0"]);
+  expect(promising(released(run), Infinity)).toEqual([]);
+});

@@ -1,0 +1,50 @@
+import { canHoldAll } from "../ledger/can-hold.ts";
+import { knownReservation } from "../ledger/ledger.ts";
+import type { Machines } from "../ledger/machines.ts";
+import { limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
+import { findShortage, mostOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import type { PoolGang } from "../ledger/reservation.ts";
+import { alternativesOf } from "../ledger/topology.ts";
+import { comparePlaces, placeOf, type Place } from "../ledger/waiting-queue.ts";
+import type { World } from "../ledger/world.ts";
+import { askedAmounts } from "./asked-amounts.ts";
+import { poolAmounts } from "./pool-amounts.ts";
+
+export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
+  const { tree, later } = ledger.use;
+  return { use: tree, later, pools: poolAmounts(machines) };
+}
+
+/** The first request in the order of a StrictFIFO queue that can be granted some time; also one that work was preempted for. */
+export function findStrictHead(node: QueueNode, world: World): Place | undefined {
+  const { ledger } = world;
+  const [served] = ledger.beneficiaries
+    .map(({ sequence }) => knownReservation(ledger, sequence))
+    .filter(({ queue }) => queue === node.queue.name)
+    .map(placeOf)
+    .sort(comparePlaces);
+  const unserved = findUnservedHead(node, world);
+  return served === undefined || (unserved !== undefined && comparePlaces(unserved, served) < 0) ? unserved : served;
+}
+
+/** The first request in the order of the queue that can be granted some time, without those that work was preempted for. */
+export function findUnservedHead(node: QueueNode, { ledger, machines }: World): Place | undefined {
+  const served = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
+  for (const waiting of ledger.queue.byQueue.get(node.queue.name)?.heads.values() ?? []) {
+    if (findQuotaTooSmall(node, waiting, machines) !== undefined || !isPossible(waiting, machines)) continue;
+    for (const place of waiting.places.keys()) if (!served.has(place.sequence)) return place;
+  }
+  return undefined;
+}
+
+/** Whether machines can ever be granted to the gang as the nodes are now. */
+export function isPossible(gang: PoolGang, machines: Machines): boolean {
+  return alternativesOf(gang, machines).some((needs) => canHoldAll(machines, needs));
+}
+
+/** The pair that is short even while nothing is used: the request can never be granted. */
+export function findQuotaTooSmall(node: QueueNode, { needs }: PoolGang, machines: Machines): PairShortage | undefined {
+  const pools = poolAmounts(machines);
+  const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
+  return findShortage(asked, (pair) => mostOf(node, pair, pools));
+}

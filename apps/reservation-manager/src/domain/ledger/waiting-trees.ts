@@ -1,0 +1,53 @@
+import { forestOf, type QueueNode } from "./queue-forest.ts";
+import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
+import type { QueueUse } from "./queue-use.ts";
+import { compareText, SortedMap } from "./sorted-map.ts";
+import type { QueuedRequests, WaitingQueue } from "./waiting-queue.ts";
+
+/**
+ * A queue with waiting requests in it or below it. Another object after each change of these requests or of what the queue or one below it uses, so that what
+ * is known of a tree is kept by it.
+ */
+export type WaitingTree = {
+  readonly node: QueueNode;
+  /** Undefined: they are all below it. */
+  readonly requests: QueuedRequests | undefined;
+  /** As `QueueUse.tree`. */
+  readonly used: PairAmounts;
+  readonly children: WaitingTrees;
+};
+
+/** By name. */
+export type WaitingTrees = SortedMap<string, WaitingTree>;
+
+/** What the trees are made of. */
+type Source = {
+  readonly queues: Queues;
+  readonly use: Pick<QueueUse, "tree">;
+  readonly queue: Pick<WaitingQueue, "byQueue">;
+};
+
+export const noTrees: WaitingTrees = SortedMap.empty(compareText);
+
+export function buildTrees(source: Source): WaitingTrees {
+  let trees = noTrees;
+  for (const queue of source.queue.byQueue.keys()) trees = withTree(trees, queue, source);
+  return trees;
+}
+
+/** The trees after a change of the requests of a queue or of its use. */
+export function withTree(trees: WaitingTrees, queue: string, source: Source): WaitingTrees {
+  if (trees.size === 0 && source.queue.byQueue.size === 0) return trees;
+  return withPath(trees, forestOf(source.queues).get(queue)?.pathFromRoot ?? [], source);
+}
+
+function withPath(trees: WaitingTrees, path: readonly QueueNode[], source: Source): WaitingTrees {
+  const [node, ...below] = path;
+  if (node === undefined) return trees;
+  const { name } = node.queue;
+  const before = trees.get(name)?.children ?? noTrees;
+  const children = below.length === 0 ? before : withPath(before, below, source);
+  const requests = source.queue.byQueue.get(name);
+  if (requests === undefined && children.size === 0) return trees.delete(name);
+  return trees.set(name, { node, requests, used: source.use.tree.get(name) ?? NO_PAIRS, children });
+}
