@@ -181,8 +181,9 @@ describe.skipIf(missing !== undefined)(
         const copy = join(directory.path, "muster");
         await cp(CHART, copy, { recursive: true, dereference: true });
         const files = (await readdir(join(copy, "files"), { recursive: true })).filter((name) => /\.\w+$/.test(name));
-        // Only the local stack installs the definitions of Kubeflow's kinds.
-        const unused = /compose\.conf$|(namespace|prometheus.compose|kubeflow\.org_(mpi|pytorch|tf)jobs)\.yaml$/;
+        // Only the local stack installs the definitions of Kubeflow's kinds, and an administrator the policy that suspends Jobs.
+        const unused =
+          /compose\.conf$|(namespace|batch-jobs-suspend|prometheus.compose|kubeflow\.org_(mpi|pytorch|tf)jobs)\.yaml$/;
         const used = files.filter((name) => !unused.test(name));
         expect(used.length).toBeGreaterThan(15);
         expect(await render("here", ALL, copy)).toEqual(await render("here", ALL));

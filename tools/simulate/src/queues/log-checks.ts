@@ -80,7 +80,7 @@ function judgeLedger(
   }
   const held = [...ledger.reservations.values()].filter(({ grant }) => grant !== undefined);
   const used = [...ledger.use.own.entries(), ...ledger.use.tree.entries()].filter(([, amounts]) => amounts.size > 0);
-  if (held.length + used.length + ledger.holders.size + ledger.parts.size + ledger.grantedByQueue.size > 0)
+  if (held.length + used.length + ledger.holders.size + ledger.parts.size + ledger.admitted.size > 0)
     found(
       undefined,
       LEFT_RULE,
@@ -107,13 +107,15 @@ function findDifference(one: readonly string[], other: readonly string[]): strin
 
 /** All that the ledger keeps, a line for each entry. */
 function describeLedger(ledger: Ledger): readonly string[] {
-  const { reservations, owners, holders, parts, grantedByKind, grantedByQueue, limits, queues, use, queue } = ledger;
-  const lines = { reservations, owners, holders, parts, grantedByKind, grantedByQueue, limits, queues };
+  const { reservations, owners, holders, parts, grantedByKind, leaving, limits, queues, use, queue } = ledger;
+  const lines = { reservations, owners, holders, parts, grantedByKind, leaving, limits, queues };
   return [
     `next ${ledger.nextSequence}`,
     ...Object.entries({ ...lines, own: use.own, tree: use.tree }).flatMap(([name, map]) =>
       [...map.entries()].map(([key, value]) => `${name} ${key} ${print(value)}`),
     ),
+    ...[...ledger.admitted.entries()].map(([name, keys]) => `admitted ${name} ${print([...keys.keys()])}`),
+    ...ledger.beneficiaries.map((beneficiary, index) => `beneficiary ${index} ${print(beneficiary)}`),
     ...[...queue.places.keys()].map((place, index) => `waiting ${index} ${print(place)}`),
     ...[...queue.waitingByPool.entries()].map(([pool, count]) => `waitingByPool ${pool} ${count}`),
   ];

@@ -12,7 +12,6 @@ import { isBesideKept } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
 import { obstacleTo, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
-import { isPreemptible } from "./plan-preemptions.ts";
 
 /** Of one request. */
 export type Victims = readonly { readonly sequence: number; readonly reason: PreemptionReason }[];
@@ -174,6 +173,10 @@ function listCandidates(question: Question, present: World, nowMs: number): Cand
   }
   found.others.sort(compareCandidates);
   return { ...found, againAtMs };
+}
+
+export function isPreemptible({ notPreemptible }: Reservation, { queue }: QueueNode): boolean {
+  return !(notPreemptible === true && queue.permitsNonPreemptible === true);
 }
 
 function compareCandidates(a: Candidate, b: Candidate): number {

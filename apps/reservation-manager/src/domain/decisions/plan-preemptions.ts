@@ -1,11 +1,11 @@
 import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
-import { DEFAULT_GRACE_MS, type PreemptionReason, type Reservation } from "../ledger/reservation.ts";
+import { DEFAULT_GRACE_MS, type PreemptionReason } from "../ledger/reservation.ts";
 import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
 import type { Queues } from "../ledger/queue.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { findVictims, type Victims } from "./find-victims.ts";
+import { findVictims, isPreemptible, type Victims } from "./find-victims.ts";
 import { firstOfHeads } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, obstacleTo } from "./fit.ts";
@@ -150,10 +150,6 @@ function findDrained({ ledger }: World): readonly number[] {
 
 function isDrained({ path }: QueueNode): boolean {
   return path.some(({ queue }) => queue.stopPolicy === "HoldAndDrain");
-}
-
-export function isPreemptible({ notPreemptible }: Reservation, { queue }: QueueNode): boolean {
-  return !(notPreemptible === true && queue.permitsNonPreemptible === true);
 }
 
 /**
