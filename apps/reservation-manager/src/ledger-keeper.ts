@@ -1,15 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { context, type Context, type Span } from "@opentelemetry/api";
 import { FaultError, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
-import type { Log } from "@muster/store";
-import {
-  inDecisionSpan,
-  ownerAttributes,
-  reportAttributes,
-  showPlan,
-  showSteps,
-  type DecisionOutcome,
-} from "./decision-spans.ts";
+import { inDecisionSpan, ownerAttributes, reportAttributes, showPlan, showSteps } from "./decision-spans.ts";
 import { buildDemand, type DemandList, type DemandRequest } from "./domain/decisions/build-demand.ts";
 import { buildExplanation } from "./domain/decisions/build-explanation.ts";
 import type { Explanation } from "./domain/decisions/explanation.ts";
@@ -38,9 +30,9 @@ import {
   type Machines,
   type NodeFacts,
   type PoolScaling,
-  type PoolState,
 } from "./domain/ledger/machines.ts";
-import { NO_AMOUNTS, summarisePools, type PoolAmounts } from "./domain/decisions/summarise-pools.ts";
+import type { LedgerDeps, PoolReport, ReservationReport } from "./keeper-deps.ts";
+import { NO_AMOUNTS, summarisePools } from "./domain/decisions/summarise-pools.ts";
 import {
   decideAcceptance,
   decideRequeue,
@@ -54,43 +46,8 @@ import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.t
 import { countAhead, placesAround } from "./domain/ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
-/** What the ledger's keeper needs from outside. */
-type LedgerDeps = {
-  readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
-  /** The live nodes that are known. */
-  readonly nodes: () => readonly NodeFacts[];
-  /** All pools that are scaled. */
-  readonly scalings: () => readonly PoolScaling[];
-  /** All queues that are stated; another list when one of them changes. */
-  readonly queues: () => readonly Queue[];
-  /** Whether the nodes are all there are. */
-  readonly allNodesKnown: (nowMs: number) => boolean;
-  readonly now: () => number;
-  /** Announces what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
-  readonly announce: (news: News, caller: Context | undefined) => void;
-  /** Called with each decision: for metrics. */
-  readonly decided: (outcome: DecisionOutcome) => void;
-  /** Waits so long, or as long as before a pass that failed is tried again; returns early when the signal is aborted. */
-  readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
-};
-
 /** Limit of queues in metrics: each has several time series. */
 const MAX_MEASURED_QUEUES = 1000;
-
-/** What became of a reservation: as it is now, or as it was before when it is over. `preempted`: its owner shall end the work, or does not have to any more. */
-export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
-  ReservationReport,
-  "beneficiary"
->;
-
-export type ReservationReport = {
-  readonly reservation: Reservation;
-  readonly because: WaitReason | undefined;
-  /** The request that it is preempted for. */
-  readonly beneficiary?: Reservation | undefined;
-};
-
-export type PoolReport = { readonly state: PoolState; readonly amounts: PoolAmounts; readonly waiting: number };
 
 /**
  * Keeps the ledger while this process leads: every change of the ledger is one decision of the log, and whatever a change makes possible is granted by the

@@ -87,15 +87,14 @@ describe("the cache of a ledger", () => {
   });
 
   it.each([
-    ["a requeued reservation that waits replaces its grant", 0, "granted", 1, "waiting", "waiting"],
-    ["the grant before a requeue comes late", 1, "waiting", 0, "granted", "waiting"],
-    ["a requeued reservation is granted", 1, "waiting", 1, "granted", "granted"],
-    ["the answer before that grant comes late", 1, "granted", 1, "waiting", "granted"],
-  ] as const)("orders states by revision: %s", (_title, knownRevision, known, revision, state, result) => {
+    ["a requeued reservation that waits replaces its grant", ["granted", 0], ["waiting", 1], "waiting"],
+    ["the grant before a requeue comes late", ["waiting", 1], ["granted", 0], "waiting"],
+    ["a requeued reservation is granted", ["waiting", 1], ["granted", 1], "granted"],
+    ["the answer before that grant comes late", ["granted", 1], ["waiting", 1], "granted"],
+  ] as const)("orders states by revision: %s", (_title, first, second, result) => {
     const { cache } = opened();
     const of = { granted: granted(OWNER, 1), waiting: waiting(OWNER, 1) };
-    cache.put({ ...of[known], revision: knownRevision });
-    cache.put({ ...of[state], revision });
+    for (const [state, revision] of [first, second]) cache.put({ ...of[state], revision });
     expect(cache.get(OWNER)?.state).toBe(result);
   });
 

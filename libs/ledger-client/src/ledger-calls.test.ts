@@ -132,14 +132,15 @@ it("states whether work may be preempted and how long it takes to end, and reads
     deadlineMs: 9,
     accepted: true,
   };
-  const message = Reservation.create({
+  const state = enums.ReservationState.numbers.GRANTED;
+  const message = {
     id: "r-1",
     owner: { kind: "session", id: "echo" },
-    state: enums.ReservationState.numbers.GRANTED,
+    state,
     revision: 4,
     preemption,
     preemptedFor: "r-0",
-  });
+  };
   expect(readReservation(Reservation.decode(Reservation.encode(message).finish()), "session")).toMatchObject({
     revision: 4,
     preemption: { queue: "a", reason: "RECLAIM", deadlineMs: 9, accepted: true },

@@ -2,7 +2,7 @@ import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
 import { publishEvent, signalEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import { idOf } from "../domain/ledger/reservation.ts";
-import type { News } from "../ledger-keeper.ts";
+import type { News } from "../keeper-deps.ts";
 import { toWireReservation } from "./messages.ts";
 
 /** Publishes what is on disk, in the background. */

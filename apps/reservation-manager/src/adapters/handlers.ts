@@ -30,14 +30,7 @@ export function makeHandlers(
     unreserve: async ({ owner, reservationId }) => ({
       released: await keeper.release({ owner: toOwner(owner), reservationId }),
     }),
-    acceptPreemption: async ({ owner, reservationId }) => {
-      const { accepted, report } = await keeper.acceptPreemption({ owner: toOwner(owner), reservationId });
-      return { accepted, ...(report && { reservation: toWireReservation(report) }) };
-    },
-    requeue: async ({ owner, reservationId }) => {
-      const report = await keeper.requeue({ owner: toOwner(owner), reservationId });
-      return report === undefined ? {} : { reservation: toWireReservation(report) };
-    },
+    ...preemptionHandlers(keeper),
     limitConcurrency: async ({ ownerKind, limit }) => ({ changed: await keeper.limit({ ownerKind, limit }) }),
     getReservation: async ({ owner }) => ({ reservation: toWireReservation(await keeper.get(toOwner(owner))) }),
     listReservations: async ({ ownerKind, limit, continue: after }, { pageBytes }) => {
@@ -88,6 +81,21 @@ export function makeHandlers(
         elasticAtMs: scaledAtMs(report.state.name),
       })),
     }),
+  };
+}
+
+function preemptionHandlers(
+  keeper: LedgerKeeper,
+): Pick<Handlers<typeof ReservationService>, "acceptPreemption" | "requeue"> {
+  return {
+    acceptPreemption: async ({ owner, reservationId }) => {
+      const { accepted, report } = await keeper.acceptPreemption({ owner: toOwner(owner), reservationId });
+      return { accepted, ...(report && { reservation: toWireReservation(report) }) };
+    },
+    requeue: async ({ owner, reservationId }) => {
+      const report = await keeper.requeue({ owner: toOwner(owner), reservationId });
+      return report === undefined ? {} : { reservation: toWireReservation(report) };
+    },
   };
 }
 

@@ -31,7 +31,7 @@ import {
   type Need,
   type Reservation,
 } from "../domain/ledger/reservation.ts";
-import type { PoolReport, ReservationReport } from "../ledger-keeper.ts";
+import type { PoolReport, ReservationReport } from "../keeper-deps.ts";
 import { toEnding, toPreempted, toPreemption, toWirePreempted, toWirePreemption } from "./preemption-messages.ts";
 import { toPairAmounts, toQueue, toWireQueue, toWireUse } from "./queue-messages.ts";
 

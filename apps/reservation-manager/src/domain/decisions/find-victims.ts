@@ -56,10 +56,10 @@ type Attempt = {
 };
 
 /**
- * The work that has to end so that the request can be granted: none of it can be left out, and it is really enough, in the future world in which all that leaves
- * has left. Tried in this order: reclaiming what the queue owns and others borrow, then what the queues above it own; taking from queues with larger shares; work
- * of the own queue, which also gives what is missing in each of these. Candidates are taken in their order. Then each is spared again, the last one first, where
- * the others are enough without it: as Kueue does.
+ * The work that has to end so that the request can be granted. None of it can be left out, and it is really enough, in the future world in which all that
+ * leaves has left. Tried in this order: reclaiming what the queue owns and others borrow, and then what the queues above it own; taking from queues with larger
+ * shares; work of the own queue, which also gives what is missing in the others. Candidates are taken in their order. Then each is spared again, the last one
+ * first, where the others are enough without it, as Kueue does.
  */
 export function findVictims(
   waiting: WaitingClass,

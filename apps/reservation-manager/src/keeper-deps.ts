@@ -1,0 +1,44 @@
+import type { Context } from "@opentelemetry/api";
+import type { Log } from "@muster/store";
+import type { DecisionOutcome } from "./decision-spans.ts";
+import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
+import type { PoolAmounts } from "./domain/decisions/summarise-pools.ts";
+import type { Ledger, LedgerEvent } from "./domain/ledger/ledger.ts";
+import type { NodeFacts, PoolScaling, PoolState } from "./domain/ledger/machines.ts";
+import type { Queue } from "./domain/ledger/queue.ts";
+import type { Reservation } from "./domain/ledger/reservation.ts";
+
+/** What the ledger's keeper needs from outside. */
+export type LedgerDeps = {
+  readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
+  /** The live nodes that are known. */
+  readonly nodes: () => readonly NodeFacts[];
+  /** All pools that are scaled. */
+  readonly scalings: () => readonly PoolScaling[];
+  /** All queues that are stated; another list when one of them changes. */
+  readonly queues: () => readonly Queue[];
+  /** Whether the nodes are all there are. */
+  readonly allNodesKnown: (nowMs: number) => boolean;
+  readonly now: () => number;
+  /** Announces what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
+  readonly announce: (news: News, caller: Context | undefined) => void;
+  /** Called with each decision: for metrics. */
+  readonly decided: (outcome: DecisionOutcome) => void;
+  /** Waits so long, or as long as before a pass that failed is tried again; returns early when the signal is aborted. */
+  readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
+};
+
+/** What became of a reservation: as it is now, or as it was before when it is over. `preempted`: its owner shall end the work, or does not have to any more. */
+export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
+  ReservationReport,
+  "beneficiary"
+>;
+
+export type ReservationReport = {
+  readonly reservation: Reservation;
+  readonly because: WaitReason | undefined;
+  /** The request that it is preempted for. */
+  readonly beneficiary?: Reservation | undefined;
+};
+
+export type PoolReport = { readonly state: PoolState; readonly amounts: PoolAmounts; readonly waiting: number };
