@@ -12,7 +12,7 @@ import {
 import { startRun } from "../../../test/random-world.ts";
 
 /**
- * The same worlds in every run. Other worlds with MUSTER_PREEMPTION_WORLDS: in about one of 700 the ledger and the reference grant in another order what several
+ * The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others: in about one of 700 the ledger and the reference grant in another order what several
  * preemptions of one pass make possible.
  */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
