@@ -132,8 +132,10 @@ const WHY: Readonly<Record<string, string>> = {
 
 /** For people. It names no number that changes while the pods end. */
 export function describePreemption({ beneficiary, queue, reason, deadlineMs }: UnitPreemption): string {
-  const { kind, id } = beneficiary;
   const by = new Date(deadlineMs).toISOString();
+  if (reason === "DRAIN")
+    return `its queue is drained; its pods end by ${by}, and then it waits until the queue admits work again`;
+  const { kind, id } = beneficiary;
   const why = WHY[reason] ?? `because of ${reason}`;
   return `its machines are taken for ${kind}/${id} of the queue ${queue}, ${why}; its pods end by ${by}, and then it waits again at its old place`;
 }

@@ -14,7 +14,7 @@ import type { BatchWorld } from "./follow-batch-jobs.ts";
 export type BatchActDeps = {
   readonly calls: Pick<KubeCalls, "get" | "list" | "patch" | "delete">;
   readonly world: Pick<BatchWorld, "recordJob" | "recordPod">;
-  readonly machines: Pick<Machines, "reserve" | "release">;
+  readonly machines: Pick<Machines, "reserve" | "release" | "accept" | "requeue">;
   /** The id of our installation. */
   readonly installation: string;
 };
@@ -46,6 +46,13 @@ export async function actOnBatchJob(
       return true;
     case "release":
       return release(deps, job.namespace, step);
+    case "accept-preemption":
+      await deps.machines.accept(step.unitId);
+      return true;
+    case "requeue":
+      if (await isOccupied(deps.calls, ownerIdOfUnit(step.unitId), job.namespace)) return false;
+      await deps.machines.requeue(step.unitId);
+      return true;
     case "place-pod":
       return patchPod(deps, job, findPod(pods, step), (pod) => placement(deps, job, pod, step));
     case "open-pod":

@@ -62,7 +62,7 @@ function textOf(step: BatchStep): string {
       ? [step.pod, step.component, step.node]
       : step.kind === "reserve"
         ? [step.unit.id, ...step.unit.needs.map(({ component }) => component)]
-        : step.kind === "release"
+        : "unitId" in step
           ? [step.unitId]
           : "pod" in step
             ? [step.pod]
@@ -309,6 +309,33 @@ describe("a batch Job that ends or leaves its queue", () => {
     ["stays suspended then", { job: job({ queue: "", gated: false }) }, []],
   ];
   it.each(cases)("%s", (_title, given, expected) => {
+    expect(texts(given)).toEqual(expected);
+  });
+});
+
+describe("a batch Job whose machines are taken for other work", () => {
+  const taken = (accepted: boolean, unit: UnitSeen = GANG): UnitSeen => {
+    const beneficiary = { kind: "job", id: "other" };
+    const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs: NOW, accepted };
+    return unit.state === "granted" ? { ...unit, preemption } : unit;
+  };
+  const pods = [placed("a", "pod-0", "n1"), placed("b", "pod-1", "n2")];
+  const beside = granted({ "pod-2": "n3" }, extra("pod-2"));
+  it.each<Case>([
+    [
+      "lets the ledger know first",
+      { job: job(RUNNING), units: [taken(false)], pods },
+      [`accept-preemption ${ID}: preempted`],
+    ],
+    ["is suspended then", { job: job(RUNNING), units: [taken(true)], pods }, ["suspend: preempted"]],
+    ["keeps them while a pod runs", { units: [taken(true)], pods }, []],
+    ["waits again at its place once its pods are gone", { units: [taken(true)] }, [`requeue ${ID}: preempted`]],
+    [
+      "releases a place beside its gang",
+      { units: [GANG, taken(true, beside)] },
+      [`release ${extra("pod-2")}: preempted`],
+    ],
+  ])("%s", (_title, given, expected) => {
     expect(texts(given)).toEqual(expected);
   });
 });

@@ -2,12 +2,12 @@ import { inDomainOf, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import { QUEUE_UNKNOWN } from "../queues/choose-queue.ts";
 import { holds } from "../requests.ts";
-import type { JobPolicy, UnitSeen } from "../snapshot.ts";
+import type { JobPolicy, UnitPreemption, UnitSeen } from "../snapshot.ts";
 import { extraIdOf, gangIdOf, placeName, type BatchSnapshot, type PodNeed } from "./batch-job.ts";
 import { findPlaces, runningPods, type Misplaced, type Placement } from "./find-places.ts";
 
 /** Why a Job that was admitted is suspended, and requests its machines again. */
-export type RequeueReason = "machine-lost" | "needs-changed";
+export type RequeueReason = "machine-lost" | "needs-changed" | "preempted";
 
 export type BatchStep =
   | { readonly kind: "suspend"; readonly because: "not-admitted" | RequeueReason }
@@ -27,6 +27,8 @@ export type BatchStep =
       readonly unitId: string;
       readonly because: RequeueReason | "queue-unknown" | "finished" | "label-removed" | "surplus";
     }
+  /** The ledger hears that the Job leaves its machines; after that, that it has left them. */
+  | { readonly kind: "accept-preemption" | "requeue"; readonly unitId: string; readonly because: "preempted" }
   /** `nodes`: what it was granted. */
   | { readonly kind: "resume"; readonly nodes: readonly string[]; readonly because: "admitted" | "no-pods" }
   | {
@@ -62,6 +64,8 @@ export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): Batc
   if (job.finished || job.deleting) return { steps: planReleases(snapshot, "finished") };
   if (job.queue === "") return { steps: planLeave(snapshot) };
   const gang = gangOf(snapshot);
+  const preempted = snapshot.units.filter(isPreempted);
+  if (preempted.length > 0) return { steps: planPreempted(snapshot, preempted) };
   const requeue = whyRequeue(snapshot, gang, policy);
   if (requeue !== undefined) return { steps: planRequeue(snapshot, requeue) };
   if (gang.state === "granted") return planAdmitted(snapshot, gang, policy);
@@ -80,7 +84,26 @@ export function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): re
   return [{ kind: "release", unitId: gangIdOf(job), because }];
 }
 
+/**
+ * The same for machines that are taken for other work, once the ledger knows that the Job leaves: the gang waits again at its old place, and places beside it
+ * are released.
+ */
+function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUnit[]): readonly BatchStep[] {
+  const { job } = snapshot;
+  const because = "preempted";
+  const unknown = preempted.filter(({ preemption }) => !preemption.accepted);
+  if (unknown.length > 0) return unknown.map(({ id }) => ({ kind: "accept-preemption", unitId: id, because }));
+  if (!job.suspended) return [{ kind: "suspend", because }];
+  if (runningPods(snapshot).length > 0) return [];
+  return preempted.map(({ id }) => ({ kind: id === gangIdOf(job) ? "requeue" : "release", unitId: id, because }));
+}
+
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
+type PreemptedUnit = GrantedUnit & { readonly preemption: UnitPreemption };
+
+function isPreempted(unit: UnitSeen): unit is PreemptedUnit {
+  return unit.state === "granted" && unit.preemption !== undefined;
+}
 
 function gangOf({ job, units }: BatchSnapshot): UnitSeen {
   const id = gangIdOf(job);
