@@ -60,7 +60,7 @@ export function toPairs(use: readonly muster.reservation.v1.PoolUse[]): Readonly
 /** The grants and ends of reservations in one entry of the ledger's log. */
 export function readLedgerEntry(payload: Uint8Array, owners: Map<string, Requested>): LedgerFact[] {
   return muster.reservation.v1.LedgerEntry.decode(payload).events.flatMap((event): LedgerFact[] => {
-    const { atMs, requested, granted, released } = event;
+    const { atMs, requested, granted, released, requeued } = event;
     if (requested?.reservation) {
       const { id, owner, queue } = requested.reservation;
       owners.set(id, { work: workOf(owner?.id ?? ""), queue });
@@ -75,7 +75,8 @@ export function readLedgerEntry(payload: Uint8Array, owners: Map<string, Request
       const quota = queue === "" ? {} : { queue, use: toPairs(granted.use) };
       return [{ kind: "granted", atMs, reservation, work, nodes, parts, ...quota }];
     }
-    return released ? [{ kind: "ended", atMs, reservation: released.id }] : [];
+    const ended = released ?? requeued;
+    return ended ? [{ kind: "ended", atMs, reservation: ended.id }] : [];
   });
 }
 

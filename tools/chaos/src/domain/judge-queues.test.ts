@@ -5,8 +5,8 @@ import type { TeamQueue } from "./plan-queues.ts";
 
 const quotas = (nominal: number, borrowingLimit: number) => ({ workers: { nominal, borrowingLimit } });
 const TEAMS: readonly TeamQueue[] = [
-  { name: "team-a", weight: 1, quotas: quotas(2, 1) },
-  { name: "team-b", weight: 1, quotas: quotas(1, 2) },
+  { name: "team-a", weight: 1, isReclaiming: false, quotas: quotas(2, 1) },
+  { name: "team-b", weight: 1, isReclaiming: false, quotas: quotas(1, 2) },
 ];
 const GRANT = "no grant takes a queue above what it owns and may borrow";
 const STATUS = "no status of a queue shows more than it owns and may borrow";

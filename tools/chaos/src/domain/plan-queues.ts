@@ -5,6 +5,8 @@ import { type Random, randomFrom } from "./random.ts";
 export type TeamQueue = {
   readonly name: string;
   readonly weight: number;
+  /** It takes back what it owns from work that borrows it. */
+  readonly isReclaiming: boolean;
   /** By pool. */
   readonly quotas: Readonly<Record<string, { readonly nominal: number; readonly borrowingLimit: number }>>;
 };
@@ -32,7 +34,7 @@ export function planQueues(seed: number): readonly TeamQueue[] {
       const nominal = machines[pool];
       return { nominal, borrowingLimit: random.integer(LARGEST[pool], OWNED[pool]) - nominal };
     };
-    return { name, weight, quotas: { [WORKERS]: quotaOf(WORKERS), [DRIVERS]: quotaOf(DRIVERS) } };
+    return { name, weight, isReclaiming: name === "team-a", quotas: { [WORKERS]: quotaOf(WORKERS), [DRIVERS]: quotaOf(DRIVERS) } };
   });
 }
 
@@ -48,7 +50,7 @@ export function buildQueues(teams: readonly TeamQueue[]) {
   const apiVersion = "muster.dev/v1";
   const kind = "Queue";
   const root = { apiVersion, kind, metadata: { name: ROOT_QUEUE }, spec: {} };
-  const children = teams.map(({ name, weight, quotas }) => ({
+  const children = teams.map(({ name, weight, isReclaiming, quotas }) => ({
     apiVersion,
     kind,
     metadata: { name },
@@ -56,6 +58,7 @@ export function buildQueues(teams: readonly TeamQueue[]) {
       parent: ROOT_QUEUE,
       weight,
       namespaceSelector: {},
+      ...(isReclaiming && { preemption: { reclaim: "Any" } }),
       quotas: Object.entries(quotas).map(([pool, { nominal, borrowingLimit }]) => ({
         pool,
         resources: [
