@@ -136,16 +136,20 @@ function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Gener
 
 /** Admitted work of queues that are drained, and that is not asked to leave yet. */
 function findDrained({ ledger }: World): readonly number[] {
-  const drained: number[] = [];
-  for (const [name, admitted] of ledger.admitted.entries()) {
-    const node = forestOf(ledger.queues).get(name);
-    if (node === undefined || !isDrained(node)) continue;
-    for (const { sequence } of admitted.keys()) {
-      const reservation = knownReservation(ledger, sequence);
-      if (reservation.grant?.preemption === undefined && isPreemptible(reservation, node)) drained.push(sequence);
-    }
-  }
-  return drained;
+  return drainedQueues(ledger.queues).flatMap((node) =>
+    [...(ledger.admitted.get(node.queue.name)?.keys() ?? [])]
+      .map(({ sequence }) => knownReservation(ledger, sequence))
+      .filter((reservation) => reservation.grant?.preemption === undefined && isPreemptible(reservation, node))
+      .map(({ sequence }) => sequence),
+  );
+}
+
+const drained = new WeakMap<Queues, readonly QueueNode[]>();
+
+function drainedQueues(queues: Queues): readonly QueueNode[] {
+  const known = drained.get(queues) ?? [...forestOf(queues).values()].filter(isDrained);
+  drained.set(queues, known);
+  return known;
 }
 
 function isDrained({ path }: QueueNode): boolean {
