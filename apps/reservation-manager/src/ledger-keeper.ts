@@ -40,11 +40,15 @@ import {
   type RequeueVerdict,
 } from "./domain/decisions/decide-preemption.ts";
 import { mayPreemptAny } from "./domain/decisions/plan-preemptions.ts";
-import { settle, type Settlement } from "./domain/decisions/plan-settlement.ts";
+import { settle, settleGrants, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.ts";
 import { countAhead, placesAround } from "./domain/ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
+
+/** After a pass that took so long the next one waits for this many times as long, so that requests are answered between them. */
+const LONG_PASS_MS = 20;
+const PAUSE_FACTOR = 4;
 
 /** Limit of queues in metrics: each has several time series. */
 const MAX_MEASURED_QUEUES = 1000;
@@ -65,6 +69,8 @@ export class LedgerKeeper {
   /** The ledger has these queues, as they are stated. */
   #followed: { readonly stated: readonly Queue[]; readonly queues: Queues } | undefined;
   #wake = Promise.withResolvers<undefined>();
+  /** How long the last pass has decided. */
+  #passMs = 0;
   /** When time alone lets work be preempted. */
   #againAtMs: number | undefined;
 
@@ -75,7 +81,11 @@ export class LedgerKeeper {
       for (const event of events) this.#committed(event, ledger);
     });
     for (const reservation of deps.log.state.reservations.values())
-      if (reservation.grant !== undefined) deps.announce({ kind: "granted", reservation }, undefined);
+      if (reservation.grant !== undefined)
+        deps.announce(
+          { kind: "granted", reservation, beneficiary: beneficiaryOf(reservation, deps.log.state) },
+          undefined,
+        );
   }
 
   /** Rejects with FaultError: what `decideReservation` refuses with, and what the log rejects with. */
@@ -122,7 +132,7 @@ export class LedgerKeeper {
       }
       if (verdict.kind === "grant" || verdict.kind === "queue") this.#callers.set(verdict.sequence, context.active());
       const { world, events, complete } = this.#settleBehind(verdict, decided, nowMs);
-      if (!complete) this.#wake.resolve(undefined);
+      this.#wakeUnless(complete, world);
       const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
       const result = { report, outcome: verdict.kind, because: verdict.because };
       return { events: [...verdict.events, ...events], result: this.#keep(world, result) };
@@ -130,8 +140,7 @@ export class LedgerKeeper {
   }
 
   /**
-   * Grants what a new request makes possible: by its grant, or before others of its queue, it may end that quota or machines are kept for one that waits. Work
-   * may be preempted for one that waits.
+   * Grants what a new request makes possible: by its grant, or before others of its queue, it may end that quota or machines are kept for one that waits.
    */
   #settleBehind(
     { kind, sequence }: Pick<Extract<Verdict, { sequence: number }>, "kind" | "sequence">,
@@ -141,13 +150,9 @@ export class LedgerKeeper {
     const { queue } = world.ledger;
     const reservation = knownReservation(world.ledger, sequence);
     const isBeforeOthers = countAhead(reservation, queue) < placesAround(reservation, queue).size - 1;
-    const isLimitedByQueue = kind === "queue" && reservation.queue !== undefined;
-    if (kind === "grant" || (isLimitedByQueue && (isBeforeOthers || mayPreemptAny(world.ledger.queues)))) {
-      const settled = settle(world, this.#policy, nowMs);
-      this.#againAtMs = settled.againAtMs;
-      return settled;
-    }
-    return { steps: [], complete: true, world, events: [], againAtMs: this.#againAtMs };
+    if (kind === "grant" || (kind === "queue" && reservation.queue !== undefined && isBeforeOthers))
+      return settleGrants(world, this.#policy, nowMs);
+    return { steps: [], complete: true, world, events: [], againAtMs: undefined };
   }
 
   /**
@@ -223,18 +228,18 @@ export class LedgerKeeper {
     decide: (ledger: Ledger, nowMs: number) => Verdict,
   ): Promise<Verdict["kind"]> {
     return this.#inSpan(name, attributes, async (span) => {
-      const { verdict, steps, complete } = await this.#deps.log.transact((ledger) => {
+      const { verdict, steps } = await this.#deps.log.transact((ledger) => {
         const nowMs = this.#deps.now();
         const decided = decide(ledger, nowMs);
         this.#remember(ledger, decided.events);
         const settled = this.#settle(evolveWorld(this.#worldOf(ledger), decided.events), nowMs);
-        const result = { verdict: decided, steps: settled.steps, complete: settled.complete };
+        this.#wakeUnless(settled.complete, settled.world);
+        const result = { verdict: decided, steps: settled.steps };
         return { events: [...decided.events, ...settled.events], result: this.#keep(settled.world, result) };
       });
       span.setAttributes({ "muster.outcome": verdict.kind, "muster.because": verdict.because });
       showSteps(span, steps);
       this.#deps.decided(verdict.kind);
-      if (!complete) this.#wake.resolve(undefined);
       return verdict.kind;
     });
   }
@@ -358,6 +363,7 @@ export class LedgerKeeper {
         return false;
       });
       await (done ? this.#idle(signal) : this.#deps.pause(signal));
+      if (this.#passMs >= LONG_PASS_MS) await this.#deps.pause(signal, this.#passMs * PAUSE_FACTOR);
     }
     signal.removeEventListener("abort", stop);
   }
@@ -374,9 +380,17 @@ export class LedgerKeeper {
     woken.abort();
   }
 
+  /** Work is preempted by passes of their own, because that may take longer than a request should wait. */
+  #wakeUnless(complete: boolean, { ledger }: World): void {
+    if (!complete || mayPreemptAny(ledger.queues)) this.#wake.resolve(undefined);
+  }
+
   async #pass(): Promise<true> {
     const { steps, complete } = await this.#deps.log.transact((ledger) => {
-      const settled = this.#settle(this.#worldOf(ledger), this.#deps.now());
+      const begin = performance.now();
+      const settled = this.#settle(this.#worldOf(ledger), this.#deps.now(), settle);
+      this.#passMs = performance.now() - begin;
+      this.#againAtMs = settled.againAtMs;
       return { events: settled.events, result: this.#keep(settled.world, settled) };
     });
     if (!complete) this.#wake.resolve(undefined);
@@ -397,7 +411,7 @@ export class LedgerKeeper {
   }
 
   /** Follows the queues; once the ledger has all of them, grants what fits. Changes of queues and grants are never in one entry of the log. */
-  #settle(world: World, nowMs: number): Settlement {
+  #settle(world: World, nowMs: number, plan = settleGrants): Settlement {
     const stated = this.#deps.queues();
     const { queues } = world.ledger;
     if (this.#followed?.stated !== stated || this.#followed.queues !== queues) {
@@ -406,9 +420,7 @@ export class LedgerKeeper {
         return { steps: [], complete: false, world: evolveWorld(world, events), events, againAtMs: undefined };
       this.#followed = { stated, queues };
     }
-    const settled = settle(world, this.#policy, nowMs);
-    this.#againAtMs = settled.againAtMs;
-    return settled;
+    return plan(world, this.#policy, nowMs);
   }
 
   /** Once an end is on disk the ledger knows no more what has ended. */

@@ -20,6 +20,7 @@ import {
   isBesideKept,
   isInLine,
   isNotPreemptible,
+  isServed,
   isWithinQuota,
   keptIn,
   leavesBeside,
@@ -80,13 +81,28 @@ export function planPreemption(world: PreemptionWorld): (Preemption & { readonly
         const fits = nodesAfter(future, each, []);
         if (fits !== undefined) return { work: each, claim: fits };
         const found = victimsIn(future, each);
-        return found && { work: each, preemption: found };
+        return found && isServedBy(world, each, found) ? { work: each, preemption: found } : undefined;
       }) ?? {};
     if (work === undefined) return undefined;
     if (preemption !== undefined) return { beneficiary: work.sequence, ...preemption };
     // It waits for work that already leaves, and has what is left of that.
     if (claim !== undefined) future = expected(future, work, claim);
   }
+}
+
+/** Whether the future has machines for the request once the victims leave for it, and for all those that it had some for before. */
+function isServedBy(world: PreemptionWorld, { sequence }: Work, { victims }: Preemption): boolean {
+  const work = world.work.map((each): Work => {
+    const victim = victims.find((other) => other.sequence === each.sequence);
+    if (victim !== undefined && each.grant !== undefined) {
+      const leaving = { beneficiary: sequence, reason: victim.reason, deadlineMs: 0, isAccepted: false };
+      return { ...each, grant: { ...each.grant, leaving } };
+    }
+    return each.sequence === sequence ? { promise: Number.MAX_SAFE_INTEGER, ...each } : each;
+  });
+  const before = futureOf(world);
+  const after = futureOf({ ...world, work });
+  return work.every((each) => (each.sequence !== sequence && !isServed(before, each)) || isServed(after, each));
 }
 
 /** Of each queue, and of the requests without a queue, the first that can be helped; and of those the first, in the order of grants. */
@@ -138,7 +154,8 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
   return [
     ...(reclaim === "Never" ? [] : subtrees.map((subtree): Attempt => ({ kind: "RECLAIM", subtree }))),
     ...(reclaim === "Never" || whileBorrowing === undefined ? [] : [{ kind: "RECLAIM_WHILE_BORROWING" } as const]),
-    ...(fairSharing === "Never" ? [] : [{ kind: "FAIR_SHARING" } as const]),
+    // Work that was preempted itself takes nothing by shares.
+    ...(fairSharing === "Never" || work.preemptedFor !== undefined ? [] : [{ kind: "FAIR_SHARING" } as const]),
     ...(withinQueue === "Never" ? [] : [{ kind: "WITHIN_QUEUE" } as const]),
   ];
 }

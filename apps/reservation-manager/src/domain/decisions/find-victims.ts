@@ -1,4 +1,4 @@
-import { compareAdmitted, knownReservation, type AdmittedKey } from "../ledger/ledger.ts";
+import { compareAdmitted, knownReservation, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
 import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
@@ -23,16 +23,17 @@ type Search = {
 };
 
 /** Limit of victims of one request: a larger set is not looked for. */
-const MAX_VICTIMS = 500;
+const MAX_VICTIMS = 2000;
 
 /** Granted work that may be preempted. `use`: what of it is limited by quotas. */
 type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
 
 /** Candidates of other queues and of the own one, each in their order: the lowest priority first, then the one granted last. */
 type Candidates = {
-  readonly others: readonly Candidate[];
   readonly own: readonly Candidate[];
-  readonly againAtMs: number | undefined;
+  /** Listed where an attempt may take them. */
+  readonly listOthers: () => readonly Candidate[];
+  readonly againAtMs: () => number | undefined;
 };
 
 /** What is asked, of whom, and in which world. */
@@ -53,6 +54,8 @@ type Attempt = {
   readonly candidates: readonly Candidate[];
   readonly reason: PreemptionReason;
   readonly within?: QueueNode;
+  /** The first candidates, which are enough for most requests. The same attempt with all of them follows. */
+  readonly isPartial?: true;
 };
 
 /**
@@ -70,19 +73,23 @@ export function findVictims(
   const question = ask(waiting, place, future, holds);
   if (question === undefined) return { victims: undefined, againAtMs: undefined };
   const candidates = listCandidates(question, present, nowMs);
-  const { own, againAtMs } = candidates;
+  const { own } = candidates;
   for (const attempt of attempts(question, candidates)) {
     const isOwn = attempt.reason === "WITHIN_QUEUE";
     if (!isOwn && attempt.candidates.length === 0) continue;
-    const victims = findEnough(question, isOwn ? attempt : { ...attempt, candidates: [...attempt.candidates, ...own] });
+    const isAlone = isOwn || attempt.isPartial === true;
+    const victims = findEnough(
+      question,
+      isAlone ? attempt : { ...attempt, candidates: [...attempt.candidates, ...own] },
+    );
     // Work of the own queue alone is left to the last attempt.
     if (victims === undefined || (!isOwn && victims.every(({ node }) => node === question.node))) continue;
     const reasonOf = ({ node }: Candidate): PreemptionReason =>
       node === question.node ? "WITHIN_QUEUE" : attempt.reason;
     const named = victims.map((each) => ({ sequence: each.reservation.sequence, reason: reasonOf(each) }));
-    return { victims: named, againAtMs };
+    return { victims: named, againAtMs: candidates.againAtMs() };
   }
-  return { victims: undefined, againAtMs };
+  return { victims: undefined, againAtMs: candidates.againAtMs() };
 }
 
 /** Reasons to wait that the end of other work can remove. */
@@ -112,32 +119,34 @@ function ask(waiting: WaitingClass, place: Place, world: World, holds: Holds): Q
   };
 }
 
-function* attempts(question: Question, candidates: Candidates): Generator<Attempt> {
-  const { node, asked, world } = question;
+function* attempts(question: Question, { own, listOthers }: Candidates): Generator<Attempt> {
+  const { node, asked, world, place } = question;
   const { reclaim, fairSharing, whileBorrowing } = node.queue;
   const { pools, use } = quotaWorldOf(world);
   if (reclaim !== undefined) {
-    const withoutOwn = candidates.own.reduce(withoutUse, use);
+    const then = withTreeUse(own.reduce(withoutUse, use), node, asked, 1);
     // Nothing of the tree is outside of its root.
     for (const subtree of node.path.slice(0, -1)) {
-      if (!isWithin(subtree, withTreeUse(withoutOwn, node, asked, 1), asked, pools)) continue;
-      const others = candidates.others.filter(
+      if (!isWithin(subtree, then, asked, pools)) continue;
+      const others = listOthers().filter(
         (each) => !each.node.path.includes(subtree) && mayTake(reclaim, each, question),
       );
-      yield { candidates: selectBorrowers(question, others), reason: "RECLAIM", within: subtree };
+      yield* attemptsWith(question, others, { reason: "RECLAIM", within: subtree });
     }
     if (whileBorrowing !== undefined) {
-      const others = candidates.others.filter(({ reservation: { priority } }) => {
-        return priority < question.place.priority && priority <= whileBorrowing;
+      const others = listOthers().filter(({ reservation: { priority } }) => {
+        return priority < place.priority && priority <= whileBorrowing;
       });
-      yield { candidates: selectBorrowers(question, others), reason: "RECLAIM" };
+      yield* attemptsWith(question, others, { reason: "RECLAIM" });
     }
   }
-  if (fairSharing !== undefined) {
-    const others = candidates.others.filter((each) => mayTake(fairSharing, each, question));
+  // Work that was preempted itself would otherwise take machines in a circle.
+  const { preemptedFor } = knownReservation(world.ledger, place.sequence);
+  if (fairSharing !== undefined && preemptedFor === undefined) {
+    const others = listOthers().filter((each) => mayTake(fairSharing, each, question));
     yield { candidates: selectByShare(question, others), reason: "FAIR_SHARING" };
   }
-  yield { candidates: candidates.own, reason: "WITHIN_QUEUE" };
+  yield { candidates: own, reason: "WITHIN_QUEUE" };
 }
 
 /** Whether the queue and those below it use no more than its quota of what is asked for. */
@@ -152,31 +161,87 @@ function mayTake(policy: Preemptible, { reservation }: Candidate, { place }: Que
 
 function listCandidates(question: Question, present: World, nowMs: number): Candidates {
   const { node, place, world } = question;
-  const found = { others: [] as Candidate[], own: [] as Candidate[] };
-  let againAtMs: number | undefined;
   const spared = knownReservation(world.ledger, place.sequence).preemptedFor;
-  for (const queue of queuesBelow(node.path.at(-1) ?? node)) {
-    const isOwn = queue === node;
-    if (isOwn ? node.queue.withinQueue === undefined : !mayBorrow(question, queue)) continue;
-    const { minRunTimeMs = 0 } = queue.queue;
-    for (const { sequence, grantedAtMs } of world.ledger.admitted.get(queue.queue.name)?.keys() ?? []) {
-      const reservation = present.ledger.reservations.get(sequence);
-      const { use } = reservation?.grant ?? {};
-      if (reservation === undefined || use === undefined) continue;
-      if (sequence === spared || !isPreemptible(reservation, queue)) continue;
-      const candidate = { reservation, node: queue, use: limitedAmounts(queue, use) };
-      if (isOwn ? !isBehind(reservation, question) : !isBorrowing(question, candidate, world.ledger.use.tree)) continue;
-      if (grantedAtMs + minRunTimeMs > nowMs)
-        againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, grantedAtMs + minRunTimeMs);
-      else (isOwn ? found.own : found.others).push(candidate);
-    }
-  }
-  found.others.sort(compareCandidates);
-  return { ...found, againAtMs };
+  let againAtMs: number | undefined;
+  const isOldEnough = ({ reservation: { grant }, node: queue }: Candidate): boolean => {
+    const untilMs = (grant?.atMs ?? 0) + (queue.queue.minRunTimeMs ?? 0);
+    if (untilMs <= nowMs) return true;
+    againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, untilMs);
+    return false;
+  };
+  const mayLeave = (candidate: Candidate): boolean =>
+    candidate.reservation.sequence !== spared && isOldEnough(candidate);
+  const own = node.queue.withinQueue === undefined ? [] : listBehind(question, present).filter(mayLeave);
+  let others: readonly Candidate[] | undefined;
+  return {
+    own,
+    listOthers: () => {
+      others ??= listBorrowers(question, present).filter(mayLeave);
+      return others;
+    },
+    againAtMs: () => againAtMs,
+  };
 }
 
-export function isPreemptible({ notPreemptible }: Reservation, { queue }: QueueNode): boolean {
-  return !(notPreemptible === true && queue.permitsNonPreemptible === true);
+/** Work of the own queue that the request comes before. */
+function listBehind(question: Question, { ledger }: World): readonly Candidate[] {
+  const { node, place, world } = question;
+  const behind: Candidate[] = [];
+  for (const { sequence, priority } of world.ledger.admitted.get(node.queue.name)?.keys() ?? []) {
+    if (priority > place.priority) break;
+    const candidate = candidateOf(sequence, node, ledger);
+    if (candidate !== undefined && isBehind(candidate.reservation, question)) behind.push(candidate);
+  }
+  return behind;
+}
+
+function listBorrowers(question: Question, present: World): readonly Candidate[] {
+  const { node, world } = question;
+  const { use } = quotaWorldOf(world);
+  const borrowed = new Map<QueueNode, readonly string[]>();
+  return candidatesOfTree(node.path.at(-1) ?? node, world, present).filter((candidate) => {
+    if (candidate.node === node) return false;
+    const pairs = borrowed.get(candidate.node) ?? borrowedPairs(question, candidate.node, use);
+    borrowed.set(candidate.node, pairs);
+    return pairs.some((pair) => (candidate.use.get(pair) ?? 0) > 0);
+  });
+}
+
+type KnownCandidates = { readonly present: Ledger; readonly byRoot: Map<QueueNode, readonly Candidate[]> };
+
+const knownCandidates = new WeakMap<Ledger, KnownCandidates>();
+
+/** All work of the tree that may be preempted, in order: listed once for all requests of one plan. */
+function candidatesOfTree(root: QueueNode, { ledger }: World, present: World): readonly Candidate[] {
+  const before = knownCandidates.get(ledger);
+  const known: KnownCandidates =
+    before?.present === present.ledger ? before : { present: present.ledger, byRoot: new Map() };
+  knownCandidates.set(ledger, known);
+  const same = known.byRoot.get(root);
+  if (same !== undefined) return same;
+  const candidates = [...queuesBelow(root)].flatMap((queue) =>
+    [...(ledger.admitted.get(queue.queue.name)?.keys() ?? [])].flatMap(
+      ({ sequence }) => candidateOf(sequence, queue, present.ledger) ?? [],
+    ),
+  );
+  candidates.sort(compareCandidates);
+  known.byRoot.set(root, candidates);
+  return candidates;
+}
+
+/** Undefined: it is not granted at present, or it is not to be preempted. */
+function candidateOf(sequence: number, node: QueueNode, { reservations }: Ledger): Candidate | undefined {
+  const reservation = reservations.get(sequence);
+  const { use } = reservation?.grant ?? {};
+  if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) return undefined;
+  return { reservation, node, use: limitedAmounts(node, use) };
+}
+
+/** Owners of other kinds do not give machines back when they are asked to. */
+const PREEMPTIBLE_KINDS = new Set(["job", "batch-job"]);
+
+export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }: QueueNode): boolean {
+  return PREEMPTIBLE_KINDS.has(owner.kind) && !(notPreemptible === true && queue.permitsNonPreemptible === true);
 }
 
 function compareCandidates(a: Candidate, b: Candidate): number {
@@ -206,38 +271,47 @@ function meet(own: QueueNode, other: QueueNode): { readonly below: readonly Queu
   return { below: other.path.slice(0, at), child };
 }
 
-/**
- * Whether the candidate's queue, and each one above it up to where it meets the queue of the request, uses more than it owns of a pair that is needed and that
- * the candidate uses.
- */
-function isBorrowing({ node, needed, world }: Question, candidate: Candidate, use: QueueUse["tree"]): boolean {
+/** The pairs that are needed, and of which the queue, and each one above it up to where it meets the queue of the request, uses more than it owns. */
+function borrowedPairs({ node, needed, world }: Question, other: QueueNode, use: QueueUse["tree"]): readonly string[] {
   const { pools } = quotaWorldOf(world);
-  const { below } = meet(node, candidate.node);
-  return needed.some((pair) => {
-    if ((candidate.use.get(pair) ?? 0) === 0) return false;
-    return below.every((each) => (use.get(each.queue.name)?.get(pair) ?? 0) > totalOf(each, pair, pools));
-  });
+  const { below } = meet(node, other);
+  return needed.filter((pair) =>
+    below.every((each) => (use.get(each.queue.name)?.get(pair) ?? 0) > totalOf(each, pair, pools)),
+  );
 }
 
-/** Whether the queue uses more than it owns of a pair that is needed. */
-function mayBorrow({ needed, world }: Question, other: QueueNode): boolean {
-  const { use, pools } = quotaWorldOf(world);
-  const used = use.get(other.queue.name);
-  return needed.some((pair) => (used?.get(pair) ?? 0) > totalOf(other, pair, pools));
+/** Whether the queue of the candidate borrows something that is needed and that the candidate uses. */
+function isBorrowing(question: Question, { node, use: ofCandidate }: Candidate, use: QueueUse["tree"]): boolean {
+  return borrowedPairs(question, node, use).some((pair) => (ofCandidate.get(pair) ?? 0) > 0);
 }
 
 function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candidate): QueueUse["tree"] {
   return withTreeUse(use, node, amounts, -1);
 }
 
-/** Those that borrow when it is their turn. */
-function selectBorrowers(question: Question, others: readonly Candidate[]): readonly Candidate[] {
+const FEW_VICTIMS = 32;
+
+function* attemptsWith(
+  question: Question,
+  others: readonly Candidate[],
+  attempt: Omit<Attempt, "candidates">,
+): Generator<Attempt> {
+  const few = selectBorrowers(question, others, FEW_VICTIMS);
+  if (few.length === FEW_VICTIMS) yield { ...attempt, candidates: few, isPartial: true };
+  yield { ...attempt, candidates: few.length < FEW_VICTIMS ? few : selectBorrowers(question, others, MAX_VICTIMS) };
+}
+
+/** Those that borrow when it is their turn, the first ones. */
+function selectBorrowers(question: Question, others: readonly Candidate[], limit: number): readonly Candidate[] {
+  const selected: Candidate[] = [];
   let use = question.world.ledger.use.tree;
-  return others.filter((candidate) => {
-    if (!isBorrowing(question, candidate, use)) return false;
+  for (const candidate of others) {
+    if (selected.length === limit) break;
+    if (!isBorrowing(question, candidate, use)) continue;
+    selected.push(candidate);
     use = withoutUse(use, candidate);
-    return true;
-  });
+  }
+  return selected;
 }
 
 /**

@@ -106,7 +106,7 @@ function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, { world, isBlo
   return undefined;
 }
 
-type Head = readonly [Place, WaitingClass];
+export type Head = readonly [Place, WaitingClass];
 
 /** The first of requests that are each the first one of its queue, in the same order. */
 export function firstOfHeads(heads: readonly Head[], world: World): Head | undefined {

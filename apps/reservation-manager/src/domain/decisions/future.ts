@@ -41,7 +41,9 @@ type FutureOptions = {
 
 export function futureOf(world: World, options: FutureOptions = {}): Future {
   const { ledger, machines } = world;
-  const { beneficiaries = ledger.beneficiaries.length, without } = options;
+  const { beneficiaries = ledger.beneficiaries.length } = options;
+  // Most futures are the same without, and are then built once.
+  const without = isSparing(ledger, options.without) ? options.without : undefined;
   const kept = futures.get(ledger);
   const known = kept?.machines === machines ? kept.known : new Map<string, Future>();
   futures.set(ledger, { machines, known });
@@ -49,6 +51,16 @@ export function futureOf(world: World, options: FutureOptions = {}): Future {
   const future = known.get(key) ?? buildFuture(world, beneficiaries, without);
   known.set(key, future);
   return future;
+}
+
+/** Whether some work that is preempted for this request may stay. */
+function isSparing({ leaving, reservations }: Ledger, beneficiary: number | undefined): boolean {
+  if (beneficiary === undefined) return false;
+  for (const sequence of leaving.keys()) {
+    const preemption = reservations.get(sequence)?.grant?.preemption;
+    if (preemption?.beneficiary === beneficiary && !preemption.isAccepted) return true;
+  }
+  return false;
 }
 
 function buildFuture(world: World, count: number, without: number | undefined): Future {

@@ -6,10 +6,10 @@ import { SortedMap } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { findVictims, isPreemptible, type Victims } from "./find-victims.ts";
-import { firstOfHeads } from "./first-in-order.ts";
+import { firstOfHeads, type Head } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, obstacleTo } from "./fit.ts";
-import { futureOf, isChanging } from "./future.ts";
+import { futureOf, isChanging, keepsPlaces } from "./future.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 
 export type PreemptStep = {
@@ -26,11 +26,11 @@ type PreemptionPlan = {
   readonly againAtMs: number | undefined;
 };
 
-/** Limit of requests that work is preempted for by one plan, so that one plan takes moments. */
-const MAX_PER_PLAN = 8;
+/** Limit of requests that work is preempted for by one plan: each takes moments where many work and wait. */
+const MAX_PER_PLAN = 1;
 
-/** Limit of requests that work is preempted for at a time: machines are kept for each. */
-const MAX_BENEFICIARIES = 256;
+/** Limit of requests that work is preempted for at a time: the future is built with each of them. Others wait for one of them to be granted. */
+const MAX_BENEFICIARIES = 32;
 
 /**
  * Which work shall end, and for which requests: in the order in which they would be granted, each request that fits into no future and for which `findVictims`
@@ -85,19 +85,17 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
   let future = futureOf(world).world;
   let againAtMs: number | undefined;
   for (;;) {
-    const found = new Map<Place, Victims>();
     const holds = findHolds(future, policy, nowMs);
+    const found = new Map<Place, Victims>();
     const isHelped = (waiting: WaitingClass, place: Place): boolean => {
       if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined) return true;
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
-      if (search.victims !== undefined) found.set(place, search.victims);
-      return search.victims !== undefined;
+      if (search.victims === undefined || !isServed(world, place.sequence, search.victims, nowMs)) return false;
+      found.set(place, search.victims);
+      return true;
     };
-    const heads = new Map<string | undefined, readonly [Place, WaitingClass]>();
-    for (const [place, waiting] of listCandidates(future, isChanging(world)).entries())
-      if (!heads.has(waiting.queue) && isHelped(waiting, place)) heads.set(waiting.queue, [place, waiting]);
-    const first = firstOfHeads([...heads.values()], future);
+    const first = firstHelped(listCandidates(future, isChanging(world)), future, isHelped);
     if (first === undefined) return { victims: undefined, beneficiary: undefined, againAtMs };
     const [place] = first;
     const victims = found.get(place);
@@ -106,6 +104,26 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
     const assigned = assignMachines(reservation, future.machines, undefined);
     future = evolveWorld(future, [{ kind: "granted", sequence: place.sequence, ...assigned, atMs: 0 }]);
   }
+}
+
+/** The first of the candidates in order that is helped. Only those before it are tried. */
+function firstHelped(
+  candidates: SortedMap<Place, WaitingClass>,
+  world: World,
+  isHelped: (waiting: WaitingClass, place: Place) => boolean,
+): Head | undefined {
+  const heads = new Map<string | undefined, Head>();
+  for (const [place, waiting] of candidates.entries())
+    if (!heads.has(waiting.queue) && isHelped(waiting, place)) heads.set(waiting.queue, [place, waiting]);
+  return firstOfHeads([...heads.values()], world);
+}
+
+/** Whether the request has machines once the victims have left, and those before it still do: the future may place them in another way. */
+function isServed(world: World, beneficiary: number, victims: Victims, nowMs: number): boolean {
+  const events = victims.map(({ sequence, reason }): LedgerEvent => {
+    return { kind: "preempted", sequence, beneficiary, reason, atMs: nowMs, deadlineMs: nowMs };
+  });
+  return futureOf(evolveWorld(world, events)).placed.has(beneficiary) && keepsPlaces(world, events);
 }
 
 /** The first request of each class of the queues that may preempt, and of all others while work leaves that they may get. */

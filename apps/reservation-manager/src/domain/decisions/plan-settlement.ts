@@ -20,7 +20,8 @@ export type Settlement = {
 
 /** Grants what fits: first to the requests that work was preempted for, and then what takes nothing from those of them that wait on. */
 export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): Settlement {
-  const first = grantBeneficiaries(start, nowMs);
+  const first = grantBeneficiaries(start, policy, nowMs);
+  if (!first.complete) return { ...first, againAtMs: undefined };
   const steps: GrantStep[] = [...first.steps];
   const events: LedgerEvent[] = [...first.events];
   const refused = new Set<number>();
@@ -39,7 +40,10 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
       events.push(event);
       world = evolveWorld(world, [event]);
     }
-    if (!isRefused) return { steps, complete: plan.complete, world, events, againAtMs: undefined };
+    if (isRefused) continue;
+    // A grant moves what the others get, so that a request that work was preempted for may fit now.
+    const mayFit = steps.length > 0 && world.ledger.beneficiaries.length > 0;
+    return { steps, complete: plan.complete && !mayFit, world, events, againAtMs: undefined };
   }
 }
 
@@ -61,13 +65,14 @@ type FirstGrants = {
   readonly steps: readonly GrantStep[];
   readonly events: readonly LedgerEvent[];
   readonly world: World;
+  readonly complete: boolean;
 };
 
 /**
  * In their order, each where nothing is kept for an earlier one, and where those that are left still get what they wait for. A grant does without the work that
  * it spares: what was preempted for it, and has not begun to end.
  */
-function grantBeneficiaries(start: World, nowMs: number): FirstGrants {
+function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowMs: number): FirstGrants {
   const steps: GrantStep[] = [];
   const events: LedgerEvent[] = [];
   let world = start;
@@ -76,6 +81,7 @@ function grantBeneficiaries(start: World, nowMs: number): FirstGrants {
     world = evolveWorld(world, next);
   };
   apply(planWithdrawals(world, nowMs));
+  let machines = 0;
   for (let index = 0; index < world.ledger.beneficiaries.length;) {
     const step = planFirstGrant(world, index);
     const granted = step === undefined ? [] : [eventOf(step, nowMs)];
@@ -84,10 +90,12 @@ function grantBeneficiaries(start: World, nowMs: number): FirstGrants {
     else {
       steps.push(step);
       apply(next);
+      machines += step.machines.length;
+      if (machines >= machinesPerPlan) return { steps, events, world, complete: false };
       index = 0;
     }
   }
-  return { steps, events, world };
+  return { steps, events, world, complete: true };
 }
 
 function planFirstGrant(world: World, index: number): GrantStep | undefined {
