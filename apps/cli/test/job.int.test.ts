@@ -577,7 +577,7 @@ it.each<[goal: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
     /^$/,
     [
       'error: a job has no condition "Complete"',
-      "hint: it may have Created, MachinesReserved, PodNamesTaken, PodsWaiting, SpecUnreadable, Running, Restarting, Suspended, Succeeded, Failed",
+      "hint: it may have Created, MachinesReserved, PodNamesTaken, PodsWaiting, SpecUnreadable, Preempted, Running, Restarting, Suspended, Succeeded, Failed",
     ],
   ],
   [
