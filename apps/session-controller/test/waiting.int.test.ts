@@ -49,9 +49,11 @@ describe("more sessions than executors have places", () => {
     await submit(world, "runs", [scripted("driver", "driver", "serve")]);
     await sawEvent(world, "runs", "RUN");
     const waiting = ["w-0", "w-1", "w-2", "w-3", "w-4"];
-    for (const name of waiting) await submit(world, name, [scripted("driver", "driver", "serve")]);
+    for (const name of waiting) {
+      await submit(world, name, [scripted("driver", "driver", "serve")]);
+      await waitsAtLedger(name);
+    }
     await submit(world, "impatient", [scripted("driver", "driver", "serve")], { queueTimeoutMs: 10_000 });
-    for (const name of waiting) await waitsAtLedger(name);
     expect((await session("w-4")).waitingBecause).toContain("4 requests are ahead");
     const { explanation } = await world.sessions.explainSession({ name: "w-4" });
     expect(explanation).toMatchObject({

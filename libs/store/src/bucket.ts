@@ -17,7 +17,16 @@ import {
 } from "./bucket-stream.ts";
 import type { Codec } from "./codec.ts";
 import { ask } from "./connection-events.ts";
-import { isFull, isServerFull, isWrongSequence, serverFull, toFault } from "./jetstream-fault.ts";
+import {
+  isFull,
+  isServerFull,
+  isWrongSequence,
+  JETSTREAM,
+  jetStreamCode,
+  serverFull,
+  toFault,
+  unavailable,
+} from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { modifyBy, type Modify, type SingleKey } from "./modify.ts";
 import { orderedPass, type StreamMessage } from "./ordered.ts";
@@ -291,7 +300,9 @@ async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Pr
     if (stored === null) return undefined;
     return { bytes: stored.data, revision: stored.seq, deleted: isDeleteMark(stored.header) };
   } catch (error) {
-    throw toFault(error, `reading ${opened.config.name}/${key}`);
+    const doing = `reading ${opened.config.name}/${key}`;
+    // Just after the bucket was created, a server without a leader may not know it yet.
+    throw jetStreamCode(error) === JETSTREAM.streamNotFound ? unavailable(doing, error) : toFault(error, doing);
   }
 }
 
