@@ -186,7 +186,7 @@ export class LedgerKeeper {
     return done === "release";
   }
 
-  /** The owner begins to end its work: whether the reservation is still preempted, and what it is now; undefined: there is none. */
+  /** Called before the owner ends its work. Returns whether the reservation is still preempted, and its state; undefined: it does not exist. */
   async acceptPreemption(
     request: ReleaseRequest,
   ): Promise<{ readonly accepted: boolean; readonly report: ReservationReport | undefined }> {
@@ -197,7 +197,7 @@ export class LedgerKeeper {
     return { accepted: report?.reservation.grant?.preemption !== undefined, report };
   }
 
-  /** The work has ended: the reservation waits again, or is what it is now; undefined: there is none. */
+  /** Called when the work has ended. Returns the state of the reservation, which waits again; undefined: it does not exist. */
   async requeue(request: ReleaseRequest): Promise<ReservationReport | undefined> {
     mustBeRight(checkRelease(request));
     const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };

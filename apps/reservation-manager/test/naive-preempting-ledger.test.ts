@@ -86,7 +86,7 @@ it("exceeds no limit at a grant, and lets no borrower keep a queue from its own 
 it.each([
   ["quotas", quotaRuns],
   ["machines", machineRuns],
-])("finds victims that are enough, and of which none can be left out, where %s are short", (_, runs) => {
+])("finds sufficient and minimal victims where %s are short", (_, runs) => {
   let found = 0;
   fc.assert(
     fc.property(runs, (run) => {

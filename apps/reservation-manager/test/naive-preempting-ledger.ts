@@ -220,7 +220,7 @@ export class NaivePreemption {
     }
   }
 
-  /** A promise that the future does not keep any more, as when a node was lost, is over: nobody leaves for nothing. */
+  /** Drops promises that the future does not keep, for example after the loss of a node, and withdraws their preemptions. */
   #dropUnserved(): void {
     for (;;) {
       const future = futureOf(this.#world);

@@ -507,7 +507,7 @@ describe("victims", () => {
     ],
   ]);
 
-  it("are a set of which none can be left out", () => {
+  it("are a minimal set", () => {
     const small = world(reclaim, [
       runs("a", "right", 4),
       runs("b", "right", 2),
@@ -532,7 +532,7 @@ it.each<[title: string, PreemptionPolicy["reclaim"], cpu: number, permits: boole
   expect(x && grantable(before, x) !== undefined).toBe(isGranted);
 });
 
-/** The ledger of a cluster with these queues, which does what is said in a few words and answers with its events. */
+/** The ledger of a cluster with these queues; it runs short commands and returns their events. */
 class Script {
   readonly #ledger: NaivePreemption;
   readonly #names = new Map<number, string>();

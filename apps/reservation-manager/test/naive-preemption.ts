@@ -352,7 +352,7 @@ function isBorrowing(world: PreemptionWorld, work: Work, victim: Work, needed: r
     .some((pair) => subtrees.every((name) => usedOf(forest, name, pair) > totalOf(forest, name, pair)));
 }
 
-/** The pairs of which the request lacks quota; where it lacks none, but machines, all that it asks for. */
+/** The pairs whose quota is short for the request; if only machines are short, all pairs that it requests. */
 function neededPairs(world: PreemptionWorld, work: Work): readonly string[] {
   const { queue } = work;
   if (queue === undefined) return [];

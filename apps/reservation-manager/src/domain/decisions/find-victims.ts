@@ -271,7 +271,7 @@ function meet(own: QueueNode, other: QueueNode): { readonly below: readonly Queu
   return { below: other.path.slice(0, at), child };
 }
 
-/** The pairs that are needed, and of which the queue, and each one above it up to where it meets the queue of the request, uses more than it owns. */
+/** The needed pairs of which the queue, and each queue above it that does not contain the request, uses more than it owns. */
 function borrowedPairs({ node, needed, world }: Question, other: QueueNode, use: QueueUse["tree"]): readonly string[] {
   const { pools } = quotaWorldOf(world);
   const { below } = meet(node, other);

@@ -118,7 +118,7 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P Q>y x y");
   });
 
-  it("keeps what leaves for its beneficiary, whoever asks meanwhile", () => {
+  it("keeps what leaves for its beneficiary when other requests arrive", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);

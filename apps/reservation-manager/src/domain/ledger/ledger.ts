@@ -61,7 +61,7 @@ export type Ledger = {
 export type Admitted = SortedMap<AdmittedKey, true>;
 export type AdmittedKey = Pick<Reservation, "priority" | "sequence"> & { readonly grantedAtMs: number };
 
-/** `vacated`: the nodes that were preempted for it and given back. The last pods there may still be seen for a moment. */
+/** `vacated`: the nodes that its victims released. The watcher may still report their last pods for a moment. */
 export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
 export type Vacated = { readonly owner: Owner; readonly node: string };
 
@@ -178,7 +178,7 @@ function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): re
   return known.some((each) => each.sequence === sequence) ? known.filter((each) => each.sequence !== sequence) : known;
 }
 
-/** Notes for the request that a reservation was preempted for that its machines are given back. */
+/** Adds the nodes of a released reservation to the request that it was preempted for. */
 function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: Reservation): readonly Beneficiary[] {
   const beneficiary = granted?.preemption?.beneficiary;
   if (beneficiary === undefined) return known;
