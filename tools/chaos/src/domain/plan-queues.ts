@@ -34,7 +34,12 @@ export function planQueues(seed: number): readonly TeamQueue[] {
       const nominal = machines[pool];
       return { nominal, borrowingLimit: random.integer(LARGEST[pool], OWNED[pool]) - nominal };
     };
-    return { name, weight, isReclaiming: name === "team-a", quotas: { [WORKERS]: quotaOf(WORKERS), [DRIVERS]: quotaOf(DRIVERS) } };
+    return {
+      name,
+      weight,
+      isReclaiming: name === "team-a",
+      quotas: { [WORKERS]: quotaOf(WORKERS), [DRIVERS]: quotaOf(DRIVERS) },
+    };
   });
 }
 
