@@ -145,7 +145,7 @@ describe.skipIf(real.skip || lack !== undefined)(
       return machines.reduce((sum, { foreign }) => sum + (foreign?.pods ?? 0), 0);
     };
 
-    it("run on their granted machines, are nobody's foreign use, and release them when they are complete", async () => {
+    it("run on their granted machines, do not count as foreign use, and release them when they are complete", async () => {
       const spec = { suspend: true, parallelism: 2, completions: 3, completionMode: "Indexed" };
       await calls.create(jobs, batchJob("indexed", { flags: ["--run-ms=3000"], spec }));
       const found = await untilPlaced("indexed", 2);

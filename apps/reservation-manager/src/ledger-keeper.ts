@@ -69,7 +69,7 @@ export class LedgerKeeper {
   /** The ledger has these queues, as they are stated. */
   #followed: { readonly stated: readonly Queue[]; readonly queues: Queues } | undefined;
   #wake = Promise.withResolvers<undefined>();
-  /** How long the last pass has decided. */
+  /** How long the last pass has decided; 0 where no queue may preempt work. */
   #passMs = 0;
   /** When time alone lets work be preempted. */
   #againAtMs: number | undefined;
@@ -389,7 +389,7 @@ export class LedgerKeeper {
     const { steps, complete } = await this.#deps.log.transact((ledger) => {
       const begin = performance.now();
       const settled = this.#settle(this.#worldOf(ledger), this.#deps.now(), settle);
-      this.#passMs = performance.now() - begin;
+      this.#passMs = mayPreemptAny(ledger.queues) ? performance.now() - begin : 0;
       this.#againAtMs = settled.againAtMs;
       return { events: settled.events, result: this.#keep(settled.world, settled) };
     });

@@ -235,8 +235,8 @@ export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[])
 }
 
 /**
- * The best of the candidates, of which each queue has at most one: those of all trees by priority, age and arrival. Requests without a queue are one more
- * tree.
+ * The first candidate in order, with at most one candidate for each queue. Trees are compared by priority, age and arrival; requests without a queue are
+ * another tree.
  */
 export function firstOf(forest: Forest, candidates: readonly QueuedRequest[]): QueuedRequest | undefined {
   const roots = forest.queues.filter(({ parent }) => parent === undefined);

@@ -19,7 +19,7 @@ const ORDER = ["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const;
 /** The rule that a simulated run may break by an unreadable log. */
 export const RESULT_RULE = "the result is kept";
 
-/** The work of a run, and the queues of its jobs, if it has any. */
+/** The work of a run, and the queues of its jobs; a run of the simulator has no queues. */
 type JudgedPlan = {
   readonly shapes: readonly Shape[];
   readonly jobs: readonly JobShape[];

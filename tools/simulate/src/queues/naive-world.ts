@@ -91,17 +91,17 @@ function spotOf({ name, allocatable = NOTHING, ...facts }: NodeFacts, reservatio
     (grant?.machines ?? []).filter(({ node }) => node === name).map(({ shared }) => ({ owner, shared })),
   );
   const isHolder = (owner: { readonly id: string }): boolean => held.some((each) => each.owner.id === owner.id);
-  const strangers = facts.ownerUses.filter(({ owner }) => !isHolder(owner)).map(({ use }) => use);
+  const ownersWithoutGrant = facts.ownerUses.filter(({ owner }) => !isHolder(owner)).map(({ use }) => use);
   const isTaken = held.some(({ shared }) => shared === undefined) || facts.occupants.some((owner) => !isHolder(owner));
   const uses = [
     ...held.map(({ shared = NOTHING }) => useOf(shared)),
-    ...[facts.foreign, ...strangers].map(({ requests, pods }) => useOf(requests, pods)),
+    ...[facts.foreign, ...ownersWithoutGrant].map(({ requests, pods }) => useOf(requests, pods)),
   ];
   const isExceeded = [...allocatable].some(
     ([resource, amount]) => uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0) > amount,
   );
   if (isTaken || isExceeded) return { isWhole: false, free: NOTHING };
-  const isWhole = held.length === 0 && facts.foreign.pods === 0 && strangers.length === 0;
+  const isWhole = held.length === 0 && facts.foreign.pods === 0 && ownersWithoutGrant.length === 0;
   return { isWhole, free: freeOf({ allocatable, overhead: NOTHING, uses }) };
 }
 

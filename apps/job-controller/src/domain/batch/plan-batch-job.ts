@@ -72,16 +72,10 @@ export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): Batc
   return planQueued(snapshot, gang, policy);
 }
 
-/**
- * Suspends the Job and waits until its pods are gone, and only then releases its machines. The next passes request them again. Every reason for which an
- * admitted Job has to leave its machines takes this way.
- */
-export function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly BatchStep[] {
-  const { job } = snapshot;
-  if (!job.suspended) return [{ kind: "suspend", because }];
-  if (runningPods(snapshot).length > 0) return [];
+/** Suspends the Job, which requests its machines again in the next passes. */
+function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly BatchStep[] {
   // The gang alone: the reason must last until it is released. Without it, the next pass releases the rest.
-  return [{ kind: "release", unitId: gangIdOf(job), because }];
+  return planEnd(snapshot, because, [{ kind: "release", unitId: gangIdOf(snapshot.job), because }]);
 }
 
 /**
@@ -89,13 +83,24 @@ export function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): re
  * are released.
  */
 function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUnit[]): readonly BatchStep[] {
-  const { job } = snapshot;
   const because = "preempted";
   const unknown = preempted.filter(({ preemption }) => !preemption.accepted);
   if (unknown.length > 0) return unknown.map(({ id }) => ({ kind: "accept-preemption", unitId: id, because }));
-  if (!job.suspended) return [{ kind: "suspend", because }];
-  if (runningPods(snapshot).length > 0) return [];
-  return preempted.map(({ id }) => ({ kind: id === gangIdOf(job) ? "requeue" : "release", unitId: id, because }));
+  const gangId = gangIdOf(snapshot.job);
+  return planEnd(
+    snapshot,
+    because,
+    preempted.map(({ id }) => ({ kind: id === gangId ? "requeue" : "release", unitId: id, because })),
+  );
+}
+
+/**
+ * Suspends the Job and waits until its pods are gone, and only then takes the last steps, which release its machines. Every reason for which an admitted Job
+ * has to leave its machines takes this way.
+ */
+function planEnd(snapshot: BatchSnapshot, because: RequeueReason, last: readonly BatchStep[]): readonly BatchStep[] {
+  if (!snapshot.job.suspended) return [{ kind: "suspend", because }];
+  return runningPods(snapshot).length > 0 ? [] : last;
 }
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;

@@ -85,16 +85,18 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
     if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
     const after = { ...place, sequence: place.sequence + 1 };
     const isStrict = waiting.queue !== undefined && isStrictQueue(waiting.queue, ledger);
-    if (served.has(place.sequence)) {
-      const behind = waiting.places.first(after);
-      if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
-    } else if (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined) {
-      const reservation = knownReservation(ledger, place.sequence);
-      needsLeft -= reservation.needs.length;
-      if (needsLeft < 0) break;
-      listed.push(reservation);
-      listedByKind.set(waiting.ownerKind, ofKind + 1);
-      admitting = withAsked(waiting, admitting);
+    const isServed = served.has(place.sequence);
+    const isAdmitted =
+      isServed || (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined);
+    if (isAdmitted) {
+      if (!isServed) {
+        const reservation = knownReservation(ledger, place.sequence);
+        needsLeft -= reservation.needs.length;
+        if (needsLeft < 0) break;
+        listed.push(reservation);
+        listedByKind.set(waiting.ownerKind, ofKind + 1);
+        admitting = withAsked(waiting, admitting);
+      }
       // Where the quota stops one, it stops all behind it in its class.
       const behind = waiting.places.first(after);
       if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });

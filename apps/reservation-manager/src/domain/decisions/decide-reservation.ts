@@ -4,7 +4,7 @@ import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
-import { keepsPlaces, withoutKeptWork } from "./future.ts";
+import { demandOf, keepsPlaces, withoutKeptWork } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -13,14 +13,7 @@ import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
 import type { Owner } from "@muster/names";
-import {
-  countByPool,
-  sameNeeds,
-  sizeOf,
-  type PoolGang,
-  type PoolNeed,
-  type Reservation,
-} from "../ledger/reservation.ts";
+import { sameNeeds, sizeOf, type PoolGang, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import { largestAmounts } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf } from "../ledger/topology.ts";
@@ -124,8 +117,8 @@ function decideWithinLimit(
   if (existing !== undefined) return decideAgain(request, existing);
 
   const { owner, topology, queue } = request;
-  const needs = countByPool(request.needs);
-  const demand = { ownerKind: owner.kind, needs, topology, queue, notPreemptible: request.notPreemptible };
+  const demand = demandOf(request);
+  const { needs } = demand;
   const unknownQueue = queue === undefined ? undefined : findUnknownQueue(queue, world.ledger);
   if (unknownQueue !== undefined) return { kind: "refuse", fault: unknownQueue };
   const impossible = findImpossible(demand, world.machines) ?? findSmallQuota(demand, world);

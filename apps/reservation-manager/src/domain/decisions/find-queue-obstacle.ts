@@ -3,7 +3,7 @@ import type { PoolGang } from "../ledger/reservation.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
+import { forestOf, limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, levelOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
@@ -75,9 +75,9 @@ function findUnreclaimable(node: QueueNode, asked: PairAmounts, world: World): Q
   return borrowed && { code: "KEPT_FOR_OWNER", queue: queue.name, quota: toQuotaShortage(borrowed) };
 }
 
-function mayOthersReclaim(node: QueueNode, own: QueueNode): boolean {
-  if (node.children.length === 0) return node !== own && node.queue.reclaim !== undefined;
-  return node.children.some((child) => mayOthersReclaim(child, own));
+function mayOthersReclaim(root: QueueNode, own: QueueNode): boolean {
+  const isOther = (node: QueueNode): boolean => node !== own && node.children.length === 0;
+  return [...withQueuesBelow(root)].some((node) => isOther(node) && node.queue.reclaim !== undefined);
 }
 
 export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">): boolean {

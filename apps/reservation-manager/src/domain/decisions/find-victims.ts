@@ -1,6 +1,7 @@
+import { BATCH_JOB } from "@muster/names";
 import { compareAdmitted, knownReservation, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
 import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
-import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
+import { forestOf, limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
@@ -219,7 +220,7 @@ function candidatesOfTree(root: QueueNode, { ledger }: World, present: World): r
   knownCandidates.set(ledger, known);
   const same = known.byRoot.get(root);
   if (same !== undefined) return same;
-  const candidates = [...queuesBelow(root)].flatMap((queue) =>
+  const candidates = [...withQueuesBelow(root)].flatMap((queue) =>
     [...(ledger.admitted.get(queue.queue.name)?.keys() ?? [])].flatMap(
       ({ sequence }) => candidateOf(sequence, queue, present.ledger) ?? [],
     ),
@@ -238,7 +239,7 @@ function candidateOf(sequence: number, node: QueueNode, { reservations }: Ledger
 }
 
 /** Owners of other kinds do not give machines back when they are asked to. */
-const PREEMPTIBLE_KINDS = new Set(["job", "batch-job"]);
+const PREEMPTIBLE_KINDS: ReadonlySet<string> = new Set(["job", BATCH_JOB]);
 
 export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }: QueueNode): boolean {
   return PREEMPTIBLE_KINDS.has(owner.kind) && !(notPreemptible === true && queue.permitsNonPreemptible === true);
@@ -250,11 +251,6 @@ function compareCandidates(a: Candidate, b: Candidate): number {
 
 function admittedKey({ reservation: { priority, sequence, grant } }: Candidate): AdmittedKey {
   return { priority, sequence, grantedAtMs: grant?.atMs ?? 0 };
-}
-
-function* queuesBelow(node: QueueNode): Generator<QueueNode> {
-  yield node;
-  for (const child of node.children) yield* queuesBelow(child);
 }
 
 /** Whether work of the own queue may be preempted: of lower priority, or submitted later with the same. */

@@ -2,7 +2,6 @@ import { mayOccupy, type Owner } from "@muster/names";
 import { subtract, type Amounts } from "@muster/resources";
 import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import {
-  partialNodeOf,
   standingOf,
   withNode,
   type MachineRecord,
@@ -14,6 +13,7 @@ import { dequeue, placeOf } from "../ledger/waiting-queue.ts";
 import { withTree } from "../ledger/waiting-trees.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
+import { freeAmountsOf } from "./summarise-pools.ts";
 
 /** What becomes of the world when all preempted work has left, and its beneficiaries have their machines. */
 export type Future = {
@@ -56,11 +56,14 @@ export function futureOf(world: World, options: FutureOptions = {}): Future {
 /** Whether some work that is preempted for this request may stay. */
 function isSparing({ leaving, reservations }: Ledger, beneficiary: number | undefined): boolean {
   if (beneficiary === undefined) return false;
-  for (const sequence of leaving.keys()) {
-    const preemption = reservations.get(sequence)?.grant?.preemption;
-    if (preemption?.beneficiary === beneficiary && !preemption.isAccepted) return true;
-  }
+  for (const sequence of leaving.keys()) if (mayStay(reservations.get(sequence), beneficiary)) return true;
   return false;
+}
+
+/** Whether the work is preempted for this request, and its owner has not begun to end it. */
+function mayStay(reservation: Reservation | undefined, beneficiary: number | undefined): boolean {
+  const preemption = reservation?.grant?.preemption;
+  return preemption?.beneficiary !== undefined && preemption.beneficiary === beneficiary && !preemption.isAccepted;
 }
 
 function buildFuture(world: World, count: number, without: number | undefined): Future {
@@ -73,8 +76,7 @@ function buildFuture(world: World, count: number, without: number | undefined): 
   let after = world;
   for (const sequence of ledger.leaving.keys()) {
     const reservation = knownReservation(ledger, sequence);
-    const { isAccepted, beneficiary } = reservation.grant?.preemption ?? {};
-    if (beneficiary !== undefined && beneficiary === without && isAccepted !== true) continue;
+    if (mayStay(reservation, without)) continue;
     for (const { node } of reservation.grant?.machines ?? []) nodes.add(node);
     after = withoutWork(after, reservation);
   }
@@ -112,7 +114,9 @@ export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boole
   return [...futureOf(world).placed].every((sequence) => placed.has(sequence) || isGranted(sequence));
 }
 
-export function demandOf({ owner, needs, topology, queue, notPreemptible }: Reservation) {
+type Asked = Pick<Reservation, "owner" | "needs" | "topology" | "queue" | "notPreemptible">;
+
+export function demandOf({ owner, needs, topology, queue, notPreemptible }: Asked) {
   return { ownerKind: owner.kind, needs: countByPool(needs), topology, queue, notPreemptible };
 }
 
@@ -190,9 +194,9 @@ type Free = { readonly isWhole: boolean; readonly amounts: Amounts };
 /** What can be granted of the node now; undefined: nothing. A free node of unknown size has no amounts. */
 function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
   const standing = standingOf(facts, record);
-  if (standing === "free") return { isWhole: true, amounts: facts.allocatable ?? new Map() };
-  const partial = partialNodeOf(facts, record, standing);
-  return partial && { isWhole: false, amounts: partial.free };
+  const amounts = freeAmountsOf(facts, record, standing);
+  if (standing === "free") return { isWhole: true, amounts: amounts ?? new Map() };
+  return amounts && { isWhole: false, amounts };
 }
 
 /** What is known of a tree of queues is kept by it, and is something else where requests are left out. */

@@ -1,7 +1,6 @@
 import { knownReservation, type Ledger } from "../ledger/ledger.ts";
 import type { Amounts, Taint } from "@muster/resources";
 import {
-  partialNodeOf,
   standingOf,
   uncountedUseOf,
   withTaintsTolerated,
@@ -11,7 +10,7 @@ import {
 } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
-import { excessOf } from "./summarise-pools.ts";
+import { excessOf, freeAmountsOf } from "./summarise-pools.ts";
 
 export type MachinePageRequest = {
   /** Undefined: every pool. */
@@ -85,7 +84,7 @@ function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineSt
   const tolerated = withTaintsTolerated(facts);
   const toleratedStanding = standingOf(tolerated, record);
   const { allocatable, cordoned, taints } = facts;
-  const free = toleratedStanding === "free" ? allocatable : partialNodeOf(tolerated, record, toleratedStanding)?.free;
+  const free = freeAmountsOf(tolerated, record, toleratedStanding);
   const foreign = uncountedUseOf(facts, record);
   const excess = excessOf(facts, record, foreign);
   const zone = facts.labels[ZONE];

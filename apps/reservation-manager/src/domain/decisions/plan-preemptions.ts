@@ -26,41 +26,39 @@ type PreemptionPlan = {
   readonly againAtMs: number | undefined;
 };
 
-/** Limit of requests that work is preempted for by one plan: each takes moments where many work and wait. */
-const MAX_PER_PLAN = 1;
-
 /** Limit of requests that work is preempted for at a time: the future is built with each of them. Others wait for one of them to be granted. */
 const MAX_BENEFICIARIES = 32;
 
 /**
- * Which work shall end, and for which requests: in the order in which they would be granted, each request that fits into no future and for which `findVictims`
- * finds enough. The future is the one in which all that leaves already has left, and its machines are granted in order: so nothing more is preempted for what
- * comes free anyway.
+ * Which work shall end next: for the first request, in the order in which they would be granted, that fits into no future and for which `findVictims` finds
+ * enough. The future is the one in which all that leaves already has left, and its machines are granted in order: so nothing more is preempted for what comes
+ * free anyway. One request in each plan, because a plan takes moments where many work and wait.
  */
 export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number): PreemptionPlan {
-  const steps: PreemptStep[] = [];
-  const events: LedgerEvent[] = [];
-  let after = world;
-  const step = (sequence: number, code: PreemptionReason, beneficiary: number | undefined): void => {
-    const { graceMs = DEFAULT_GRACE_MS } = knownReservation(after.ledger, sequence);
-    const deadlineMs = nowMs + graceMs;
-    const kept = beneficiary === undefined ? {} : { beneficiary };
-    const event: LedgerEvent = { kind: "preempted", sequence, ...kept, reason: code, atMs: nowMs, deadlineMs };
-    steps.push({ kind: "preempt", sequence, because: { code, ahead: 0 } });
-    events.push(event);
-    after = evolveWorld(after, [event]);
-  };
-  for (const sequence of findDrained(world).slice(0, MAX_PER_PLAN)) step(sequence, "DRAIN", undefined);
-  let againAtMs: number | undefined;
-  for (let count = steps.length; isPreempting(after); count += 1) {
-    if (count >= MAX_PER_PLAN) return { steps, events, complete: false, againAtMs };
-    const found = findFirst(after, policy, nowMs);
-    ({ againAtMs } = found);
-    if (found.victims === undefined) break;
-    for (const { sequence, reason } of found.victims) step(sequence, reason, found.beneficiary);
-  }
+  const { victims = [], beneficiary, againAtMs } = findNext(world, policy, nowMs);
+  const events = victims.map(({ sequence, reason }): LedgerEvent => {
+    const { graceMs = DEFAULT_GRACE_MS } = knownReservation(world.ledger, sequence);
+    const target = beneficiary === undefined ? {} : { beneficiary };
+    return { kind: "preempted", sequence, ...target, reason, atMs: nowMs, deadlineMs: nowMs + graceMs };
+  });
+  const steps = victims.map(({ sequence, reason }): PreemptStep => {
+    return { kind: "preempt", sequence, because: { code: reason, ahead: 0 } };
+  });
   // What is kept for its beneficiary is not kept from borrowers any more, so that more may be granted now.
-  return { steps, events, complete: steps.length === 0, againAtMs };
+  return { steps, events, complete: victims.length === 0, againAtMs };
+}
+
+type Found = {
+  readonly victims?: Victims;
+  /** Undefined: their queue is drained. */
+  readonly beneficiary?: number;
+  readonly againAtMs: number | undefined;
+};
+
+function findNext(world: World, policy: GrantPolicy, nowMs: number): Found {
+  const drained = findDrained(world);
+  if (drained !== undefined) return { victims: [{ sequence: drained, reason: "DRAIN" }], againAtMs: undefined };
+  return isPreempting(world) ? findFirst(world, policy, nowMs) : { againAtMs: undefined };
 }
 
 function isPreempting({ ledger, machines }: World): boolean {
@@ -81,7 +79,7 @@ function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }: Queue
 }
 
 /** The first request in order that preemption helps. Those before it get what leaves already. */
-function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
+function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
   let future = futureOf(world).world;
   let againAtMs: number | undefined;
   for (;;) {
@@ -96,7 +94,7 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
       return true;
     };
     const first = firstHelped(listCandidates(future, isChanging(world)), future, isHelped);
-    if (first === undefined) return { victims: undefined, beneficiary: undefined, againAtMs };
+    if (first === undefined) return { againAtMs };
     const [place] = first;
     const victims = found.get(place);
     if (victims !== undefined) return { victims, beneficiary: place.sequence, againAtMs };
@@ -106,7 +104,10 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number) {
   }
 }
 
-/** The first of the candidates in order that is helped. Only those before it are tried. */
+/**
+ * The first in order of the candidates that are helped. The first of each queue is found before queues are compared: which queue of a subtree comes first
+ * decides how the subtree compares with others.
+ */
 function firstHelped(
   candidates: SortedMap<Place, WaitingClass>,
   world: World,
@@ -152,21 +153,21 @@ function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Gener
   }
 }
 
-/** Admitted work of queues that are drained, and that is not asked to leave yet. */
-function findDrained({ ledger }: World): readonly number[] {
-  return drainedQueues(ledger.queues).flatMap((node) =>
-    [...(ledger.admitted.get(node.queue.name)?.keys() ?? [])]
-      .map(({ sequence }) => knownReservation(ledger, sequence))
-      .filter((reservation) => reservation.grant?.preemption === undefined && isPreemptible(reservation, node))
-      .map(({ sequence }) => sequence),
-  );
+/** The first admitted work of a drained queue that is not asked to leave yet. */
+function findDrained({ ledger }: World): number | undefined {
+  for (const node of drainedQueues(ledger.queues))
+    for (const { sequence } of ledger.admitted.get(node.queue.name)?.keys() ?? []) {
+      const reservation = knownReservation(ledger, sequence);
+      if (reservation.grant?.preemption === undefined && isPreemptible(reservation, node)) return sequence;
+    }
+  return undefined;
 }
 
-const drained = new WeakMap<Queues, readonly QueueNode[]>();
+const drainedByQueues = new WeakMap<Queues, readonly QueueNode[]>();
 
 function drainedQueues(queues: Queues): readonly QueueNode[] {
-  const known = drained.get(queues) ?? [...forestOf(queues).values()].filter(isDrained);
-  drained.set(queues, known);
+  const known = drainedByQueues.get(queues) ?? [...forestOf(queues).values()].filter(isDrained);
+  drainedByQueues.set(queues, known);
   return known;
 }
 

@@ -84,18 +84,24 @@ function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowM
   let machines = 0;
   for (let index = 0; index < world.ledger.beneficiaries.length;) {
     const step = planFirstGrant(world, index);
-    const granted = step === undefined ? [] : [eventOf(step, nowMs)];
-    const next = [...granted, ...planWithdrawals(evolveWorld(world, granted), nowMs)];
-    if (step === undefined || !keepsPlaces(world, next)) index += 1;
-    else {
-      steps.push(step);
-      apply(next);
-      machines += step.machines.length;
-      if (machines >= machinesPerPlan) return { steps, events, world, complete: false };
-      index = 0;
+    const next = step && planWithSpared(step, world, nowMs);
+    if (step === undefined || next === undefined || !keepsPlaces(world, next)) {
+      index += 1;
+      continue;
     }
+    steps.push(step);
+    apply(next);
+    machines += step.machines.length;
+    if (machines >= machinesPerPlan) return { steps, events, world, complete: false };
+    index = 0;
   }
   return { steps, events, world, complete: true };
+}
+
+/** The grant, and what does not have to leave any more because of it. */
+function planWithSpared(step: GrantStep, world: World, nowMs: number): readonly LedgerEvent[] {
+  const granted = eventOf(step, nowMs);
+  return [granted, ...planWithdrawals(evolveWorld(world, [granted]), nowMs)];
 }
 
 function planFirstGrant(world: World, index: number): GrantStep | undefined {

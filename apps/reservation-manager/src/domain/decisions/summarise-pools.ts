@@ -9,6 +9,7 @@ import {
   type Machines,
   type NodeFacts,
   type NodeUse,
+  type Standing,
 } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
 import { compareText, SortedMap } from "../ledger/sorted-map.ts";
@@ -135,7 +136,7 @@ function countNode(sums: Map<string, PoolSum>, record: MachineRecord, change: 1 
   if (!facts.ready || !facts.schedulable || facts.allocatable === undefined) return facts.pool;
   const standing = standingOf(facts, record);
   addTo(sum.allocatable, facts.allocatable, change);
-  addTo(sum.free, standing === "free" ? facts.allocatable : partialNodeOf(facts, record, standing)?.free, change);
+  addTo(sum.free, freeAmountsOf(facts, record, standing), change);
   return facts.pool;
 }
 
@@ -172,4 +173,9 @@ export function excessOf(
 
 function add(sum: Map<string, number>, amounts = NONE): void {
   for (const [resource, amount] of amounts) sum.set(resource, (sum.get(resource) ?? 0) + amount);
+}
+
+/** What can be granted of the node in parts, also of one that is free as a whole; undefined: nothing, or its size is not known. */
+export function freeAmountsOf(facts: NodeFacts, record: MachineRecord, standing: Standing): Amounts | undefined {
+  return standing === "free" ? facts.allocatable : partialNodeOf(facts, record, standing)?.free;
 }

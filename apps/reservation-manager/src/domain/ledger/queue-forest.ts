@@ -142,6 +142,12 @@ function problemOf(
   return isInner ? "NOT_A_LEAF" : undefined;
 }
 
+/** The queue and all queues below it. */
+export function* withQueuesBelow(node: QueueNode): Generator<QueueNode> {
+  yield node;
+  for (const child of node.children) yield* withQueuesBelow(child);
+}
+
 /** Whether the quota of the queue cannot be known. */
 export function isBroken({ problem }: QueueNode): boolean {
   return problem !== undefined && problem !== "HELD" && problem !== "NOT_A_LEAF";
