@@ -267,7 +267,7 @@ function meet(own: QueueNode, other: QueueNode): { readonly below: readonly Queu
   return { below: other.path.slice(0, at), child };
 }
 
-/** The needed pairs of which the queue, and each queue above it that does not contain the request, uses more than it owns. */
+/** The needed pairs that the queue borrows, as does each queue above it up to the first one that has the request below it. */
 function borrowedPairs({ node, needed, world }: Question, other: QueueNode, use: QueueUse["tree"]): readonly string[] {
   const { pools } = quotaWorldOf(world);
   const { below } = meet(node, other);

@@ -1,13 +1,7 @@
 import { mayOccupy, type Owner } from "@muster/names";
 import { subtract, type Amounts } from "@muster/resources";
 import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
-import {
-  standingOf,
-  withNode,
-  type MachineRecord,
-  type Machines,
-  type NodeFacts,
-} from "../ledger/machines.ts";
+import { standingOf, withNode, type MachineRecord, type Machines, type NodeFacts } from "../ledger/machines.ts";
 import { countByPool, type Reservation } from "../ledger/reservation.ts";
 import { dequeue, placeOf } from "../ledger/waiting-queue.ts";
 import { withTree } from "../ledger/waiting-trees.ts";
