@@ -172,6 +172,9 @@ export class PlannedBatchWorld {
       case "delete-pod":
         if (pod !== undefined) pod.deleting = true;
         return;
+      case "accept-preemption":
+      case "requeue":
+        throw new Error(`${step.kind} is planned, and nothing was preempted`);
     }
   }
 
