@@ -27,6 +27,7 @@ export type WorkRequest = {
   readonly priority: number;
   readonly topology?: string;
   readonly notPreemptible?: boolean;
+  readonly beyondMinimum?: boolean;
   readonly graceMs?: number;
 };
 
@@ -46,6 +47,8 @@ export type PreemptionOperation =
 
 type EventOfWork =
   | { readonly kind: "requested" | "released" | "accepted" | "withdrawn" | "requeued" }
+  /** The future has no machines for it any more, so that nothing leaves for it. */
+  | { readonly kind: "dropped" }
   | { readonly kind: "granted"; readonly nodes: readonly string[] }
   | {
       readonly kind: "preempted";
@@ -143,7 +146,7 @@ export class NaivePreemption {
       return isSame ? { kind: "known", sequence: known.sequence } : { kind: "refused", code: "RESERVATION_DIFFERS" };
     }
     const { queues, nowMs } = this.#world;
-    const { queue, priority, owner, needs, topology, notPreemptible, graceMs } = request;
+    const { queue, priority, owner, needs, topology, notPreemptible, beyondMinimum, graceMs } = request;
     const maxPriority = queues.find(({ name }) => name === queue)?.maxPriority ?? priority;
     const work: Work = {
       sequence: this.#nextSequence,
@@ -154,6 +157,7 @@ export class NaivePreemption {
       ...(queue !== undefined && { queue }),
       ...(topology !== undefined && { topology }),
       ...(notPreemptible !== undefined && { notPreemptible }),
+      ...(beyondMinimum !== undefined && { beyondMinimum }),
       ...(graceMs !== undefined && { graceMs }),
     };
     const code = this.#refusalOf(work);
@@ -228,6 +232,7 @@ export class NaivePreemption {
       if (unserved.length === 0) return;
       for (const { promise: _, ...kept } of unserved) {
         this.#replace(kept);
+        this.#record(kept, { kind: "dropped" });
         this.#withdrawFor(kept);
       }
     }

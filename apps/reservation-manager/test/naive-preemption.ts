@@ -161,11 +161,15 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
 }
 
 /**
- * The work that the attempt may preempt, borrowers of other queues first, then the own queue; in each the lowest priority first, then the youngest. Fair
- * sharing picks the borrowers by share before that.
+ * The work that the attempt may preempt, borrowers of other queues first, then the own queue; in each the lowest priority first, then the youngest. Jobs shrink
+ * to their minimum before any work is ended. Fair sharing picks the borrowers by share before that.
  */
 export function candidatesOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] {
-  return [...othersOf(world, work, attempt), ...ownOf(world, work)];
+  return shrinkingFirst([...othersOf(world, work, attempt), ...ownOf(world, work)]);
+}
+
+function shrinkingFirst(candidates: readonly Work[]): readonly Work[] {
+  return [true, false].flatMap((isFirst) => candidates.filter((each) => (each.beyondMinimum === true) === isFirst));
 }
 
 function othersOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] {
@@ -215,7 +219,12 @@ function mayEverBePreempted(world: PreemptionWorld, work: Work, victim: Work): b
 }
 
 function compareCandidates(a: Work, b: Work): number {
-  return a.priority - b.priority || (b.grant?.atMs ?? 0) - (a.grant?.atMs ?? 0) || b.sequence - a.sequence;
+  return (
+    Number(b.beyondMinimum === true) - Number(a.beyondMinimum === true) ||
+    a.priority - b.priority ||
+    (b.grant?.atMs ?? 0) - (a.grant?.atMs ?? 0) ||
+    b.sequence - a.sequence
+  );
 }
 
 /** Each set is tried on a copy of the future; the victims of other queues stand before the own ones. */
@@ -252,7 +261,10 @@ function choose(future: PreemptionWorld, work: Work, attempt: Attempt): readonly
   return undefined;
 }
 
-/** Adds the work of the queue with the largest share that the first rule permits, then what the second permits, then own victims, until they are enough. */
+/**
+ * The work of the queue with the largest share that the first rule permits, then what the second permits, then own victims: of these, members beyond a minimum
+ * first, as many as are enough.
+ */
 function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | undefined {
   const attempt: Attempt = { kind: "FAIR_SHARING" };
   const needed = neededPairs(future, work);
@@ -265,16 +277,13 @@ function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | u
       const next = firstByShare(copy, borrowers);
       if (next === undefined) break;
       rest = rest.filter((each) => each !== next);
-      if (!mayTake(copy, work, next)) continue;
-      chosen.push(next);
-      if (isEnoughFor(future, work, chosen, attempt)) return chosen;
+      if (mayTake(copy, work, next)) chosen.push(next);
     }
   }
-  for (const own of ownOf(future, work)) {
-    chosen.push(own);
-    if (isEnoughFor(future, work, chosen, attempt)) return chosen;
-  }
-  return undefined;
+  const candidates = shrinkingFirst([...chosen, ...ownOf(future, work)]);
+  const counts = Array.from(candidates, (_, index) => index + 1);
+  const count = counts.find((each) => isEnoughFor(future, work, candidates.slice(0, each), attempt));
+  return count === undefined ? undefined : candidates.slice(0, count);
 }
 
 /** The victim that was added last is spared first, so that the first candidates stay. */

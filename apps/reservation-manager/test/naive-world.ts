@@ -58,6 +58,8 @@ export type Work = {
   readonly priority: number;
   readonly createdAtMs: number;
   readonly notPreemptible?: boolean;
+  /** Its owner works without it. */
+  readonly beyondMinimum?: boolean;
   readonly graceMs?: number;
   /** The sequence of the request that it last left for. */
   readonly preemptedFor?: number;

@@ -28,11 +28,12 @@ export function stepReal(run: Run, operation: PreemptionOperation): Verdict | un
     case "remove":
       return step(run, { kind: "unqueue", name: operation.name }, PATIENT);
     case "reserve": {
-      const { kind: _kind, notPreemptible, graceMs, queue, ...more } = operation;
+      const { kind: _kind, notPreemptible, beyondMinimum, graceMs, queue, ...more } = operation;
       const request = requestOf("", [], {
         ...more,
         ...(queue !== undefined && { queue }),
         ...(notPreemptible === true && { notPreemptible }),
+        ...(beyondMinimum === true && { beyondMinimum }),
         ...(graceMs !== undefined && { graceMs }),
       });
       return step(run, { kind: "reserve", request }, PATIENT);

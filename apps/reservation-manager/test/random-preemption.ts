@@ -131,6 +131,7 @@ function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]
       needs,
       priority: fc.constantFrom(-1, 0, 0, 0, 1, 2),
       notPreemptible: sometimes,
+      beyondMinimum: sometimes,
       graceMs: fc.constantFrom(undefined, 100),
     })
     .map(({ graceMs, ...request }): Reserve => ({

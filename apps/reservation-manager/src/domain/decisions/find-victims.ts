@@ -29,7 +29,7 @@ const MAX_VICTIMS = 2000;
 /** Granted work that may be preempted. `use`: what of it is limited by quotas. */
 type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
 
-/** Candidates of other queues and of the own one, each in their order: the lowest priority first, then the one granted last. */
+/** Candidates of other queues and of the own one, each in their order: beyond a minimum, the lowest priority first, then the one granted last. */
 type Candidates = {
   readonly own: readonly Candidate[];
   /** Listed where an attempt may take them. */
@@ -63,7 +63,7 @@ type Attempt = {
  * The work that has to end so that the request can be granted. None of it can be left out, and it is really enough, in the future world in which all that
  * leaves has left. Tried in this order: reclaiming what the queue owns and others borrow, and then what the queues above it own; taking from queues with larger
  * shares; work of the own queue, which also gives what is missing in the others. Candidates are taken in their order. Then each is spared again, the last one
- * first, where the others are enough without it, as Kueue does.
+ * first, where the others are enough without it, as Kueue does. Members beyond the minimum of their jobs come before all other candidates.
  */
 export function findVictims(
   waiting: WaitingClass,
@@ -78,11 +78,7 @@ export function findVictims(
   for (const attempt of attempts(question, candidates)) {
     const isOwn = attempt.reason === "WITHIN_QUEUE";
     if (!isOwn && attempt.candidates.length === 0) continue;
-    const isAlone = isOwn || attempt.isPartial === true;
-    const victims = findEnough(
-      question,
-      isAlone ? attempt : { ...attempt, candidates: [...attempt.candidates, ...own] },
-    );
+    const victims = findEnough(question, isOwn ? attempt : withOwn(attempt, own));
     // Work of the own queue alone is left to the last attempt.
     if (victims === undefined || (!isOwn && victims.every(({ node }) => node === question.node))) continue;
     const reasonOf = ({ node }: Candidate): PreemptionReason =>
@@ -118,6 +114,24 @@ function ask(waiting: WaitingClass, place: Place, world: World, holds: Holds): Q
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
     fits: (after) => obstacleTo(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
   };
+}
+
+/** Own work gives the rest, after the work of others. What is beyond a minimum comes first; with few others, no other own work is tried. */
+function withOwn(attempt: Attempt, own: readonly Candidate[]): Attempt {
+  const { candidates, isPartial } = attempt;
+  if (isPartial !== true) return { ...attempt, candidates: smallestLossFirst([...candidates, ...own]) };
+  if (candidates.every(isBeyondMinimum)) return attempt;
+  return { ...attempt, candidates: smallestLossFirst([...candidates, ...own.filter(isBeyondMinimum)]) };
+}
+
+function isBeyondMinimum({ reservation }: Candidate): boolean {
+  return reservation.beyondMinimum === true;
+}
+
+/** A job that loses members beyond its minimum goes on. Their order among themselves stays, as does that of the rest. */
+function smallestLossFirst(candidates: readonly Candidate[]): readonly Candidate[] {
+  const members = candidates.filter(isBeyondMinimum);
+  return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
 }
 
 function* attempts(question: Question, { own, listOthers }: Candidates): Generator<Attempt> {
@@ -193,7 +207,7 @@ function listBehind(question: Question, { ledger }: World): readonly Candidate[]
     const candidate = candidateOf(sequence, node, ledger);
     if (candidate !== undefined && isBehind(candidate.reservation, question)) behind.push(candidate);
   }
-  return behind;
+  return smallestLossFirst(behind);
 }
 
 function listBorrowers(question: Question, present: World): readonly Candidate[] {
@@ -246,7 +260,7 @@ export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }:
 }
 
 function compareCandidates(a: Candidate, b: Candidate): number {
-  return compareAdmitted(admittedKey(a), admittedKey(b));
+  return Number(isBeyondMinimum(b)) - Number(isBeyondMinimum(a)) || compareAdmitted(admittedKey(a), admittedKey(b));
 }
 
 function admittedKey({ reservation: { priority, sequence, grant } }: Candidate): AdmittedKey {

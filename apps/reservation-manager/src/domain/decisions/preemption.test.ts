@@ -95,6 +95,23 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P Q Y x");
   });
 
+  it("takes members beyond the minimum of their jobs first, those of other queues before the own ones, and only then work", () => {
+    const beyondMinimum = true as const;
+    const preempting = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any", withinQueue: "Any" });
+    const run = worldOf([root, preempting, queueOf("borrower", { [CPU]: 6 }, { parent: "root" })]);
+    ask(run, "p", "borrower", 4);
+    ask(run, "q", "borrower", 4, { priority: 9, beyondMinimum });
+    ask(run, "r", "owner", 4, { priority: -1, beyondMinimum });
+    ask(run, "s", "borrower", 4);
+    expect(show(run)).toBe("P Q R S");
+    ask(run, "x", "owner", 4);
+    expect(show(run)).toBe("P Q>x R S x");
+    ask(run, "y", "owner", 2);
+    expect(show(run)).toBe("P Q>x R>y S x y");
+    ask(run, "z", "owner", 4);
+    expect(show(run)).toBe("P Q>x R>y S>z x y z");
+  });
+
   it("takes the lowest priority first, then the youngest, and spares what is not needed", () => {
     const run = worldOf([root, owner, queueOf("borrower", {}, { parent: "root" })]);
     step(run, { kind: "queue", queue: queueOf("root", { [CPU]: 10 }) });
