@@ -198,7 +198,7 @@ export function isToBeWithdrawn({ grant }: Work, beneficiary: number): boolean {
 /** Whether the order of its queue lets the work be granted. */
 export function isInLine(world: PreemptionWorld, work: Work): boolean {
   if (work.queue === undefined) return true;
-  const possible = waitingIn(world).filter((each) => isPossible(world, each));
+  const possible = waitingIn(world).filter((each) => mayEverStart(world, each));
   const line = lineOf(
     forestIn(world),
     work.queue,
@@ -213,13 +213,18 @@ export function isPossible(world: PreemptionWorld, work: Work): boolean {
   return place({ ...world, nodes, work: [] }, work) !== undefined;
 }
 
+/** Whether its machines exist, and it need not borrow what it may not. Its quota is for `lineOf`. */
+function mayEverStart(world: PreemptionWorld, work: Work): boolean {
+  return isPossible(world, work) && mayBorrow({ ...world, work: [] }, work);
+}
+
 type Kept = readonly { readonly queue: string; readonly ask: PairAmounts }[];
 
 /** What waiting owners keep of their own quota from borrowers: nothing where the queue may reclaim it from any priority. */
 export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   const forest = forestIn(world);
   const requests = waiting
-    .filter((work) => policyOf(world, work.queue).reclaim !== "Any" && isPossible(world, work))
+    .filter((work) => policyOf(world, work.queue).reclaim !== "Any" && mayEverStart(world, work))
     .map((work) => requestIn(world, work));
   return world.queues.flatMap(({ name }) => {
     const kept = keptOf(forest, name, requests);

@@ -267,6 +267,18 @@ describe("work that is spared", () => {
   });
 });
 
+it("sets aside what can never start in a StrictFIFO queue, because it may not be preempted and would have to borrow", () => {
+  const strict = queueOf(
+    "strict",
+    { [CPU]: 10 },
+    { parent: "root", strategy: "StrictFIFO", permitsNonPreemptible: true },
+  );
+  const run = worldOf([root, owner, strict]);
+  ask(run, "p", "strict", 15, { notPreemptible: true });
+  ask(run, "q", "strict", 1);
+  expect(show(run)).toBe("p Q");
+});
+
 it("asks the work of a queue that is drained to leave, until it is drained no more", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);
