@@ -1,6 +1,7 @@
 import type { Owner } from "@muster/names";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
-import type { Need } from "../src/domain/ledger/reservation.ts";
+import type { Queue } from "../src/domain/ledger/queue.ts";
+import type { Need, PreemptionReason } from "../src/domain/ledger/reservation.ts";
 import { planGrant, planPreemption } from "./naive-preemption.ts";
 import { canEverFit, isLeaf, pathOf } from "./naive-quota.ts";
 import {
@@ -13,8 +14,6 @@ import {
   useOn,
   waitingIn,
   withdrawnFor,
-  type PreemptingQueue,
-  type PreemptionReason,
   type PreemptionWorld,
   type Work,
 } from "./naive-world.ts";
@@ -39,7 +38,7 @@ export type PreemptionOperation =
   | { readonly kind: "accept"; readonly owner: Owner }
   /** The owner has ended its work, and waits again. */
   | { readonly kind: "requeue"; readonly owner: Owner }
-  | { readonly kind: "put"; readonly queue: PreemptingQueue }
+  | { readonly kind: "put"; readonly queue: Queue }
   | { readonly kind: "remove"; readonly name: string }
   | { readonly kind: "node"; readonly facts: NodeFacts }
   | { readonly kind: "lose"; readonly node: string }

@@ -1,3 +1,4 @@
+import type { PreemptionReason } from "../src/domain/ledger/reservation.ts";
 import {
   compareRequests,
   compareShares,
@@ -28,7 +29,6 @@ import {
   released,
   requestIn,
   waitingIn,
-  type PreemptionReason,
   type PreemptionWorld,
   type Work,
 } from "./naive-world.ts";
@@ -152,11 +152,11 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
     .map(({ name }) => name)
     .filter(covers);
   return [
-    ...(reclaim === "Never" ? [] : subtrees.map((subtree): Attempt => ({ kind: "RECLAIM", subtree }))),
-    ...(reclaim === "Never" || whileBorrowing === undefined ? [] : [{ kind: "RECLAIM_WHILE_BORROWING" } as const]),
+    ...(reclaim === undefined ? [] : subtrees.map((subtree): Attempt => ({ kind: "RECLAIM", subtree }))),
+    ...(reclaim === undefined || whileBorrowing === undefined ? [] : [{ kind: "RECLAIM_WHILE_BORROWING" } as const]),
     // Work that was preempted itself takes nothing by shares.
-    ...(fairSharing === "Never" || work.preemptedFor !== undefined ? [] : [{ kind: "FAIR_SHARING" } as const]),
-    ...(withinQueue === "Never" ? [] : [{ kind: "WITHIN_QUEUE" } as const]),
+    ...(fairSharing === undefined || work.preemptedFor !== undefined ? [] : [{ kind: "FAIR_SHARING" } as const]),
+    ...(withinQueue === undefined ? [] : [{ kind: "WITHIN_QUEUE" } as const]),
   ];
 }
 
@@ -177,7 +177,6 @@ function othersOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonl
   if (queue === undefined || attempt.kind === "WITHIN_QUEUE") return [];
   const { reclaim, fairSharing, whileBorrowing } = policyOf(world, queue);
   const which = attempt.kind === "FAIR_SHARING" ? fairSharing : reclaim;
-  const maxPriority = whileBorrowing?.maxPriority ?? Number.POSITIVE_INFINITY;
   const forest = forestIn(world);
   const leaves = leavesBeside(world, queue).filter(
     (name) =>
@@ -187,7 +186,8 @@ function othersOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonl
     .filter((each) => each.queue !== undefined && leaves.includes(each.queue))
     .filter((each) => mayEverBePreempted(world, work, each))
     .filter(({ priority }) => {
-      if (attempt.kind === "RECLAIM_WHILE_BORROWING") return priority < work.priority && priority <= maxPriority;
+      if (attempt.kind === "RECLAIM_WHILE_BORROWING")
+        return priority < work.priority && priority <= (whileBorrowing ?? Number.NEGATIVE_INFINITY);
       return which === "Any" || (which === "LowerPriority" && priority < work.priority);
     })
     .filter((each) => isBorrowing(world, work, each, neededPairs(world, work)))
@@ -201,7 +201,7 @@ function ownOf(world: PreemptionWorld, work: Work): readonly Work[] {
     .filter((each) => mayEverBePreempted(world, work, each))
     .filter(({ priority, sequence }) => {
       const isNewer = withinQueue === "Any" && priority === work.priority && sequence > work.sequence;
-      return withinQueue !== "Never" && (priority < work.priority || isNewer);
+      return withinQueue !== undefined && (priority < work.priority || isNewer);
     })
     .sort(compareCandidates);
 }

@@ -9,7 +9,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { isBesideKept } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
-import { obstacleTo, type Holds, type Obstacle } from "./fit.ts";
+import { obstacleTo, obstacleToBeneficiary, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import {
   isBeyondMinimum,
@@ -111,7 +111,9 @@ function ask(waiting: WaitingClass, place: Place, world: World, holds: Holds): Q
   return {
     ...{ waiting, place, node, asked, world },
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
-    fits: (after) => obstacleTo(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
+    // What others keep is what they keep now: the end of the victims lets more requests wait for what their queues own.
+    fits: (after) =>
+      obstacleToBeneficiary(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
   };
 }
 

@@ -284,6 +284,37 @@ describe("work that is spared", () => {
   });
 });
 
+it("preempts no more work for what others wait for only once the first victims have left", () => {
+  const MEMORY = "a memory";
+  const run = worldOf(
+    [
+      queueOf("root", { [CPU]: 4, [MEMORY]: 4 }),
+      queueOf("fair", {}, { parent: "root", fairSharing: "Any" }),
+      queueOf("light", { [CPU]: 4, [MEMORY]: 4 }, { parent: "root", weightMilli: 500 }),
+      queueOf("other", {}, { parent: "root" }),
+    ],
+    [nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, memory: 1000, pods: 1000 }) })],
+  );
+  ask(run, "o", "other", 2, { needs: partsOf("a", { cpu: 2, memory: 8 }) });
+  ask(run, "p", "light", 3);
+  ask(run, "q", "light", 3);
+  ask(run, "w", "light", 1, { needs: partsOf("a", { cpu: 1, memory: 4 }) });
+  ask(run, "x", "fair", 3);
+  expect(show(run)).toBe("O P Q>x w x");
+});
+
+it("sets aside what can never start in a StrictFIFO queue, because it may not be preempted and would have to borrow", () => {
+  const strict = queueOf(
+    "strict",
+    { [CPU]: 10 },
+    { parent: "root", strategy: "StrictFIFO", permitsNonPreemptible: true },
+  );
+  const run = worldOf([root, owner, strict]);
+  ask(run, "p", "strict", 15, { notPreemptible: true });
+  ask(run, "q", "strict", 1);
+  expect(show(run)).toBe("p Q");
+});
+
 it("asks the work of a queue that is drained to leave, until it is drained no more", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);
