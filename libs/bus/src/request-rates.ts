@@ -19,7 +19,7 @@ export function decideRate({ perSecond, burst }: RequestRate, fullAtMs: number, 
   return { kind: "refuse", retryAfterMs: Math.ceil(missingMs) };
 }
 
-/** Users of NATS with their own bucket. An installation has nine; all beyond share one. */
+/** Users of NATS with their own bucket. An installation has ten; all beyond share one. */
 export const MAX_USERS = 32;
 /** Users without a name, or beyond the limit. */
 export const OTHERS = "others";

@@ -117,8 +117,11 @@ it.each([
   [subjects.leaseAnswered("a"), ["provision-engine"]],
   [subjects.leaseAudited("a"), ["provision-engine"]],
   [subjects.request("reservation", "limit-concurrency"), ["cli", "session-controller"]],
-  [subjects.request("session", "submit-session"), ["cli"]],
-  [subjects.request("node", "terminate-node"), ["cli"]],
+  [subjects.request("session", "submit-session"), ["cli", "gateway"]],
+  [subjects.request("node", "terminate-node"), ["cli", "gateway"]],
+  [subjects.request("node", "dump-nodes"), ["cli"]],
+  [subjects.changeAudited("jobs"), ["gateway"]],
+  [`$JS.API.STREAM.UPDATE.${streams.apiAudit.name}`, ["gateway"]],
   [`$JS.API.STREAM.SNAPSHOT.${streams.ledger.name}`, ["backup"]],
   [`$JS.API.STREAM.RESTORE.KV_${buckets.locks}`, ["backup"]],
 ])("lets only its sender send to %s", (subject, senders) => {
