@@ -224,6 +224,7 @@ export const rights = {
       ),
       ...requests(NodeService, "listNodes", "terminateNode"),
     ],
+    owns: [buckets.apiRequests],
     publishes: [subjects.anyChangeAudited],
     keeps: [streams.apiAudit.name],
   },

@@ -85,6 +85,7 @@ it.each([
   [buckets.farmLocks, ["replication-farm"]],
   [buckets.leases, ["provision-engine"]],
   [buckets.snapshots, ["reservation-manager"]],
+  [buckets.apiRequests, ["gateway"]],
 ])("lets only its owner write %s", (bucket, owners) => {
   expect(usersWho("publish", `$KV.${bucket}.any`)).toEqual(owners);
   expect(usersWho("publish", `$JS.API.STREAM.UPDATE.KV_${bucket}`)).toEqual(owners);

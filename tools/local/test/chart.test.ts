@@ -176,7 +176,7 @@ describe.skipIf(missing !== undefined)(
     it("refuses a JetStream limit below the storage that all services reserve", async () => {
       const little = { "nats.maxFileStore": "4GB" };
       const all = { ...little, "services.provision-engine.enabled": true };
-      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/);
+      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 5.4GB/);
       await render("here", little);
     });
 

@@ -8,8 +8,10 @@ import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Route } from "../api/route.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import { answerOnce, type Answer } from "./answer-once.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+import type { KeptRequests } from "./kept-requests.ts";
 import { streamLog, streamWatch, type StreamParts } from "./serve-streams.ts";
 
 export type ApiParts = ProblemContext &
@@ -18,6 +20,7 @@ export type ApiParts = ProblemContext &
     readonly authenticate: Authenticate;
     readonly authorize: Authorize;
     readonly audit: Audit;
+    readonly keptRequests: KeptRequests;
     /** Requests of each user. */
     readonly rates: RequestRates;
     /** Where the rights on resources without a namespace in their paths are asked for. */
@@ -126,18 +129,26 @@ async function answer(
     await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
     return reply;
   }
-  const requestId = randomUUID();
-  const asking = { params, query, body, signal: signalOf(reply), by: by.user.name, requestId };
-  let answered: unknown;
-  try {
-    answered = await answerRequest(route, asking, parts.call);
-  } catch (error) {
-    const problem = problemOf(error, parts);
+  const asked = { params, query, body };
+  const refuse = async (problem: Problem, requestId: string = randomUUID()): Promise<Answer> => {
     await audit(parts, route, by, { request, problem, requestId });
-    return sendProblem(reply, problem);
-  }
-  await audit(parts, route, by, { request, requestId });
-  return sendJson(reply, request, { json: JSON.stringify(answered), hasTag: route.http === "GET" });
+    return { ...problem, body: JSON.stringify(problem) };
+  };
+  const ask = async (requestId: string): Promise<Answer> => {
+    try {
+      const asking = { ...asked, signal: signalOf(reply), by: by.user.name, requestId };
+      const answered = await answerRequest(route, asking, parts.call);
+      await audit(parts, route, by, { request, requestId });
+      return { status: 200, body: JSON.stringify(answered) };
+    } catch (error) {
+      return refuse(problemOf(error, parts), requestId);
+    }
+  };
+  const key = request.headers["idempotency-key"];
+  const once = answerOnce({ route, user: by.user, asked, key, keptRequests: parts.keptRequests, ask, refuse });
+  const { status, body: json } = await once.catch((error: unknown) => refuse(problemOf(error, parts)));
+  if (status === 200) return sendJson(reply, request, { json, hasTag: route.http === "GET" });
+  return sendProblem(reply, JSON.parse(json) as Problem);
 }
 
 /** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */
