@@ -142,6 +142,35 @@ it("refuses requests over the limit of concurrent ones with a time to retry, and
   await isServing();
 });
 
+it("refuses an address that sends unknown tokens, with a time to retry, and not the known ones behind it", async () => {
+  const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "3" });
+  expect((await limited.ask("/v1/pools")).status).toBe(200);
+  const statuses: number[] = [];
+  for (const token of ["a", "b", null, "c", "d", "e"])
+    statuses.push((await limited.ask("/v1/pools", { token })).status);
+  expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
+  const refused = await limited.ask("/v1/pools", { token: "f" });
+  const seconds = Number(refused.headers["retry-after"]);
+  expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", status: 429 });
+  expect([seconds > 0, seconds <= 60]).toEqual([true, true]);
+  expect((await limited.ask("/v1/pools")).status).toBe(200);
+  const reports = limited.logged.filter((line) => line.includes("too many unknown tokens"));
+  expect(reports).toEqual([expect.stringContaining('"address":"127.0.0.1","refused":1')]);
+});
+
+it.each([
+  ["the client behind a trusted proxy", "127.0.0.0/8", [401, 429, 401]],
+  ["the proxy itself where none is trusted", "10.0.0.1", [401, 429, 429]],
+])("limits %s", async (_, proxies, expected) => {
+  const limited = await world.start({ GATEWAY_FAILED_TOKENS_BURST: "1", GATEWAY_TRUSTED_PROXIES: proxies });
+  const statuses: number[] = [];
+  for (const address of ["192.0.2.1", "192.0.2.1", "192.0.2.2"]) {
+    const headers = { "x-forwarded-for": address };
+    statuses.push((await limited.ask("/v1/pools", { token: "unknown", headers })).status);
+  }
+  expect(statuses).toEqual(expected);
+});
+
 it("ends the call of a client that is gone", async () => {
   let waiting = 0;
   const { promise, resolve } = Promise.withResolvers<object>();

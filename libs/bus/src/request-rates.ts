@@ -53,6 +53,12 @@ export class RequestRates {
     return this.#known.size;
   }
 
+  /** Whether a request of this user would be refused now. Takes nothing. */
+  isExhausted(name: string, nowMs: number): boolean {
+    const user = this.#known.has(name) || this.#named() < this.#maxUsers ? name : OTHERS;
+    return decideRate(this.#rate, this.#known.get(user)?.fullAtMs ?? -Infinity, nowMs).kind === "refuse";
+  }
+
   /** Takes one request of this user; undefined: it may be answered. */
   take(name: string | undefined, nowMs: number): Refusal | undefined {
     const user = name !== undefined && this.#hasRoomFor(name, nowMs) ? name : OTHERS;

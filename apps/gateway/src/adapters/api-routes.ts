@@ -1,9 +1,10 @@
 import { createHash, randomUUID } from "node:crypto";
-import type { RequestRates } from "@muster/bus";
+import type { Refusal, RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
+import type { FailedTokens } from "../api/failed-tokens.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Route } from "../api/route.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
@@ -23,6 +24,7 @@ export type ApiParts = ProblemContext &
     readonly keptRequests: KeptRequests;
     /** Requests of each user. */
     readonly rates: RequestRates;
+    readonly failedTokens: FailedTokens;
     /** Where the rights on resources without a namespace in their paths are asked for. */
     readonly namespace: string;
   };
@@ -40,7 +42,10 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
   const admitted = new WeakMap<FastifyRequest, Admitted>();
   api.addHook("onRequest", async (request, reply) => {
     const token = tokenOf(request);
+    const blocked = token === undefined ? undefined : parts.failedTokens.refusal(request.ip, token);
+    if (blocked !== undefined) return sendProblem(reply, tooManyTokens(blocked, parts));
     const user = token === undefined ? undefined : await parts.authenticate(token);
+    if (token !== undefined) parts.failedTokens.record(request.ip, token, user !== undefined);
     if (user === undefined) {
       void reply.header("www-authenticate", 'Bearer realm="muster"');
       const because = token === undefined ? "a bearer token is needed" : "the token is unknown or expired";
@@ -100,6 +105,12 @@ function describeRefusal(user: User | undefined, access: Access, { resource }: R
 
 function tooOften(retryAfterMs: number): Problem {
   return buildProblem({ code: "limit_exceeded", what: "the rate of your requests", limit: 0, retryAfterMs });
+}
+
+function tooManyTokens({ user: address, retryAfterMs, reportRefused }: Refusal, { logger }: ApiParts): Problem {
+  if (reportRefused !== undefined)
+    logger.warn({ address, refused: reportRefused }, "an address sends too many unknown tokens and is refused");
+  return buildProblem({ code: "limit_exceeded", what: "the rate of unknown tokens", limit: 0, retryAfterMs });
 }
 
 function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {

@@ -82,9 +82,13 @@ function securityHeaders(tls: HttpConfig["tls"]): Readonly<Record<string, string
   return tls === undefined ? SECURITY_HEADERS : { ...SECURITY_HEADERS, ...HTTPS_ONLY };
 }
 
-async function makeServer({ tls, limits }: HttpConfig, context: ProblemContext): Promise<FastifyInstance> {
+async function makeServer(
+  { tls, trustedProxies, limits }: HttpConfig,
+  context: ProblemContext,
+): Promise<FastifyInstance> {
   const common = {
     bodyLimit: limits.maxBodyBytes,
+    ...(trustedProxies.length > 0 && { trustProxy: [...trustedProxies] }),
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: true,
