@@ -17,7 +17,7 @@ it("serves other hosts with a certificate, or behind a proxy that has one", () =
   expect(readConfig({ ...ENV, GATEWAY_ADDR: "[::]:443", ...tls }).http).toMatchObject({
     host: "::",
     port: 443,
-    tls: { certFile: "/tls/tls.crt", keyFile: "/tls/tls.key" },
+    tls: { certFile: "/tls/tls.crt", keyFile: "/tls/tls.key", checkMs: 60_000 },
   });
   expect(readConfig({ ...ENV, GATEWAY_ADDR: "0.0.0.0:80", GATEWAY_PLAIN_HTTP: "true" }).http.host).toBe("0.0.0.0");
 });

@@ -45,7 +45,7 @@ export type HttpConfig = {
   readonly host: string;
   readonly port: number;
   /** Undefined: HTTP/1.1 in plain text. */
-  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
+  readonly tls: { readonly certFile: string; readonly keyFile: string; readonly checkMs: number } | undefined;
   /** Addresses and ranges of proxies whose `X-Forwarded-For` names the client. */
   readonly trustedProxies: readonly string[];
   readonly limits: HttpLimits;
@@ -212,5 +212,10 @@ function readTls(read: EnvReader): HttpConfig["tls"] {
   /** Key of the certificate. */
   const keyFile = read.optional("GATEWAY_TLS_KEY_FILE");
   if (certFile === undefined && keyFile === undefined) return undefined;
-  return { certFile: read.text("GATEWAY_TLS_CERT_FILE"), keyFile: read.text("GATEWAY_TLS_KEY_FILE") };
+  return {
+    certFile: read.text("GATEWAY_TLS_CERT_FILE"),
+    keyFile: read.text("GATEWAY_TLS_KEY_FILE"),
+    /** Interval at which both files are read again, for a renewed certificate. */
+    checkMs: read.integer("GATEWAY_TLS_CHECK_MS", { fallback: 60_000, min: 10, max: 86_400_000 }),
+  };
 }

@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
 import { signedCertificate, certificateAuthority, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
@@ -227,4 +228,31 @@ it("speaks HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async ()
   await until("the list arrives as events", () => events.includes("event: synced"));
   expect(events).toContain("event: added");
   session.destroy();
+});
+
+it("serves a renewed certificate without a restart, and the old one while the files do not match", async () => {
+  const files = { cert: join(world.directory, "renewed.crt"), key: join(world.directory, "renewed.key") };
+  const renew = async (commonName: string, parts: readonly ("cert" | "key")[]): Promise<void> => {
+    const made = await signedCertificate(await certificateAuthority("test-authority"), { commonName, use: "server" });
+    for (const part of parts) await writeFile(files[part], made[part]);
+  };
+  await renew("first", ["cert", "key"]);
+  const secure = await world.start({
+    GATEWAY_TLS_CERT_FILE: files.cert,
+    GATEWAY_TLS_KEY_FILE: files.key,
+    GATEWAY_TLS_CHECK_MS: "20",
+  });
+  const served = async (): Promise<string> => {
+    const socket = connectTls({ port: secure.port, host: "127.0.0.1", rejectUnauthorized: false });
+    await once(socket, "secureConnect");
+    const { subject } = socket.getPeerCertificate();
+    socket.destroy();
+    return String(subject.CN);
+  };
+  expect(await served()).toBe("first");
+  await renew("half", ["cert"]);
+  await until("it reports the half", () => secure.logged.some((line) => line.includes("certificate is not usable")));
+  expect(await served()).toBe("first");
+  await renew("second", ["cert", "key"]);
+  await until("it serves the second", async () => (await served()) === "second");
 });
