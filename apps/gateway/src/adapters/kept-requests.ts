@@ -103,7 +103,7 @@ async function keepAnswer(
   }
 }
 
-/** JSON, of which the answer is compressed: it is most of an entry. */
+/** JSON with a compressed answer, which takes the largest part of an entry. */
 const keptCodec: Codec<KeptRequest> = {
   encode: ({ answer, ...kept }) => {
     const packed = answer && { status: answer.status, body: deflateRawSync(answer.body).toString("base64") };

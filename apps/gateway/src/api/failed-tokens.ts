@@ -7,9 +7,9 @@ const MAX_TOKENS = 10_000;
 
 /** Limits unknown tokens by address: each costs the cluster, or the issuer, a question. */
 export type FailedTokens = {
-  /** Undefined: the token may be looked at. One that was accepted always may, so that nobody is locked out by others behind the same address. */
+  /** Undefined: the token may be reviewed. An accepted token always may: other clients behind the same address lock no user out. */
   refusal(address: string, token: string): Refusal | undefined;
-  /** Counts a token that nobody has. */
+  /** Counts an unknown token, and remembers a known one. */
   record(address: string, token: string, isKnown: boolean): void;
 };
 
