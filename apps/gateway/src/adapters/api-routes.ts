@@ -1,16 +1,16 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
+import type { Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
-import type { Route } from "../api/route.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
-import { streamLog, streamWatch, type StreamParts } from "./serve-streams.ts";
+import { streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 
 export type ApiParts = ProblemContext &
   StreamParts & {
@@ -126,10 +126,12 @@ async function answer(
     await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
     return reply;
   }
-  const requestId = randomUUID();
+  const requestId = requestIdOf(request, route, by.user);
   const asking = { params, query, body, signal: signalOf(reply), by: by.user.name, requestId };
   let answered: unknown;
   try {
+    // A long poll lasts as a stream does.
+    using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
     answered = await answerRequest(route, asking, parts.call);
   } catch (error) {
     const problem = problemOf(error, parts);
@@ -138,6 +140,19 @@ async function answer(
   }
   await audit(parts, route, by, { request, requestId });
   return sendJson(reply, request, { json: JSON.stringify(answered), hasTag: route.http === "GET" });
+}
+
+/** By which the services know a repeated request. The key of a client counts for its user and this path only. */
+function requestIdOf(request: FastifyRequest, { http, path }: Route, { name }: User): string {
+  const key = request.headers["idempotency-key"];
+  if (typeof key !== "string" || key === "") return randomUUID();
+  return createHash("sha256")
+    .update(JSON.stringify([name, http, path, key]))
+    .digest("hex");
+}
+
+function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
+  return waitMs !== "0";
 }
 
 /** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */
