@@ -5,10 +5,12 @@ import type { StreamCopies } from "./adapters/stream-copies.ts";
 import type { TableStyle } from "./domain/build-table.ts";
 import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/build-doctor-report.ts";
 import type { Connection } from "./domain/decide-connection.ts";
+import type { Contexts } from "./domain/contexts.ts";
+import type { GatewayOptions } from "./domain/decide-gateway.ts";
 import type { Link } from "./kinds/kind.ts";
 
 /** Options of every command. */
-export type CommonOptions = { readonly natsUrl?: string; readonly namespace?: string };
+export type CommonOptions = GatewayOptions & { readonly namespace?: string };
 
 /** Everything outside that a command uses: the terminal, files, time, and the services once it connects. */
 export type Cli = {
@@ -23,8 +25,17 @@ export type Cli = {
   readonly caller: () => string;
   readonly interrupts: Interrupts;
   readonly keys: Keys;
-  /** Where `connect` goes, and why. */
-  readonly connection: () => Connection;
+  /** Options of every command. */
+  readonly common: () => CommonOptions;
+  /** The gateway of the environment. */
+  readonly server: string | undefined;
+  /** The file of contexts. Each rejects with CommandError. */
+  readonly contexts: {
+    readonly read: () => Promise<Contexts>;
+    readonly write: (contexts: Contexts) => Promise<void>;
+  };
+  /** The NATS server that `connect` goes to, and why. Rejects with CommandError where it goes to a gateway; `what` needs NATS. */
+  readonly natsConnection: (what: string) => Promise<Connection>;
   /**
    * Rejects with CommandError when no server answers. The signal, by default the first interrupt, ends the attempt to connect and every call over the
    * connection.
@@ -53,6 +64,10 @@ export type Interrupts = {
 };
 
 export type Connected = AsyncDisposable & {
+  /** The server, for people. */
+  readonly address: string;
+  /** What to try where it does not answer, in the state of this moment. */
+  readonly hint: () => string;
   readonly services: MusterServices;
   /** For the calls of one resource. */
   readonly link: Link;

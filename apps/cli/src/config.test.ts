@@ -2,7 +2,7 @@ import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
-const DEFAULTS = { localFiles: ["/local"], keyFile: "/key" };
+const DEFAULTS = { localFiles: ["/local"], keyFile: "/key", contextFile: "/home/ada/.config/muster/config.yaml" };
 
 it("takes empty variables for missing ones", () => {
   const env = {
@@ -19,6 +19,8 @@ it("takes empty variables for missing ones", () => {
     localFiles: ["/local"],
     key: undefined,
     keyFile: "/key",
+    gateway: {},
+    contextFile: "/home/ada/.config/muster/config.yaml",
     colours: true,
     columns: undefined,
   });

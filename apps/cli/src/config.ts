@@ -1,3 +1,5 @@
+import type { GatewayVariables } from "./domain/decide-gateway.ts";
+
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 const NATS_VARIABLES = [
@@ -11,6 +13,10 @@ const NATS_VARIABLES = [
 
 /** The environment, read once. */
 export type Config = {
+  /** Where the gateway is, and who asks; `natsUrl` precedes its contexts. */
+  readonly gateway: GatewayVariables;
+  /** Contexts: gateways and their users. */
+  readonly contextFile: string;
   readonly natsUrl: string | undefined;
   /** The variables of its credential, unread. */
   readonly natsVariables: Variables;
@@ -26,7 +32,7 @@ export type Config = {
 
 export function readConfig(
   env: Variables,
-  defaults: { readonly localFiles: readonly string[]; readonly keyFile: string },
+  defaults: { readonly localFiles: readonly string[]; readonly keyFile: string; readonly contextFile: string },
 ): Config {
   /**
    * File in which the local stack states its address.
@@ -34,13 +40,35 @@ export function readConfig(
    * @default .muster/local.json in the repository, then .muster-compose/local.json
    */
   const localFile = text(env["MUSTER_LOCAL_FILE"]);
+  /**
+   * The NATS server; `--nats-url` overrides it. MUSTER_SERVER precedes it, and it precedes the current context.
+   *
+   * @default the local stack, else nats://127.0.0.1:4222
+   */
+  const natsUrl = text(env["MUSTER_NATS_URL"]);
   return {
+    natsUrl,
+    gateway: {
+      natsUrl,
+      /** The gateway, instead of NATS: `https://muster.example.com`; `--server` overrides it. */
+      server: text(env["MUSTER_SERVER"]),
+      /** The token for the gateway. Precedes MUSTER_TOKEN_FILE and the user of the context; `--token-file` precedes all. */
+      token: text(env["MUSTER_TOKEN"]),
+      /** File of that token, readable only by its owner. */
+      tokenFile: text(env["MUSTER_TOKEN_FILE"]),
+      /**
+       * File of the certificates that sign that of the gateway; `--certificate-authority` overrides it.
+       *
+       * @default those that Node knows
+       */
+      caFile: text(env["MUSTER_SERVER_CA_FILE"]),
+    },
     /**
-     * The NATS server; `--nats-url` overrides it.
+     * File of the contexts of `muster config` and `muster login`, in the form of a kubeconfig.
      *
-     * @default the local stack, else nats://127.0.0.1:4222
+     * @default ~/.config/muster/config.yaml
      */
-    natsUrl: text(env["MUSTER_NATS_URL"]),
+    contextFile: text(env["MUSTER_CONFIG"]) ?? defaults.contextFile,
     natsVariables: Object.fromEntries(NATS_VARIABLES.map((name) => [name, text(env[name])])),
     localFiles: localFile === undefined ? defaults.localFiles : [localFile],
     /** Private key that signs orders of leases, in hexadecimal. Precedes the file; `--key-file` precedes both. */

@@ -1,9 +1,10 @@
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import type { CommonOptions } from "./cli.ts";
 import type { CommandLine, Resources } from "./kinds/resources.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
 import type { CommandRow } from "./program/command-row.ts";
+import { CONTEXTS } from "./program/context-commands.ts";
 import { installCommands, refuseWords } from "./program/install-commands.ts";
 import { KEYS } from "./program/key-commands.ts";
 import { LEASES } from "./program/lease-commands.ts";
@@ -25,6 +26,12 @@ Exit codes:
   130  interrupted
 
 Environment:
+  MUSTER_SERVER      the gateway, instead of NATS; without it, and without
+                     MUSTER_NATS_URL, the current context of \`muster config\`
+  MUSTER_TOKEN       the token for it, or its file in MUSTER_TOKEN_FILE
+  MUSTER_SERVER_CA_FILE
+                     who signs its certificate
+  MUSTER_CONFIG      the file of contexts; default ~/.config/muster/config.yaml
   MUSTER_NATS_URL    the NATS server; without it the local stack of
                      \`npm start -- --keep\` or \`docker compose up\`, then
                      nats://127.0.0.1:4222
@@ -59,11 +66,11 @@ const KUBECTLS = [
 ] as const;
 
 /** Commands that accept a namespace. */
-const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "__complete"]);
+const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "set-context", "__complete"]);
 
 /** Every command, in the order of the help. */
 export function commandRows(resources: Resources): readonly CommandRow[] {
-  return [...workCommands(resources), ...SETS, ROLLS, LEASES, KEYS, NODES, ...upkeepCommands(resources)];
+  return [...workCommands(resources), ...SETS, ROLLS, LEASES, KEYS, NODES, ...CONTEXTS, ...upkeepCommands(resources)];
 }
 
 export type Program = {
@@ -79,6 +86,15 @@ export function buildProgram(
   let exitCode: ExitCode = EXIT.ok;
   const program = new Command("muster")
     .description("Runs work that needs several machines together, and shows its state.")
+    .addOption(
+      new Option("--server <url>", "the gateway, instead of NATS; overrides MUSTER_SERVER").conflicts([
+        "natsUrl",
+        "context",
+      ]),
+    )
+    .addOption(new Option("--context <name>", "the gateway and the user of this context").conflicts("natsUrl"))
+    .option("--token-file <file>", "the token for the gateway; overrides MUSTER_TOKEN")
+    .option("--certificate-authority <file>", "who signs the certificate of the gateway")
     .option("--nats-url <url>", "the NATS server; overrides MUSTER_NATS_URL")
     .option("-n, --namespace <name>", "of jobs; without it the one that the job-controller serves")
     .version(VERSION, "-V, --version", "print the version")

@@ -20,6 +20,7 @@ export async function run(repository: string | undefined): Promise<void> {
   const config = readConfig(process.env, {
     localFiles: repository === undefined ? [] : LOCAL_FILES.map((name) => join(repository, name)),
     keyFile: join(homedir(), ".config/muster/key"),
+    contextFile: join(homedir(), ".config/muster/config.yaml"),
   });
   const io = terminal(config);
   const tracing = await startTracing({ service: "muster", version: VERSION, env: process.env });

@@ -69,7 +69,11 @@ export function startCommand(
     },
     closed: new AbortController().signal,
   };
-  const config = readConfig(world.env, { localFiles: [], keyFile: "/nonexistent/key" });
+  const config = readConfig(world.env, {
+    localFiles: [],
+    keyFile: "/nonexistent/key",
+    contextFile: "/nonexistent/config.yaml",
+  });
   const interrupts = { first: first.signal, second: second.signal };
   const { resources } = world;
   const ended = runCommand({ args, config, io, interrupts, ...(resources !== undefined && { resources }) });

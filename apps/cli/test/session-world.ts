@@ -7,6 +7,7 @@ import { connectNats, consumeEvents, deadLetters, publishEvent, serve, type Nats
 import { throwFault } from "@muster/faults";
 import { muster, ReservationService, SessionService, streams, subjects, WatchService } from "@muster/proto";
 import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
+import { startGateway, type RunningGateway } from "./a-gateway.ts";
 import { startCommand, type RunningCommand } from "./in-process.ts";
 
 const Kind = muster.session.v1.SessionEventKind;
@@ -23,6 +24,8 @@ type Options = { readonly env?: Record<string, string>; readonly input?: string 
 
 /** A real NATS server, the three services in their simplest true form (sessions move only when the test moves them), and the command. */
 export type SessionWorld = AsyncDisposable & {
+  /** Of the way `gateway`. */
+  readonly gateway: RunningGateway | undefined;
   readonly url: string;
   readonly token: string;
   readonly directory: string;
@@ -52,7 +55,13 @@ export type SessionWorld = AsyncDisposable & {
   readonly nats: Pick<TestNats, "kill" | "start">;
 };
 
-export async function startSessionWorld(): Promise<SessionWorld> {
+/** How the command calls the services. */
+export type Way = "nats" | "gateway";
+
+export async function startSessionWorld(
+  way: Way = "nats",
+  gatewayEnv: Readonly<Record<string, string>> = {},
+): Promise<SessionWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());
   const directory = await mkdtemp(join(tmpdir(), "muster-cli-"));
@@ -65,15 +74,23 @@ export async function startSessionWorld(): Promise<SessionWorld> {
   const services = new AsyncDisposableStack();
   starting.use(services);
   for (const service of await serveAll(bus, { sessions, watched, logs, refusals })) services.use(service);
+  const gateway = way === "gateway" ? starting.use(await startGateway(nats, directory, gatewayEnv)) : undefined;
   const children = new Set<() => void>();
   starting.defer(() => {
     for (const end of children) end();
   });
   const all = starting.move();
-  const access = { MUSTER_LOCAL_FILE: "/nonexistent", MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
+  const access = {
+    MUSTER_LOCAL_FILE: "/nonexistent",
+    MUSTER_CONFIG: "/nonexistent",
+    ...(gateway === undefined
+      ? { MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token }
+      : { MUSTER_SERVER: gateway.url, MUSTER_TOKEN_FILE: gateway.tokenFile }),
+  };
 
   return {
     url: nats.url,
+    gateway,
     token: nats.token,
     directory,
     sessions,

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { connectService, RequestRates } from "@muster/bus";
+import { RESOURCES, routesOf } from "@muster/gateway-api";
 import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
 import { openCalls } from "./adapters/bus-call.ts";
@@ -8,8 +9,6 @@ import { openAdmission } from "./adapters/open-admission.ts";
 import { openServer } from "./adapters/open-server.ts";
 import { openWatchFeeds } from "./adapters/watch-feeds.ts";
 import { failedTokens } from "./api/failed-tokens.ts";
-import { RESOURCES } from "./api/resources.ts";
-import { routesOf } from "./api/route.ts";
 import { streamSlots } from "./api/stream-slots.ts";
 import type { Config } from "./config.ts";
 

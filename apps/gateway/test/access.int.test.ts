@@ -1,9 +1,8 @@
+import { RESOURCES, routesOf } from "@muster/gateway-api";
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { muster, streams } from "@muster/proto";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RESOURCES } from "../src/api/resources.ts";
-import { routesOf } from "../src/api/route.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 
@@ -68,7 +67,7 @@ const ALL = { ...NEEDS, ...WATCHES };
 type Grant = { readonly verbs: readonly string[]; readonly resources: readonly string[]; readonly in: string };
 
 const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
-const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "leases", "reservations"];
+const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "rolls", "leases", "reservations"];
 const SHARED = ["pools", "nodes", "queues"];
 const ROLES: Readonly<Record<string, readonly Grant[]>> = {
   none: [],

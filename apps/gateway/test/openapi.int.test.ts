@@ -1,10 +1,9 @@
+import { RESOURCES, routesOf } from "@muster/gateway-api";
 import type { AnyMessageType } from "@muster/proto";
 import { services } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { RESOURCES } from "../src/api/resources.ts";
-import { routesOf } from "../src/api/route.ts";
 import { startGatewayWorld, type Answers, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 
 type Schema = { readonly [keyword: string]: unknown };

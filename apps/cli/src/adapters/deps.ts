@@ -1,5 +1,5 @@
 import { randomInt, randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pause } from "@muster/backoff";
 import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
@@ -19,7 +19,9 @@ import {
   type NatsUser,
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import { decideGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
 import type { CommandLine, Resources } from "../kinds/resources.ts";
+import { busCalls } from "./bus-calls.ts";
 import { caller } from "./caller.ts";
 import { deadLetterBox } from "./dead-letters.ts";
 import { makeKeys } from "./keys.ts";
@@ -41,6 +43,16 @@ export function makeCli(options: {
   readonly resources: Resources;
 }): CommandLine {
   const { config, io, interrupts, resources } = options;
+  let chosen: Gateway | "nats" | undefined;
+  const gateway = async (): Promise<Gateway | undefined> => {
+    chosen ??= (await findGateway(options.common(), config)) ?? "nats";
+    return chosen === "nats" ? undefined : chosen;
+  };
+  const requireNats = async (what: string): Promise<void> => {
+    if ((await gateway()) === undefined) return;
+    const { message, hint } = needsNats(what);
+    throw new CommandError(EXIT.usage, message, { hint });
+  };
   const connectionOf = (user: NatsUser): Connection =>
     decideConnection({
       user,
@@ -58,15 +70,32 @@ export function makeCli(options: {
     randomId: randomUUID,
     caller,
     keys: makeKeys(config),
-    connection: () => connectionOf("cli"),
+    common: options.common,
+    server: config.gateway.server,
+    contexts: {
+      read: async () => (await import("./context-file.ts")).readContexts(config.contextFile),
+      write: async (contexts) => (await import("./context-file.ts")).writeContexts(config.contextFile, contexts),
+    },
+    natsConnection: async (what) => {
+      await requireNats(what);
+      return connectionOf("cli");
+    },
     connect: async (stop = interrupts.first) => {
+      const found = await gateway();
+      if (found !== undefined) {
+        const { connectGateway } = await import("./connect-gateway.ts");
+        return connectGateway(found, config.contextFile, { stop, namespace: options.common().namespace });
+      }
       const listeners = new Set<LinkListener>();
       const bus = await connectTo(connectionOf("cli"), "cli", stop, (state) => {
         for (const listener of listeners) listener(state);
       });
+      const calls = busCalls(bus);
       return {
-        services: musterServices(bus, stop),
-        link: { bus, stop, namespace: options.common().namespace },
+        address: describeConnection(connectionOf("cli")),
+        hint: () => connectionOf("cli").hint,
+        services: musterServices(calls, stop),
+        link: { ...calls, stop, namespace: options.common().namespace },
         deadLetters: deadLetterBox(bus),
         nats: () => observeNats(bus),
         replicas: () => bus.services(),
@@ -79,11 +108,25 @@ export function makeCli(options: {
       };
     },
     streamCopies: async () => {
+      await requireNats("copying streams");
       const stop = interrupts.first;
       const connection = connectionOf(BACKUP_USER);
       return streamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
     },
   };
+}
+
+/** Undefined: the services are asked over NATS. Throws CommandError for an address or a context that cannot be used. */
+async function findGateway(options: CommonOptions, { gateway, contextFile }: Config): Promise<Gateway | undefined> {
+  const isNamed = options.server !== undefined || options.context !== undefined || gateway.server !== undefined;
+  const isNats = options.natsUrl !== undefined || gateway.natsUrl !== undefined;
+  // Most installations over NATS have no file, and no need of what reads one.
+  if (!existsSync(contextFile) && !isNamed) return undefined;
+  if (isNats && !isNamed) return undefined;
+  const { readContexts } = await import("./context-file.ts");
+  const found = decideGateway(options, gateway, () => readContexts(contextFile));
+  if (found === undefined || !("problem" in found)) return found;
+  throw new CommandError(EXIT.usage, found.problem, { hint: found.hint });
 }
 
 type LinkListener = (state: "lost" | "back") => void;

@@ -1,4 +1,3 @@
-import { client } from "@muster/bus";
 import { FarmService, type muster } from "@muster/proto";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
 import type { Link } from "../kinds/kind.ts";
@@ -30,8 +29,8 @@ type RollRequest = {
 export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
 /** The calls of the farms. Every one rejects with FaultError and nothing else. */
-export function farmCalls({ bus, stop }: Link) {
-  const farms = client(bus, FarmService);
+export function farmCalls({ client, stop }: Link) {
+  const farms = client(FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const identified = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
   const setOf = async (reply: Promise<Pick<muster.farm.v1.GetReplicaSetReply, "set">>) =>

@@ -1,4 +1,3 @@
-import { client } from "@muster/bus";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, LeaseService, type muster } from "@muster/proto";
@@ -36,8 +35,8 @@ const MAX_BEFORE = 100;
 const MAX_BEFORE_CHARACTERS = 256 * 1024;
 
 /** The calls of the engines. Every one rejects with FaultError and nothing else. */
-export function leaseCalls({ bus, stop }: Link, timeoutMs = CALL_TIMEOUT_MS) {
-  const leases = client(bus, LeaseService);
+export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, timeoutMs = CALL_TIMEOUT_MS) {
+  const leases = client(LeaseService);
   const options = { timeoutMs, signal: stop };
   const identified = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
   const leaseOf = async (reply: Promise<muster.provision.v1.GetLeaseReply>) => leaseFromMessage((await reply).lease);

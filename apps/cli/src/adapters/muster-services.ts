@@ -1,5 +1,5 @@
-import { client, type Bus } from "@muster/bus";
 import { JobService, ReservationService, WatchService } from "@muster/proto";
+import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { pick } from "./message-fields.ts";
 import { jobFromMessage } from "./messages.ts";
@@ -7,10 +7,10 @@ import { queueFromMessage } from "./queue-messages.ts";
 import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./reservation-messages.ts";
 
 /** The calls of the services beside work; the signal ends every call. Each one rejects with FaultError and nothing else. */
-export function musterServices(bus: Bus, stop: AbortSignal) {
-  const reservations = client(bus, ReservationService);
-  const watcher = client(bus, WatchService);
-  const jobs = client(bus, JobService);
+export function musterServices({ client }: Pick<Link, "client">, stop: AbortSignal) {
+  const reservations = client(ReservationService);
+  const watcher = client(WatchService);
+  const jobs = client(JobService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const brief = { timeoutMs: STATUS_TIMEOUT_MS, signal: stop };
   return {

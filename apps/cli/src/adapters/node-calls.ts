@@ -1,4 +1,3 @@
-import { client } from "@muster/bus";
 import { describeFault, faultOf } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
 import { isTainted } from "../domain/build-node-views.ts";
@@ -19,8 +18,9 @@ const EXTRA_TIMEOUT_MS = 2000;
 const BRIEF_TIMEOUT_MS = 500;
 
 /** The calls of the node scaler. Every one rejects with FaultError and nothing else. */
-export function nodeCalls({ bus, stop }: Link) {
-  const nodes = client(bus, NodeService);
+export function nodeCalls(link: Link) {
+  const { client, stop } = link;
+  const nodes = client(NodeService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const records = (pool: string) =>
     readPages(
@@ -36,10 +36,7 @@ export function nodeCalls({ bus, stop }: Link) {
      * not answer. Rejects with its fault where the ledger knows no node either.
      */
     listWithMachines: async (pool = ""): Promise<NodeList> => {
-      const [listed, machines] = await Promise.all([
-        records(pool).catch(faultOrThrow),
-        machineStates({ bus, stop }, pool),
-      ]);
+      const [listed, machines] = await Promise.all([records(pool).catch(faultOrThrow), machineStates(link, pool)]);
       if (!Array.isArray(listed) && machines.size === 0) throw listed.error;
       const made = Array.isArray(listed) ? listed : [];
       const known = new Set(made.flatMap(({ name, kubernetesNode }) => [name, kubernetesNode]));
@@ -69,8 +66,8 @@ function faultOrThrow(error: unknown): { readonly error: unknown } {
 }
 
 /** Machine states by node; empty if the ledger does not answer, because the list of nodes is useful without them. */
-async function machineStates({ bus, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
-  const ledger = client(bus, ReservationService);
+async function machineStates({ client, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
+  const ledger = client(ReservationService);
   const options = { timeoutMs: BRIEF_TIMEOUT_MS, signal: stop };
   const asked = readPages((page) => ledger.listMachines({ pool, ...page }, options), "machines", machineFromMessage);
   return asked.then(
@@ -91,19 +88,19 @@ export async function countTainted(link: Link, pool: string): Promise<number | u
 
 /** What the scaler does for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */
 export async function demandScaling(
-  { bus, stop }: Link,
+  { client, stop }: Link,
   owner: { readonly kind: string; readonly id: string },
 ): Promise<DemandScaling> {
-  const asked = client(bus, NodeService).explainDemand({ owner }, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
+  const asked = client(NodeService).explainDemand({ owner }, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
   return asked.then(demandFromMessage, (error: unknown) => ({ state: "unanswered", trouble: troubleOf(error) }));
 }
 
 /** How pools are scaled, or why the scaler does not answer. */
 export async function scalerDump({
-  bus,
+  client,
   stop,
 }: Link): Promise<{ readonly value: ScalerDump } | { readonly trouble: string }> {
-  const asked = client(bus, NodeService).dumpNodes({}, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
+  const asked = client(NodeService).dumpNodes({}, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
   return asked.then(
     (reply) => ({ value: dumpFromMessage(reply) }),
     (error: unknown) => ({ trouble: troubleOf(error) }),

@@ -1,7 +1,6 @@
 import { type Fault, faultOf, formatDuration, formatElapsed, isRetryable } from "@muster/faults";
 import type { Cli, Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { describeConnection } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { isAborted } from "../is-aborted.ts";
@@ -77,9 +76,9 @@ export function contact(deps: ContactDeps): Contact {
 
 /** Contact with the services over this connection, reported on standard error, or by `say`. */
 export function keepContact(cli: Cli, connected: Connected, say = cli.io.err): Contact & Disposable {
-  const { now, pause, connection } = cli;
-  const hint = (): string => connection().hint;
-  const kept = contact({ address: describeConnection(connection()), hint, now, pause, say });
+  const { now, pause } = cli;
+  const { address, hint } = connected;
+  const kept = contact({ address, hint, now, pause, say });
   const listening = connected.onLink((state) => {
     kept.link(state);
   });

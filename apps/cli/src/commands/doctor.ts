@@ -29,7 +29,7 @@ export async function doctor(cli: Cli, format: Format): Promise<ExitCode> {
 }
 
 async function check(cli: Cli): Promise<Check[]> {
-  const connection = cli.connection();
+  const connection = await cli.natsConnection("`muster doctor`");
   const seen = await see(cli.connect());
   if ("trouble" in seen) return [checkUnreachable(connection, seen.trouble)];
   await using bus = seen.value;

@@ -1,4 +1,3 @@
-import { client } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { LeaseService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
@@ -27,7 +26,7 @@ export async function explainLeaseOrOwner(cli: Cli, connected: Connected, id: st
 }
 
 async function askLease({ link }: Connected, id: string): Promise<Explained> {
-  const leases = client(link.bus, LeaseService);
+  const leases = link.client(LeaseService);
   const { reason, ...rest } = await askOfLeases({ link }, () =>
     askExplanation(
       { service: "provision-engine", area: LeaseService.area, stop: link.stop },
@@ -49,8 +48,8 @@ type LeaseOrOwner =
 async function findLeaseOrOwner({ link }: Connected, id: string): Promise<LeaseOrOwner> {
   const done = new AbortController();
   const stop = AbortSignal.any([link.stop, done.signal]);
-  const engine = leaseCalls({ bus: link.bus, stop }, STATUS_TIMEOUT_MS).get(id);
-  const ledger = musterServices(link.bus, stop).explanation(LEASE_NOUN, id);
+  const engine = leaseCalls({ ...link, stop }, STATUS_TIMEOUT_MS).get(id);
+  const ledger = musterServices(link, stop).explanation(LEASE_NOUN, id);
   try {
     return await Promise.any([
       engine.then((): LeaseOrOwner => ({ kind: "lease" })),

@@ -5,6 +5,7 @@ import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { toOrder, toWireOrder } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
 import { expect, it } from "vitest";
+import { busCalls } from "../adapters/bus-calls.ts";
 import type { Cli, Connected } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
@@ -45,7 +46,7 @@ async function sendingAs(
     },
   } as unknown as Handlers<typeof LeaseService>;
   await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
-  const link = { bus, stop: new AbortController().signal };
+  const link = { ...busCalls(bus), stop: new AbortController().signal };
   const cli = { now: () => 0, io: { out: () => undefined } } as unknown as Cli;
   const options = {
     named: new Set<string>(),
@@ -103,7 +104,7 @@ it("has an engine check what is about to be ordered, without having it ask other
     },
   } as unknown as Handlers<typeof LeaseService>;
   await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
-  const connected = { link: { bus, stop: new AbortController().signal } } as unknown as Connected;
+  const connected = { link: { ...busCalls(bus), stop: new AbortController().signal } } as unknown as Connected;
   const cli = { now: () => 0, randomId: () => "5b0c9d1e" } as unknown as Cli;
   const { engine: engineId, type, data, durationNs } = aLease().order;
   const value = { id: undefined, engine: engineId, type, data, durationNs, reference: undefined } as LeaseDocument;

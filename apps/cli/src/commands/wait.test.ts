@@ -2,6 +2,7 @@ import { memoryBus, serve, type Handlers } from "@muster/bus";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
+import { busCalls } from "../adapters/bus-calls.ts";
 import { aLease } from "../../test/a-lease.ts";
 import { readGoal } from "../domain/decide-wait.ts";
 import { LEASE } from "../kinds/lease.ts";
@@ -24,7 +25,7 @@ async function waiting(phase: string, cause: string, goal: string) {
   await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
   const { signal } = new AbortController();
   const connected = {
-    link: { bus, stop: signal },
+    link: { ...busCalls(bus), stop: signal },
     onLink: () => new DisposableStack(),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };

@@ -1,5 +1,4 @@
 import { pause } from "@muster/backoff";
-import { client, type Bus } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
@@ -65,7 +64,7 @@ function buildJobKind(word: Word): Kind {
 }
 
 async function check(
-  { bus, stop, namespace }: Link,
+  { client, stop, namespace }: Link,
   name: string,
   manifest: Readonly<Record<string, unknown>>,
 ): Promise<Checked> {
@@ -76,27 +75,27 @@ async function check(
   }
   const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-  const { problems, warnings } = await client(bus, JobService).checkJob({ manifestJson }, options);
+  const { problems, warnings } = await client(JobService).checkJob({ manifestJson }, options);
   return { problems: problems.map((each) => pick(each, "field", "reason")), warnings };
 }
 
 async function submit(
-  { bus, stop, namespace }: Link,
+  { client, stop, namespace }: Link,
   { requestId, name }: { readonly requestId: string; readonly name: string },
   manifest: Readonly<Record<string, unknown>>,
 ): Promise<Work> {
   const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const sentMs = Date.now();
-  const reply = await client(bus, JobService).submitJob({ requestId, manifestJson }, options);
+  const reply = await client(JobService).submitJob({ requestId, manifestJson }, options);
   return {
     ...timeSubmission(jobFromMessage(reply.job), sentMs),
     warnings: reply.warnings.map((message) => ({ code: "MANIFEST", message })),
   };
 }
 
-function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string): Promise<Explained> {
-  const jobs = client(bus, JobService);
+function explain(word: Word, { client, stop, namespace = "" }: Link, name: string): Promise<Explained> {
+  const jobs = client(JobService);
   return askExplanation(
     { service: "job-controller", area: JobService.area, stop },
     (options) => askOf(word, { name, namespace }, (key) => jobs.explainJob({ key }, options)),
@@ -104,8 +103,8 @@ function explain(word: Word, { bus, stop, namespace = "" }: Link, name: string):
   );
 }
 
-function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
-  const jobs = client(bus, JobService);
+function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls {
+  const jobs = client(JobService);
   const keyOf = ({ kind, name }: Work): Key => {
     return { kind: WORDS.find((each) => each.toLowerCase() === kind) ?? "", name, namespace };
   };
@@ -150,7 +149,7 @@ function jobCalls(word: Word, { bus, stop, namespace = "" }: Link): WorkCalls {
       const watching =
         name === undefined
           ? Promise.resolve()
-          : watch(bus, { word, name, namespace }, () => listener(name), over.signal);
+          : watch({ client }, { word, name, namespace }, () => listener(name), over.signal);
       return Promise.resolve({
         [Symbol.asyncDispose]: async () => {
           over.abort();
@@ -185,12 +184,12 @@ async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Pro
 
 /** Calls back whenever the job differs. A failure only delays here: the calls that follow report it. */
 async function watch(
-  bus: Bus,
+  { client }: Pick<Link, "client">,
   { word, ...meant }: { readonly word: Word; readonly name: string; readonly namespace: string },
   changed: () => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const jobs = client(bus, JobService);
+  const jobs = client(JobService);
   const question = (afterRevision: string) => (key: Key) =>
     jobs.watchJob({ key, afterRevision, waitMs: LONG_POLL_MS }, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
   let revision = "";

@@ -1,4 +1,5 @@
-import type { Bus } from "@muster/bus";
+import type { Client } from "@muster/bus";
+import type { ServiceDescriptor } from "@muster/proto";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import type { Explained } from "../adapters/explanation-messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
@@ -34,9 +35,15 @@ export type Kind = {
   readonly explain: (link: Link, name: string) => Promise<Explained>;
 };
 
-/** The bus of the services; the signal ends every call. */
-export type Link = {
-  readonly bus: Bus;
+/** How the command calls the services: over NATS, or through the gateway. */
+export type ServiceCalls = {
+  readonly client: <Service extends ServiceDescriptor>(service: Service) => Client<Service>;
+  /** Calls the listener with the name of each session that has a new event, until disposed; with a name of this one at least. A hint may be lost. */
+  readonly onSessionEvent: (listener: (name: string) => void, name?: string) => Promise<AsyncDisposable>;
+};
+
+/** The services; the signal ends every call. */
+export type Link = ServiceCalls & {
   readonly stop: AbortSignal;
   /** Of jobs; absent: the one that the job-controller serves. */
   readonly namespace?: string | undefined;

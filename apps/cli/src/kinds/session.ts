@@ -1,6 +1,5 @@
-import { client } from "@muster/bus";
 import { unlessMissing } from "@muster/faults";
-import { muster, SessionService, subjects } from "@muster/proto";
+import { SessionService } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { sessionFromMessage } from "../adapters/messages.ts";
@@ -26,24 +25,24 @@ export const SESSION: Kind = {
     if (!read.ok) return read;
     const { name, spec } = read.value;
     const submit = async (link: Link, request: { requestId: string; name: string }): Promise<Work> => {
-      const { bus, stop } = withoutNamespace(link);
+      const { client, stop } = withoutNamespace(link);
       const message = { ...request, spec: specToMessage(spec) };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-      return sessionFromMessage((await client(bus, SessionService).submitSession(message, options)).session);
+      return sessionFromMessage((await client(SessionService).submitSession(message, options)).session);
     };
     return { ok: true, value: { name, document: buildDocument(read.value), submit } };
   },
   calls: sessionCalls,
   conditions: PHASES,
-  remove: async ({ bus, stop }, { name, uid }) => {
+  remove: async ({ client, stop }, { name, uid }) => {
     const request = { requestId: crypto.randomUUID(), name, uid };
     const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
     // One of this uid existed just now: what is missing now is deleted.
-    await unlessMissing(client(bus, SessionService).deleteSession(request, options));
+    await unlessMissing(client(SessionService).deleteSession(request, options));
   },
   goneBy: (name) => `\`muster delete session/${name}\` deletes it before its spec.ttl is over`,
-  explain: ({ bus, stop }, name) => {
-    const sessions = client(bus, SessionService);
+  explain: ({ client, stop }, name) => {
+    const sessions = client(SessionService);
     return askExplanation(
       { service: "session-controller", area: SessionService.area, stop },
       (options) => sessions.explainSession({ name }, options),
@@ -61,8 +60,8 @@ function withoutNamespace(link: Link): Link {
 }
 
 function sessionCalls(link: Link): WorkCalls {
-  const { bus, stop } = withoutNamespace(link);
-  const sessions = client(bus, SessionService);
+  const { client, onSessionEvent, stop } = withoutNamespace(link);
+  const sessions = client(SessionService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
     get: async (name) => sessionFromMessage((await sessions.getSession({ name }, options)).session),
@@ -82,9 +81,6 @@ function sessionCalls(link: Link): WorkCalls {
       const { chunk, nextOffset, complete, truncated } = await sessions.getLogs(request, { timeoutMs, signal });
       return { bytes: chunk, next: { offset: nextOffset, run: "" }, pod: "", complete, truncated };
     },
-    onEvent: (listener) =>
-      bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
-        listener(muster.session.v1.SessionEventRecorded.decode(payload).name);
-      }),
+    onEvent: onSessionEvent,
   };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { throwFault } from "@muster/faults";
+import { isCreation, type Route } from "@muster/gateway-api";
 import type { Asked } from "../api/read-request.ts";
-import { isCreation, type Route } from "../api/route.ts";
 import type { User } from "../api/user.ts";
 import { buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { isFinal, type KeptAnswer } from "../domain/decide-repeat.ts";
@@ -33,7 +33,9 @@ export async function answerOnce({
   readonly ask: (requestId: string) => Promise<Answer>;
   readonly refuse: (problem: Problem) => Promise<Answer>;
 }): Promise<Answer> {
-  if (key === undefined || !isCreation(route)) return ask(randomUUID());
+  if (key === undefined) return ask(randomUUID());
+  // The services know a repeated change by its request id.
+  if (!isCreation(route)) return ask(digestOf([user.name, route.http, route.path, validKey(key)]));
   const begun = await keptRequests.begin(user, validKey(key), digestOfRequest(route, asked));
   switch (begun.kind) {
     case "answered":

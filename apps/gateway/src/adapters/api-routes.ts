@@ -1,19 +1,19 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Refusal, RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
+import type { Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
 import type { FailedTokens } from "../api/failed-tokens.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
-import type { Route } from "../api/route.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { answerOnce, type Answer } from "./answer-once.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
-import { streamLog, streamWatch, type StreamParts } from "./serve-streams.ts";
+import { streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 
 export type ApiParts = ProblemContext &
   StreamParts & {
@@ -147,6 +147,8 @@ async function answer(
   };
   const ask = async (requestId: string): Promise<Answer> => {
     try {
+      // A long poll lasts as a stream does.
+      using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
       const asking = { ...asked, signal: signalOf(reply), by: by.user.name, requestId };
       const answered = await answerRequest(route, asking, parts.call);
       await audit(parts, route, by, { request, requestId });
@@ -160,6 +162,10 @@ async function answer(
   const { status, body: json } = await once.catch((error: unknown) => refuse(problemOf(error, parts)));
   if (status === 200) return sendJson(reply, request, { json, hasTag: route.http === "GET" });
   return sendProblem(reply, JSON.parse(json) as Problem);
+}
+
+function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
+  return waitMs !== "0";
 }
 
 /** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */

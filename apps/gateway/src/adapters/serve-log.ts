@@ -1,7 +1,7 @@
 import { backoffMs, pause } from "@muster/backoff";
 import { faultOf, isRetryable } from "@muster/faults";
+import type { Route } from "@muster/gateway-api";
 import type { Call } from "../api/answer-request.ts";
-import type { Route } from "../api/route.ts";
 import type { HttpStream } from "./http-stream.ts";
 
 /** Short, because a caller waits until its deadline for the reply of a service that died. */

@@ -1,8 +1,8 @@
 import { FaultError } from "@muster/faults";
+import type { Route } from "@muster/gateway-api";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Call } from "../api/answer-request.ts";
 import { readRequest, type Asked } from "../api/read-request.ts";
-import type { Route } from "../api/route.ts";
 import type { StreamSlots } from "../api/stream-slots.ts";
 import type { Problem } from "../domain/build-problem.ts";
 import { openHttpStream } from "./http-stream.ts";
@@ -67,7 +67,11 @@ export async function streamLog(parts: StreamParts, route: Route, asking: Stream
   await serveLog(stream, reader, { first, follow: asked["follow"] === true, mayRead });
 }
 
-function takeSlot({ slots, leaveRequests }: StreamParts, { user, request }: StreamRequest): Disposable {
+/** The place of a request that lasts, until disposed. Throws FaultError limit_exceeded where no place is free. */
+export function takeSlot(
+  { slots, leaveRequests }: Pick<StreamParts, "slots" | "leaveRequests">,
+  { user, request }: Pick<StreamRequest, "user" | "request">,
+): Disposable {
   const slot = slots.take(user);
   if ("code" in slot) throw new FaultError(slot);
   leaveRequests(request);

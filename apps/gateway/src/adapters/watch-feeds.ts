@@ -1,9 +1,9 @@
 import { pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
+import type { Route } from "@muster/gateway-api";
 import type { Logger } from "@muster/service";
 import { readItems, type Call } from "../api/answer-request.ts";
 import type { Asked } from "../api/read-request.ts";
-import type { Route } from "../api/route.ts";
 import { openWatchFeed, type WatchFeed } from "../api/watch-feed.ts";
 
 /** Lists that are followed concurrently: each costs its service a list at every interval. */

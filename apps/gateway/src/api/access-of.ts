@@ -1,5 +1,5 @@
+import type { Route } from "@muster/gateway-api";
 import { isWatch, type Asked } from "./read-request.ts";
-import type { Route } from "./route.ts";
 import type { Access } from "./user.ts";
 
 /** The right that a request takes, where it takes it. `namespace`: that of the installation. */

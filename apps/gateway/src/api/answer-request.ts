@@ -1,9 +1,7 @@
 import { throwFault } from "@muster/faults";
-import { shapeOf, toJson, typeName } from "./json-messages.ts";
+import { type FieldPath, type Route, shapeOf, toJson, typeName } from "@muster/gateway-api";
 import type { Items } from "../domain/plan-changes.ts";
 import { readRequest, type Asked } from "./read-request.ts";
-import type { FieldPath } from "./resource.ts";
-import type { Route } from "./route.ts";
 
 /** One call of a service over the bus. Rejects with FaultError and nothing else. */
 export type Call = (route: Route, request: Fields, signal: AbortSignal) => Promise<Fields>;

@@ -1,8 +1,7 @@
+import { INTEGERS, isCreation, type Route, shapeOf, typeName } from "@muster/gateway-api";
 import type { FieldShape, MessageShape } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
-import { INTEGERS, shapeOf, typeName } from "./json-messages.ts";
 import { bodyFieldsOf } from "./read-request.ts";
-import { isCreation, type Route } from "./route.ts";
 
 /** A JSON Schema of 2020-12, as OpenAPI 3.1 has them. */
 export type Schema = { readonly [keyword: string]: unknown };
@@ -84,10 +83,11 @@ const IDEMPOTENCY_KEY: Schema = {
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 
-function operationIdOf({ call, http, params, resource, answer, change }: Route): string {
+function operationIdOf({ call, http, params, resource, right, answer, change }: Route): string {
   const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
   if (change?.of === "plan") return `plan${capital(call)}`;
   if (http === "PUT") return `put${capital(call)}`;
+  if (answer.kind === "reply" && right.subresource === "log") return `${call}Piece`;
   if (answer.kind === "search") return `get${capital(resource.noun)}`;
   return answer.kind === "list" && params.length > 0 ? `${call}InNamespace` : call;
 }

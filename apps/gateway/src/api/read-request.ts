@@ -1,8 +1,7 @@
 import { describeUnknownField } from "@muster/documents";
 import { throwFault } from "@muster/faults";
+import { fromJson, fromText, OWN_FIELDS, type Route, shapeOf, typeName } from "@muster/gateway-api";
 import type { MessageShape } from "@muster/proto";
-import { fromJson, fromText, shapeOf, typeName } from "./json-messages.ts";
-import { OWN_FIELDS, type Route } from "./route.ts";
 
 /** Whether the request follows a list. */
 export function isWatch({ answer }: Route, query: Asked["query"]): boolean {

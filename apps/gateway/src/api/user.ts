@@ -1,4 +1,4 @@
-import type { Right } from "./route.ts";
+import type { Right } from "@muster/gateway-api";
 
 /** Who asks, as Kubernetes or the issuer of the token names them. */
 export type User = {

@@ -22,10 +22,10 @@ export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly nameIn?: string;
   readonly service: Service;
   /** `key`: the fields of an item by which a watch knows it. */
-  readonly list: { readonly call: MethodOf<Service>; readonly items: string; readonly key: readonly FieldPath[] };
+  readonly list?: { readonly call: MethodOf<Service>; readonly items: string; readonly key: readonly FieldPath[] };
   /** `at`: the list is searched for the item with the name in this field. */
-  readonly get: { readonly call: MethodOf<Service>; readonly item: string } | { readonly at: FieldPath };
-  /** Reads below the name of one: `explain`, `events`. */
+  readonly get: Read<Service> | { readonly at: FieldPath };
+  /** Reads below the name of one: `explain`, `events`. `next` answers once the item differs from a revision; `log` is one piece of a log. */
   readonly reads?: Readonly<Record<string, Read<Service>>>;
   /** Reads the log of one component, from an offset. */
   readonly logs?: { readonly call: MethodOf<Service> };
@@ -44,6 +44,8 @@ export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly call: MethodOf<Service>;
   /** The field of the reply that is the answer. Absent: the reply. */
   readonly item?: string;
+  /** Its own right: `get` of `sessions/log`. */
+  readonly subresource?: string;
 };
 
 /** A request with an effect, or, as a plan, the check of one. */

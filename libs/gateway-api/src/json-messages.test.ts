@@ -3,7 +3,7 @@ import { muster } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { fromJson, toJson } from "./json-messages.ts";
+import { fromJson, messageFromJson, toJson } from "./json-messages.ts";
 
 const ORDER = "muster.provision.v1.Order";
 const { Order } = muster.provision.v1;
@@ -84,4 +84,11 @@ it.each([
     thrown = error;
   }
   expect(faultOf(thrown)).toMatchObject({ code: "invalid_request", field });
+});
+
+it("reads the answers of later versions, whose fields and words are unknown, with the zero values of missing fields", () => {
+  const { CancelSessionReply } = muster.session.v1;
+  const later = { session: { name: "echo", later: { deep: [1] }, events: [{ kind: "LATER", atMs: 5 }] }, more: true };
+  const { session } = messageFromJson(CancelSessionReply, later);
+  expect(session).toMatchObject({ name: "echo", revision: 0, events: [{ kind: 0, atMs: 5, description: "" }] });
 });

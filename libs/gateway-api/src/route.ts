@@ -1,6 +1,6 @@
 import type { FieldShape, MethodDescriptor } from "@muster/proto";
 import { isPlain, shapeOf, typeName } from "./json-messages.ts";
-import type { AnyResource, Change, FieldPath } from "./resource.ts";
+import type { AnyResource, Change, FieldPath, Read } from "./resource.ts";
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "DELETE";
 
@@ -76,31 +76,19 @@ export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
 }
 
 function readRoutes(row: AnyResource): readonly Route[] {
-  const { path, plural: resource, name, list, get, reads = {}, logs } = row;
-  const nameAt = "at" in get ? get.at : undefined;
-  const listing = {
-    row,
-    call: list.call,
-    right: { verb: "list", resource },
-    answer: { kind: "list", items: list.items, key: list.key, nameAt },
-  } as const;
+  const { path, plural: resource, name, get, reads = {}, logs } = row;
   const one = { row, params: name, path: `/v1/${path}/${placeholders(name)}` };
   const right = { verb: "get", resource } as const;
+  const readOne = ({ call, item, subresource }: Read, path: string): Route =>
+    readRoute({
+      ...{ ...one, path, call },
+      right: subresource === undefined ? right : { ...right, subresource },
+      answer: item === undefined ? { kind: "reply" } : { kind: "item", item },
+    });
   return [
-    readRoute({ ...listing, path: `/v1/${path}`, params: [] }),
-    ...(row.scope === "path" ? [readRoute({ ...listing, path: `/v1/${path}/:namespace`, params: ["namespace"] })] : []),
-    "at" in get
-      ? readRoute({ ...one, call: list.call, right, answer: { kind: "search", items: list.items, nameAt: get.at } })
-      : readRoute({ ...one, call: get.call, right, answer: { kind: "item", item: get.item } }),
-    ...Object.entries(reads).map(([action, { call, item }]) =>
-      readRoute({
-        ...one,
-        path: `${one.path}/${action}`,
-        call,
-        right,
-        answer: item === undefined ? { kind: "reply" } : { kind: "item", item },
-      }),
-    ),
+    ...listRoutes(row),
+    ...("at" in get ? searchRoutes(row, get.at, { ...one, right }) : [readOne(get, one.path)]),
+    ...Object.entries(reads).map(([action, read]) => readOne(read, `${one.path}/${action}`)),
     ...(logs === undefined
       ? []
       : [
@@ -114,6 +102,29 @@ function readRoutes(row: AnyResource): readonly Route[] {
           }),
         ]),
   ];
+}
+
+function listRoutes(row: AnyResource): readonly Route[] {
+  const { path, plural: resource, scope, list, get } = row;
+  if (list === undefined) return [];
+  const { call, items, key } = list;
+  const nameAt = "at" in get ? get.at : undefined;
+  const listing = {
+    row,
+    call,
+    right: { verb: "list", resource },
+    answer: { kind: "list", items, key, nameAt },
+  } as const;
+  return [
+    readRoute({ ...listing, path: `/v1/${path}`, params: [] }),
+    ...(scope === "path" ? [readRoute({ ...listing, path: `/v1/${path}/:namespace`, params: ["namespace"] })] : []),
+  ];
+}
+
+function searchRoutes(row: AnyResource, nameAt: FieldPath, one: Omit<RouteParts, "call" | "answer">): readonly Route[] {
+  const { list } = row;
+  if (list === undefined) return [];
+  return [readRoute({ ...one, call: list.call, answer: { kind: "search", items: list.items, nameAt } })];
 }
 
 type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer"> & { readonly row: AnyResource };

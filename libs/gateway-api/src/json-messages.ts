@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
 import { describeUnknownField, describeValue } from "@muster/documents";
-import type { AnyMessageType, FieldShape, MessageShape } from "@muster/proto";
+import type { AnyMessageType, FieldShape, MessageOf, MessageShape } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 
 type Json = unknown;
@@ -99,6 +99,31 @@ export function fromJson(type: string, json: Json, path = "", without: readonly 
     if (value !== null) message[name] = fieldFromJson(field, value, at);
   }
   return message;
+}
+
+/** A whole message from JSON, with the zero value of each field that is missing. Ignores the fields and the words of later versions. */
+export function messageFromJson<Type extends AnyMessageType>(type: Type, json: Json): MessageOf<Type> {
+  const name = typeName(type);
+  return type.decode(type.encode(fromJson(name, withoutUnknown(name, json))).finish()) as MessageOf<Type>;
+}
+
+function withoutUnknown(type: string, json: Json): Json {
+  const names = shapes.enums[type];
+  if (names !== undefined) return typeof json === "string" && Object.hasOwn(names.numbers, json) ? json : null;
+  const shape = shapes.messages[type];
+  if (shape === undefined || !isMapping(json)) return json;
+  const known = Object.entries(json).flatMap(([name, value]) => {
+    const field = Object.hasOwn(shape.fields, name) ? shape.fields[name] : undefined;
+    return field === undefined ? [] : [[name, knownParts(field, value)] as const];
+  });
+  return Object.fromEntries(known);
+}
+
+function knownParts({ type, many }: FieldShape, value: Json): Json {
+  const known = (each: Json): Json => withoutUnknown(type, each);
+  if (many === "list" && Array.isArray(value)) return value.map(known).filter((each) => each !== null);
+  if (many !== "map" || !isMapping(value)) return known(value);
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, known(each)]));
 }
 
 function fieldFromJson(field: FieldShape, value: Json, at: string): unknown {

@@ -1,0 +1,16 @@
+import { client, type Bus } from "@muster/bus";
+import { muster, subjects } from "@muster/proto";
+import type { ServiceCalls } from "../kinds/kind.ts";
+
+const { SessionEventRecorded } = muster.session.v1;
+
+/** The services over NATS. */
+export function busCalls(bus: Bus): ServiceCalls {
+  return {
+    client: (service) => client(bus, service),
+    onSessionEvent: (listener) =>
+      bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
+        listener(SessionEventRecorded.decode(payload).name);
+      }),
+  };
+}

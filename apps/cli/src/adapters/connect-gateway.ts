@@ -1,0 +1,67 @@
+import { readFileSync } from "node:fs";
+import type { Connected } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { describeGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
+import { pathIn } from "./context-file.ts";
+import { gatewayCalls } from "./gateway-calls.ts";
+import { openGatewayHttp } from "./gateway-http.ts";
+import { tokenSource } from "./gateway-token.ts";
+import { musterServices } from "./muster-services.ts";
+
+const CONNECT_TIMEOUT_MS = 5000;
+
+/** The services through the gateway. Rejects with CommandError where it cannot be reached, or its certificate is unknown. */
+export async function connectGateway(
+  gateway: Gateway,
+  contextFile: string,
+  { stop, namespace }: { readonly stop: AbortSignal; readonly namespace: string | undefined },
+): Promise<Connected> {
+  const authority = readAuthority(gateway, contextFile);
+  const http = openGatewayHttp(gateway, authority, tokenSource(gateway, contextFile));
+  await using opening = new AsyncDisposableStack();
+  opening.use(http);
+  await http.check(CONNECT_TIMEOUT_MS, stop);
+  opening.move();
+  const calls = gatewayCalls(http, gateway.namespace);
+  const refuse = (what: string) => (): Promise<never> => {
+    const { message, hint } = needsNats(what);
+    return Promise.reject(new CommandError(EXIT.usage, message, { hint }));
+  };
+  const letters = refuse("reading dead letters");
+  return {
+    address: describeGateway(gateway),
+    hint: () => gateway.hint,
+    services: musterServices(calls, stop),
+    link: { ...calls, stop, namespace },
+    deadLetters: { list: letters, show: letters, replay: letters, drop: letters },
+    nats: refuse("the state of NATS"),
+    replicas: refuse("the list of replicas"),
+    dropped: refuse("the list of dropped signals"),
+    // Each request reports a loss by itself.
+    onLink: () => ({ [Symbol.dispose]: () => undefined }),
+    [Symbol.asyncDispose]: () => http[Symbol.asyncDispose](),
+  };
+}
+
+function readAuthority({ authority }: Gateway, contextFile: string): string | undefined {
+  switch (authority.kind) {
+    case "system":
+      return undefined;
+    case "data":
+      return Buffer.from(authority.base64, "base64").toString();
+    case "file":
+      return readFile(authority.file);
+    case "context-file":
+      return readFile(pathIn(contextFile, authority.file));
+  }
+}
+
+function readFile(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CommandError(EXIT.usage, `reading the certificate authority: ${reason}`, { cause });
+  }
+}

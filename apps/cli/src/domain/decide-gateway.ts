@@ -1,0 +1,172 @@
+import {
+  contextOfServer,
+  resolveContext,
+  withoutSlash,
+  type Contexts,
+  type ResolvedContext,
+  type User,
+} from "./contexts.ts";
+
+/** The gateway, how it was found, and who asks. */
+export type Gateway = {
+  readonly server: string;
+  readonly because: string;
+  readonly credential: GatewayCredential;
+  readonly authority: Authority;
+  /** Of jobs, where a request names none. */
+  readonly namespace: string;
+  /** What to try where no gateway answers. */
+  readonly hint: string;
+};
+
+/** `user` is one of the file of contexts. */
+export type GatewayCredential =
+  | { readonly kind: "none" }
+  | { readonly kind: "token"; readonly token: string }
+  | { readonly kind: "token-file"; readonly file: string }
+  | { readonly kind: "user"; readonly name: string; readonly user: User };
+
+/** Who signs the certificate. */
+export type Authority =
+  | { readonly kind: "system" }
+  | { readonly kind: "file"; readonly file: string }
+  /** Relative to the file of contexts. */
+  | { readonly kind: "context-file"; readonly file: string }
+  | { readonly kind: "data"; readonly base64: string };
+
+export type GatewayOptions = {
+  readonly server?: string | undefined;
+  readonly context?: string | undefined;
+  readonly natsUrl?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly certificateAuthority?: string | undefined;
+};
+
+export type GatewayVariables = {
+  readonly server: string | undefined;
+  readonly natsUrl: string | undefined;
+  readonly token: string | undefined;
+  readonly tokenFile: string | undefined;
+  readonly caFile: string | undefined;
+};
+
+/** As in kubectl. */
+const DEFAULT_NAMESPACE = "default";
+
+const CHECK = "check the address, and that the gateway runs there";
+
+/**
+ * The gateway to ask; undefined: the services are asked over NATS. The command line decides, then MUSTER_SERVER, then MUSTER_NATS_URL, then the current
+ * context. The credential of a context is sent to the server of that context only.
+ */
+export function decideGateway(
+  options: GatewayOptions,
+  env: GatewayVariables,
+  readContexts: () => Contexts,
+): Gateway | { readonly problem: string; readonly hint: string } | undefined {
+  if (options.server !== undefined) return ofServer(options.server, "option --server", options, env, readContexts());
+  if (options.context !== undefined) {
+    const known = readContexts();
+    return ofContext(known, options.context, "option --context", options, env);
+  }
+  if (options.natsUrl !== undefined) return undefined;
+  if (env.server !== undefined) return ofServer(env.server, "MUSTER_SERVER", options, env, readContexts());
+  if (env.natsUrl !== undefined) return undefined;
+  const known = readContexts();
+  const current = known["current-context"] ?? "";
+  return current === "" ? undefined : ofContext(known, current, "current context", options, env);
+}
+
+type Chosen = ReturnType<typeof decideGateway>;
+
+function ofServer(
+  server: string,
+  because: string,
+  options: GatewayOptions,
+  env: GatewayVariables,
+  known: Contexts,
+): Chosen {
+  if (!isGatewayAddress(server))
+    return { problem: `"${server}" is no address of a gateway`, hint: "name one such as https://muster.example.com" };
+  return gatewayOf(server, because, options, env, contextOfServer(known, server));
+}
+
+function ofContext(
+  known: Contexts,
+  name: string,
+  because: string,
+  options: GatewayOptions,
+  env: GatewayVariables,
+): Chosen {
+  const found = resolveContext(known, name);
+  if (found === undefined)
+    return {
+      problem: `no context ${name} with a cluster exists`,
+      hint: "`muster config get-contexts` shows those that exist",
+    };
+  if (!isGatewayAddress(found.cluster.server))
+    return {
+      problem: `the server "${found.cluster.server}" of context ${name} is no address of a gateway`,
+      hint: `\`muster config set-context ${name} --server https://…\` names one`,
+    };
+  return gatewayOf(found.cluster.server, `${because} ${name}`, options, env, found);
+}
+
+/** Whether requests can go there: `https://host:port`, without a path. */
+export function isGatewayAddress(server: string): boolean {
+  return /^https?:\/\/[^/?#\s]+\/*$/.test(server) && URL.canParse(server);
+}
+
+function gatewayOf(
+  server: string,
+  because: string,
+  options: GatewayOptions,
+  env: GatewayVariables,
+  context: ResolvedContext | undefined,
+): Gateway {
+  return {
+    server: withoutSlash(server),
+    because,
+    credential: credentialOf(options, env, context),
+    authority: authorityOf(options, env, context),
+    namespace: context?.namespace ?? DEFAULT_NAMESPACE,
+    hint: CHECK,
+  };
+}
+
+function credentialOf(
+  { tokenFile }: GatewayOptions,
+  env: GatewayVariables,
+  context: ResolvedContext | undefined,
+): GatewayCredential {
+  if (tokenFile !== undefined) return { kind: "token-file", file: tokenFile };
+  if (env.token !== undefined) return { kind: "token", token: env.token };
+  if (env.tokenFile !== undefined) return { kind: "token-file", file: env.tokenFile };
+  return context?.user === undefined ? { kind: "none" } : { kind: "user", ...context.user };
+}
+
+function authorityOf(
+  { certificateAuthority }: GatewayOptions,
+  { caFile }: GatewayVariables,
+  context: ResolvedContext | undefined,
+): Authority {
+  const file = certificateAuthority ?? caFile;
+  if (file !== undefined) return { kind: "file", file };
+  const data = context?.cluster["certificate-authority-data"];
+  if (data !== undefined) return { kind: "data", base64: data };
+  const named = context?.cluster["certificate-authority"];
+  return named === undefined ? { kind: "system" } : { kind: "context-file", file: named };
+}
+
+/** The server and how it was found, for people. */
+export function describeGateway({ server, because }: Pick<Gateway, "server" | "because">): string {
+  return `${server} (${because})`;
+}
+
+/** The error of what only NATS has. */
+export function needsNats(what: string): { readonly message: string; readonly hint: string } {
+  return {
+    message: `${what} needs NATS: the gateway does not have it`,
+    hint: "name the NATS server with --nats-url or MUSTER_NATS_URL, without --server and MUSTER_SERVER",
+  };
+}

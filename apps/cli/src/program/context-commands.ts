@@ -1,0 +1,84 @@
+import { getContexts, setContext, unsetContext, useContext, viewContexts } from "../commands/contexts.ts";
+import { login, logout } from "../commands/login.ts";
+import { argument, command, option, withDefault, type CommandRow } from "./command-row.ts";
+import { OUTPUT } from "./shared-options.ts";
+
+const NAME = argument("<name>", "of the context");
+
+const CONFIG: CommandRow = {
+  name: "config",
+  description: "Gateways and their users: contexts, as in a kubeconfig.",
+  text: `The file is ~/.config/muster/config.yaml, or MUSTER_CONFIG, in the form of a
+kubeconfig: its users may have token, tokenFile, exec or the auth-provider oidc.
+Without a current context commands ask over NATS.`,
+  examples: [
+    "muster config set-context prod --server https://muster.example.com -n research",
+    "muster config use-context prod",
+    "muster --context prod get sessions",
+  ],
+  commands: [
+    command({
+      name: "get-contexts",
+      description: "List the contexts.",
+      options: { output: OUTPUT },
+      examples: ["muster config get-contexts"],
+      run: (cli, _, { output }) => getContexts(cli, output),
+    }),
+    command({
+      name: "use-context",
+      description: "Make this context the current one.",
+      arguments: [NAME],
+      examples: ["muster config use-context prod"],
+      run: (cli, [name]) => useContext(cli, name),
+    }),
+    command({
+      name: "unset-context",
+      description: "Make no context the current one: commands ask over NATS again.",
+      examples: ["muster config unset-context"],
+      run: (cli) => unsetContext(cli),
+    }),
+    command({
+      name: "set-context",
+      description: "Make or change a context by --server, --namespace, --token-file and --certificate-authority.",
+      arguments: [NAME],
+      options: { output: OUTPUT },
+      examples: ["muster config set-context prod --server https://muster.example.com --certificate-authority ca.pem"],
+      run: (cli, [name], { output }) => setContext(cli, name, output),
+    }),
+    command({
+      name: "view",
+      description: "Print the file without its secrets.",
+      options: { output: OUTPUT },
+      examples: ["muster config view -o json"],
+      run: (cli, _, { output }) => viewContexts(cli, output),
+    }),
+  ],
+};
+
+const LOGIN = command({
+  name: "login",
+  description: "Sign in at a gateway, and make its context the current one.",
+  options: {
+    issuer: option("--issuer <url>", "the OpenID Connect issuer that the gateway trusts; the device flow signs in"),
+    clientId: option("--client-id <id>", "of this command at the issuer; without it muster"),
+    clientSecret: option("--client-secret <secret>", "of that client, where the issuer wants one"),
+    scope: withDefault(option("--scope <words>", "of the tokens"), "openid offline_access"),
+  },
+  text: `Without --issuer and --token-file it signs in as before. Tokens are in the file
+of contexts, which only its owner may read, and are renewed when they expire.`,
+  examples: [
+    "muster login --server https://muster.example.com --issuer https://id.example.com",
+    "muster login --server https://muster.example.com --token-file ~/.muster-token",
+    "muster login",
+  ],
+  run: (cli, _, options) => login(cli, options),
+});
+
+const LOGOUT = command({
+  name: "logout",
+  description: "Remove the tokens of the current context, or of --context.",
+  examples: ["muster logout", "muster logout --context prod"],
+  run: (cli) => logout(cli),
+});
+
+export const CONTEXTS: readonly CommandRow[] = [LOGIN, LOGOUT, CONFIG];
