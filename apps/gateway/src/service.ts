@@ -4,7 +4,10 @@ import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
 import { openCalls } from "./adapters/bus-call.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
+import { openOidcSignIn } from "./adapters/oidc-sign-in.ts";
 import { openServer } from "./adapters/open-server.ts";
+import { makeSealer, readSessionKeys } from "./adapters/sealer.ts";
+import { openSessions } from "./adapters/sessions.ts";
 import { openWatchFeeds } from "./adapters/watch-feeds.ts";
 import { RESOURCES } from "./api/resources.ts";
 import { routesOf } from "./api/route.ts";
@@ -35,6 +38,13 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     streams: config.streams,
     authenticate: admission.authenticate,
     authorize: admission.authorize,
+    sessions: openSessions(
+      makeSealer(await readSessionKeys(config.console.sessionKeyFile)),
+      config.console.maxSessionMs,
+    ),
+    signIn: config.oidc && (await openOidcSignIn(config.oidc)),
+    consoleDirectory: config.console.directory,
+    jaegerUrl: config.console.jaegerUrl,
     audit: await openAuditLog(bus, logger),
     rates: new RequestRates(config.rate, MAX_RATED_USERS),
     namespace: config.namespace,

@@ -216,7 +216,7 @@ it("is alive and ready for everyone, and shows nothing else without a token", as
 });
 
 it("has security headers on every answer", async () => {
-  for (const path of ["/healthz", "/v1/pools", "/nowhere"]) {
+  for (const path of ["/healthz", "/v1/pools", "/v1/nowhere"]) {
     const { headers } = await gateway.ask(path);
     expect(headers).toMatchObject({
       "x-content-type-options": "nosniff",

@@ -8,8 +8,11 @@ import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Route } from "../api/route.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import { decideSessionRequest } from "../domain/decide-origin.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+import { browserRequest } from "./session-routes.ts";
+import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 import { streamLog, streamWatch, type StreamParts } from "./serve-streams.ts";
 
 export type ApiParts = ProblemContext &
@@ -17,6 +20,7 @@ export type ApiParts = ProblemContext &
     readonly routes: readonly Route[];
     readonly authenticate: Authenticate;
     readonly authorize: Authorize;
+    readonly sessions: Sessions;
     readonly audit: Audit;
     /** Requests of each user. */
     readonly rates: RequestRates;
@@ -27,20 +31,25 @@ export type ApiParts = ProblemContext &
 const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /** What is known of a request once it may be answered. */
-type Admitted = { readonly user: User; readonly access: Access };
+type Admitted = Identified & { readonly access: Access };
+type Identified = { readonly user: User; readonly credentials: Credentials };
 
 /**
  * Adds the paths of the table. A request is looked at in this order: who asks, how often, whether the user has the right, and only then its query and its body.
  */
 export function addApi(api: FastifyInstance, parts: ApiParts): void {
-  const users = new WeakMap<FastifyRequest, User>();
+  const identified = new WeakMap<FastifyRequest, Identified>();
   const admitted = new WeakMap<FastifyRequest, Admitted>();
   api.addHook("onRequest", async (request, reply) => {
-    const token = tokenOf(request);
-    const user = token === undefined ? undefined : await parts.authenticate(token);
-    if (user === undefined) {
+    const credentials = await credentialsOf(request, parts.sessions);
+    if (credentials?.session !== undefined) {
+      const verdict = decideSessionRequest(browserRequest(request), credentials.session.csrfToken);
+      if (verdict.kind === "refused") return sendProblem(reply, buildRefusal("CSRF", verdict.because));
+    }
+    const user = credentials && (await parts.authenticate(credentials.token));
+    if (credentials === undefined || user === undefined) {
       void reply.header("www-authenticate", 'Bearer realm="muster"');
-      const because = token === undefined ? "a bearer token is needed" : "the token is unknown or expired";
+      const because = credentials === undefined ? "a bearer token is needed" : "the token is unknown or expired";
       return sendProblem(reply, buildRefusal("UNAUTHENTICATED", because));
     }
     const refusal = parts.rates.take(user.name, performance.now());
@@ -50,24 +59,24 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
         parts.logger.warn({ user: refusal.user, refused: reportRefused }, "a user asks too often and is refused");
       return sendProblem(reply, tooOften(retryAfterMs));
     }
-    users.set(request, user);
+    identified.set(request, { user, credentials });
   });
   for (const route of parts.routes) {
     api.route({
       method: route.http,
       url: route.path,
       onRequest: async (request, reply) => {
-        const user = users.get(request);
+        const by = identified.get(request);
         const asked = request as Asked;
         requireNames(asked.params);
         const access = accessOf(route, asked, parts.namespace);
-        const missing = user === undefined ? access : await findMissing(parts, user, accessesOf(route, access));
-        if (user !== undefined && missing === undefined) {
-          admitted.set(request, { user, access });
+        const missing = by === undefined ? access : await findMissing(parts, by.user, accessesOf(route, access));
+        if (by !== undefined && missing === undefined) {
+          admitted.set(request, { ...by, access });
           return;
         }
-        const problem = buildRefusal("FORBIDDEN", describeRefusal(user, missing ?? access, route));
-        if (user !== undefined) await audit(parts, route, { user, access }, { request, problem });
+        const problem = buildRefusal("FORBIDDEN", describeRefusal(by?.user, missing ?? access, route));
+        if (by !== undefined) await audit(parts, route, { ...by, access }, { request, problem });
         return sendProblem(reply, problem);
       },
       handler: async (request, reply) => {
@@ -122,7 +131,7 @@ async function answer(
   const { params, query, body } = request as Asked;
   const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
   if (serve !== undefined) {
-    const refusal = () => refusalOf(parts, route, by, tokenOf(request) ?? "");
+    const refusal = () => refusalOf(parts, route, by);
     await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
     return reply;
   }
@@ -144,12 +153,12 @@ async function answer(
 async function refusalOf(
   { authenticate, authorize }: ApiParts,
   route: Route,
-  { access }: Admitted,
-  token: string,
+  { access, credentials: { token, session } }: Admitted,
 ): Promise<Problem | undefined> {
   try {
-    const user = await authenticate(token);
-    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token has expired");
+    const isOver = session !== undefined && Date.now() >= session.expiresAtMs;
+    const user = isOver ? undefined : await authenticate(token);
+    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token or the session has expired");
     if (await authorize(user, access)) return undefined;
     return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
   } catch (error) {
@@ -208,8 +217,4 @@ function signalOf(reply: FastifyReply): AbortSignal {
     if (!reply.raw.writableFinished) gone.abort();
   });
   return gone.signal;
-}
-
-function tokenOf(request: FastifyRequest): string | undefined {
-  return /^bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(request.headers.authorization ?? "")?.[1];
 }
