@@ -202,7 +202,7 @@ async function startGateway(
     missing: () => [...checks.values()].map((each) => each()).filter((each) => typeof each === "string"),
     // The cookie of a browser replaces the token.
     stream: (path, headers = {}) =>
-      openEvents(`${at}${path}`, {
+      openStream(`${at}${path}`, {
         ...(!("cookie" in headers) && { authorization: `Bearer ${token}` }),
         ...headers,
       }),
@@ -229,7 +229,8 @@ async function startGateway(
   };
 }
 
-async function openEvents(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
+/** Reads what a gateway writes piece by piece. */
+export async function openStream(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
   const agent = new Agent({ connect: { rejectUnauthorized: false } });
   const reply = await request(url, { dispatcher: agent, headers });
   let text = "";

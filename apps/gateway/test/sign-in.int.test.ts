@@ -171,6 +171,15 @@ it.each([
   expect(String(failure)).not.toMatch(/secret|aaaa/);
 });
 
+it("counts requests with the cookie and with the token of one user together", async () => {
+  const limited = await world.start({ GATEWAY_REQUESTS_PER_SECOND: "1", GATEWAY_REQUESTS_BURST: "3" });
+  const browser = openBrowser(limited);
+  await signIn(browser);
+  const answered = [await browser.ask("/v1/pools"), await limited.ask("/v1/pools"), await browser.ask("/v1/pools")];
+  expect(answered.map(({ status }) => status)).toEqual([200, 200, 429]);
+  expect(answered[2]!.headers["retry-after"]).toBe("1");
+});
+
 it("ends a session and its watches when its time is over", async () => {
   const quick = await world.start({ GATEWAY_STREAM_CHECK_MS: "100" });
   const browser = openBrowser(quick);
