@@ -107,7 +107,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         stallMs: read.integer("GATEWAY_STREAM_STALL_MS", { fallback: 30_000, min: 100, max: 600_000 }),
         /** Interval at which the token and the right of a stream are checked again. */
         recheckMs: read.integer("GATEWAY_STREAM_CHECK_MS", { fallback: 10_000, min: 100, max: 600_000 }),
-        /** Interval at which a list that is watched is read. */
+        /** Maximum interval at which a list that is watched is read. One that changes is read more often. */
         pollMs: read.integer("GATEWAY_WATCH_POLL_MS", { fallback: 1000, min: 10, max: 60_000 }),
       },
       console: readConsole(read),

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import type { RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
@@ -174,7 +174,7 @@ function sendJson(
 ): FastifyReply {
   void reply.type("application/json; charset=utf-8");
   if (!hasTag) return reply.send(json);
-  const tag = `"${createHash("sha256").update(json).digest("base64url").slice(0, 27)}"`;
+  const tag = `"${hash("sha256", json, "base64url").slice(0, 27)}"`;
   void reply.header("etag", tag);
   return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
 }
