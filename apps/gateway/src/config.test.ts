@@ -48,7 +48,10 @@ it("takes an issuer only with TLS, with an audience, and with a cluster that kno
     userClaim: "sub",
     groupsClaim: "groups",
     prefix: "oidc:",
+    clientSecretFile: undefined,
+    scope: "openid profile email",
   });
+  expect(() => readConfig({ ...env, GATEWAY_OIDC_SCOPE: "email" })).toThrow("one of them openid");
   expect(() => readConfig({ ...env, GATEWAY_OIDC_CLIENT_ID: "" })).toThrow("GATEWAY_OIDC_CLIENT_ID is missing");
   expect(() => readConfig({ ...env, GATEWAY_OIDC_ISSUER_URL: "http://issuer.example" })).toThrow("https is needed");
 });

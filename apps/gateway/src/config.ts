@@ -18,6 +18,18 @@ export type Config = {
   readonly failedTokenRate: RequestRate;
   readonly callTimeoutMs: number;
   readonly streams: StreamConfig;
+  readonly console: ConsoleConfig;
+};
+
+/** The web console and the sessions of its browsers. */
+export type ConsoleConfig = {
+  /** Undefined: where the build of apps/console is. */
+  readonly directory: string | undefined;
+  /** Undefined: a random key for each start. */
+  readonly sessionKeyFile: string | undefined;
+  readonly maxSessionMs: number;
+  /** Undefined: pages show no links to traces. */
+  readonly jaegerUrl: string | undefined;
 };
 
 /** Watches and logs. */
@@ -37,6 +49,10 @@ export type OidcConfig = {
   readonly groupsClaim: string;
   /** Begins the names of users and groups. */
   readonly prefix: string;
+  /** Undefined: a public client. */
+  readonly clientSecretFile: string | undefined;
+  /** What a browser asks the issuer for. */
+  readonly scope: string;
 };
 
 export type KubeConfiguration = { readonly file: string | undefined; readonly audience: string | undefined };
@@ -102,11 +118,30 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         stallMs: read.integer("GATEWAY_STREAM_STALL_MS", { fallback: 30_000, min: 100, max: 600_000 }),
         /** Interval at which the token and the right of a stream are checked again. */
         recheckMs: read.integer("GATEWAY_STREAM_CHECK_MS", { fallback: 10_000, min: 100, max: 600_000 }),
-        /** Interval at which a list that is watched is read. */
+        /** Maximum interval at which a list that is watched is read. One that changes is read more often. */
         pollMs: read.integer("GATEWAY_WATCH_POLL_MS", { fallback: 1000, min: 10, max: 60_000 }),
       },
+      console: readConsole(read),
     };
   });
+}
+
+function readConsole(read: EnvReader): ConsoleConfig {
+  return {
+    /** Folder with the files of the web console. Without it, the build of apps/console. */
+    directory: read.optional("GATEWAY_CONSOLE_DIR"),
+    /** File with keys that encrypt sessions of browsers, one a line. Every replica needs the same. Without it, a start ends the sessions before it. */
+    sessionKeyFile: read.optional("GATEWAY_SESSION_KEY_FILE"),
+    /** Maximum life of a session. One whose token expires earlier ends with it. */
+    maxSessionMs: read.integer("GATEWAY_SESSION_MS", { fallback: 43_200_000, min: 1000, max: 2_592_000_000 }),
+    jaegerUrl: readJaegerUrl(read),
+  };
+}
+
+function readJaegerUrl(read: EnvReader): string | undefined {
+  /** Address of the Jaeger that browsers reach, for links to traces. */
+  const url = read.optional("GATEWAY_JAEGER_URL");
+  return url === undefined ? undefined : read.httpUrl("GATEWAY_JAEGER_URL");
 }
 
 function readKube(read: EnvReader): KubeConfiguration | undefined {
@@ -128,6 +163,12 @@ function readTokenFile(read: EnvReader, hasCluster: boolean): string | undefined
 /** An id, a claim or a prefix: no spaces. */
 const WORD = { pattern: /^\S{1,200}$/, needed: "up to 200 characters without spaces are needed" };
 
+const SCOPE = {
+  fallback: "openid profile email",
+  pattern: /^(?=.*\bopenid\b)[!-~ ]{1,500}$/,
+  needed: "words with spaces between them are needed, one of them openid",
+};
+
 function readOidc(read: EnvReader, hasCluster: boolean): OidcConfig | undefined {
   /** Issuer of OpenID Connect tokens, as it names itself. It needs TLS, except on loopback, and a cluster that knows the rights. */
   if (read.optional("GATEWAY_OIDC_ISSUER_URL") === undefined) return undefined;
@@ -147,6 +188,10 @@ function readOidc(read: EnvReader, hasCluster: boolean): OidcConfig | undefined 
     groupsClaim: read.matching("GATEWAY_OIDC_GROUPS_CLAIM", { ...WORD, fallback: "groups" }),
     /** Begins the names of users and groups in roles, so that the issuer cannot name those of Kubernetes. */
     prefix: read.matching("GATEWAY_OIDC_PREFIX", { ...WORD, fallback: "oidc:" }),
+    /** File with the secret of the client. Without it, a browser signs in with PKCE alone. */
+    clientSecretFile: read.optional("GATEWAY_OIDC_CLIENT_SECRET_FILE"),
+    /** Scopes that a browser asks the issuer for. */
+    scope: read.matching("GATEWAY_OIDC_SCOPE", SCOPE),
   };
 }
 

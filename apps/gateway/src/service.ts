@@ -6,7 +6,10 @@ import { openAuditLog } from "./adapters/audit-log.ts";
 import { openCalls } from "./adapters/bus-call.ts";
 import { openKeptRequests } from "./adapters/kept-requests.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
+import { openOidcSignIn } from "./adapters/oidc-sign-in.ts";
 import { openServer } from "./adapters/open-server.ts";
+import { makeSealer, readSessionKeys } from "./adapters/sealer.ts";
+import { openSessions } from "./adapters/sessions.ts";
 import { openWatchFeeds } from "./adapters/watch-feeds.ts";
 import { failedTokens } from "./api/failed-tokens.ts";
 import { streamSlots } from "./api/stream-slots.ts";
@@ -36,6 +39,13 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     streams: config.streams,
     authenticate: admission.authenticate,
     authorize: admission.authorize,
+    sessions: openSessions(
+      makeSealer(await readSessionKeys(config.console.sessionKeyFile)),
+      config.console.maxSessionMs,
+    ),
+    signIn: config.oidc && (await openOidcSignIn(config.oidc)),
+    consoleDirectory: config.console.directory,
+    jaegerUrl: config.console.jaegerUrl,
     audit: await openAuditLog(bus, logger),
     keptRequests: await openKeptRequests(bus.connection, logger),
     rates: new RequestRates(config.rate, MAX_RATED_USERS),

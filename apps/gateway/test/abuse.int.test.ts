@@ -78,6 +78,18 @@ it("ends a request whose headers come too slowly", async () => {
   await isServing();
 });
 
+it("serves again soon after slow clients have taken every connection", async () => {
+  const small = await world.start({ ...PATIENCE, GATEWAY_CONNECTIONS_MAX: "20" });
+  const slow = Array.from({ length: 20 }, () => new Raw(small.port));
+  for (const { socket } of slow) socket.write("GET /v1/pools HTTP/1.1\r\nhost: x\r\nx-slow: ");
+  await Promise.all(slow.map(({ socket }) => socket.connecting && once(socket, "connect")));
+  await using refused = new Raw(small.port);
+  await until("one more is closed without an answer", () => refused.isOver);
+  expect(refused.text).toBe("");
+  await until("the slow ones are closed", () => slow.every(({ isOver }) => isOver));
+  expect((await small.ask("/v1/pools")).status).toBe(200);
+});
+
 it("ends a request whose body comes too slowly", async () => {
   await using raw = new Raw(gateway.port);
   raw.head(["POST /v1/sessions HTTP/1.1", "content-type: application/json", "content-length: 10"]);

@@ -43,6 +43,27 @@ it("gives one session, with names of enums and the fields that are zero", async 
   expect(world.received).toMatchObject([{ method: "getSession", request: { name: "echo" } }]);
 });
 
+it("answers markup in any text as JSON, which no browser takes for a page", async () => {
+  const markup = `<script>alert(1)</script><img src=x onerror="alert(2)">`;
+  world.answers["getSession"] = () => ({
+    session: { ...SESSION, name: markup, events: [{ kind: SESSION_EVENT_KIND_RUN, description: markup }] },
+  });
+  world.answers["cancelSession"] = () => throwFault({ code: "invalid_request", field: markup, reason: markup });
+  const session = await gateway.ask("/v1/sessions/echo");
+  expect(session.json).toMatchObject({ name: markup, events: [{ description: markup }] });
+  const refused = await gateway.ask("/v1/sessions/echo/cancel", { method: "POST" });
+  expect(refused.json).toMatchObject({ status: 400, field: markup });
+  const missing = await gateway.ask(`/v1/${encodeURIComponent(markup)}`);
+  expect(missing.status).toBe(404);
+  for (const { headers } of [session, refused, missing]) {
+    expect(headers["content-type"]).toMatch(/^application\/(problem\+)?json/);
+    expect(headers).toMatchObject({
+      "x-content-type-options": "nosniff",
+      "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    });
+  }
+});
+
 it("answers a known version without a body", async () => {
   world.answers["getSession"] = () => ({ session: SESSION });
   const { headers } = await gateway.ask("/v1/sessions/echo");
@@ -216,7 +237,7 @@ it("is alive and ready for everyone, and shows nothing else without a token", as
 });
 
 it("has security headers on every answer", async () => {
-  for (const path of ["/healthz", "/v1/pools", "/nowhere"]) {
+  for (const path of ["/healthz", "/v1/pools", "/v1/nowhere"]) {
     const { headers } = await gateway.ask(path);
     expect(headers).toMatchObject({
       "x-content-type-options": "nosniff",

@@ -18,7 +18,7 @@ export type Answered = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
-  /** Undefined for an empty body. */
+  /** Undefined for an empty body, and for one that is not JSON. */
   readonly json: unknown;
 };
 
@@ -54,6 +54,37 @@ export type Gateway = AsyncDisposable & {
   /** Reads server-sent events, or a log. */
   stream(path: string, headers?: Readonly<Record<string, string>>): Promise<Streamed>;
 };
+
+/** Keeps the cookies of a gateway, and sends them instead of a token. */
+export type Browser = {
+  readonly cookies: Map<string, string>;
+  /** The headers `Set-Cookie` of the last answer. */
+  readonly lastCookies: readonly string[];
+  ask(path: string, asking?: Asking): Promise<Answered>;
+};
+
+export function openBrowser(gateway: Gateway): Browser {
+  const cookies = new Map<string, string>();
+  let lastCookies: readonly string[] = [];
+  return {
+    cookies,
+    get lastCookies() {
+      return lastCookies;
+    },
+    ask: async (path, asking = {}) => {
+      const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+      const headers = { ...(cookie !== "" && { cookie }), ...asking.headers };
+      const answered = await gateway.ask(path, { token: null, ...asking, headers });
+      lastCookies = [answered.headers["set-cookie"] ?? []].flat();
+      for (const line of lastCookies) {
+        const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+        if (value === "") cookies.delete(name);
+        else cookies.set(name, value);
+      }
+      return answered;
+    },
+  };
+}
 
 export type GatewayWorld = AsyncDisposable & {
   readonly nats: TestNats;
@@ -169,7 +200,12 @@ async function startGateway(
     port: Number(new URL(at).port),
     logged,
     missing: () => [...checks.values()].map((each) => each()).filter((each) => typeof each === "string"),
-    stream: (path, headers = {}) => openEvents(`${at}${path}`, { authorization: `Bearer ${token}`, ...headers }),
+    // The cookie of a browser replaces the token.
+    stream: (path, headers = {}) =>
+      openStream(`${at}${path}`, {
+        ...(!("cookie" in headers) && { authorization: `Bearer ${token}` }),
+        ...headers,
+      }),
     ask: async (path, { method = "GET", body, headers = {}, token: shown = token } = {}) => {
       const reply = await request(`${at}${path}`, {
         method,
@@ -185,14 +221,16 @@ async function startGateway(
       // The head says enough of a stream without an end; breaking it off is an error of its body.
       if (isStream) reply.body.on("error", () => undefined).destroy();
       const text = isStream ? "" : await reply.body.text();
-      const json: unknown = text === "" ? undefined : JSON.parse(text);
+      const isJson = /json/.test(String(reply.headers["content-type"]));
+      const json: unknown = text === "" || !isJson ? undefined : JSON.parse(text);
       return { status: reply.statusCode, headers: reply.headers, text, json };
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
 
-async function openEvents(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
+/** Reads what a gateway writes piece by piece. */
+export async function openStream(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
   const agent = new Agent({ connect: { rejectUnauthorized: false } });
   const reply = await request(url, { dispatcher: agent, headers });
   let text = "";

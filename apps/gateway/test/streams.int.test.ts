@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { throwFault } from "@muster/faults";
 import { until } from "@muster/testkit";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { startGatewayWorld, type Gateway, type GatewayWorld, type Streamed } from "./gateway-world.ts";
 
 const QUICK = { GATEWAY_WATCH_POLL_MS: "20", GATEWAY_STREAM_CHECK_MS: "100", GATEWAY_STREAM_STALL_MS: "500" };
@@ -117,6 +117,29 @@ it("shows that the list is stale while its service is away, and then what has ch
   expect(shown(stream).slice(4)).toEqual(["stale", "modified a@2", "synced"]);
 });
 
+it("keeps a watch open while NATS is away for a minute, and then continues it", async () => {
+  const patient = await world.start({ ...QUICK, GATEWAY_CALL_TIMEOUT_MS: "500" });
+  await using stream = await patient.stream("/v1/sessions?watch=true");
+  await until("the list is there", isSynced(stream));
+  await world.nats.kill();
+  await until("it is stale", () => shown(stream).includes("stale"));
+  const { now } = Date;
+  const clock = vi.spyOn(Date, "now").mockImplementation(() => now() + 60_000);
+  try {
+    const lines = stream.text().split(": alive").length;
+    await until("the watch is still served", () => stream.text().split(": alive").length > lines);
+    sessions.set("a", 2);
+    await world.nats.start();
+    await until("it is current", () => shown(stream).at(-1) === "synced");
+  } finally {
+    clock.mockRestore();
+  }
+  // A failure may have another text than the one before.
+  const rest = shown(stream).slice(4);
+  expect(rest.slice(rest.lastIndexOf("stale"))).toEqual(["stale", "modified a@2", "synced"]);
+  expect(stream.over()).toBeUndefined();
+});
+
 it("ends a watch whose user reads too slowly, and says so", async () => {
   const trouble = "x".repeat(400_000);
   // 24 MB, more than the buffers of the kernel.
@@ -183,6 +206,9 @@ it("streams a log as it is, control characters included", async () => {
     component: "driver",
     container: "main",
   });
+  // No browser takes it for a page.
+  const { headers } = await gateway.ask("/v1/sessions/echo/logs/driver");
+  expect(headers).toMatchObject({ "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" });
 });
 
 it("follows a log to its end, across an outage of its service", async () => {

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import type { Refusal, RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import type { Route } from "@muster/gateway-api";
@@ -9,17 +9,21 @@ import type { FailedTokens } from "../api/failed-tokens.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import { decideSessionRequest } from "../domain/decide-origin.ts";
 import { answerOnce, type Answer } from "./answer-once.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
 import { streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
+import { browserRequest } from "./session-routes.ts";
+import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 
 export type ApiParts = ProblemContext &
   StreamParts & {
     readonly routes: readonly Route[];
     readonly authenticate: Authenticate;
     readonly authorize: Authorize;
+    readonly sessions: Sessions;
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
     /** Requests of each user. */
@@ -32,23 +36,28 @@ export type ApiParts = ProblemContext &
 const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /** What is known of a request once it may be answered. */
-type Admitted = { readonly user: User; readonly access: Access };
+type Admitted = Identified & { readonly access: Access };
+type Identified = { readonly user: User; readonly credentials: Credentials };
 
 /**
  * Adds the paths of the table. A request is looked at in this order: who asks, how often, whether the user has the right, and only then its query and its body.
  */
 export function addApi(api: FastifyInstance, parts: ApiParts): void {
-  const users = new WeakMap<FastifyRequest, User>();
+  const identified = new WeakMap<FastifyRequest, Identified>();
   const admitted = new WeakMap<FastifyRequest, Admitted>();
   api.addHook("onRequest", async (request, reply) => {
-    const token = tokenOf(request);
-    const blocked = token === undefined ? undefined : parts.failedTokens.refusal(request.ip, token);
+    const credentials = await credentialsOf(request, parts.sessions);
+    if (credentials?.session !== undefined) {
+      const verdict = decideSessionRequest(browserRequest(request), credentials.session.csrfToken);
+      if (verdict.kind === "refused") return sendProblem(reply, buildRefusal("CSRF", verdict.because));
+    }
+    const blocked = credentials && parts.failedTokens.refusal(request.ip, credentials.token);
     if (blocked !== undefined) return sendProblem(reply, tooManyTokens(blocked, parts));
-    const user = token === undefined ? undefined : await parts.authenticate(token);
-    if (token !== undefined) parts.failedTokens.record(request.ip, token, user !== undefined);
-    if (user === undefined) {
+    const user = credentials && (await parts.authenticate(credentials.token));
+    if (credentials !== undefined) parts.failedTokens.record(request.ip, credentials.token, user !== undefined);
+    if (credentials === undefined || user === undefined) {
       void reply.header("www-authenticate", 'Bearer realm="muster"');
-      const because = token === undefined ? "a bearer token is needed" : "the token is unknown or expired";
+      const because = credentials === undefined ? "a bearer token is needed" : "the token is unknown or expired";
       return sendProblem(reply, buildRefusal("UNAUTHENTICATED", because));
     }
     const refusal = parts.rates.take(user.name, performance.now());
@@ -58,24 +67,24 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
         parts.logger.warn({ user: refusal.user, refused: reportRefused }, "a user asks too often and is refused");
       return sendProblem(reply, tooOften(retryAfterMs));
     }
-    users.set(request, user);
+    identified.set(request, { user, credentials });
   });
   for (const route of parts.routes) {
     api.route({
       method: route.http,
       url: route.path,
       onRequest: async (request, reply) => {
-        const user = users.get(request);
+        const by = identified.get(request);
         const asked = request as Asked;
         requireNames(asked.params);
         const access = accessOf(route, asked, parts.namespace);
-        const missing = user === undefined ? access : await findMissing(parts, user, accessesOf(route, access));
-        if (user !== undefined && missing === undefined) {
-          admitted.set(request, { user, access });
+        const missing = by === undefined ? access : await findMissing(parts, by.user, accessesOf(route, access));
+        if (by !== undefined && missing === undefined) {
+          admitted.set(request, { ...by, access });
           return;
         }
-        const problem = buildRefusal("FORBIDDEN", describeRefusal(user, missing ?? access, route));
-        if (user !== undefined) await audit(parts, route, { user, access }, { request, problem });
+        const problem = buildRefusal("FORBIDDEN", describeRefusal(by?.user, missing ?? access, route));
+        if (by !== undefined) await audit(parts, route, { ...by, access }, { request, problem });
         return sendProblem(reply, problem);
       },
       handler: async (request, reply) => {
@@ -136,7 +145,7 @@ async function answer(
   const { params, query, body } = request as Asked;
   const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
   if (serve !== undefined) {
-    const refusal = () => refusalOf(parts, route, by, tokenOf(request) ?? "");
+    const refusal = () => refusalOf(parts, route, by);
     await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
     return reply;
   }
@@ -172,12 +181,12 @@ function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
 async function refusalOf(
   { authenticate, authorize }: ApiParts,
   route: Route,
-  { access }: Admitted,
-  token: string,
+  { access, credentials: { token, session } }: Admitted,
 ): Promise<Problem | undefined> {
   try {
-    const user = await authenticate(token);
-    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token has expired");
+    const isOver = session !== undefined && Date.now() >= session.expiresAtMs;
+    const user = isOver ? undefined : await authenticate(token);
+    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token or the session has expired");
     if (await authorize(user, access)) return undefined;
     return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
   } catch (error) {
@@ -193,7 +202,7 @@ function sendJson(
 ): FastifyReply {
   void reply.type("application/json; charset=utf-8");
   if (!hasTag) return reply.send(json);
-  const tag = `"${createHash("sha256").update(json).digest("base64url").slice(0, 27)}"`;
+  const tag = `"${hash("sha256", json, "base64url").slice(0, 27)}"`;
   void reply.header("etag", tag);
   return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
 }
@@ -236,8 +245,4 @@ function signalOf(reply: FastifyReply): AbortSignal {
     if (!reply.raw.writableFinished) gone.abort();
   });
   return gone.signal;
-}
-
-function tokenOf(request: FastifyRequest): string | undefined {
-  return /^bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(request.headers.authorization ?? "")?.[1];
 }

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { throwFault } from "@muster/faults";
 import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { keepAnswers } from "../api/keep-answers.ts";
@@ -41,7 +41,7 @@ export function kubeAuthenticator(
   const known = keepAnswers<User | undefined>({ keptMs: KEPT_MS, maxEntries: MAX_TOKENS, nowMs });
   return (token) => {
     // No token is kept.
-    const key = createHash("sha256").update(token).digest("base64");
+    const key = hash("sha256", token, "base64");
     return known.get(key, () => reviewToken(calls, token, audience));
   };
 }

@@ -1,20 +1,26 @@
 import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
 import { throwFault } from "@muster/faults";
+import cookie from "@fastify/cookie";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { buildOpenApi } from "../api/build-openapi.ts";
 import type { HttpConfig, HttpLimits } from "../config.ts";
 import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
+import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
 import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+import { addSessionRoutes, type SignInParts } from "./session-routes.ts";
 
-export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> & {
-  readonly http: HttpConfig;
-  readonly version: string;
-  /** What keeps this process from answering; undefined: nothing. */
-  readonly trouble: () => string | undefined;
-};
+export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
+  SignInParts & {
+    readonly http: HttpConfig;
+    /** Undefined: where the build of apps/console is. */
+    readonly consoleDirectory: string | undefined;
+    readonly version: string;
+    /** What keeps this process from answering; undefined: nothing. */
+    readonly trouble: () => string | undefined;
+  };
 
 export type HttpServer = AsyncDisposable & {
   /** `https://host:port`. */
@@ -29,7 +35,7 @@ const CHECK_MS = 1000;
 /** Retry hint at the limit of concurrent requests. */
 const BUSY_RETRY_MS = 1000;
 
-/** No answer is a document of a browser, and none may be kept by others than its reader. */
+/** No answer but those of the console is a document of a browser, and none may be kept by others than its reader. */
 const SECURITY_HEADERS = {
   "cache-control": "private, no-cache",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -49,8 +55,10 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   server.setErrorHandler((error: Error, _request, reply) => {
     sendProblem(reply, problemOf(error, context));
   });
+  let sendPage: SendPage = () => false;
   server.setNotFoundHandler((request, reply) => {
-    sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
+    if (!sendPage(request, reply))
+      sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
   });
   const leaveRequests = limitRequests(server, http.limits, securityHeaders(http.tls));
   server.get("/healthz", () => ({ status: "ok" }));
@@ -60,6 +68,9 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   });
   const openApi = Buffer.from(JSON.stringify(buildOpenApi(parts.routes, parts.version)));
   server.get("/openapi.json", (_request, reply) => reply.type("application/json; charset=utf-8").send(openApi));
+  await server.register(cookie);
+  addSessionRoutes(server, parts);
+  sendPage = await addConsole(server, parts.consoleDirectory);
   await server.register(async (api) => {
     addApi(api, { ...parts, ...context, leaveRequests });
     await Promise.resolve();

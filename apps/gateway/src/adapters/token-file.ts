@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { link, open, rm, writeFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { throwFault } from "@muster/faults";
@@ -48,7 +48,7 @@ export function localAuthenticator(token: string): Authenticate {
 }
 
 function digest(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
+  return hash("sha256", text, "buffer");
 }
 
 function userName(): string {

@@ -4,7 +4,8 @@ import type { Route } from "@muster/gateway-api";
 import type { Logger } from "@muster/service";
 import { readItems, type Call } from "../api/answer-request.ts";
 import type { Asked } from "../api/read-request.ts";
-import { openWatchFeed, type WatchFeed } from "../api/watch-feed.ts";
+import { openWatchFeed, type FeedOptions, type WatchFeed } from "../api/watch-feed.ts";
+import { decideReadInterval } from "../domain/decide-read-interval.ts";
 
 /** Lists that are followed concurrently: each costs its service a list at every interval. */
 const MAX_FEEDS = 64;
@@ -23,6 +24,26 @@ type Open = {
   readers: number;
   lingering: NodeJS.Timeout | undefined;
 };
+
+/** Reads a list as often as it changes, and at least every `maxMs`. */
+function paced(read: FeedOptions["read"], maxMs: number): Pick<FeedOptions, "read" | "pause"> {
+  let readMs = 0;
+  let intervalMs = 0;
+  return {
+    read: async (signal) => {
+      const beganMs = performance.now();
+      try {
+        return await read(signal);
+      } finally {
+        readMs = performance.now() - beganMs;
+      }
+    },
+    pause: (changes, signal) => {
+      intervalMs = decideReadInterval({ changes, readMs, intervalMs }, maxMs);
+      return pause(intervalMs, signal);
+    },
+  };
+}
 
 /** Follows each list once, however many watch it. */
 export function openWatchFeeds({
@@ -54,8 +75,7 @@ export function openWatchFeeds({
     const stop = new AbortController();
     const { feed, ended } = openWatchFeed({
       ...HISTORY,
-      read: (signal) => readItems(route, asked, { call, signal }),
-      pause: (signal) => pause(pollMs, signal),
+      ...paced((signal) => readItems(route, asked, { call, signal }), pollMs),
       signal: stop.signal,
     });
     ended.catch((error: unknown) => {

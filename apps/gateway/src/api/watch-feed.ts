@@ -21,8 +21,8 @@ export type WatchFeed = {
 export type FeedOptions = HistoryLimits & {
   /** Reads the whole list. Rejects with FaultError where its service does not answer. */
   readonly read: (signal: AbortSignal) => Promise<Items>;
-  /** Resolves when the list is to be read again. */
-  readonly pause: (signal: AbortSignal) => Promise<unknown>;
+  /** Resolves when the list is to be read again, after a read that found so many changes. */
+  readonly pause: (changes: number, signal: AbortSignal) => Promise<unknown>;
   readonly signal: AbortSignal;
 };
 
@@ -36,7 +36,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
   let isRead = false;
   let trouble: string | undefined;
   const listeners = new Set<() => void>();
-  const readOnce = async (): Promise<void> => {
+  const readOnce = async (): Promise<number> => {
     const before = trouble;
     const wasRead = isRead;
     let changes = 0;
@@ -50,11 +50,11 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
       trouble = describeFault(fault);
     }
     if (changes > 0 || trouble !== before || isRead !== wasRead) for (const notify of listeners) notify();
+    return changes;
   };
   const follow = async (): Promise<void> => {
     while (!signal.aborted) {
-      await readOnce();
-      await pause(signal);
+      await pause(await readOnce(), signal);
     }
   };
   const feed: WatchFeed = {

@@ -22,6 +22,7 @@ export type Problem = {
 export type HttpRefusal =
   | "UNAUTHENTICATED"
   | "FORBIDDEN"
+  | "CSRF"
   | "METHOD_NOT_ALLOWED"
   | "NOT_ACCEPTABLE"
   | "REQUEST_TIMEOUT"
@@ -36,6 +37,7 @@ const REFUSAL_STATUS: Readonly<Record<HttpRefusal, number>> = {
   MALFORMED_REQUEST: 400,
   UNAUTHENTICATED: 401,
   FORBIDDEN: 403,
+  CSRF: 403,
   METHOD_NOT_ALLOWED: 405,
   NOT_ACCEPTABLE: 406,
   REQUEST_TIMEOUT: 408,

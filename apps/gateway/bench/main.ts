@@ -1,0 +1,6 @@
+/** What the door costs: requests beside the same calls over NATS, memory of watches, age of events. Run: node apps/gateway/bench/main.ts [requests|memory|events] */
+import { runBenches } from "@muster/testkit";
+import { compareRequests } from "./requests.ts";
+import { measureEvents, measureMemory } from "./watches.ts";
+
+await runBenches({ requests: compareRequests, memory: measureMemory, events: measureEvents });

@@ -1,0 +1,36 @@
+import { sized } from "@muster/testkit";
+import { startBenchWorld } from "./bench-world.ts";
+import { median, processorMs, type Figures } from "./figures.ts";
+
+const SESSIONS = 20;
+const IN_FLIGHT = 32;
+const COUNTS = { list: sized(4000, 200), get: sized(10_000, 400) };
+const ROUNDS = sized(5, 1);
+
+/** List and get over HTTP beside the same call over NATS, in turns. Client, gateway, NATS and service are processes of their own. */
+export async function compareRequests(): Promise<void> {
+  await using world = await startBenchWorld({ sessions: SESSIONS });
+  console.log(`${IN_FLIGHT} in flight, a list has ${SESSIONS} sessions; medians of ${ROUNDS} rounds`);
+  for (const what of ["list", "get"] as const) {
+    const count = COUNTS[what];
+    const found = { http: [] as Figures[], nats: [] as Figures[] };
+    const costs: number[] = [];
+    for (let round = 0; round < ROUNDS; round += 1)
+      for (const way of ["nats", "http"] as const) {
+        const before = await processorMs(world.gateway.pid);
+        found[way].push(
+          (await world.client("client.process.ts", way, what, String(count), String(IN_FLIGHT))) as Figures,
+        );
+        if (way === "http") costs.push(((await processorMs(world.gateway.pid)) - before) / (count + IN_FLIGHT * 20));
+      }
+    for (const way of ["nats", "http"] as const) {
+      const rate = median(found[way].map(({ perSecond }) => perSecond));
+      const p99 = median(found[way].map(({ p99Ms }) => p99Ms));
+      console.log(`${what} over ${way}: ${Math.round(rate)}/s, p99 ${p99.toFixed(1)} ms`);
+    }
+    const ratios = found.http.map(({ perSecond }, round) => perSecond / (found.nats[round]?.perSecond ?? NaN));
+    console.log(
+      `${what}: ratio ${median(ratios).toFixed(2)}; the gateway uses ${(median(costs) * 1000).toFixed(0)} us of a processor for each`,
+    );
+  }
+}

@@ -1,0 +1,80 @@
+import { createHash, hkdfSync, randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { throwFault } from "@muster/faults";
+import { EncryptJWT, errors, jwtDecrypt, type JWTPayload } from "jose";
+
+/** What a sealed text is for: one that is for something else does not open. */
+export type Purpose = "session" | "sign-in";
+
+/** Encrypts what a browser keeps for the gateway. Every replica with the same keys opens it. */
+export type Sealer = {
+  seal(purpose: Purpose, claims: JWTPayload, expiresAtMs: number): Promise<string>;
+  /** Undefined: it is of another key, for another purpose, changed or expired. */
+  open(purpose: Purpose, text: string): Promise<JWTPayload | undefined>;
+};
+
+const ALGORITHM = { alg: "dir", enc: "A256GCM" } as const;
+const KEY_BYTES = 32;
+const MIN_KEY_CHARACTERS = 32;
+const MAX_KEYS = 16;
+const FIELD = "GATEWAY_SESSION_KEY_FILE";
+
+/** Seals with the first key, and opens with each. */
+export function makeSealer(secrets: readonly [string, ...string[]]): Sealer {
+  const keys = new Map(secrets.map(keyOf));
+  const [kid, first] = keyOf(secrets[0]);
+  return {
+    seal: (purpose, claims, expiresAtMs) =>
+      new EncryptJWT(claims)
+        .setProtectedHeader({ ...ALGORITHM, kid })
+        .setAudience(purpose)
+        .setExpirationTime(Math.ceil(expiresAtMs / 1000))
+        .encrypt(first),
+    open: async (purpose, text) => {
+      try {
+        const { payload } = await jwtDecrypt(text, ({ kid: id }) => keys.get(String(id)) ?? unknownKey(), {
+          audience: purpose,
+          requiredClaims: ["exp"],
+          keyManagementAlgorithms: [ALGORITHM.alg],
+          contentEncryptionAlgorithms: [ALGORITHM.enc],
+        });
+        return payload;
+      } catch (error) {
+        if (error instanceof errors.JOSEError) return undefined;
+        throw error;
+      }
+    },
+  };
+}
+
+/** The keys of the file; a random one without a file. Throws FaultError invalid_request for a file without keys. */
+export async function readSessionKeys(path: string | undefined): Promise<readonly [string, ...string[]]> {
+  if (path === undefined) return [randomBytes(KEY_BYTES).toString("base64url")];
+  const text = await readFile(path, "utf8").catch((error: unknown) =>
+    refuse(error instanceof Error ? error.message : String(error)),
+  );
+  const [first, ...others] = text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  if (first === undefined || others.length >= MAX_KEYS) return refuse(`${path}: 1 to ${MAX_KEYS} keys are needed`);
+  const short = [first, ...others].findIndex((key) => key.length < MIN_KEY_CHARACTERS);
+  if (short >= 0)
+    return refuse(
+      `${path}: key ${short + 1} has fewer than ${MIN_KEY_CHARACTERS} characters; openssl rand -base64 32 makes one`,
+    );
+  return [first, ...others];
+}
+
+function keyOf(secret: string): readonly [kid: string, key: Uint8Array] {
+  const key = new Uint8Array(hkdfSync("sha256", secret, "", "muster-gateway-session", KEY_BYTES));
+  return [createHash("sha256").update(key).digest("base64url").slice(0, 8), key];
+}
+
+function unknownKey(): never {
+  throw new errors.JWEDecryptionFailed();
+}
+
+function refuse(reason: string): never {
+  return throwFault({ code: "invalid_request", field: FIELD, reason });
+}
