@@ -1,7 +1,9 @@
 import type { Owner } from "@muster/names";
 import type { UnusableNode } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
+import type { RequestAhead } from "./explain-order.ts";
 import type { PartDemand } from "./explain-parts.ts";
+import type { PreemptionOutlook } from "./explain-preemption.ts";
 import type { WaitReason } from "./explain-waiting.ts";
 import type { PoolAmounts } from "./summarise-pools.ts";
 
@@ -79,4 +81,11 @@ export type Explanation = {
   readonly concurrency: ConcurrencyUse | undefined;
   /** Work that is preempted for it, in the order of submission. */
   readonly preempted: Bounded<Holder>;
+  /** Requests that go first, the rules that weigh most first. Undefined when it does not wait. */
+  readonly requestsAhead: Bounded<RequestAhead> | undefined;
+  /** Undefined when it does not wait, or its queue preempts nothing. */
+  readonly preemption: Outlook | undefined;
 };
+
+/** What would have to leave for it, as its queue permits. */
+type Outlook = Omit<PreemptionOutlook, "victims"> & { readonly victims: Bounded<PreemptionOutlook["victims"][number]> };
