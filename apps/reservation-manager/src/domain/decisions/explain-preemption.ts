@@ -1,24 +1,14 @@
 import { findHolds } from "./find-hold.ts";
 import { findVictims } from "./find-victims.ts";
 import { demandOf, futureOf } from "./future.ts";
-import { holderOf, type Holder } from "./explanation.ts";
+import { holderOf, type PreemptionOutlook } from "./explanation.ts";
 import type { HoldPolicy } from "./fit.ts";
-import { MAX_BENEFICIARIES, mayPreempt, type PreemptionLimit } from "./plan-preemptions.ts";
+import { MAX_BENEFICIARIES, mayPreempt } from "./plan-preemptions.ts";
 import { forestOf } from "../ledger/queue-forest.ts";
 import { knownReservation } from "../ledger/ledger.ts";
-import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
+import type { Reservation } from "../ledger/reservation.ts";
 import { placeOf } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-
-/** What would have to leave for a request that waits, as its queue permits. */
-export type PreemptionOutlook = {
-  /** Empty: no permitted set of work is enough now. */
-  readonly victims: readonly (Holder & { readonly reason: PreemptionReason })[];
-  /** When more work may be preempted, because its `minRunTime` is over then. */
-  readonly againAtMs: number | undefined;
-  /** The limit that keeps work from being preempted for it now. */
-  readonly limit: PreemptionLimit | undefined;
-};
 
 /** Undefined: the queue of the request preempts nothing, or not all nodes are known. */
 export function explainPreemption(

@@ -1,10 +1,10 @@
 import type { Owner } from "@muster/names";
 import type { UnusableNode } from "../ledger/machines.ts";
-import type { Reservation } from "../ledger/reservation.ts";
+import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
 import type { RequestAhead } from "./explain-order.ts";
 import type { PartDemand } from "./explain-parts.ts";
-import type { PreemptionOutlook } from "./explain-preemption.ts";
 import type { WaitReason } from "./explain-waiting.ts";
+import type { PreemptionLimit } from "./plan-preemptions.ts";
 import type { PoolAmounts } from "./summarise-pools.ts";
 
 /** At most so many of a list, and how many more there are. */
@@ -87,5 +87,14 @@ export type Explanation = {
   readonly preemption: Outlook | undefined;
 };
 
-/** What would have to leave for it, as its queue permits. */
+/** What would have to leave for a request that waits, as its queue permits. */
+export type PreemptionOutlook = {
+  /** Empty: no permitted set of work is enough now. */
+  readonly victims: readonly (Holder & { readonly reason: PreemptionReason })[];
+  /** When more work may be preempted, because its `minRunTime` is over then. */
+  readonly againAtMs: number | undefined;
+  /** The limit that keeps work from being preempted for it now. */
+  readonly limit: PreemptionLimit | undefined;
+};
+
 type Outlook = Omit<PreemptionOutlook, "victims"> & { readonly victims: Bounded<PreemptionOutlook["victims"][number]> };
