@@ -57,7 +57,7 @@ function ahead(run: Run, id: string): readonly string[] {
 describe("FRAGMENTED", () => {
   it.each<[title: string, asked: number | readonly number[], code: string]>([
     ["one part that fits on no machine, and into what is free together", 4, "FRAGMENTED"],
-    ["three parts of which two fit", [2, 2, 2], "FRAGMENTED"],
+    ["two of three parts that fit", [2, 2, 2], "FRAGMENTED"],
     ["more than is free together", 7, "POOL_AVAILABILITY"],
     ["parts that need more together", [3, 4], "POOL_AVAILABILITY"],
   ])("%s: %s", (_title, asked, code) => {
