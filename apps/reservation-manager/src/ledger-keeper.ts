@@ -31,6 +31,7 @@ import {
   type NodeFacts,
   type PoolScaling,
 } from "./domain/ledger/machines.ts";
+import { beneficiaryOf, existing } from "./domain/find-reservation.ts";
 import { followPreemptions } from "./domain/follow-preemptions.ts";
 import type { LedgerDeps, PoolReport, ReservationReport } from "./keeper-deps.ts";
 import { NO_AMOUNTS, summarisePools } from "./domain/decisions/summarise-pools.ts";
@@ -478,17 +479,6 @@ export class LedgerKeeper {
   ): Promise<Result> {
     return inDecisionSpan(name, attributes, this.#deps.decided, work);
   }
-}
-
-function beneficiaryOf({ grant }: Reservation, { reservations }: Ledger): Reservation | undefined {
-  const sequence = grant?.preemption?.beneficiary;
-  return sequence === undefined ? undefined : reservations.get(sequence);
-}
-
-function existing({ ledger }: World, owner: Owner): Reservation {
-  const reservation = reservationOf(ledger, owner);
-  const id = `${owner.kind}/${owner.id}`;
-  return reservation ?? throwFault({ code: "not_found", kind: "reservation", id });
 }
 
 function mustBeRight(wrong: Fault | undefined): void {
