@@ -3,6 +3,7 @@ import type { Log } from "@muster/store";
 import type { DecisionOutcome } from "./decision-spans.ts";
 import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
 import type { PoolAmounts } from "./domain/decisions/summarise-pools.ts";
+import type { PreemptionNews } from "./domain/follow-preemptions.ts";
 import type { Ledger, LedgerEvent } from "./domain/ledger/ledger.ts";
 import type { NodeFacts, PoolScaling, PoolState } from "./domain/ledger/machines.ts";
 import type { Queue } from "./domain/ledger/queue.ts";
@@ -24,6 +25,8 @@ export type LedgerDeps = {
   readonly announce: (news: News, caller: Context | undefined) => void;
   /** Called with each decision: for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
+  /** Called with what becomes of preemptions once it is on disk, and with each limit that a pass has reached: for metrics and the log. */
+  readonly preemption: (news: PreemptionNews) => void;
   /** Waits so long, or as long as before a pass that failed is tried again; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };

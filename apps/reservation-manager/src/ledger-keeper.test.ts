@@ -16,6 +16,7 @@ function start(
   const nodes = new Map(live.map((node) => [node.name, node]));
   const announced: string[] = [];
   const outcomes: string[] = [];
+  const preemptions: string[] = [];
   const keeper = new LedgerKeeper(
     {
       log,
@@ -26,11 +27,12 @@ function start(
       now: () => 0,
       announce: ({ kind, reservation }) => announced.push(`${reservation.owner.id} ${kind}`),
       decided: (outcome) => outcomes.push(outcome),
+      preemption: (news) => preemptions.push(news.kind),
       pause: () => Promise.resolve(),
     },
     { ...policy, ...more },
   );
-  return { log, nodes, announced, outcomes, keeper };
+  return { log, nodes, announced, outcomes, preemptions, keeper };
 }
 
 /** What the promise became once the log has written. */
@@ -250,4 +252,38 @@ it("counts granted machines that are tainted, and none that are cordoned or not 
     keeper.observe(name, nodes.get(name));
   }
   expect(keeper.count().heldByPool).toEqual(new Map([["a", 2]]));
+});
+
+it("reports what becomes of a preemption once it is on disk", async () => {
+  const quotas = { "a cpu": 1 };
+  const queues = [
+    queueOf("teams"),
+    queueOf("owner", quotas, { parent: "teams", reclaim: "Any" }),
+    queueOf("borrower", quotas, { parent: "teams" }),
+  ];
+  const { log, keeper, preemptions } = start([nodeOf("a1", "a")], memoryLog(), {}, queues);
+  const stop = new AbortController();
+  const running = keeper.run(stop.signal);
+  const ask = (id: string, queue: string) =>
+    keeper.reserve(requestOf(id, [], { owner: ownerOf(id, "job"), needs: partsOf("a", { cpu: 1 }), queue }));
+  const answered = async <Result>(answer: Promise<Result>): Promise<Result> => {
+    let result: Result | undefined;
+    void answer.then((value) => {
+      result = value;
+    });
+    return until("the request is answered", () => (log.commit(), result));
+  };
+  await until("the ledger has the queues", () => (log.commit(), log.state.queues.size === queues.length));
+  for (const [id, queue] of [
+    ["p", "borrower"],
+    ["q", "borrower"],
+    ["x", "owner"],
+  ] as const)
+    await answered(ask(id, queue));
+  await until("the work is preempted", () => (log.commit(), preemptions.length === 1));
+  await answered(keeper.requeue({ owner: ownerOf("q", "job"), reservationId: "r-2" }));
+  expect(preemptions).toEqual(["planned", "requeued", "served"]);
+  stop.abort();
+  log.commit();
+  await running;
 });

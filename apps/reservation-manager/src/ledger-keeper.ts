@@ -31,6 +31,8 @@ import {
   type NodeFacts,
   type PoolScaling,
 } from "./domain/ledger/machines.ts";
+import { beneficiaryOf, existing } from "./domain/find-reservation.ts";
+import { followPreemptions } from "./domain/follow-preemptions.ts";
 import type { LedgerDeps, PoolReport, ReservationReport } from "./keeper-deps.ts";
 import { NO_AMOUNTS, summarisePools } from "./domain/decisions/summarise-pools.ts";
 import {
@@ -73,10 +75,12 @@ export class LedgerKeeper {
   #passMs = 0;
   /** When time alone lets work be preempted. */
   #againAtMs: number | undefined;
+  readonly #followPreemption: ReturnType<typeof followPreemptions>;
 
   constructor(deps: LedgerDeps, policy: ReservationPolicy) {
     this.#deps = deps;
     this.#policy = policy;
+    this.#followPreemption = followPreemptions(deps.log.state);
     deps.log.onCommit((events, ledger) => {
       for (const event of events) this.#committed(event, ledger);
     });
@@ -386,13 +390,18 @@ export class LedgerKeeper {
   }
 
   async #pass(): Promise<true> {
-    const { steps, complete } = await this.#deps.log.transact((ledger) => {
+    const {
+      steps,
+      complete,
+      limits = [],
+    } = await this.#deps.log.transact((ledger) => {
       const begin = performance.now();
       const settled = this.#settle(this.#worldOf(ledger), this.#deps.now(), settle);
       this.#passMs = mayPreemptAny(ledger.queues) ? performance.now() - begin : 0;
       this.#againAtMs = settled.againAtMs;
       return { events: settled.events, result: this.#keep(settled.world, settled) };
     });
+    for (const limit of limits) this.#deps.preemption({ kind: "limited", limit });
     if (!complete) this.#wake.resolve(undefined);
     if (steps.length > 0) await showPlan(steps);
     return true;
@@ -445,6 +454,7 @@ export class LedgerKeeper {
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {
+    for (const news of this.#followPreemption(event)) this.#deps.preemption(news);
     if (event.kind === "preempted" || event.kind === "preemptionWithdrawn") {
       const reservation = ledger.reservations.get(event.sequence);
       if (reservation?.grant !== undefined) {
@@ -469,17 +479,6 @@ export class LedgerKeeper {
   ): Promise<Result> {
     return inDecisionSpan(name, attributes, this.#deps.decided, work);
   }
-}
-
-function beneficiaryOf({ grant }: Reservation, { reservations }: Ledger): Reservation | undefined {
-  const sequence = grant?.preemption?.beneficiary;
-  return sequence === undefined ? undefined : reservations.get(sequence);
-}
-
-function existing({ ledger }: World, owner: Owner): Reservation {
-  const reservation = reservationOf(ledger, owner);
-  const id = `${owner.kind}/${owner.id}`;
-  return reservation ?? throwFault({ code: "not_found", kind: "reservation", id });
 }
 
 function mustBeRight(wrong: Fault | undefined): void {

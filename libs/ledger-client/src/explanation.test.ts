@@ -51,6 +51,8 @@ it("advises to mend no node that is well and in use", () => {
 it.each([
   ["HELD_FOR_OLDER", "wait, or raise `priority` to overtake the older request"],
   ["WAITING_FOR_TOPOLOGY", "wait, or label or add nodes"],
+  ["FRAGMENTED", "wait until more comes free on one machine, request smaller parts, or add a machine"],
+  ["BEHIND_HIGHER_PRIORITY", "wait for the request that goes first, or raise `priority`"],
   ["POOL_TOO_SMALL", "mend or add nodes of the pool, or cancel it and request less"],
 ])("advises what the reference has for %s", (code, advice) => {
   expect(adviseWait({ code, pools: [{ pool: "p", unusable: 0 }] })).toBe(advice);

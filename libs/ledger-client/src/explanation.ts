@@ -63,6 +63,8 @@ export function adviseWait({
   if (code === "LIMIT_EXCEEDED") return "request less of what the message names, or split the work";
   const advice = adviseOnQueue(code);
   if (advice !== undefined) return advice;
+  if (code === "FRAGMENTED")
+    return "wait until more comes free on one machine, request smaller parts, or add a machine";
   if (code === "POOL_TOO_SMALL") return "mend or add nodes of the pool, or cancel it and request less";
   if (code === "HELD_FOR_OLDER") return "wait, or raise `priority` to overtake the older request";
   const broken = pools.map((each) => ({ pool: each.pool, nodes: countBroken(each) })).find(({ nodes }) => nodes > 0);
@@ -80,6 +82,9 @@ function adviseOnQueue(code: string): string | undefined {
     return "wait: that work ends by its deadline, which `muster get reservations` shows";
   if (code === "BEHIND_STRICT_HEAD")
     return "wait for the first one, or set spec.strategy of the queue to BestEffortFIFO";
+  if (code === "BEHIND_HIGHER_PRIORITY") return "wait for the request that goes first, or raise `priority`";
+  if (code === "BEHIND_FAIR_SHARE")
+    return "wait for the request that goes first, or raise nominal or weight of the queue: `muster queues` shows the shares";
   if (code === "QUEUE_UNKNOWN")
     return "name a queue in the label muster.dev/queue of the job: `muster queues` lists them";
   if (code === "QUEUE_HELD") return "set spec.stopPolicy of the queue to None, or correct what `muster queues` names";

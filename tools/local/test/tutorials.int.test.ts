@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { commandsOf } from "@muster/testkit";
+import { commandsOf, findKubectl } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
 import { ROOT } from "../src/root.ts";
@@ -10,8 +10,9 @@ import { startWorld, type World } from "./stack-world.ts";
 
 const PAGES = globSync("docs/tutorials/*.md", { cwd: ROOT }).toSorted();
 
-/** Lines that start the local stack; the test has started it. */
+/** Lines that start the local stack, or name its cluster; the test has done both. */
 const isStart = (line: string): boolean =>
+  line.startsWith("export KUBECONFIG=") ||
   commandsOf(`\`\`\`sh\n${line}\n\`\`\``).some(({ words }) => words.join(" ").startsWith("npm start"));
 
 /** The command lines of a page, in order. A line marked `exits with N` must exit with this code. */
@@ -38,13 +39,20 @@ describe("the tutorials, on the local stack", () => {
 
   afterAll(() => world[Symbol.asyncDispose]());
 
-  it.each(PAGES)("%s runs from top to bottom unchanged", { timeout: 300_000 }, async (page) => {
+  it.for(PAGES)("%s runs from top to bottom unchanged", { timeout: 300_000 }, async (page, { skip }) => {
     expect(linesOf(page).length).toBeGreaterThan(5);
-    const bin = [join(ROOT, "node_modules/.bin"), dirname(process.execPath), process.env["PATH"]].join(":");
+    const kubectl = linesOf(page).some((line) => line.startsWith("kubectl ")) ? findKubectl() : { path: "" };
+    if ("reason" in kubectl) return skip(kubectl.reason);
+    const bin = [
+      join(ROOT, "node_modules/.bin"),
+      dirname(process.execPath),
+      dirname(kubectl.path),
+      process.env["PATH"],
+    ];
     const home = join(dirname(world.stack.kubeconfig), page.replaceAll("/", "-"));
     const shell = spawn("bash", ["-c", scriptOf(page)], {
       cwd: ROOT,
-      env: { ...world.stack.clientEnv, PATH: bin, HOME: home },
+      env: { ...world.stack.clientEnv, PATH: bin.join(":"), HOME: home, KUBECONFIG: world.stack.kubeconfig },
       stdio: ["ignore", "pipe", "pipe"],
     });
     let output = "";

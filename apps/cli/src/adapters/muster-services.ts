@@ -34,12 +34,23 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
     },
     explanation: async (kind: string, id: string) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
-    /** Kinds that were installed, and kinds that the job controller may not read; jobs in namespaces that no controller serves. */
+    /**
+     * Kinds that were installed, and kinds that the job controller may not read; jobs in namespaces that no controller serves; rights that it lacks; whether no
+     * queue serves its namespace.
+     */
     kindsTrouble: async () => {
       const reply = await jobs.listJobs({ limit: 1 }, brief);
       const { kindsGone: gone, kindsRefused: refused, namespace, jobsElsewhere, moreElsewhere: isMore } = reply;
       const names = jobsElsewhere.map((job) => [job.namespace, job.kind.toLowerCase(), job.name].join("/"));
-      return { gone, refused, namespace, elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused } };
+      const { rightsMissing, namespaceWithoutQueue: isUnserved } = reply;
+      return {
+        gone,
+        refused,
+        namespace,
+        rightsMissing,
+        isUnserved,
+        elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused },
+      };
     },
     /** Of every kind. */
     jobs: () => readPages((page) => jobs.listJobs(page, brief), "jobs", jobFromMessage),

@@ -129,7 +129,39 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
       ...pick(concurrency, "limit", "granted"),
       holders: concurrency.holders.map(holderFromMessage),
     },
+    /** Requests that go first, the rules that weigh most first. */
+    requestsAhead: message.requestsAhead.map(aheadFromMessage),
+    requestsAheadMore: message.requestsAheadMore,
+    /** Work that is preempted for it and has not ended yet. */
+    preempted: message.preempted.map(holderFromMessage),
+    preemptedMore: message.preemptedMore,
+    /** What would have to leave for it; undefined: its queue preempts nothing, or it does not wait. */
+    preemption: message.preemption && {
+      victims: message.preemption.victims.map(holderFromMessage),
+      ...pick(message.preemption, "victimsMore", "limit"),
+      againAtMs: unlessDefault(message.preemption.againAtMs),
+    },
   };
+}
+
+function aheadFromMessage({ owner, compared, comparedWith, ...request }: muster.reservation.v1.RequestAhead) {
+  return {
+    owner: ownerText(owner),
+    ...pick(request, "queue", "priority", "createdAtMs", "rule"),
+    /** Of the queues below the nearest common parent: that of this request, and its own one. */
+    ...(compared && { compared: comparedFromMessage(compared) }),
+    ...(comparedWith && { comparedWith: comparedFromMessage(comparedWith) }),
+  };
+}
+
+function comparedFromMessage(compared: muster.reservation.v1.ComparedQueue) {
+  return { ...pick(compared, "queue", "level", "share"), shareDecimal: decimalOf(compared.share) };
+}
+
+/** Of a fraction such as 3/8, with up to 6 digits; undefined where the denominator is 0. */
+function decimalOf(fraction: string): number | undefined {
+  const [numerator = 0n, denominator = 0n] = fraction.split("/").map(BigInt);
+  return denominator === 0n ? undefined : Number((numerator * 1_000_000n) / denominator) / 1_000_000;
 }
 
 function partDemandFrom(message: muster.reservation.v1.PartDemand) {

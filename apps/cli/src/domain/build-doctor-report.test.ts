@@ -29,6 +29,8 @@ const KINDS: KindsTrouble = {
   refused: [],
   namespace: "default",
   elsewhere: { jobs: [], isMore: false, isRefused: false },
+  rightsMissing: [],
+  isUnserved: false,
 };
 
 const healthy: Observations = {
@@ -243,6 +245,21 @@ it("names kinds of job that are gone or may not be read, and nothing where no jo
     "XGBoostJob may not be read by job-controller: such jobs are not run",
   ]);
   expect(warningsOf({ trouble: "no replica answers" })).toEqual([]);
+});
+
+it.each([
+  ["rights of job-controller", { rightsMissing: ["jobs.batch"] }, /no right to read jobs\.batch/],
+  ["namespaces without a queue", { isUnserved: true }, /none serves the namespace default/],
+])("warns in %s", (check, kinds, detail) => {
+  const found = (value: KindsTrouble) =>
+    buildChecks({ ...healthy, kinds: { value } }, NOW).filter((each) => each.check === check);
+  expect(found(KINDS)).toEqual([]);
+  expect(found({ ...KINDS, ...kinds })).toMatchObject([
+    { status: "warning", detail: expect.stringMatching(detail) as string },
+  ]);
+  expect(
+    buildChecks({ ...healthy, kinds: { trouble: "no replica answers" } }, NOW).map((each) => each.check),
+  ).not.toContain(check);
 });
 
 it("warns of jobs that wait for what their pools can never have, and of no other that waits", () => {

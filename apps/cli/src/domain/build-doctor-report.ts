@@ -108,6 +108,8 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
     ...checkServices(seen, nats),
     ...checkKinds(seen.kinds),
     ...checkNamespaces(seen.kinds),
+    ...checkJobRights(seen.kinds),
+    ...checkServed(seen.kinds),
     checkWatcher(seen.watcher),
     checkPools(seen.pools),
     ...checkOvercommitted(seen.pools),
@@ -206,6 +208,30 @@ function checkNamespaces(kinds: Observations["kinds"]): Check[] {
       check,
       `${served}, and no controller runs ${listed}${elsewhere.isMore ? ", among others" : ""}`,
       `delete each, and create it in ${namespace}: \`muster run FILE\`, or \`kubectl create -n ${namespace} -f FILE\``,
+    ),
+  ];
+}
+
+function checkJobRights(kinds: Observations["kinds"]): Check[] {
+  if ("trouble" in kinds || kinds.value.rightsMissing.length === 0) return [];
+  const listed = kinds.value.rightsMissing.join(", ");
+  return [
+    warning(
+      "rights of job-controller",
+      `it has no right to read ${listed}: work that needs them is not queued`,
+      "set rights.batchJobs of the chart, or apply deploy/kubernetes/job-controller.yaml, and for JOB_BATCH_JOBS deploy/kubernetes/batch-jobs.yaml",
+    ),
+  ];
+}
+
+function checkServed(kinds: Observations["kinds"]): Check[] {
+  if ("trouble" in kinds || !kinds.value.isUnserved) return [];
+  const { namespace } = kinds.value;
+  return [
+    warning(
+      "namespaces without a queue",
+      `queues exist, and none serves the namespace ${namespace}: its jobs wait with QUEUE_UNKNOWN`,
+      `select ${namespace} in spec.namespaceSelector of a queue without queues below it; \`muster queues\` lists them`,
     ),
   ];
 }

@@ -6,6 +6,8 @@ import type { Reservation, ReservationExplanation } from "../adapters/reservatio
 
 const STYLE = { columns: 80, colours: false };
 
+const NO_ORDER = { requestsAhead: [], requestsAheadMore: 0, preempted: [], preemptedMore: 0, preemption: undefined };
+
 function explained(rest: Partial<Explained>): Explained {
   return {
     ...{ kind: "lease", name: "4-1", phase: "ACTIVE", sinceMs: 0, isOver: false },
@@ -56,6 +58,7 @@ it("shows which part of its machine a component holds", () => {
   const explanation = {
     ...{ reservation: HELD, code: "", message: "", pools: [] },
     ...{ place: { ahead: 0, byPriority: [] }, hold: undefined, concurrency: undefined },
+    ...NO_ORDER,
   };
   expect(buildOwnerExplanation(explanation, undefined, 1000, STYLE)).toEqual([
     "job/train-1 granted for 1.0s: GRANTED",
@@ -83,6 +86,7 @@ it("shows for whom a reservation must leave its machines, and by when", () => {
   const explanation = {
     ...{ reservation: preempted, code: "", message: "", pools: [] },
     ...{ place: { ahead: 0, byPriority: [] }, hold: undefined, concurrency: undefined },
+    ...NO_ORDER,
   };
   expect(buildOwnerExplanation(explanation, undefined, 1000, STYLE).slice(0, 2)).toEqual([
     "job/train-1 granted for 1.0s: PREEMPTED",
@@ -110,6 +114,7 @@ it("shows the parts that do not fit, the short resource, and what is free of the
       },
     ],
     ...{ place: { ahead: 0, byPriority: [] }, hold: undefined, concurrency: undefined },
+    ...NO_ORDER,
   };
   expect(buildOwnerExplanation(explanation, undefined, 1000, STYLE).slice(2)).toEqual([
     "next: wait for the holders, end one of them, or enlarge the pool",

@@ -7,6 +7,7 @@ import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import type { Seen } from "./check.ts";
+import { buildOrderLines } from "./build-order-lines.ts";
 import { describePreemption } from "./build-views.ts";
 import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
@@ -168,6 +169,7 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
     ...buildSection(["POOL", "USED BY", "MACHINES", "SINCE", "HOW"], users, style),
     "",
     `queue: ${plural(place.ahead, "request")} ahead${ahead === "" ? "" : ` (${ahead})`}`,
+    ...buildOrderLines(reservation, nowMs, style),
     ...(hold === undefined
       ? []
       : [

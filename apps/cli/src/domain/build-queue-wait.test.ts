@@ -24,6 +24,7 @@ function explained(code: string, rest: Partial<Reservation> = {}): ReservationEx
     reservation: waiting("mine", { because: { code, ...numbers, quota: SHORTAGE }, ...rest }),
     ...{ code, message: "it waits", pools: [], place: { ahead: 2, byPriority: [] } },
     ...{ hold: undefined, concurrency: undefined },
+    ...{ requestsAhead: [], requestsAheadMore: 0, preempted: [], preemptedMore: 0, preemption: undefined },
   };
 }
 
@@ -129,6 +130,8 @@ it("suggests the nearest queue, or the list", () => {
 
 it.each([
   ["WAITING_FOR_QUOTA", true],
+  ["BEHIND_HIGHER_PRIORITY", true],
+  ["BEHIND_FAIR_SHARE", true],
   ["POOL_AVAILABILITY", false],
 ])("asks for the queue of a wait with %s: %s", (code, isAsked) => {
   expect(waitsForQueue(explained(code))).toBe(isAsked);

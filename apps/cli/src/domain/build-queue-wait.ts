@@ -13,6 +13,7 @@ import { suggestName } from "./suggest-name.ts";
 /** Codes of waits that concern the queue of the reservation. */
 const QUEUE_CODES: ReadonlySet<string> = new Set([
   ...["QUEUE_UNKNOWN", "QUEUE_HELD", "WAITING_FOR_QUOTA", "KEPT_FOR_OWNER", "BEHIND_STRICT_HEAD"],
+  ...["BEHIND_HIGHER_PRIORITY", "BEHIND_FAIR_SHARE"],
 ]);
 const MAX_NAMED = 5;
 const MAX_TREE_ROWS = 20;
@@ -124,6 +125,9 @@ export function adviseOnQueueWait(wait: QueueWait): string {
     const change = `\`kubectl patch queue ${queue} --type=merge --patch '{"spec":{"strategy":"BestEffortFIFO"}}'\``;
     return `${first === undefined ? "wait for the first one" : `wait for ${ownerOf(first)}`}, or let others pass it: ${change}`;
   }
+  if (code === "BEHIND_HIGHER_PRIORITY") return "wait for the request that goes first, or raise `priority`";
+  if (code === "BEHIND_FAIR_SHARE")
+    return `wait for the request that goes first, or raise nominal or weight: \`kubectl edit queue ${queue}\``;
   if (code === "KEPT_FOR_OWNER") return adviseOnKept(wait, found);
   if (code === "WAITING_FOR_QUOTA") return adviseOnShortage(wait, found);
   return `\`muster get queue ${queue}\` shows its state`;

@@ -32,6 +32,8 @@ export type ActDeps = {
   readonly machines: Pick<Machines, "reserve" | "release" | "accept" | "requeue">;
   readonly policy: MemberPolicy & Pick<JobPolicy, "gangScheduling">;
   readonly warn: (job: JobRow, reason: string, message: string) => void;
+  /** Called for each pod that was removed by force: for metrics. */
+  readonly forced: (because: ForceReason) => void;
 };
 
 export type Acting = {
@@ -166,15 +168,18 @@ function isOutdated(error: unknown): boolean {
 }
 
 async function forcePod(
-  { calls, warn }: Pick<ActDeps, "calls" | "warn">,
+  { calls, warn, forced }: Pick<ActDeps, "calls" | "warn" | "forced">,
   job: JobRow,
   { pod, uid, because }: Extract<JobStep, { kind: "force-pod" }>,
 ): Promise<void> {
   await removeByForce(calls, job.metadata.namespace, { name: pod, uid });
+  forced(because);
   warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: ${WHY_FORCED[because]}`);
 }
 
-const WHY_FORCED: Record<Extract<JobStep, { kind: "force-pod" }>["because"], string> = {
+export type ForceReason = Extract<JobStep, { kind: "force-pod" }>["because"];
+
+const WHY_FORCED: Record<ForceReason, string> = {
   "machine-lost": "its machine is gone, or has been silent for too long",
   preempted: "its machine is taken for other work, and it has not ended within its grace",
 };

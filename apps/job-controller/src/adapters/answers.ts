@@ -27,8 +27,10 @@ import {
   type RequestDeps,
 } from "../requests.ts";
 import type { Elsewhere } from "./elsewhere.ts";
+import type { BatchJobs } from "./batch/batch-jobs.ts";
 import { explainAnswer } from "./explain-answer.ts";
 import { jobMessage, revisionOf } from "./job-messages.ts";
+import type { Queues } from "./follow-queues.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import { OWNER_KIND, type Machines } from "./machines.ts";
 import type { MemberLogs } from "./member-log.ts";
@@ -56,6 +58,9 @@ type AnswerDeps = {
   readonly kindsUnknown: () => readonly Kind[];
   /** Kinds that may have jobs which no cache shows. */
   readonly kindsUnread: () => readonly Kind[];
+  readonly queues: Pick<Queues, "isRefused" | "isUnserved">;
+  /** Undefined: it runs none. */
+  readonly batchJobs: Pick<BatchJobs, "refused"> | undefined;
 };
 
 type View = {
@@ -126,6 +131,8 @@ export function answers(
           return { ownerId: owner.slice(OWNER_KIND.length + 1), job: name, pod, node };
         }),
         ...elsewhereMessage(deps),
+        rightsMissing: rightsMissing(deps),
+        namespaceWithoutQueue: deps.queues.isUnserved(),
       });
     },
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
@@ -272,6 +279,14 @@ function podsLeftOf({ machines, world, runtimes, kindsUnread, config }: AnswerDe
   return left.map(({ ownerId, job: name, pod, node }) => {
     return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${config.kube.namespace}/${pod}`, node };
   });
+}
+
+function rightsMissing({ queues, batchJobs }: Pick<AnswerDeps, "queues" | "batchJobs">): string[] {
+  const ofBatch = batchJobs?.refused();
+  return [
+    ...(ofBatch === undefined ? [] : [ofBatch]),
+    ...(queues.isRefused() ? ["queues.muster.dev, namespaces"] : []),
+  ];
 }
 
 function elsewhereMessage({ elsewhere, config }: AnswerDeps): Partial<muster.job.v1.ListJobsReply.$Properties> {

@@ -97,7 +97,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const logs = undo.use(openMemberLogs(kube, namespace));
   const scanning = { calls, namespace, runtimes: known.runtimes, now: Date.now, report: reportUnserved };
   const elsewhere = openElsewhere(scanning);
-  const answering = answers({ asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere, ...known });
+  const asked = { asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere };
+  const answering = answers({ ...asked, queues, batchJobs, ...known });
   notifyOwners(world, answering.changed);
   const following = { context, kube, calls, world, recordEvent, runtimes, gone, jobChanged: answering.changed };
   const kinds = followKinds(following);

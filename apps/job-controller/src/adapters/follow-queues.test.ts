@@ -41,6 +41,7 @@ it("gives jobs of a cluster without the definition no queue, and removes entries
   expect(queues.rows()).toBeUndefined();
   await queues.discover();
   expect(queues.rows()?.size).toBe(0);
+  expect(queues.isUnserved()).toBe(false);
 });
 
 it.each([

@@ -2,7 +2,13 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, type Bell } from "@muster/backoff";
 import { informer, listWatch, type Informer, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import type { Logger } from "@muster/service";
-import { chooseQueue, QUEUE_LABEL, type QueueChoice, type SeenQueue } from "../domain/queues/choose-queue.ts";
+import {
+  chooseQueue,
+  isUnserved,
+  QUEUE_LABEL,
+  type QueueChoice,
+  type SeenQueue,
+} from "../domain/queues/choose-queue.ts";
 import { readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import { findResource } from "../members/find-resource.ts";
 
@@ -17,6 +23,8 @@ export type Queues = AsyncDisposable & {
   rows(): ReadonlyMap<string, QueueRow> | undefined;
   /** The queue of a job with these labels in the namespace, by default the served one. */
   choose(labels: Readonly<Record<string, string>> | undefined, namespace?: string): QueueChoice;
+  /** Whether queues exist and none serves the namespace whose jobs are run. */
+  isUnserved(): boolean;
   /** The controller has no right to read queues or namespaces. */
   isRefused(): boolean;
   /** Rung when the bucket of queues may differ from the Queues. One waits at a time. */
@@ -84,6 +92,10 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   return {
     rows,
     changes,
+    isUnserved: () => {
+      const known = rows() ?? new Map<string, QueueRow>();
+      return isUnserved({ name: namespace, labels: followed?.namespaces.get(namespace) ?? {} }, known);
+    },
     isRefused: () => isRefused,
     choose: (labels, ofJob = namespace) => {
       const key = `${ofJob}/${labels?.[QUEUE_LABEL] ?? ""}`;

@@ -2,7 +2,7 @@ import { scrape } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import type { News } from "../domain/plan-news.ts";
-import { jobMetrics } from "./metrics.ts";
+import { countForced, jobMetrics } from "./metrics.ts";
 
 function news(is: News["kind"]): News {
   return { kind: is, type: "Normal", reason: "", message: "" };
@@ -29,4 +29,15 @@ it("counts the news of jobs by kind", async () => {
     "restarted Job 2",
     "succeeded Job 1",
   ]);
+});
+
+it("counts pods that were removed by force, by reason", async () => {
+  await using telemetry = await startTelemetry({ service: "job-controller", version: "test", env: {} });
+  const forced = countForced();
+  forced("preempted");
+  forced("preempted");
+  forced("machine-lost");
+  const text = await scrape(telemetry);
+  const counted = [...text.matchAll(/^muster_job_forced_total\{.*muster_job_reason="([\w-]+)".*\} (\d+)/gm)];
+  expect(counted.map(([, reason, count]) => `${reason} ${count}`).sort()).toEqual(["machine-lost 1", "preempted 2"]);
 });

@@ -1,4 +1,5 @@
 import { metrics } from "@opentelemetry/api";
+import type { ForceReason } from "./act.ts";
 import type { News } from "../domain/plan-news.ts";
 
 /** Counts the news of jobs by kind, once it is in their status: each exactly once, whichever replica wrote it. */
@@ -17,5 +18,16 @@ export function jobMetrics(): { readonly countNews: (kind: string, news: readonl
     countNews: (kind, news) => {
       for (const { kind: type } of news) counters[type]?.add(1, { "muster.job.kind": kind });
     },
+  };
+}
+
+/** Counts pods that were removed by force, by reason. */
+export function countForced(): (because: ForceReason) => void {
+  const forced = metrics.getMeter("@muster/job-controller").createCounter("muster.job.forced", {
+    unit: "{pod}",
+    description: "Pods that were removed by force after their grace, by reason",
+  });
+  return (because) => {
+    forced.add(1, { "muster.job.reason": because });
   };
 }

@@ -16,6 +16,7 @@ import type { Queues } from "./follow-queues.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
+import { countForced } from "./metrics.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import { passReports } from "./report-passes.ts";
@@ -138,6 +139,7 @@ function actDeps(config: Config, { calls, machines, installation, recordEvent }:
       gangScheduling: config.policy.gangScheduling,
     },
     warn: (job, reason, message) => recordEvent(job, "Warning", reason, message),
+    forced: countForced(),
   };
 }
 

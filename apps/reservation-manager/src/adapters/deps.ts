@@ -19,6 +19,7 @@ import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
 import { nodeView, type NodeView } from "./node-view.ts";
 import { reportDeposed } from "./report-deposed.ts";
+import { reportPreemptions } from "./report-preemptions.ts";
 
 type Manager = {
   readonly context: ServiceContext<Config>;
@@ -142,6 +143,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         now: Date.now,
         announce: announcer.announce,
         decided: metrics.decided,
+        preemption: reportPreemptions(metrics, logger, () => performance.now()),
         pause,
       },
       config.policy,

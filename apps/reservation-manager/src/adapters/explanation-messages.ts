@@ -1,6 +1,9 @@
 import type { muster } from "@muster/proto";
+import type { RequestAhead } from "../domain/decisions/explain-order.ts";
 import type { PartDemand } from "../domain/decisions/explain-parts.ts";
 import type { Explanation, Holder, HoldInForce, PoolExplanation } from "../domain/decisions/explanation.ts";
+import type { ComparedQueue } from "../domain/decisions/precedence.ts";
+import { fractionOf } from "../domain/ledger/share.ts";
 import type { UnusableNode } from "../domain/ledger/machines.ts";
 import { countByPool, idOf, sizeOf } from "../domain/ledger/reservation.ts";
 import { toWireAmounts, toWireNodeUse, toWireReservation } from "./messages.ts";
@@ -21,7 +24,37 @@ export function toWireExplanation(explanation: Explanation): muster.reservation.
       holders: concurrency.holders.listed.map(toWireHolder),
       holdersMore: concurrency.holders.more,
     },
+    requestsAhead: explanation.requestsAhead?.listed.map(toWireAhead),
+    requestsAheadMore: explanation.requestsAhead?.more,
+    preempted: explanation.preempted.listed.map(toWireHolder),
+    preemptedMore: explanation.preempted.more,
+    preemption: explanation.preemption && toWireOutlook(explanation.preemption),
   };
+}
+
+function toWireAhead({
+  owner,
+  sequence,
+  queue,
+  compared,
+  ...numbers
+}: RequestAhead): muster.reservation.v1.RequestAhead.$Properties {
+  return {
+    ...{ owner, reservationId: idOf(sequence), queue, ...numbers },
+    ...(compared && { compared: toWireCompared(compared.other), comparedWith: toWireCompared(compared.own) }),
+  };
+}
+
+function toWireCompared({ queue, level, share }: ComparedQueue): muster.reservation.v1.ComparedQueue.$Properties {
+  return { queue, level, share: fractionOf(share) };
+}
+
+function toWireOutlook({
+  victims,
+  againAtMs,
+  limit,
+}: NonNullable<Explanation["preemption"]>): muster.reservation.v1.PreemptionOutlook.$Properties {
+  return { victims: victims.listed.map(toWireHolder), victimsMore: victims.more, againAtMs, limit };
 }
 
 function toWirePool(pool: PoolExplanation): muster.reservation.v1.PoolExplanation.$Properties {

@@ -1,6 +1,7 @@
 import { metrics, type BatchObservableResult, type Meter } from "@opentelemetry/api";
 import type { DecisionOutcome } from "../decision-spans.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
+import type { PreemptionNews } from "../domain/follow-preemptions.ts";
 import { pairOf } from "../domain/ledger/queue.ts";
 
 type LedgerCounts = {
@@ -14,7 +15,12 @@ type LedgerCounts = {
 export type LedgerMetrics = Disposable & {
   /** Counts one decision. */
   decided(outcome: DecisionOutcome): void;
+  /** Counts what becomes of a preemption. */
+  preemption(news: PreemptionNews): void;
 };
+
+/** A preemption takes as long as the grace of the work that leaves. */
+const PREEMPTION_SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600];
 
 /** `counts` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are right. */
 export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetrics {
@@ -35,6 +41,7 @@ export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetr
     unit: "{machine}",
     description: "Granted machines that foreign pods over-commit, by pool",
   });
+  const preemption = startPreemptionMetrics(meter);
   const queues = startQueueGauges(meter);
   const gauges = [waiting, held, overcommitted, ...queues.gauges];
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
@@ -48,9 +55,31 @@ export function startMetrics(counts: () => LedgerCounts | undefined): LedgerMetr
   meter.addBatchObservableCallback(observe, gauges);
   return {
     decided: (outcome) => decisions.add(1, { "muster.reservation.outcome": outcome }),
+    preemption,
     [Symbol.dispose]: () => {
       meter.removeBatchObservableCallback(observe, gauges);
     },
+  };
+}
+
+function startPreemptionMetrics(meter: Meter): LedgerMetrics["preemption"] {
+  const steps = meter.createCounter("muster.preemption.steps", {
+    unit: "{step}",
+    description: "Steps of preemptions (planned, accepted, withdrawn, requeued, ended), by reason",
+  });
+  const duration = meter.createHistogram("muster.preemption.duration", {
+    unit: "s",
+    description: "Time from the first request to leave until the beneficiary has its machines, by reason",
+    advice: { explicitBucketBoundaries: PREEMPTION_SECONDS },
+  });
+  const limited = meter.createCounter("muster.preemption.limited", {
+    unit: "{pass}",
+    description: "Passes in which a limit kept a request from preempting work, by limit",
+  });
+  return (news) => {
+    if (news.kind === "limited") limited.add(1, { "muster.preemption.limit": news.limit });
+    else if (news.kind === "served") duration.record(news.tookMs / 1000, { "muster.preemption.reason": news.reason });
+    else steps.add(1, { "muster.preemption.step": news.kind, "muster.preemption.reason": news.reason });
   };
 }
 

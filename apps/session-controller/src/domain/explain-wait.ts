@@ -50,6 +50,10 @@ export function explainReason(because: WaitReason | undefined): string {
       return parts > 0
         ? `pool ${pool} has room for ${available} of the ${requested} needed parts and machines${among}${queue}`
         : `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free${among}, ${requested} are needed${queue}`;
+    case "FRAGMENTED":
+      return `what is free in pool ${pool}${among} suffices in sum for the ${requested} needed parts, and not on single machines${queue}`;
+    case "BEHIND_HIGHER_PRIORITY":
+      return `machines of pool ${pool} are kept for a request with a higher priority${queue}`;
     case "CONCURRENCY_LIMIT":
       return `as many sessions as SESSION_EXECUTORS allows are running${queue}`;
     case "POOL_TOO_SMALL":

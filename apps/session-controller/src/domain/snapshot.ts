@@ -8,7 +8,9 @@ import type { PodSeen } from "./summarise-components.ts";
 export const WAIT_CODES = [
   "POOL_AVAILABILITY",
   "POOL_TOO_SMALL",
+  "FRAGMENTED",
   "HELD_FOR_OLDER",
+  "BEHIND_HIGHER_PRIORITY",
   "CONCURRENCY_LIMIT",
   "POOLS_NOT_KNOWN_YET",
   "OTHER",

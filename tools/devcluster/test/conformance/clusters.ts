@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -97,24 +97,4 @@ function startControllerManager(kubeconfig: string): ChildProcess | undefined {
   if (!existsSync(program)) return undefined;
   const flags = ["--leader-elect=false", "--secure-port=0", `--controllers=${CONTROLLERS.join(",")}`];
   return spawn(program, [`--kubeconfig=${kubeconfig}`, ...flags], { stdio: "ignore" });
-}
-
-/** The kubectl to test with, or why none was found. */
-export function findKubectl(): { readonly path: string } | { readonly reason: string } {
-  const assets = process.env["KUBEBUILDER_ASSETS"] ?? "";
-  const candidates = [assets, ...(process.env["PATH"] ?? "").split(":")].filter((directory) => directory !== "");
-  const path = candidates.map((directory) => join(directory, "kubectl")).find((file) => existsSync(file));
-  if (path !== undefined && runs(path)) return { path };
-  const reason = "no kubectl in KUBEBUILDER_ASSETS or on the PATH";
-  if (process.env["CI"] === "true") throw new Error(`CI=true allows no skipped suite: ${reason}`);
-  return { reason };
-}
-
-function runs(path: string): boolean {
-  try {
-    execFileSync(path, ["version", "--client"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -2,11 +2,10 @@ import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "@muster/testkit";
+import { findKubectl, until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type JsonObject, listAt, numberAt, objectAt, textAt } from "../../src/apiserver/json.ts";
 import { type Answer, type Api, pod } from "./api.ts";
-import { findKubectl } from "./clusters.ts";
 
 type PodState = { readonly node?: string; readonly ready?: boolean; readonly phase?: string };
 

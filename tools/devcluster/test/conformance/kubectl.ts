@@ -4,9 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { until } from "@muster/testkit";
+import { findKubectl, until } from "@muster/testkit";
 import { type Api, pod } from "./api.ts";
-import { findKubectl } from "./clusters.ts";
 
 type Output = { readonly code: number; readonly out: string; readonly err: string };
 

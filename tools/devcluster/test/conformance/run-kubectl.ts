@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import type { Api } from "./api.ts";
-import { findKubectl } from "./clusters.ts";
+import { findKubectl } from "@muster/testkit";
 
 export type Output = { readonly code: number; readonly out: string; readonly err: string };
 

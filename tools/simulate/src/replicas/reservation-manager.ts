@@ -108,6 +108,7 @@ async function keepLedger(
         now: Date.now,
         announce: announcer.announce,
         decided: () => undefined,
+        preemption: () => undefined,
         pause,
       },
       policy,

@@ -1,6 +1,13 @@
 import { labels } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { chooseQueue, DEFAULT_QUEUE_LABEL, QUEUE_LABEL, type QueueChoice, type SeenQueue } from "./choose-queue.ts";
+import {
+  chooseQueue,
+  DEFAULT_QUEUE_LABEL,
+  isUnserved,
+  QUEUE_LABEL,
+  type QueueChoice,
+  type SeenQueue,
+} from "./choose-queue.ts";
 import { readQueue } from "./read-queue.ts";
 
 const TEAM_A = { namespaceSelector: { matchLabels: { team: "a" } } };
@@ -126,4 +133,13 @@ describe("a selector of namespaces", () => {
 
 it("reads the labels of the contracts", () => {
   expect([labels.queue, labels.defaultQueue]).toEqual([QUEUE_LABEL, DEFAULT_QUEUE_LABEL]);
+});
+
+it.each([
+  ["no Queue exists", queuesOf({}), false],
+  ["a leaf serves it", TREE, false],
+  ["only a queue with queues below it serves it", queuesOf({ company: ALL, spare: { parent: "company" } }), true],
+  ["the only leaf that serves it is being deleted", queuesOf({ a: ALL }, ["a"]), true],
+])("a namespace has no queue at all: %s", (_title, queues, expected) => {
+  expect(isUnserved({ name: "default", labels: { team: "a" } }, queues)).toBe(expected);
 });

@@ -56,6 +56,11 @@ export function chooseQueue(
   );
 }
 
+/** Whether queues exist and none of them may have work of the namespace, so that all of it waits. */
+export function isUnserved(namespace: Namespace, queues: ReadonlyMap<string, SeenQueue>): boolean {
+  return queues.size > 0 && !findLeaves(queues).some((queue) => !queue.isDeleting && serves(queue, namespace));
+}
+
 type Known = {
   readonly namespace: Namespace;
   readonly queues: ReadonlyMap<string, SeenQueue>;

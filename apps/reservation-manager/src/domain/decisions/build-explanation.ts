@@ -10,7 +10,9 @@ import {
   type PoolExplanation,
   type QueuePlace,
 } from "./explanation.ts";
+import { listAhead } from "./explain-order.ts";
 import { explainParts } from "./explain-parts.ts";
+import { explainPreemption } from "./explain-preemption.ts";
 import { findHolds } from "./find-hold.ts";
 import { holdAheadOf, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
@@ -51,8 +53,21 @@ export function buildExplanation(
     overtakenUntilMs: place === undefined ? undefined : reservation.createdAtMs + policy.holdAfterMs,
     concurrency: explainConcurrency(reservation, ledger, granted),
     preempted: listPreempted(reservation, ledger),
+    requestsAhead: place && listAhead(reservation, world, { limit: MAX_LISTED, named: because?.behind }),
+    preemption: explainOutlook(reservation, world, policy, nowMs),
   };
   return { ...facts, message: describeExplanation(facts) };
+}
+
+function explainOutlook(
+  reservation: Reservation,
+  world: World,
+  policy: HoldPolicy,
+  nowMs: number,
+): Explanation["preemption"] {
+  if (reservation.grant !== undefined) return undefined;
+  const outlook = explainPreemption(reservation, world, policy, nowMs);
+  return outlook && { ...outlook, victims: bounded(outlook.victims) };
 }
 
 function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Holder> {

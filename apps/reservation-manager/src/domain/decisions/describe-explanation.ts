@@ -8,6 +8,7 @@ import type { PoolAmounts } from "./summarise-pools.ts";
 import type { UnusableNode } from "../ledger/machines.ts";
 import type { Machine } from "../ledger/reservation.ts";
 import type { Owner } from "@muster/names";
+import { printShare } from "../ledger/share.ts";
 import type { QueueObstacle, QuotaShortage } from "./find-queue-obstacle.ts";
 
 /** Names in one sentence; the explanation has the rest. */
@@ -38,6 +39,11 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
       return `${describeTooSmall(because, pool)}${queue}`;
     case "POOL_AVAILABILITY":
       return `${describeShortage(because, pool)}${pool === undefined ? "" : describePool(pool)}${queue}`;
+    case "FRAGMENTED":
+      return `${describeFragments(because, pool)}${queue}`;
+    case "BEHIND_HIGHER_PRIORITY":
+    case "BEHIND_FAIR_SHARE":
+      return `${describeBehind(facts, because)}${queue}`;
     case "WAITING_FOR_PREEMPTED":
       return `work that is preempted for it has not ended yet${named(facts.preempted, "waits for")}${queue}`;
     case "QUEUE_UNKNOWN":
@@ -49,6 +55,24 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
     default:
       return assertNever(because.code);
   }
+}
+
+function describeFragments(reason: WaitReason, explained: PoolExplanation | undefined): string {
+  return `what is free in pool ${reason.pool} suffices in sum, and not on single machines: ${describePartsOf(reason, explained)}`;
+}
+
+/** Who goes first, and the numbers that decide. */
+function describeBehind({ requestsAhead, reservation }: Omit<Explanation, "message">, reason: WaitReason): string {
+  const ahead = requestsAhead?.listed.find(({ sequence }) => sequence === reason.behind);
+  if (ahead === undefined) return "what it needs is kept for a request that goes first";
+  const { owner, queue, priority, rule, compared } = ahead;
+  const whom = `what it needs is kept for ${ownerName(owner)}${queue === undefined ? "" : ` of queue ${queue}`}, which goes first`;
+  if (rule === "WEIGHT") return `${whom}: its queue ${reservation.queue ?? ""} has the weight 0 and would borrow`;
+  if (compared !== undefined && rule === "QUOTA")
+    return `${whom}: queue ${compared.own.queue} would have to borrow more than ${compared.other.queue}`;
+  if (compared !== undefined && rule === "SHARE")
+    return `${whom}: the share of queue ${compared.other.queue} with it is ${printShare(compared.other.share)}, that of ${compared.own.queue} with this request ${printShare(compared.own.share)}`;
+  return `${whom}: its priority is ${priority}, that of this request ${reservation.priority}`;
 }
 
 function describeQueueWait(code: QueueObstacle["code"], { queue = "", quota }: WaitReason): string {

@@ -1,20 +1,15 @@
-import { amountsKey } from "@muster/resources";
 import { obstacleTo, type DomainRoom, type Holds, type WaitCode } from "./fit.ts";
-import { findImpossible } from "./decide-reservation.ts";
 import { demandOf, futureOf, isChanging, withoutKeptWork } from "./future.ts";
-import type { Machines } from "../ledger/machines.ts";
-import { viewKey, type PoolGang, type Reservation } from "../ledger/reservation.ts";
+import { refineWait, type PreciseWait } from "./refine-wait.ts";
+import type { Reservation } from "../ledger/reservation.ts";
 import { countAhead, placeOf } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import type { QuotaShortage } from "./find-queue-obstacle.ts";
 
 /** Why a reservation waits, with the numbers behind it. `ahead`: requests that are looked at earlier. */
 export type WaitReason = {
-  /**
-   * POOL_TOO_SMALL: a new request like it would be refused, because the pool has lost nodes since. WAITING_FOR_PREEMPTED: work that is preempted for it has not
-   * ended yet.
-   */
-  readonly code: WaitCode | "POOL_TOO_SMALL" | "WAITING_FOR_PREEMPTED";
+  /** WAITING_FOR_PREEMPTED: work that is preempted for it has not ended yet. */
+  readonly code: WaitCode | PreciseWait["code"] | "WAITING_FOR_PREEMPTED";
   /** Empty for CONCURRENCY_LIMIT, and where the queue is the reason. */
   readonly pool: string;
   /** Machines of the pool, and parts of them, that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
@@ -29,25 +24,14 @@ export type WaitReason = {
   readonly topology?: DomainRoom;
   /** The queue that is the reason. */
   readonly queue?: string;
-  /** With WAITING_FOR_QUOTA and KEPT_FOR_OWNER. */
+  /** With WAITING_FOR_QUOTA and KEPT_FOR_OWNER, and where quota is kept for the request `behind`. */
   readonly quota?: QuotaShortage;
   readonly ahead: number;
+  /** With BEHIND_HIGHER_PRIORITY and BEHIND_FAIR_SHARE: the sequence of the request that goes first. */
+  readonly behind?: number;
 };
 
-/** Answers of `isTooLarge`: a page of a list has many requests that are alike. */
-const answers = new WeakMap<Machines, Map<string, boolean>>();
-
-function isTooLarge(gang: PoolGang, code: WaitCode, { machines }: World): boolean {
-  if (code !== "POOL_AVAILABILITY" && code !== "WAITING_FOR_TOPOLOGY") return false;
-  const needs = gang.needs.map((need) => `${viewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`);
-  const key = `${gang.topology ?? ""} ${needs.join(" ")}`;
-  const known = answers.get(machines) ?? new Map<string, boolean>();
-  answers.set(machines, known);
-  const fault = known.has(key) ? undefined : findImpossible(gang, machines);
-  const answer = known.get(key) ?? (fault?.code === "pool_capacity" || fault?.code === "pool_unknown");
-  known.set(key, answer);
-  return answer;
-}
+const NO_MACHINES = { pool: "", requested: 0, parts: 0, available: 0 };
 
 /** The reason in force, given the holds in force (`findHolds`); undefined for a reservation that is granted or is about to be. */
 export function explainWaiting(reservation: Reservation, world: World, holds: Holds): WaitReason | undefined {
@@ -57,12 +41,15 @@ export function explainWaiting(reservation: Reservation, world: World, holds: Ho
   const demand = demandOf(reservation);
   const ahead = countAhead(reservation, world.ledger.queue);
   const isPlaced = isChanging(world) && futureOf(world).placed.has(reservation.sequence);
-  if (isPlaced && queue !== undefined)
-    return { code: "WAITING_FOR_PREEMPTED", pool: "", requested: 0, parts: 0, available: 0, queue, ahead };
-  const obstacle = obstacleTo(demand, place, withoutKeptWork(world), holds);
+  if (isPlaced && queue !== undefined) return { code: "WAITING_FOR_PREEMPTED", ...NO_MACHINES, queue, ahead };
+  const open = withoutKeptWork(world);
+  const obstacle = obstacleTo(demand, place, open, holds);
   if (obstacle === undefined) return undefined;
   if (obstacle.code === "CONCURRENCY_LIMIT")
     return { code: obstacle.code, pool: "", requested: 1, parts: 0, available: 0, ahead };
-  if ("queue" in obstacle) return { ...obstacle, pool: "", requested: 0, parts: 0, available: 0, ahead };
-  return { ...obstacle, ...(isTooLarge(demand, obstacle.code, world) && { code: "POOL_TOO_SMALL" }), ahead };
+  const precise = refineWait(obstacle, { demand, place }, { world, open, holds });
+  const isBehind = precise !== undefined && "behind" in precise;
+  const ofQueue = isBehind && queue !== undefined ? { queue } : {};
+  if ("queue" in obstacle) return { ...NO_MACHINES, ...obstacle, ...precise, ahead };
+  return { ...obstacle, ...precise, ...ofQueue, ahead };
 }

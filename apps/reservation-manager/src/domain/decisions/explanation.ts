@@ -1,8 +1,10 @@
 import type { Owner } from "@muster/names";
 import type { UnusableNode } from "../ledger/machines.ts";
-import type { Reservation } from "../ledger/reservation.ts";
+import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
+import type { RequestAhead } from "./explain-order.ts";
 import type { PartDemand } from "./explain-parts.ts";
 import type { WaitReason } from "./explain-waiting.ts";
+import type { PreemptionLimit } from "./plan-preemptions.ts";
 import type { PoolAmounts } from "./summarise-pools.ts";
 
 /** At most so many of a list, and how many more there are. */
@@ -79,4 +81,20 @@ export type Explanation = {
   readonly concurrency: ConcurrencyUse | undefined;
   /** Work that is preempted for it, in the order of submission. */
   readonly preempted: Bounded<Holder>;
+  /** Requests that go first, the rules that weigh most first. Undefined when it does not wait. */
+  readonly requestsAhead: Bounded<RequestAhead> | undefined;
+  /** Undefined when it does not wait, or its queue preempts nothing. */
+  readonly preemption: Outlook | undefined;
 };
+
+/** What would have to leave for a request that waits, as its queue permits. */
+export type PreemptionOutlook = {
+  /** Empty: no permitted set of work is enough now. */
+  readonly victims: readonly (Holder & { readonly reason: PreemptionReason })[];
+  /** When more work may be preempted, because its `minRunTime` is over then. */
+  readonly againAtMs: number | undefined;
+  /** The limit that keeps work from being preempted for it now. */
+  readonly limit: PreemptionLimit | undefined;
+};
+
+type Outlook = Omit<PreemptionOutlook, "victims"> & { readonly victims: Bounded<PreemptionOutlook["victims"][number]> };

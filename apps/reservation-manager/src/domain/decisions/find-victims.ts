@@ -31,10 +31,12 @@ type Search = {
   readonly victims: Victims | undefined;
   /** When more work may be preempted, which has had its machines for too short a time now. */
   readonly againAtMs: number | undefined;
+  /** No set of `MAX_VICTIMS` is enough, and more work may be preempted. */
+  readonly isLimited: boolean;
 };
 
 /** Limit of victims of one request: a larger set is not looked for. */
-const MAX_VICTIMS = 2000;
+export const MAX_VICTIMS = 2000;
 
 /** Candidates of other queues, and those of the own one in their order. */
 type Candidates = {
@@ -44,9 +46,11 @@ type Candidates = {
   readonly againAtMs: () => number | undefined;
 };
 
+type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
+
 /** What is asked, of whom, and in which world. */
 type Question = Need & {
-  readonly waiting: WaitingClass;
+  readonly waiting: Demand;
   readonly place: Place;
   readonly asked: PairAmounts;
   /** Whether the request can be granted in such a world. */
@@ -67,25 +71,27 @@ type Attempt = {
  * first, where the others are enough without it, as Kueue does. Members beyond the minimum of their jobs come before all other candidates.
  */
 export function findVictims(
-  waiting: WaitingClass,
+  waiting: Demand,
   place: Place,
   { present, future, holds }: { readonly present: World; readonly future: World; readonly holds: Holds },
   nowMs: number,
 ): Search {
   const question = ask(waiting, place, future, holds);
-  if (question === undefined) return { victims: undefined, againAtMs: undefined };
+  if (question === undefined) return { victims: undefined, againAtMs: undefined, isLimited: false };
   const candidates = listCandidates(question, present, nowMs);
+  let isLimited = false;
   for (const attempt of attempts(question, candidates)) {
     const isOwn = attempt.reason === "WITHIN_QUEUE";
     const victims = findEnough(question, attempt);
+    isLimited ||= victims === undefined && attempt.candidates.length >= MAX_VICTIMS;
     // Work of the own queue alone is left to the last attempt.
     if (victims === undefined || (!isOwn && victims.every(({ node }) => node === question.node))) continue;
     const reasonOf = ({ node }: Candidate): PreemptionReason =>
       node === question.node ? "WITHIN_QUEUE" : attempt.reason;
     const named = victims.map((each) => ({ sequence: each.reservation.sequence, reason: reasonOf(each) }));
-    return { victims: named, againAtMs: candidates.againAtMs() };
+    return { victims: named, againAtMs: candidates.againAtMs(), isLimited };
   }
-  return { victims: undefined, againAtMs: candidates.againAtMs() };
+  return { victims: undefined, againAtMs: candidates.againAtMs(), isLimited };
 }
 
 /** Reasons to wait that the end of other work can remove. */
@@ -98,7 +104,7 @@ const HELPED = new Set<Obstacle["code"]>([
 ]);
 
 /** Undefined: the end of other work does not help the request. */
-function ask(waiting: WaitingClass, place: Place, world: World, holds: Holds): Question | undefined {
+function ask(waiting: Demand, place: Place, world: World, holds: Holds): Question | undefined {
   const node = forestOf(world.ledger.queues).get(waiting.queue ?? "");
   if (node === undefined) return undefined;
   const obstacle = obstacleTo(waiting, place, world, holds);

@@ -8,6 +8,7 @@ import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest
 import { NO_PAIRS } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { levelOf } from "../ledger/quota.ts";
+import type { PoolGang } from "../ledger/reservation.ts";
 import {
   bestRank,
   freeForRequests,
@@ -22,8 +23,10 @@ import {
 import { quotaWorldOf } from "./queue-heads.ts";
 import { compareShares, shareOf } from "../ledger/share.ts";
 
-type Candidate = Pick<Standing, "isLast" | "place"> & {
-  readonly waiting: WaitingClass;
+type Candidate = Asking & { readonly waiting: WaitingClass };
+
+/** A request that names a queue, and what its grant would come to. */
+export type Asking = Pick<Standing, "isLast" | "place"> & {
   readonly node: QueueNode;
   /** As `levelOf`. */
   readonly level: number;
@@ -138,17 +141,21 @@ function firstOfCandidates(queue: QueueNode, candidates: readonly Candidate[], w
 }
 
 function candidateOf(place: Place, waiting: WaitingClass, node: QueueNode, world: World): Candidate {
+  return { ...askingOf(place, waiting, node, world), waiting };
+}
+
+export function askingOf(place: Place, { needs }: PoolGang, node: QueueNode, world: World): Asking {
   const quotas = quotaWorldOf(world);
-  const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
+  const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
   const use = withTreeUse(quotas.use, node, asked, 1);
   const isLast = node.path.some((each) => {
     return each.queue.weightMilli === 0 && shareOf(each, use.get(each.queue.name) ?? NO_PAIRS, quotas).isLast;
   });
-  return { place, waiting, node, level: levelOf(node, asked, quotas), use, isLast };
+  return { place, node, level: levelOf(node, asked, quotas), use, isLast };
 }
 
 /** The standing of a candidate in or below the queue among the queues of its parent. */
-function standingOf({ node, level, use, isLast, place }: Candidate, queue: QueueNode, world: World): Standing {
+export function standingOf({ node, level, use, isLast, place }: Asking, queue: QueueNode, world: World): Standing {
   const share = shareOf(queue, use.get(queue.queue.name) ?? NO_PAIRS, quotaWorldOf(world));
   return { isLast, level: Math.max(0, level - node.path.indexOf(queue)), share, place };
 }

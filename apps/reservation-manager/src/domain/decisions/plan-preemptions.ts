@@ -25,10 +25,16 @@ type PreemptionPlan = {
   /** False: more may be preempted by the next plan. */
   readonly complete: boolean;
   readonly againAtMs: number | undefined;
+  readonly limits: ReadonlySet<PreemptionLimit>;
 };
 
 /** Limit of requests that work is preempted for at a time: the future is built with each of them. Others wait for one of them to be granted. */
-const MAX_BENEFICIARIES = 32;
+export const MAX_BENEFICIARIES = 32;
+
+/** A limit that keeps a request from preempting work that it otherwise may. */
+export type PreemptionLimit = "MAX_VICTIMS" | "MAX_BENEFICIARIES";
+
+const NO_LIMITS: ReadonlySet<PreemptionLimit> = new Set();
 
 /**
  * Which work shall end next: for the first request, in the order in which they would be granted, that fits into no future and for which `findVictims` finds
@@ -36,7 +42,7 @@ const MAX_BENEFICIARIES = 32;
  * free anyway. One request in each plan, because a plan takes moments where many work and wait.
  */
 export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number): PreemptionPlan {
-  const { victims = [], beneficiary, againAtMs } = findNext(world, policy, nowMs);
+  const { victims = [], beneficiary, againAtMs, limits = NO_LIMITS } = findNext(world, policy, nowMs);
   const events = victims.map(({ sequence, reason }): LedgerEvent => {
     const { graceMs = DEFAULT_GRACE_MS } = knownReservation(world.ledger, sequence);
     const target = beneficiary === undefined ? {} : { beneficiary };
@@ -46,7 +52,7 @@ export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number
     return { kind: "preempt", sequence, because: { code: reason, ahead: 0 } };
   });
   // What is kept for its beneficiary is not kept from borrowers any more, so that more may be granted now.
-  return { steps, events, complete: victims.length === 0, againAtMs };
+  return { steps, events, complete: victims.length === 0, againAtMs, limits };
 }
 
 type Found = {
@@ -54,16 +60,26 @@ type Found = {
   /** Undefined: their queue is drained. */
   readonly beneficiary?: number;
   readonly againAtMs: number | undefined;
+  readonly limits?: ReadonlySet<PreemptionLimit>;
 };
 
 function findNext(world: World, policy: GrantPolicy, nowMs: number): Found {
   const drained = findDrained(world);
   if (drained !== undefined) return { victims: [{ sequence: drained, reason: "DRAIN" }], againAtMs: undefined };
-  return isPreempting(world) ? findFirst(world, policy, nowMs) : { againAtMs: undefined };
+  if (!world.machines.complete || !mayPreemptAny(world.ledger.queues)) return { againAtMs: undefined };
+  if (world.ledger.beneficiaries.length < MAX_BENEFICIARIES) return findFirst(world, policy, nowMs);
+  return { againAtMs: undefined, ...(isKeptWaiting(world) && { limits: new Set(["MAX_BENEFICIARIES"] as const) }) };
 }
 
-function isPreempting({ ledger, machines }: World): boolean {
-  return machines.complete && mayPreemptAny(ledger.queues) && ledger.beneficiaries.length < MAX_BENEFICIARIES;
+/** Whether more requests wait in queues that may preempt than work is preempted for. */
+function isKeptWaiting({ ledger }: World): boolean {
+  const forest = forestOf(ledger.queues);
+  let waiting = 0;
+  for (const [name, { places }] of ledger.queue.byQueue.entries()) {
+    const node = forest.get(name);
+    if (node !== undefined && mayPreempt(node.queue)) waiting += places.size;
+  }
+  return waiting > ledger.beneficiaries.length;
 }
 
 const preempting = new WeakMap<Queues, boolean>();
@@ -75,7 +91,7 @@ export function mayPreemptAny(queues: Queues): boolean {
   return known;
 }
 
-function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }: QueueNode["queue"]): boolean {
+export function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }: QueueNode["queue"]): boolean {
   return [reclaim, fairSharing, withinQueue, whileBorrowing].some((policy) => policy !== undefined);
 }
 
@@ -83,6 +99,7 @@ function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }: Queue
 function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
   let future = futureOf(world).world;
   let againAtMs: number | undefined;
+  const limits = new Set<PreemptionLimit>();
   for (;;) {
     const holds = findHolds(future, policy, nowMs);
     const found = new Map<Place, Victims>();
@@ -90,15 +107,16 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
       if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined) return true;
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
+      if (search.isLimited) limits.add("MAX_VICTIMS");
       if (search.victims === undefined || !isServed(world, place.sequence, search.victims, nowMs)) return false;
       found.set(place, search.victims);
       return true;
     };
     const first = firstHelped(listCandidates(future, isChanging(world)), future, isHelped);
-    if (first === undefined) return { againAtMs };
+    if (first === undefined) return { againAtMs, limits };
     const [place] = first;
     const victims = found.get(place);
-    if (victims !== undefined) return { victims, beneficiary: place.sequence, againAtMs };
+    if (victims !== undefined) return { victims, beneficiary: place.sequence, againAtMs, limits };
     const reservation = knownReservation(future.ledger, place.sequence);
     const assigned = assignMachines(reservation, future.machines, undefined);
     future = evolveWorld(future, [{ kind: "granted", sequence: place.sequence, ...assigned, atMs: 0 }]);

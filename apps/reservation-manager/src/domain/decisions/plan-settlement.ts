@@ -4,7 +4,7 @@ import { placeOf } from "../ledger/waiting-queue.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
 import { demandOf, futureOf, keepsPlaces, withoutKeptWork, withoutRequests } from "./future.ts";
 import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
-import { planPreemptions, planWithdrawals, type PreemptStep } from "./plan-preemptions.ts";
+import { planPreemptions, planWithdrawals, type PreemptionLimit, type PreemptStep } from "./plan-preemptions.ts";
 
 export type SettleStep = GrantStep | PreemptStep;
 
@@ -16,6 +16,8 @@ export type Settlement = {
   readonly events: readonly LedgerEvent[];
   /** When work may be preempted that has had its machines for too short a time now; undefined: at no known time. */
   readonly againAtMs: number | undefined;
+  /** Limits that the search for work to preempt has reached. */
+  readonly limits?: ReadonlySet<PreemptionLimit>;
 };
 
 /** Grants what fits: first to the requests that work was preempted for, and then what takes nothing from those of them that wait on. */
@@ -51,13 +53,14 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
 export function settle(world: World, policy: GrantPolicy, nowMs: number): Settlement {
   const settled = settleGrants(world, policy, nowMs);
   if (!settled.complete) return settled;
-  const { steps, events, againAtMs, complete } = planPreemptions(settled.world, policy, nowMs);
+  const { steps, events, againAtMs, complete, limits } = planPreemptions(settled.world, policy, nowMs);
   return {
     steps: [...settled.steps, ...steps],
     complete,
     world: evolveWorld(settled.world, events),
     events: [...settled.events, ...events],
     againAtMs,
+    limits,
   };
 }
 

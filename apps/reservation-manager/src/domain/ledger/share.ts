@@ -67,3 +67,22 @@ function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): Pai
   lendables.set(node, { pools, lendable });
   return lendable;
 }
+
+/** The exact fraction in lowest terms, such as 3/8; 1/0 where nothing can be lent any more. */
+export function fractionOf({ numerator, denominator }: Share): string {
+  const divisor = greatestDivisor(numerator, denominator);
+  return `${numerator / divisor}/${denominator / divisor}`;
+}
+
+/** For people: the exact fraction, and as a decimal with up to 6 digits. */
+export function printShare(share: Share): string {
+  const { numerator, denominator } = share;
+  if (denominator === 0n) return "infinite";
+  if (numerator % denominator === 0n) return String(numerator / denominator);
+  const millionths = (numerator * 1_000_000n) / denominator;
+  return `${fractionOf(share)} (${Number(millionths) / 1_000_000})`;
+}
+
+function greatestDivisor(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : greatestDivisor(b, a % b);
+}

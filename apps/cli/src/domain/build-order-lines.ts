@@ -1,0 +1,79 @@
+import { formatElapsed } from "@muster/faults";
+import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
+import { buildSection, type Cell, type TableStyle } from "./build-table.ts";
+import { listSome } from "./list-some.ts";
+import { plural } from "./plural.ts";
+
+const MAX_NAMED = 5;
+
+type Order = Pick<
+  ReservationExplanation,
+  "requestsAhead" | "requestsAheadMore" | "preempted" | "preemptedMore" | "preemption"
+>;
+type Ahead = Order["requestsAhead"][number];
+
+/** Who goes first and by which numbers, and what leaves or would have to leave for it. */
+export function buildOrderLines(order: Order, nowMs: number, style: TableStyle): readonly string[] {
+  const { requestsAhead, requestsAheadMore } = order;
+  const rows = requestsAhead.map((each): Cell[] => [
+    each.owner,
+    each.queue === "" ? "-" : each.queue,
+    String(each.priority),
+    formatElapsed(nowMs - each.createdAtMs),
+    describeRule(each),
+  ]);
+  return [
+    ...buildPreemptionLines(order, nowMs),
+    ...buildSection(["GOES FIRST", "QUEUE", "PRIORITY", "AGE", "BECAUSE"], rows, style),
+    ...(requestsAheadMore > 0 ? [`and ${plural(requestsAheadMore, "more request")}`] : []),
+  ];
+}
+
+function describeRule({ rule, compared, comparedWith }: Ahead): string {
+  if (rule === "PRIORITY") return "higher priority";
+  if (rule === "AGE") return "older";
+  if (rule === "WEIGHT") return "the queue of this request has weight 0 and would borrow";
+  if (compared === undefined || comparedWith === undefined) return rule;
+  if (rule === "QUOTA")
+    return `${compared.queue} ${describeLevel(compared.level)}, ${comparedWith.queue} ${describeLevel(comparedWith.level)}`;
+  if (rule === "SHARE")
+    return `share of ${compared.queue} ${describeShare(compared)}, of ${comparedWith.queue} ${describeShare(comparedWith)}`;
+  return rule;
+}
+
+function describeLevel(level: number): string {
+  return level === 0 ? "owns enough" : `borrows from ${plural(level, "level")} above`;
+}
+
+function describeShare({ share, shareDecimal }: NonNullable<Ahead["compared"]>): string {
+  if (shareDecimal === undefined) return "infinite";
+  return share.endsWith("/1") ? share.slice(0, -2) : `${share} (${shareDecimal})`;
+}
+
+function buildPreemptionLines(order: Order, nowMs: number): readonly string[] {
+  const { preempted, preemptedMore, preemption } = order;
+  const leaving = describeHolders(preempted, preemptedMore);
+  const victims = describeHolders(preemption?.victims ?? [], preemption?.victimsMore ?? 0);
+  const { againAtMs, limit = "" } = preemption ?? {};
+  return [
+    ...(leaving === "" ? [] : [`preemption: ${leaving} must leave for it`]),
+    ...(victims === "" ? [] : [`preemption: ${victims} would have to leave for it`]),
+    ...(preemption !== undefined && leaving === "" && victims === ""
+      ? ["preemption: no work that its queue may preempt is enough now"]
+      : []),
+    ...(againAtMs === undefined || againAtMs <= nowMs
+      ? []
+      : [`preemption: more work may leave in ${formatElapsed(againAtMs - nowMs)}, when its minRunTime is over`]),
+    ...(limit === "" ? [] : [`preemption: the limit ${limit} of the ledger is reached`]),
+  ];
+}
+
+function describeHolders(holders: Order["preempted"], more: number): string {
+  if (holders.length === 0) return "";
+  const named = listSome(
+    holders.map(({ owner }) => owner),
+    MAX_NAMED,
+    ",",
+  );
+  return more > 0 ? `${named} and ${more} more` : named;
+}

@@ -1,0 +1,30 @@
+import type { Logger } from "@muster/service";
+import { MAX_BENEFICIARIES, type PreemptionLimit } from "../domain/decisions/plan-preemptions.ts";
+import { MAX_VICTIMS } from "../domain/decisions/find-victims.ts";
+import type { PreemptionNews } from "../domain/follow-preemptions.ts";
+import type { LedgerMetrics } from "./metrics.ts";
+
+/** A limit that is reached in each pass is logged once in this time. */
+export const LOG_LIMIT_MS = 60_000;
+
+const MEANING: Record<PreemptionLimit, string> = {
+  MAX_BENEFICIARIES: `work is preempted for ${MAX_BENEFICIARIES} requests already; others wait until one of them has machines`,
+  MAX_VICTIMS: `${MAX_VICTIMS} victims are not enough for a request, and no larger set is searched`,
+};
+
+/** Counts what becomes of preemptions, and logs the limits that they reach. */
+export function reportPreemptions(
+  metrics: Pick<LedgerMetrics, "preemption">,
+  logger: Pick<Logger, "warn">,
+  nowMs: () => number,
+): (news: PreemptionNews) => void {
+  const loggedAtMs = new Map<PreemptionLimit, number>();
+  return (news) => {
+    metrics.preemption(news);
+    if (news.kind !== "limited") return;
+    const { limit } = news;
+    if (nowMs() - (loggedAtMs.get(limit) ?? Number.NEGATIVE_INFINITY) < LOG_LIMIT_MS) return;
+    loggedAtMs.set(limit, nowMs());
+    logger.warn({ limit }, `a limit of preemption is reached: ${MEANING[limit]}`);
+  };
+}

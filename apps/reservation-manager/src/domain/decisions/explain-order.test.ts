@@ -1,0 +1,228 @@
+import { describe, expect, it } from "vitest";
+import {
+  amounts,
+  nodeOf,
+  ownerOf,
+  partsOf,
+  policy,
+  queueOf,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import { buildExplanation } from "./build-explanation.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { MAX_BENEFICIARIES, planPreemptions } from "./plan-preemptions.ts";
+import type { Explanation } from "./explanation.ts";
+import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
+import type { NodeFacts } from "../ledger/machines.ts";
+import type { Queue } from "../ledger/queue.ts";
+import { printShare } from "../ledger/share.ts";
+import { evolveWorld } from "../ledger/world.ts";
+
+const CPU = "a cpu";
+
+function sized(name: string, cpu: number): NodeFacts {
+  return nodeOf(name, "a", { allocatable: amounts({ cpu, pods: 100 }) });
+}
+
+function worldOf(nodes: readonly NodeFacts[], ...queues: readonly Queue[]): Run {
+  const run = startRun(nodes);
+  for (const queue of queues) step(run, { kind: "queue", queue });
+  return run;
+}
+
+/** Asks for parts with so much cpu each, one by default. */
+function ask(run: Run, id: string, cpu: number | readonly number[], more: Partial<ReservationRequest> = {}): void {
+  step(run, { kind: "wait", ms: 1 });
+  const needs = partsOf("a", ...[cpu].flat().map((each) => ({ cpu: each })));
+  step(run, { kind: "reserve", request: requestOf(id, [], { owner: ownerOf(id, "job"), needs, ...more }) });
+}
+
+function explain(run: Run, id: string): Explanation {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
+  if (reservation === undefined) throw new Error(`${id} has no reservation`);
+  return buildExplanation(reservation, run.world, policy, run.nowMs);
+}
+
+/** `NAME RULE` of each request that goes first, with the shares where they decide. */
+function ahead(run: Run, id: string): readonly string[] {
+  return (explain(run, id).requestsAhead?.listed ?? []).map(({ owner, rule, compared }) => {
+    const shares = compared && `: ${printShare(compared.other.share)} < ${printShare(compared.own.share)}`;
+    return `${owner.id.slice(1)} ${rule}${rule === "SHARE" ? shares : ""}`;
+  });
+}
+
+describe("FRAGMENTED", () => {
+  it.each<[title: string, asked: number | readonly number[], code: string]>([
+    ["one part that fits on no machine, and into what is free together", 4, "FRAGMENTED"],
+    ["two of three parts that fit", [2, 2, 2], "FRAGMENTED"],
+    ["more than is free together", 7, "POOL_AVAILABILITY"],
+    ["parts that need more together", [3, 4], "POOL_AVAILABILITY"],
+  ])("%s: %s", (_title, asked, code) => {
+    const run = worldOf([sized("n1", 8), sized("n2", 8)]);
+    ask(run, "one", [5, 5]);
+    ask(run, "x", asked);
+    expect(explain(run, "x").because).toMatchObject({ code, pool: "a" });
+  });
+
+  it("names the sum and the machine that lacks least", () => {
+    const run = worldOf([sized("n1", 8), sized("n2", 8)]);
+    ask(run, "one", [5, 5]);
+    ask(run, "x", 4);
+    expect(explain(run, "x").message).toBe(
+      "what is free in pool a suffices in sum, and not on single machines: pool a has room for 0 of 1 part of a machine; needs 1 × (cpu 4m), 0 fit now; cpu is short: n1 has 3m free, the pool has 6m of 16m free",
+    );
+  });
+
+  it("is not the reason where whole machines are needed, or where no machine is large enough", () => {
+    const run = worldOf([sized("n1", 8), sized("n2", 8)]);
+    ask(run, "one", [5, 5]);
+    step(run, { kind: "reserve", request: requestOf("whole", ["a"], { owner: ownerOf("whole", "job") }) });
+    expect(explain(run, "whole").because?.code).toBe("POOL_AVAILABILITY");
+    ask(run, "x", 6);
+    step(run, { kind: "node", facts: sized("n1", 5) });
+    step(run, { kind: "node", facts: sized("n2", 5) });
+    expect(explain(run, "x").because?.code).toBe("POOL_TOO_SMALL");
+  });
+});
+
+const root = queueOf("root", {});
+const owner = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any" });
+const borrower = queueOf("borrower", { [CPU]: 10 }, { parent: "root" });
+
+describe("a request that fits, if nothing were kept for another one", () => {
+  it.each([
+    [5, "BEHIND_HIGHER_PRIORITY"],
+    [0, "HELD_FOR_OLDER"],
+  ])("is behind machines that are kept for a request of priority %s: %s", (priority, code) => {
+    const run = worldOf([sized("n1", 10)]);
+    ask(run, "p", 6);
+    ask(run, "h", 8, { priority });
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    ask(run, "x", 2);
+    expect(explain(run, "x").because).toMatchObject({ code, pool: "a", available: 0 });
+  });
+
+  it.each([
+    [5, "BEHIND_HIGHER_PRIORITY"],
+    [0, "WAITING_FOR_QUOTA"],
+  ])("is behind quota that is kept for a request of its queue of priority %s: %s", (priority, code) => {
+    const run = worldOf([sized("n1", 100)], queueOf("ai", { [CPU]: 10 }));
+    ask(run, "p", 6, { queue: "ai" });
+    ask(run, "h", 8, { queue: "ai", priority });
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    ask(run, "x", 2, { queue: "ai" });
+    expect(explain(run, "x").because).toMatchObject({ code, queue: "ai", quota: { resource: "cpu", requested: 2 } });
+  });
+
+  it("is behind a request that work of a borrower is preempted for", () => {
+    const run = worldOf([sized("n1", 100)], root, owner, borrower);
+    for (const id of ["p", "q", "r", "s"]) ask(run, id, 5, { queue: "borrower" });
+    ask(run, "x", 10, { queue: "owner" });
+    step(run, { kind: "accept", owner: ownerOf("s", "job") });
+    step(run, { kind: "requeue", owner: ownerOf("s", "job") });
+    expect(explain(run, "x").because?.code).toBe("WAITING_FOR_PREEMPTED");
+    expect(explain(run, "s")).toMatchObject({
+      because: { code: "BEHIND_FAIR_SHARE", queue: "borrower" },
+      message:
+        "what it needs is kept for job ox of queue owner, which goes first: queue borrower would have to borrow more than owner",
+    });
+  });
+
+  it("is behind a request of its queue with a higher priority that work is preempted for", () => {
+    const run = worldOf([sized("n1", 100)], queueOf("ai", { [CPU]: 10 }, { withinQueue: "LowerPriority" }));
+    for (const id of ["p", "q"]) ask(run, id, 5, { queue: "ai" });
+    ask(run, "h", 10, { queue: "ai", priority: 7 });
+    step(run, { kind: "accept", owner: ownerOf("q", "job") });
+    step(run, { kind: "requeue", owner: ownerOf("q", "job") });
+    expect(explain(run, "q")).toMatchObject({
+      because: { code: "BEHIND_HIGHER_PRIORITY", queue: "ai" },
+      message:
+        "what it needs is kept for job oh of queue ai, which goes first: its priority is 7, that of this request 0; 1 request ahead of it",
+    });
+  });
+});
+
+describe("who goes first", () => {
+  it("is decided between queues by their shares with the requests, and within one by priority and age", () => {
+    const run = worldOf(
+      [sized("n1", 100)],
+      queueOf("root", { [CPU]: 10 }),
+      queueOf("a", {}, { parent: "root" }),
+      queueOf("b", {}, { parent: "root" }),
+    );
+    ask(run, "p", 6, { queue: "a" });
+    ask(run, "q", 2, { queue: "b" });
+    ask(run, "old", 3, { queue: "a" });
+    ask(run, "x", 3, { queue: "a" });
+    ask(run, "urgent", 3, { queue: "a", priority: 1 });
+    ask(run, "y", 3, { queue: "b" });
+    expect(ahead(run, "x")).toEqual(["y SHARE: 1/2 (0.5) < 9/10 (0.9)", "urgent PRIORITY", "old AGE"]);
+    expect(ahead(run, "y")).toEqual([]);
+  });
+
+  it("is decided by the quota that suffices, and queues of weight 0 that borrow come last", () => {
+    const run = worldOf(
+      [sized("n1", 100)],
+      queueOf("root", { [CPU]: 2 }),
+      queueOf("own", { [CPU]: 4 }, { parent: "root" }),
+      queueOf("borrows", {}, { parent: "root" }),
+      queueOf("scavenger", {}, { parent: "root", weightMilli: 0 }),
+    );
+    ask(run, "p", 6, { queue: "borrows" });
+    ask(run, "z", 1, { queue: "scavenger", priority: 9 });
+    ask(run, "y", 1, { queue: "borrows" });
+    ask(run, "x", 1, { queue: "own" });
+    expect(ahead(run, "z")).toEqual(["y WEIGHT", "x WEIGHT"]);
+    expect(ahead(run, "y")).toEqual(["x QUOTA"]);
+    expect(ahead(run, "x")).toEqual([]);
+  });
+
+  it("lists as many as fit, and counts the others", () => {
+    const run = worldOf([sized("n1", 1)]);
+    for (let id = 0; id < 30; id += 1) ask(run, String(id), 1);
+    expect(explain(run, "29").requestsAhead?.listed).toHaveLength(20);
+    expect(explain(run, "29").requestsAhead?.more).toBe(8);
+  });
+});
+
+describe("what would have to leave", () => {
+  it("is nothing before the minimum run time is over, and then is preempted", () => {
+    const run = worldOf([sized("n1", 100)], root, owner, { ...borrower, minRunTimeMs: 500 });
+    ask(run, "p", 10, { queue: "borrower" });
+    ask(run, "q", 10, { queue: "borrower" });
+    ask(run, "x", 10, { queue: "owner" });
+    expect(explain(run, "x").preemption).toEqual({
+      victims: { listed: [], more: 0 },
+      againAtMs: 501,
+      limit: undefined,
+    });
+    expect(explain(run, "p").preemption).toBeUndefined();
+  });
+
+  it("reports the limit of requests that work is preempted for at a time, and what would leave", () => {
+    const count = MAX_BENEFICIARIES + 1;
+    const owning = (reclaim?: "Any") =>
+      queueOf("owner", { [CPU]: count }, { parent: "root", ...(reclaim && { reclaim }) });
+    const run = worldOf([sized("n1", 1000)], root, owning(), queueOf("borrower", {}, { parent: "root" }));
+    for (let id = 0; id < count; id += 1) ask(run, `p${id}`, 1, { queue: "borrower" });
+    for (let id = 0; id < count; id += 1) ask(run, `x${id}`, 1, { queue: "owner" });
+    const sequenceOf = (id: string) => reservationOf(run.world.ledger, ownerOf(id, "job"))?.sequence ?? 0;
+    const preempted = Array.from({ length: MAX_BENEFICIARIES }, (_, id): LedgerEvent => {
+      const [sequence, beneficiary] = [sequenceOf(`p${id}`), sequenceOf(`x${id}`)];
+      return { kind: "preempted", sequence, beneficiary, reason: "RECLAIM", atMs: run.nowMs, deadlineMs: run.nowMs };
+    });
+    run.world = evolveWorld(run.world, preempted);
+    step(run, { kind: "queue", queue: owning("Any") });
+    expect(planPreemptions(run.world, policy, run.nowMs)).toMatchObject({
+      steps: [],
+      limits: new Set(["MAX_BENEFICIARIES"]),
+    });
+    expect(explain(run, `x${MAX_BENEFICIARIES}`).preemption).toMatchObject({
+      victims: { listed: [{ owner: ownerOf(`p${MAX_BENEFICIARIES}`, "job"), reason: "RECLAIM" }] },
+      limit: "MAX_BENEFICIARIES",
+    });
+  });
+});

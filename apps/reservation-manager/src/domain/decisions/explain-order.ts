@@ -1,0 +1,80 @@
+import type { Owner } from "@muster/names";
+import { demandOf } from "./future.ts";
+import { comparePrecedence, orderedOf, type Ordered, type OrderRule, type Precedence } from "./precedence.ts";
+import { forestOf } from "../ledger/queue-forest.ts";
+import { knownReservation } from "../ledger/ledger.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+import { comparePlaces, countAhead, placeOf, placesAround, type Place } from "../ledger/waiting-queue.ts";
+import type { World } from "../ledger/world.ts";
+
+/** A request that goes before another one, and by which rule. */
+export type RequestAhead = Pick<Precedence, "rule" | "compared"> & {
+  readonly owner: Owner;
+  readonly sequence: number;
+  /** Absent: none. */
+  readonly queue?: string;
+  readonly priority: number;
+  readonly createdAtMs: number;
+};
+
+const RULES: readonly OrderRule[] = ["WEIGHT", "QUOTA", "SHARE", "PRIORITY", "AGE"];
+
+/**
+ * Requests that go before the reservation: those of its own queue, and of each other queue the first one, where it needs machines of the same pools. Visits
+ * each queue in which requests wait, and at most `limit` requests of its own. The request with the sequence `named` is listed if it goes first.
+ */
+export function listAhead(
+  reservation: Reservation,
+  world: World,
+  { limit, named }: { readonly limit: number; readonly named?: number | undefined },
+): { readonly listed: readonly RequestAhead[]; readonly more: number } {
+  const { ledger } = world;
+  const own = orderedOf(demandOf(reservation), placeOf(reservation), world);
+  const ofQueue = firstOf(placesAround(reservation, ledger.queue).keys(), own.place, limit);
+  const others = reservation.queue === undefined ? [] : listFirstOfOthers(reservation, world);
+  const ofOthers = others.flatMap((place) => compareWith(place, own, world) ?? []);
+  const all = [...ofQueue.flatMap((place) => compareWith(place, own, world) ?? []), ...ofOthers].sort(compareAhead);
+  const listed = all.slice(0, limit);
+  const isListed = named === undefined || listed.some(({ sequence }) => sequence === named);
+  const missing = isListed ? undefined : compareWith(placeOf(knownReservation(ledger, named)), own, world);
+  return {
+    listed: missing === undefined ? listed : [missing, ...listed.slice(0, limit - 1)],
+    more: countAhead(reservation, ledger.queue) + ofOthers.length - listed.length,
+  };
+}
+
+function firstOf(places: Iterable<Place>, before: Place, limit: number): readonly Place[] {
+  const first: Place[] = [];
+  for (const place of places) {
+    if (first.length === limit || comparePlaces(place, before) >= 0) return first;
+    first.push(place);
+  }
+  return first;
+}
+
+function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): readonly Place[] {
+  const pools = new Set(needs.map(({ pool }) => pool));
+  const forest = forestOf(ledger.queues);
+  const firsts = [...ledger.queue.byQueue.entries()].flatMap(([name, { heads }]) => {
+    const first = name === queue || forest.get(name)?.problem !== undefined ? undefined : heads.first();
+    return first === undefined ? [] : [first];
+  });
+  const withoutQueue = ledger.queue.heads.first();
+  return [...firsts, ...(withoutQueue === undefined ? [] : [withoutQueue])]
+    .filter(([, waiting]) => waiting.needs.some(({ pool }) => pools.has(pool)))
+    .map(([place]) => place);
+}
+
+/** Undefined: the request at this place comes later. */
+function compareWith(place: Place, own: Ordered, world: World): RequestAhead | undefined {
+  const other = knownReservation(world.ledger, place.sequence);
+  const { isBehind, rule, compared } = comparePrecedence(own, orderedOf(demandOf(other), place, world), world);
+  if (!isBehind) return undefined;
+  const { owner, sequence, queue, priority, createdAtMs } = other;
+  const ofQueue = { ...(queue !== undefined && { queue }), ...(compared && { compared }) };
+  return { owner, sequence, priority, createdAtMs, rule, ...ofQueue };
+}
+
+function compareAhead(a: RequestAhead, b: RequestAhead): number {
+  return RULES.indexOf(a.rule) - RULES.indexOf(b.rule) || comparePlaces(a, b);
+}

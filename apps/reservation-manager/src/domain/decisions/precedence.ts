@@ -1,0 +1,88 @@
+import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
+import type { PoolGang } from "../ledger/reservation.ts";
+import { compareShares, type Share } from "../ledger/share.ts";
+import { comparePlaces, type Place } from "../ledger/waiting-queue.ts";
+import type { World } from "../ledger/world.ts";
+import { askingOf, standingOf, type Asking } from "./first-in-order.ts";
+
+/**
+ * What decides which of two requests goes first, in this order. WEIGHT: one of them borrows for a queue of weight 0. QUOTA: a nearer quota suffices for one.
+ * SHARE: the share of its queue is lower with it. PRIORITY, AGE: of the requests.
+ */
+export type OrderRule = "WEIGHT" | "QUOTA" | "SHARE" | "PRIORITY" | "AGE";
+
+/** A queue as it is compared with another one below the same parent. */
+export type ComparedQueue = {
+  readonly queue: string;
+  /** How far from the queue the quota is that suffices for the request: 0 is its own. */
+  readonly level: number;
+  /** Once the request is granted. */
+  readonly share: Share;
+};
+
+/** How one request is ordered against another. */
+export type Precedence = {
+  /** The other request goes first. */
+  readonly isBehind: boolean;
+  readonly rule: OrderRule;
+  /** The queues below the nearest common parent; absent: both requests are of one queue, or no queue is above both. */
+  readonly compared?: { readonly own: ComparedQueue; readonly other: ComparedQueue };
+};
+
+/** A waiting request. `asking` is undefined without a queue that exists. */
+export type Ordered = { readonly place: Place; readonly asking: Asking | undefined };
+
+export function orderedOf(
+  { queue, needs }: PoolGang & { readonly queue?: string | undefined },
+  place: Place,
+  world: World,
+): Ordered {
+  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+  return { place, asking: node && askingOf(place, { needs }, node, world) };
+}
+
+/** Which of two requests would be granted first if both could be, and by which rule: the order of `takeFirst` for two. */
+export function comparePrecedence(own: Ordered, other: Ordered, world: World): Precedence {
+  const isEqual = own.place.priority === other.place.priority;
+  const byPlace: Comparison = [isEqual ? "AGE" : "PRIORITY", comparePlaces(own.place, other.place)];
+  const [ownNode, otherNode] = [own.asking?.node, other.asking?.node];
+  if (ownNode !== undefined && ownNode === otherNode) return decideBy([byPlace]);
+  const byWeight: Comparison = ["WEIGHT", Number(isLast(own)) - Number(isLast(other))];
+  const siblings = ownNode && otherNode && findSiblings(ownNode, otherNode);
+  if (own.asking === undefined || other.asking === undefined || siblings === undefined)
+    return decideBy([byWeight, byPlace]);
+  const compared = {
+    own: compareAs(own.asking, siblings.own, world),
+    other: compareAs(other.asking, siblings.other, world),
+  };
+  const byQuota: Comparison = ["QUOTA", compared.own.level - compared.other.level];
+  const byShare: Comparison = ["SHARE", compareShares(compared.own.share, compared.other.share)];
+  return { ...decideBy([byWeight, byQuota, byShare, byPlace]), compared };
+}
+
+/** Above 0: the other request goes first. */
+type Comparison = readonly [rule: OrderRule, order: number];
+
+function decideBy(comparisons: readonly Comparison[]): Precedence {
+  const [rule, order] = comparisons.find(([, each]) => each !== 0) ?? ["AGE", 0];
+  return { isBehind: order > 0, rule };
+}
+
+function isLast({ asking }: Ordered): boolean {
+  return asking?.isLast ?? false;
+}
+
+function compareAs(asking: Asking, node: QueueNode, world: World): ComparedQueue {
+  const { level, share } = standingOf(asking, node, world);
+  return { queue: node.queue.name, level, share };
+}
+
+/** The queues of both paths that have the same parent; undefined: the queues are of different trees. */
+function findSiblings(
+  own: QueueNode,
+  other: QueueNode,
+): { readonly own: QueueNode; readonly other: QueueNode } | undefined {
+  const level = own.pathFromRoot.findIndex((node, index) => node !== other.pathFromRoot[index]);
+  const [ofOwn, ofOther] = [own.pathFromRoot[level], other.pathFromRoot[level]];
+  return level > 0 && ofOwn !== undefined && ofOther !== undefined ? { own: ofOwn, other: ofOther } : undefined;
+}

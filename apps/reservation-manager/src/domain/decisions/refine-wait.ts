@@ -1,0 +1,141 @@
+import { amountsKey, useOf, type Amounts } from "@muster/resources";
+import { findImpossible } from "./decide-reservation.ts";
+import { holdAheadOf, obstacleTo, type Holds, type Obstacle } from "./fit.ts";
+import { findQueueObstacle, levelOfDemand } from "./find-queue-obstacle.ts";
+import { demandOf, futureOf, isChanging } from "./future.ts";
+import { comparePrecedence, orderedOf, type Ordered, type OrderRule } from "./precedence.ts";
+import { summariseAccepted, summarisePools } from "./summarise-pools.ts";
+import { withoutHeldMinima } from "../ledger/held-minima.ts";
+import { knownReservation } from "../ledger/ledger.ts";
+import type { Machines } from "../ledger/machines.ts";
+import { needsOf, viewKey, type PoolGang, type PoolNeed } from "../ledger/reservation.ts";
+import { placeOf, type Place } from "../ledger/waiting-queue.ts";
+import type { World } from "../ledger/world.ts";
+
+/**
+ * POOL_TOO_SMALL: a new request like it would be refused, because the pool has lost nodes since. FRAGMENTED: what is free suffices in sum, and not on single
+ * machines. BEHIND_HIGHER_PRIORITY, BEHIND_FAIR_SHARE: what it needs is kept for a request that goes first, by priority or by the share of its queue.
+ */
+export type PreciseWait =
+  | { readonly code: "POOL_TOO_SMALL" | "FRAGMENTED" }
+  | { readonly code: "BEHIND_HIGHER_PRIORITY" | "BEHIND_FAIR_SHARE"; readonly behind: number };
+
+type Request = { readonly demand: ReturnType<typeof demandOf>; readonly place: Place };
+
+/**
+ * What explains a wait more precisely than the obstacle; undefined: nothing does. Passes that grant need only the obstacle, so that this costs them nothing.
+ * `open`: the world without what is kept for the requests that work is preempted for, in which the obstacle was found.
+ */
+export function refineWait(
+  obstacle: Obstacle,
+  { demand, place }: Request,
+  { world, open, holds }: { readonly world: World; readonly open: World; readonly holds: Holds },
+): PreciseWait | undefined {
+  const { code } = obstacle;
+  if (code === "HELD_FOR_OLDER") return refineHeld({ demand, place }, open, holds);
+  if (code === "WAITING_FOR_QUOTA" && findQueueObstacle(demand, place, open) === undefined)
+    return refineHeldQuota({ demand, place }, holds);
+  const isOfMachines = code === "POOL_AVAILABILITY" || code === "WAITING_FOR_TOPOLOGY";
+  if (isOfMachines && isTooLarge(demand, world.machines)) return { code: "POOL_TOO_SMALL" };
+  if (isOfMachines || code === "WAITING_FOR_QUOTA") {
+    const behind = findKeptFor({ demand, place }, world, holds);
+    if (behind !== undefined) return behind;
+  }
+  if (code === "POOL_AVAILABILITY" && isFragmented(demand, obstacle.pool, open.machines)) return { code: "FRAGMENTED" };
+  return undefined;
+}
+
+/** Machines are kept for those that do not borrow first, then by priority, then by age. */
+function refineHeld({ demand, place }: Request, world: World, { machines: hold }: Holds): PreciseWait | undefined {
+  if (holdAheadOf(demand, place, world, hold) === undefined || hold === undefined) return undefined;
+  const behind = hold.place.sequence;
+  const isBorrowing = demand.queue !== hold.queue && levelOfDemand(demand, world) > 0;
+  if (isBorrowing && !hold.isBorrowing) return { code: "BEHIND_FAIR_SHARE", behind };
+  return hold.place.priority > place.priority ? { code: "BEHIND_HIGHER_PRIORITY", behind } : undefined;
+}
+
+/** Quota of a queue is kept for one of its own requests. */
+function refineHeldQuota({ demand: { queue = "" }, place }: Request, { quotas }: Holds): PreciseWait | undefined {
+  const held = quotas(queue)?.place;
+  if (held === undefined || held.priority <= place.priority) return undefined;
+  return { code: "BEHIND_HIGHER_PRIORITY", behind: held.sequence };
+}
+
+const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHIND_FAIR_SHARE">>> = {
+  WEIGHT: "BEHIND_FAIR_SHARE",
+  QUOTA: "BEHIND_FAIR_SHARE",
+  SHARE: "BEHIND_FAIR_SHARE",
+  PRIORITY: "BEHIND_HIGHER_PRIORITY",
+};
+
+/** The request that work is preempted for, where the present has enough for both, and that one goes first. */
+function findKeptFor({ demand, place }: Request, world: World, holds: Holds): PreciseWait | undefined {
+  if (!isChanging(world) || obstacleTo(demand, place, world, holds) !== undefined) return undefined;
+  const own = orderedOf(demand, place, world);
+  for (const { sequence, ordered } of beneficiariesOf(world)) {
+    const { isBehind, rule } = comparePrecedence(own, ordered, world);
+    const code = isBehind ? CODES[rule] : undefined;
+    if (code !== undefined) return { code, behind: sequence };
+  }
+  return undefined;
+}
+
+type Beneficiary = { readonly sequence: number; readonly ordered: Ordered };
+
+const beneficiaries = new WeakMap<World["ledger"], readonly Beneficiary[]>();
+
+/** Those that get machines, in the order of the preemptions: found once for all requests of a page. */
+function beneficiariesOf(world: World): readonly Beneficiary[] {
+  const { ledger } = world;
+  const known = beneficiaries.get(ledger);
+  if (known !== undefined) return known;
+  const found = [...futureOf(world).placed].map((sequence): Beneficiary => {
+    const reservation = knownReservation(ledger, sequence);
+    return { sequence, ordered: orderedOf(demandOf(reservation), placeOf(reservation), world) };
+  });
+  beneficiaries.set(ledger, found);
+  return found;
+}
+
+/** Answers about gangs: a page of a list has many requests that are alike. */
+const answers = new WeakMap<Machines, Map<string, boolean>>();
+
+function remember(machines: Machines, key: string, find: () => boolean): boolean {
+  const known = answers.get(machines) ?? new Map<string, boolean>();
+  answers.set(machines, known);
+  const answer = known.get(key) ?? find();
+  known.set(key, answer);
+  return answer;
+}
+
+function gangKey({ needs, topology = "" }: PoolGang): string {
+  const keys = needs.map((need) => `${viewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`);
+  return `${topology} ${keys.join(" ")}`;
+}
+
+function isTooLarge(gang: PoolGang, machines: Machines): boolean {
+  return remember(machines, `large ${gangKey(gang)}`, () => {
+    const fault = findImpossible(gang, machines);
+    return fault?.code === "pool_capacity" || fault?.code === "pool_unknown";
+  });
+}
+
+/** Whether what is free on the nodes that each need accepts suffices in sum for all parts that are needed of the pool. Never with whole machines. */
+function isFragmented(gang: PoolGang, pool: string, machines: Machines): boolean {
+  return remember(machines, `fragmented ${pool} ${gangKey(gang)}`, () => {
+    const needs = needsOf(pool, withoutHeldMinima(gang.needs, machines));
+    if (needs.some(({ count }) => count > 0)) return false;
+    const requested = new Map<string, number>();
+    for (const part of needs.flatMap(({ shared }) => shared))
+      for (const [resource, amount] of useOf(part)) requested.set(resource, (requested.get(resource) ?? 0) + amount);
+    return needs.every((need) => {
+      const free = freeOf(need, machines);
+      return [...requested].every(([resource, amount]) => amount <= (free.get(resource) ?? 0));
+    });
+  });
+}
+
+function freeOf(need: PoolNeed, machines: Machines): Amounts {
+  if (need.selection !== undefined) return summariseAccepted(machines, need).free;
+  return summarisePools(machines).get(need.pool)?.free ?? new Map();
+}
