@@ -1,10 +1,12 @@
-import type { BatchJob, BatchPod, BatchSnapshot } from "../src/domain/batch/batch-job.ts";
+import { BATCH_JOB } from "@muster/names";
+import { countPods, type BatchJob, type BatchPod, type BatchSnapshot } from "../src/domain/batch/batch-job.ts";
 import { planBatchJob, type BatchStep } from "../src/domain/batch/plan-batch-job.ts";
 import type { UnitSeen } from "../src/domain/snapshot.ts";
 
 const NODES = ["n1", "n2", "n3", "n4", "n5"];
 const POLICY = { replacementWaitMs: 10, refusedRetryMs: 10 };
 const SHARE = { cpu: 100 };
+const NEED = { pool: "workers", shared: SHARE };
 const PARALLELISM = 2;
 
 type Waiting = Extract<UnitSeen, { readonly sinceMs: number }>;
@@ -80,14 +82,14 @@ export class PlannedBatchWorld {
     const left = this.#completions - this.#succeeded;
     const job: BatchJob = {
       ...this.#job,
+      kind: BATCH_JOB,
       namespace: "team-a",
       name: "train",
       uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789",
       deleting: false,
       finished: this.isFinished,
-      pods: Math.max(0, Math.min(PARALLELISM, left)),
+      sets: [{ name: "pod", first: 0, pods: Math.max(0, Math.min(PARALLELISM, left)), need: NEED }],
       topology: undefined,
-      need: { pool: "workers", shared: SHARE },
     };
     const units = [...this.#units.values()];
     const queue = { kind: "queue", name: "team-a" } as const;
@@ -97,7 +99,7 @@ export class PlannedBatchWorld {
   /** Kubernetes' own controller: a suspended or finished Job has no pods, another one as many as it may have. */
   #control(): void {
     this.#pods = this.#pods.filter(({ deleting, finished }) => !deleting && !finished);
-    const wanted = this.#job.suspended ? 0 : this.snapshot().job.pods;
+    const wanted = this.#job.suspended ? 0 : countPods(this.snapshot().job);
     for (const pod of this.#pods.slice(wanted)) pod.deleting = true;
     for (let missing = wanted - this.#pods.length; missing > 0; missing -= 1) this.#create();
     if (!this.#job.suspended) this.#job.started = true;
@@ -107,7 +109,7 @@ export class PlannedBatchWorld {
   #create(): void {
     const name = `p${(this.#made += 1)}`;
     const fresh = { component: "", place: undefined, scheduled: false, deleting: false, finished: false };
-    this.#pods.push({ name, uid: name, createdMs: this.#made, gated: this.#job.gated, ...fresh });
+    this.#pods.push({ name, uid: name, set: "pod", createdMs: this.#made, gated: this.#job.gated, ...fresh });
   }
 
   #grant(): void {

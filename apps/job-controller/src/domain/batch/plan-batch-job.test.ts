@@ -1,14 +1,19 @@
+import { BATCH_JOB, JOB_SET, QUEUED_POD } from "@muster/names";
 import { describe, expect, it } from "vitest";
 import type { UnitSeen } from "../snapshot.ts";
-import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
+import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet } from "./batch-job.ts";
 import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
 
 const NOW = 1_000_000;
 const POLICY = { replacementWaitMs: 600_000, refusedRetryMs: 30_000 };
 const SHARE = { cpu: 100 };
 
+const SET: PodSet = { name: "pod", first: 0, pods: 2, need: { pool: "workers", shared: SHARE } };
+const podsOf = (pods: number): Pick<BatchJob, "sets"> => ({ sets: [{ ...SET, pods }] });
+
 function job(more: Partial<BatchJob> = {}): BatchJob {
   return {
+    kind: BATCH_JOB,
     namespace: "team-a",
     name: "train",
     uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789",
@@ -19,9 +24,8 @@ function job(more: Partial<BatchJob> = {}): BatchJob {
     stopped: true,
     started: false,
     gated: true,
-    pods: 2,
+    sets: [SET],
     topology: undefined,
-    need: { pool: "workers", shared: SHARE },
     ...more,
   };
 }
@@ -30,7 +34,7 @@ const RUNNING = { suspended: false, stopped: false, started: true };
 
 function pod(name: string, more: Partial<BatchPod> = {}): BatchPod {
   const fresh = { component: "", place: undefined, scheduled: false, gated: true, deleting: false, finished: false };
-  return { name, uid: name, createdMs: 0, ...fresh, ...more };
+  return { name, uid: name, set: "pod", createdMs: 0, ...fresh, ...more };
 }
 /** A pod that runs in this place. */
 function placed(name: string, component: string, node: string, more: Partial<BatchPod> = {}): BatchPod {
@@ -96,7 +100,7 @@ describe("a batch Job that is not admitted", () => {
     ["requests nothing again", { units: [waiting(["pod-0", "pod-1"])] }, []],
     [
       "requests other machines when it changes",
-      { job: job({ pods: 1 }), units: [waiting(["pod-0", "pod-1"])] },
+      { job: job(podsOf(1)), units: [waiting(["pod-0", "pod-1"])] },
       [`release ${ID}: needs-changed`],
     ],
     [
@@ -115,8 +119,8 @@ describe("a batch Job that is not admitted", () => {
       [`reserve ${ID} pod-0 pod-1: gang`],
     ],
     ["does not repeat it before", { units: [waiting(["pod-0", "pod-1"], { state: "refused" })] }, []],
-    ["is resumed without machines if it has no pods", { job: job({ pods: 0 }) }, ["resume: no-pods"]],
-    ["is left alone without pods", { job: job({ ...RUNNING, pods: 0 }) }, []],
+    ["is resumed without machines if it has no pods", { job: job(podsOf(0)) }, ["resume: no-pods"]],
+    ["is left alone without pods", { job: job({ ...RUNNING, ...podsOf(0) }) }, []],
   ];
   it.each(cases)("%s", (_title, given, expected) => {
     expect(texts(given)).toEqual(expected);
@@ -128,7 +132,7 @@ describe("a batch Job that is not admitted", () => {
       text: "name one",
     });
     const problems = [{ field: "spec.template.spec.nodeName", reason: "must not be set" }];
-    expect(plan({ job: job({ need: { problems } }) }).wait).toMatchObject({ code: "INVALID_SPEC" });
+    expect(plan({ job: job({ sets: [{ ...SET, need: { problems } }] }) }).wait).toMatchObject({ code: "INVALID_SPEC" });
     expect(plan({ units: [waiting(["pod-0", "pod-1"])] }).wait).toEqual({ code: "WAITING_FOR_QUOTA", text: "cpu" });
   });
 
@@ -232,7 +236,7 @@ describe("an admitted batch Job", () => {
     ],
     [
       "requests places for a parallelism that has grown",
-      { job: job({ ...RUNNING, pods: 3 }), units: [GANG], pods: [a, b, pod("c")] },
+      { job: job({ ...RUNNING, ...podsOf(3) }), units: [GANG], pods: [a, b, pod("c")] },
       [`reserve ${extra("pod-2")} pod-2: scaled-up`],
     ],
     [
@@ -269,7 +273,7 @@ describe("an admitted batch Job", () => {
     ],
     [
       "requests again if its template grew while it was suspended",
-      { job: job({ need: { pool: "workers", shared: { cpu: 200 } } }), units: [GANG] },
+      { job: job({ sets: [{ ...SET, need: { pool: "workers", shared: { cpu: 200 } } }] }), units: [GANG] },
       [`release ${ID}: needs-changed`],
     ],
   ];

@@ -2,7 +2,7 @@ import { NO_DEFAULTS } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS } from "../../../test/manifests.ts";
 import type { KindDefaults } from "../kind.ts";
-import { readBatchJob, type BatchJobObject } from "./read-batch-job.ts";
+import { batchJobOf, readBatchJob, type BatchJobObject } from "./read-batch-job.ts";
 
 type Spec = NonNullable<BatchJobObject["spec"]>;
 
@@ -29,12 +29,14 @@ describe("the pods that a batch Job runs concurrently", () => {
     ["are none after the last completion", { parallelism: 4, completions: 5 }, { succeeded: 5 }, 0],
     ["are none with a parallelism of 0", { parallelism: 0 }, {}, 0],
   ])("%s", (_title, spec, status, pods) => {
-    expect(written({ spec, status }).pods).toBe(pods);
+    expect(batchJobOf(written({ spec, status }), [], NO_DEFAULTS).sets).toMatchObject([
+      { name: "pod", first: 0, pods },
+    ]);
   });
 });
 
 describe("the need of a batch Job", () => {
-  const needOf = (more: Parameters<typeof written>[0]) => written(more).needWith(NO_DEFAULTS);
+  const needOf = (more: Parameters<typeof written>[0]) => written(more).sets[0]?.needWith(NO_DEFAULTS);
   it("is a part of a machine where the template has requests, else a whole machine", () => {
     expect(needOf({})).toEqual({ pool: "workers", shared: { cpu: 100 } });
     expect(needOf({ pod: { containers: [{ name: "main", image: "i" }] } })).toEqual({ pool: "workers" });
@@ -45,7 +47,7 @@ describe("the need of a batch Job", () => {
 
   it("has the defaults of its namespace", () => {
     const defaults = { ...NO_DEFAULTS, requests: { memory: "1Gi" } };
-    expect(written().needWith(defaults)).toEqual({ pool: "workers", shared: { cpu: 100, memory: 2 ** 30 } });
+    expect(written().sets[0]?.needWith(defaults)).toEqual({ pool: "workers", shared: { cpu: 100, memory: 2 ** 30 } });
   });
 
   it("has the tolerations, the node selector and the node affinity of the template", () => {
@@ -59,7 +61,7 @@ describe("the need of a batch Job", () => {
   it("names what cannot be read", () => {
     expect(needOf({ pod: { nodeName: "n1" } })).toMatchObject({ problems: [{ field: "spec.template.spec.nodeName" }] });
     const poolless = written({ pod: { nodeSelector: {} } }, { ...DEFAULTS, pool: undefined });
-    expect(poolless.needWith(NO_DEFAULTS)).toMatchObject({ problems: [{ field: "spec" }] });
+    expect(poolless.sets[0]?.needWith(NO_DEFAULTS)).toMatchObject({ problems: [{ field: "spec" }] });
   });
 });
 
