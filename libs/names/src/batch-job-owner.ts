@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import type { Owner } from "./owners.ts";
+import { shortHash } from "./short-hash.ts";
 
 /** Kind of the owners of machines for Jobs of the API group `batch`. */
 export const BATCH_JOB = "batch-job";
@@ -15,8 +15,8 @@ export type BatchKind = (typeof BATCH_KINDS)[number];
 const MAX_NAMESPACE_PART = 16;
 const MAX_NAME_PART = 24;
 const MAX_UID_PART = 12;
-/** An id of a JobSet ends with parts of its uid and of a hash of its namespace, for which its name leaves room. */
-const JOB_SET_PARTS = { maxName: 16, uid: 8, namespace: 12 };
+/** An id of a JobSet ends with a part of its uid and a hash of its namespace, for which its name leaves room. */
+const JOB_SET_PARTS = { maxName: 14, uid: 8 };
 
 /** The owner id of work of Kubernetes: a DNS label, unique over namespaces because it ends with a part of the uid. */
 export function batchOwnerId(
@@ -24,14 +24,14 @@ export function batchOwnerId(
   { namespace, name, uid }: { readonly namespace: string; readonly name: string; readonly uid: string },
 ): string {
   const isSet = kind === JOB_SET;
-  const end = isSet ? `${uidPart(uid).slice(0, JOB_SET_PARTS.uid)}${namespacePart(namespace)}` : uidPart(uid);
+  const end = isSet ? `${uidPart(uid).slice(0, JOB_SET_PARTS.uid)}${shortHash(namespace)}` : uidPart(uid);
   const maxName = isSet ? JOB_SET_PARTS.maxName : MAX_NAME_PART;
   return [labelPart(namespace, MAX_NAMESPACE_PART), labelPart(name, maxName), end].join("-");
 }
 
 /**
- * Whether a pod that names this owner can be of it. A Job controls its pods, and a queued pod is its own owner. The pods of a JobSet are controlled by its Jobs:
- * their namespace is that of the JobSet.
+ * Whether a pod that names this owner can be of it. A Job controls its pods, and a queued pod is its own owner. Jobs control the pods of a JobSet: the
+ * namespace of the pod must be that of the JobSet.
  */
 export function isBatchOwner(
   { kind, id }: Owner,
@@ -41,7 +41,7 @@ export function isBatchOwner(
     case BATCH_JOB:
       return endsWithUid(id, pod.jobUid);
     case JOB_SET:
-      return pod.jobUid !== "" && id.endsWith(namespacePart(pod.namespace));
+      return pod.jobUid !== "" && id.endsWith(shortHash(pod.namespace));
     case QUEUED_POD:
       return endsWithUid(id, pod.uid);
     default:
@@ -64,8 +64,4 @@ function labelPart(text: string, max: number): string {
 
 function uidPart(uid: string): string {
   return uid.replaceAll(/[^a-z0-9]/g, "").slice(0, MAX_UID_PART);
-}
-
-function namespacePart(namespace: string): string {
-  return createHash("sha256").update(namespace).digest("hex").slice(0, JOB_SET_PARTS.namespace);
 }

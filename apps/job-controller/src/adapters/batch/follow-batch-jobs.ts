@@ -182,21 +182,7 @@ type View = Omit<BatchWorld, "refused" | "isComplete" | "ageMs" | typeof Symbol.
 
 function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namespace: string) => PodDefaults): View {
   const { jobs, sets, pods, queued, classes } = caches;
-  const writtenJobs = ownWrites<JobRow>();
-  const writtenPods = ownWrites<PodRow>();
-  const writtenQueued = ownWrites<QueuedPodRow>();
-  jobs.onChange(({ before, after }) => {
-    if (after === undefined && before !== undefined) writtenJobs.forget(keyOfRow(before));
-  });
-  sets.onChange(({ before, after }) => {
-    if (after === undefined && before !== undefined) writtenJobs.forget(keyOfRow(before));
-  });
-  pods.onChange(({ before, after }) => {
-    if (after === undefined && before !== undefined) writtenPods.forget(before.uid);
-  });
-  queued.onChange(({ before, after }) => {
-    if (after?.queued === undefined && before?.queued !== undefined) writtenQueued.forget(before.queued.job.uid);
-  });
+  const { writtenJobs, writtenPods, writtenQueued } = keepWrites(caches);
   const cached = (key: string): JobRow | undefined => {
     const slash = key.indexOf("/");
     const kind = key.slice(0, slash);
@@ -232,7 +218,7 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
       pods.byIndex("owner", ownerId).some(({ finished }) => !finished) ||
       queued.byIndex("owner", ownerId).some((each) => each.queued?.job.finished === false),
     recordJob: (kind, job) => {
-      const row = kind === JOB_SET ? jobSetRow(job, defaults) : jobRow(job as V1Job, defaults);
+      const row = kind === JOB_SET ? jobSetRow(job, defaults) : jobRow(job, defaults);
       // One that was deleted meanwhile would never be removed.
       if (cached(keyOfRow(row))?.uid === row.uid) writtenJobs.record(keyOfRow(row), row);
     },
@@ -257,6 +243,24 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
     ],
     onChange: (listener) => listen(caches, listener),
   };
+}
+
+function keepWrites({ jobs, sets, pods, queued }: Caches) {
+  const writtenJobs = ownWrites<JobRow>();
+  const writtenPods = ownWrites<PodRow>();
+  const writtenQueued = ownWrites<QueuedPodRow>();
+  const forget = ({ before, after }: { readonly before: JobRow | undefined; readonly after: JobRow | undefined }) => {
+    if (after === undefined && before !== undefined) writtenJobs.forget(keyOfRow(before));
+  };
+  jobs.onChange(forget);
+  sets.onChange(forget);
+  pods.onChange(({ before, after }) => {
+    if (after === undefined && before !== undefined) writtenPods.forget(before.uid);
+  });
+  queued.onChange(({ before, after }) => {
+    if (after?.queued === undefined && before?.queued !== undefined) writtenQueued.forget(before.queued.job.uid);
+  });
+  return { writtenJobs, writtenPods, writtenQueued };
 }
 
 function priorityIn(classes: Informer<PriorityRow>): (className: string) => number {
