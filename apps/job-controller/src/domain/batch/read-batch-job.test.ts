@@ -194,7 +194,7 @@ describe("a pod with the label of queues", () => {
     expect(row).toBeUndefined();
   });
 
-  it("is known after it was bound, and waits whoever else controls it", () => {
+  it("is known after it was bound, and waits if another kind controls it", () => {
     expect(queuedPod({}, {}, true)).toMatchObject({ suspended: false });
     expect(queuedPod(gates, controlledBy("apps/v1", "ReplicaSet"))).toMatchObject({ suspended: true });
   });
