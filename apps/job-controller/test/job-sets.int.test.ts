@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { CoreV1Event, V1CustomResourceDefinition, V1Pod } from "@kubernetes/client-node";
+import type { CoreV1Event, V1CustomResourceDefinition, V1OwnerReference, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
 import { installDefinition, jobWorld, type JobWorld } from "./job-world.ts";
 import { playJobs, playJobSets, type TestJobSet } from "./play-job-sets.ts";
@@ -253,6 +253,41 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         for (const { metadata } of again) nodes.finish(`${TEAM}/${metadata?.name}`);
         await untilReleased("job-set");
       });
+
+      it.runIf(isReal)(
+        "a JobSet is suspended when it is created, where the admission policy is installed",
+        async () => {
+          const rows = [{ name: "worker" }];
+          const isSuspended = async (): Promise<boolean> => {
+            const answer = await calls.create<TestJobSet>(sets, jobSet("policy", rows, false), {
+              query: { dryRun: "All" },
+            });
+            return answer.spec?.suspend === true;
+          };
+          expect(await isSuspended()).toBe(false);
+          const policy = await readFile(
+            new URL("../../../deploy/kubernetes/batch-jobs-suspend.yaml", import.meta.url),
+            "utf8",
+          );
+          for (const document of parseAllDocuments(policy)) {
+            const object = document.toJS() as KubeObject;
+            const plural =
+              object.kind === "MutatingAdmissionPolicy"
+                ? "mutatingadmissionpolicies"
+                : "mutatingadmissionpolicybindings";
+            await calls.create({ apiVersion: "admissionregistration.k8s.io/v1", plural }, object);
+          }
+          await until("the policy is in force", isSuspended, PATIENCE);
+          const labels = { "muster.dev/queue": "team-a" };
+          const owner = { apiVersion: sets.apiVersion, kind: "JobSet", name: "x", uid: "x", controller: true };
+          const template = { spec: { restartPolicy: "Never", containers: [{ name: "main", image: "none" }] } };
+          const create = async (...ownerReferences: V1OwnerReference[]): Promise<boolean | undefined> => {
+            const job = { metadata: { name: "policy", labels, ownerReferences }, spec: { template } } as KubeObject;
+            return (await calls.create<TestJobSet>(jobs, job, { query: { dryRun: "All" } })).spec?.suspend;
+          };
+          expect([await create(), await create(owner)]).toEqual([true, false]);
+        },
+      );
 
       it("a JobSet that is deleted while it runs keeps nothing", async () => {
         await calls.create(sets, jobSet("removed", [{ name: "worker", replicas: 2 }]));

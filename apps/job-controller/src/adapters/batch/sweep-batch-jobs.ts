@@ -1,8 +1,9 @@
 import { kubeFault, listPages, type KubeCalls } from "@muster/kube";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
-import { batchOwnerId, JOB_SET, type BatchKind } from "@muster/names";
+import { batchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { Logger } from "@muster/service";
 import { ownerIdOfUnit } from "../../domain/build-units.ts";
+import { QUEUE_LABEL } from "../../domain/queues/choose-queue.ts";
 import type { UnitSeen } from "../../domain/snapshot.ts";
 import type { Machines } from "../machines.ts";
 import { isOccupied } from "./act-batch-job.ts";
@@ -19,6 +20,8 @@ type SweepDeps = {
   readonly world: Pick<BatchWorld, "jobs" | "hasPods" | "isComplete">;
 };
 
+/** Of all pods of a cluster, few wait by themselves. */
+const LABELLED = { query: { labelSelector: QUEUE_LABEL } };
 /** Owners in one sweep. */
 const MAX_OWNERS = 100;
 
@@ -75,7 +78,7 @@ async function listOwnerIds(
   const ids = new Set<string>();
   const resource = { ...BATCH_RESOURCES[kind], ...(namespace !== undefined && { namespace }) };
   try {
-    for await (const objects of listPages(calls, resource))
+    for await (const objects of listPages(calls, resource, kind === QUEUED_POD ? LABELLED : {}))
       for (const { metadata: { namespace: within = "", name = "", uid = "" } = {} } of objects)
         ids.add(batchOwnerId(kind, { namespace: within, name, uid }));
   } catch (error) {
