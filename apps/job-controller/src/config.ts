@@ -43,7 +43,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       /** Time limit of one request to the API server. */
       timeoutMs: read.integer("JOB_REQUEST_TIMEOUT_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
     },
-    /** Jobs of the API group `batch` with a queue: `none`, those of MUSTER_NAMESPACE (`namespace`), or of every namespace (`all`). */
+    /** Jobs of the API group `batch`, JobSets and pods with a queue: `none`, those of MUSTER_NAMESPACE (`namespace`), or of every namespace (`all`). */
     batchJobs: read.oneOf("JOB_BATCH_JOBS", ["none", "namespace", "all"], "none"),
     /** Concurrent passes, for each kind. */
     workers: read.integer("JOB_WORKERS", { fallback: 32, min: 1, max: 1000 }),

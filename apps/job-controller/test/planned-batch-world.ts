@@ -1,32 +1,46 @@
-import type { BatchJob, BatchPod, BatchSnapshot } from "../src/domain/batch/batch-job.ts";
+import { JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
+import { setOfPlace, type BatchJob, type BatchPod, type BatchSnapshot } from "../src/domain/batch/batch-job.ts";
 import { planBatchJob, type BatchStep } from "../src/domain/batch/plan-batch-job.ts";
 import type { UnitSeen } from "../src/domain/snapshot.ts";
 
-const NODES = ["n1", "n2", "n3", "n4", "n5"];
+const NODES = ["n1", "n2", "n3", "n4", "n5", "n6"];
 const POLICY = { replacementWaitMs: 10, refusedRetryMs: 10 };
 const SHARE = { cpu: 100 };
+const NEED = { pool: "workers", shared: SHARE };
 const PARALLELISM = 2;
 
 type Waiting = Extract<UnitSeen, { readonly sinceMs: number }>;
 type Pod = { -readonly [Key in keyof BatchPod]: BatchPod[Key] };
 
-/** A batch Job with Kubernetes, a scheduler and the ledger around it. What is done to it throws where a promise is broken. */
+/** Completions of the Jobs with one template. */
+type Row = { readonly name: string; readonly completions: number };
+
+/** Work of Kubernetes with its controllers, a scheduler and the ledger around it. What is done to it throws where a promise is broken. */
 export class PlannedBatchWorld {
   #nowMs = 0;
   #made = 0;
-  #succeeded = 0;
   #job = { suspended: false, stopped: false, started: false, gated: false, queue: "team-a" };
-  readonly #completions: number;
+  /** The Jobs of a JobSet, which follow it later. */
+  #children = { suspended: false, gated: false };
+  readonly #kind: BatchKind;
+  readonly #rows: readonly Row[];
+  readonly #succeeded = new Map<string, number>();
   readonly #lost = new Set<string>();
   #pods: Pod[] = [];
   readonly #units = new Map<string, UnitSeen>();
 
-  constructor(completions: number) {
-    this.#completions = completions;
+  constructor(kind: BatchKind, rows: readonly Row[]) {
+    this.#kind = kind;
+    this.#rows = rows;
+    if (kind !== QUEUED_POD) return;
+    this.#create("pod", true);
+    this.#job.gated = true;
   }
 
+  /** A pod that is gone has ended, too: nothing runs it again. */
   get isFinished(): boolean {
-    return this.#succeeded >= this.#completions;
+    if (this.#kind === QUEUED_POD) return this.#pods.every(({ finished }) => finished);
+    return this.#rows.every(({ name, completions }) => this.#succeededOf(name) >= completions);
   }
 
   get isEmpty(): boolean {
@@ -35,6 +49,7 @@ export class PlannedBatchWorld {
 
   /** Plans, and carries out the first `count` steps: the controller dies there. Returns how many were planned. */
   pass(count: number): number {
+    if (this.#kind === QUEUED_POD && this.#pods.length === 0) return this.#sweep();
     const { steps } = planBatchJob(this.snapshot(), POLICY);
     for (const step of steps.slice(0, count)) this.#take(step);
     return steps.length;
@@ -58,7 +73,7 @@ export class PlannedBatchWorld {
       case "succeed":
         if (pod?.scheduled === true && !pod.deleting && !this.#lost.has(pod.place ?? "")) {
           pod.finished = true;
-          this.#succeeded += 1;
+          this.#succeeded.set(pod.set, this.#succeededOf(pod.set) + 1);
         }
         return;
       case "fail":
@@ -70,6 +85,9 @@ export class PlannedBatchWorld {
       case "return":
         this.#lost.clear();
         return;
+      case "preempt":
+        this.#preempt(pick);
+        return;
       case "unlabel":
         this.#job.queue = "";
         return;
@@ -77,37 +95,77 @@ export class PlannedBatchWorld {
   }
 
   snapshot(): BatchSnapshot {
-    const left = this.#completions - this.#succeeded;
+    const [pod] = this.#pods;
+    const ofPod = this.#kind === QUEUED_POD && { suspended: pod?.gated === true, deleting: pod?.deleting === true };
     const job: BatchJob = {
       ...this.#job,
+      kind: this.#kind,
       namespace: "team-a",
       name: "train",
       uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789",
       deleting: false,
       finished: this.isFinished,
-      pods: Math.max(0, Math.min(PARALLELISM, left)),
+      sets: this.#rows.map(({ name, completions }, index) => {
+        const left = completions - this.#succeededOf(name);
+        return { name, first: index * PARALLELISM, pods: Math.max(0, Math.min(PARALLELISM, left)), need: NEED };
+      }),
       topology: undefined,
-      need: { pool: "workers", shared: SHARE },
+      ...ofPod,
     };
     const units = [...this.#units.values()];
     const queue = { kind: "queue", name: "team-a" } as const;
     return { nowMs: this.#nowMs, job, pods: this.#pods, units, queue, priority: 0, nodesLost: [...this.#lost] };
   }
 
-  /** Kubernetes' own controller: a suspended or finished Job has no pods, another one as many as it may have. */
-  #control(): void {
-    this.#pods = this.#pods.filter(({ deleting, finished }) => !deleting && !finished);
-    const wanted = this.#job.suspended ? 0 : this.snapshot().job.pods;
-    for (const pod of this.#pods.slice(wanted)) pod.deleting = true;
-    for (let missing = wanted - this.#pods.length; missing > 0; missing -= 1) this.#create();
-    if (!this.#job.suspended) this.#job.started = true;
-    this.#job.stopped = this.#job.suspended && this.#pods.length === 0;
+  #succeededOf(set: string): number {
+    return this.#succeeded.get(set) ?? 0;
   }
 
-  #create(): void {
+  /** Kubernetes' own controllers: a suspended or finished Job has no pods, another one as many as it may have. */
+  #control(): void {
+    this.#pods = this.#pods.filter(({ deleting, finished }) => !deleting && (!finished || this.#kind === QUEUED_POD));
+    if (this.#kind === QUEUED_POD) return;
+    const { suspended, gated } = this.#kind === JOB_SET ? this.#controlChildren() : this.#job;
+    for (const { name, pods } of this.snapshot().job.sets) {
+      const wanted = suspended ? 0 : pods;
+      const own = this.#pods.filter(({ set }) => set === name);
+      for (const pod of own.slice(wanted)) pod.deleting = true;
+      for (let missing = wanted - own.length; missing > 0; missing -= 1) this.#create(name, gated);
+    }
+    if (this.#kind === JOB_SET) return;
+    if (!suspended) this.#job.started = true;
+    this.#job.stopped = suspended && this.#pods.length === 0;
+  }
+
+  /** The controller of JobSets reports a suspended one once its Jobs are suspended, with or without pods. It adds gates when it resumes them. */
+  #controlChildren(): { readonly suspended: boolean; readonly gated: boolean } {
+    const { suspended, gated } = this.#job;
+    const isGated = this.#children.gated || (!suspended && gated);
+    this.#children = { suspended, gated: isGated };
+    this.#job.stopped = suspended;
+    return this.#children;
+  }
+
+  #create(set: string, gated: boolean): void {
     const name = `p${(this.#made += 1)}`;
     const fresh = { component: "", place: undefined, scheduled: false, deleting: false, finished: false };
-    this.#pods.push({ name, uid: name, createdMs: this.#made, gated: this.#job.gated, ...fresh });
+    this.#pods.push({ name, uid: name, set, createdMs: this.#made, gated, ...fresh });
+  }
+
+  /** The pod is gone, and with it the key of its passes. */
+  #sweep(): number {
+    const left = this.#units.size;
+    this.#units.clear();
+    return left;
+  }
+
+  #preempt(pick: number): void {
+    const granted = [...this.#units.values()].filter((unit) => unit.state === "granted");
+    const unit = granted[pick % Math.max(1, granted.length)];
+    if (unit === undefined || unit.preemption !== undefined) return;
+    const beneficiary = { kind: "job", id: "other" };
+    const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs: 0, accepted: false };
+    this.#units.set(unit.id, { ...unit, preemption });
   }
 
   #grant(): void {
@@ -131,6 +189,8 @@ export class PlannedBatchWorld {
     if (this.#lost.has(place)) return;
     // Without a queue the ledger counts it as use of no grant.
     const isOurs = pod.component !== "" && this.#job.queue !== "";
+    if (isOurs && setOfPlace(pod.component) !== pod.set)
+      throw new Error(`${pod.name} of ${pod.set} is scheduled in the place ${pod.component}`);
     if (isOurs && !this.#held().includes(place))
       throw new Error(`${pod.name} is scheduled on ${place}, which is not granted`);
     const others = this.#pods.filter(({ scheduled, finished }) => scheduled && !finished);
@@ -144,6 +204,7 @@ export class PlannedBatchWorld {
     const pod = "uid" in step ? this.#pods.find(({ uid }) => uid === step.uid) : undefined;
     switch (step.kind) {
       case "suspend":
+        if (this.#kind === QUEUED_POD) this.#pods.forEach((each) => (each.deleting = true));
         Object.assign(this.#job, { suspended: true, stopped: false });
         return;
       case "resume":
@@ -174,8 +235,37 @@ export class PlannedBatchWorld {
         return;
       case "accept-preemption":
       case "requeue":
-        throw new Error(`${step.kind} is planned, and nothing was preempted`);
+        this.#leave(step);
+        return;
     }
+  }
+
+  #leave({ kind, unitId }: Extract<BatchStep, { kind: "accept-preemption" | "requeue" }>): void {
+    const unit = this.#units.get(unitId);
+    if (unit?.state !== "granted" || unit.preemption === undefined)
+      throw new Error(`${kind} is planned for ${unitId}, which is not preempted`);
+    if (kind === "accept-preemption") {
+      this.#units.set(unitId, { ...unit, preemption: { ...unit.preemption, accepted: true } });
+      return;
+    }
+    if (!unit.preemption.accepted) throw new Error(`${unitId} is requeued before its preemption was accepted`);
+    this.#expectIdle(unitId, unit.nodes);
+    const { nodes, shares, queue } = unit;
+    const because = { code: "WAITING_FOR_MACHINES", text: "" };
+    const known = { components: [...nodes.keys()], because, sinceMs: this.#nowMs, isRequeued: true };
+    this.#units.set(unitId, {
+      id: unitId,
+      state: "waiting",
+      ...known,
+      ...(shares && { shares }),
+      ...(queue && { queue }),
+    });
+  }
+
+  #expectIdle(unitId: string, nodes: ReadonlyMap<string, string>): void {
+    const running = this.#pods.filter(({ finished, component }) => !finished && nodes.has(component));
+    if (running.length > 0)
+      throw new Error(`${unitId} is released while ${running.map(({ name }) => name).join()} may run`);
   }
 
   #reserve({ id, needs, queue }: Extract<BatchStep, { kind: "reserve" }>["unit"]): void {
@@ -190,11 +280,7 @@ export class PlannedBatchWorld {
 
   #release({ unitId, because }: Extract<BatchStep, { kind: "release" }>): void {
     const unit = this.#units.get(unitId);
-    if (unit?.state === "granted" && because !== "label-removed") {
-      const running = this.#pods.filter(({ finished, component }) => !finished && unit.nodes.has(component));
-      if (running.length > 0)
-        throw new Error(`${unitId} is released while ${running.map(({ name }) => name).join()} may run`);
-    }
+    if (unit?.state === "granted" && because !== "label-removed") this.#expectIdle(unitId, unit.nodes);
     this.#units.delete(unitId);
   }
 }

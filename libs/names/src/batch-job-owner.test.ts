@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { BATCH_JOB, batchJobOwnerId, isBatchJob } from "./batch-job-owner.ts";
+import { BATCH_JOB, BATCH_KINDS, batchOwnerId, isBatchOwner, JOB_SET, QUEUED_POD } from "./batch-job-owner.ts";
 import { checkDnsLabel } from "./names.ts";
-import { PART_SEPARATOR } from "./owners.ts";
+import { mayOccupy, PART_SEPARATOR } from "./owners.ts";
 
 const UID = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
+const OTHER = "1a1b2c3d-4e5f-6789-abcd-ef0123456789";
 
 describe("the owner id of a batch Job", () => {
   const cases: readonly [title: string, job: { namespace: string; name: string; uid?: string }, id: string][] = [
@@ -17,17 +18,42 @@ describe("the owner id of a batch Job", () => {
     ],
   ];
   it.each(cases)("%s", (_title, job, id) => {
-    const found = batchJobOwnerId({ uid: UID, ...job });
-    expect(found).toBe(id);
-    expect(checkDnsLabel("id", found)).toBeUndefined();
-    expect(found).not.toContain(PART_SEPARATOR);
-    expect(isBatchJob({ kind: BATCH_JOB, id: found }, UID)).toBe(true);
+    expect(batchOwnerId(BATCH_JOB, { uid: UID, ...job })).toBe(id);
+  });
+});
+
+describe.each(BATCH_KINDS)("the owner id of a %s", (kind) => {
+  const work = { namespace: "namespace-of-ml-research", name: "a-name-of-twenty-three--and-more", uid: UID };
+  const id = batchOwnerId(kind, work);
+
+  it("is a DNS label with room for the name of a part, which may be occupied by the owner", () => {
+    expect(checkDnsLabel("id", id)).toBeUndefined();
+    expect(id).not.toContain(PART_SEPARATOR);
+    const part = `${id}${PART_SEPARATOR}pod-999`;
+    expect(checkDnsLabel("id", part)).toBeUndefined();
+    expect(mayOccupy({ kind, id }, { kind, id: part })).toBe(true);
   });
 
-  it("is of no other Job and of no other kind of owner", () => {
-    const id = batchJobOwnerId({ namespace: "team-a", name: "train", uid: UID });
-    expect(isBatchJob({ kind: BATCH_JOB, id }, "1a1b2c3d-4e5f-6789-abcd-ef0123456789")).toBe(false);
-    expect(isBatchJob({ kind: "job", id }, UID)).toBe(false);
-    expect(isBatchJob({ kind: BATCH_JOB, id: "train-" }, "")).toBe(false);
+  it("is another one for another uid", () => {
+    expect(batchOwnerId(kind, { ...work, uid: OTHER })).not.toBe(id);
+  });
+});
+
+describe("a pod of another namespace", () => {
+  const work = { namespace: "team-a", name: "train", uid: UID };
+  const pod = { namespace: "team-a", uid: "p", jobUid: "" };
+  const owner = (kind: (typeof BATCH_KINDS)[number]) => ({ kind, id: batchOwnerId(kind, work) });
+  it.each([
+    ["of the Job that controls it", owner(BATCH_JOB), { ...pod, jobUid: UID }, true],
+    ["of no other Job", owner(BATCH_JOB), { ...pod, jobUid: OTHER }, false],
+    ["of no Job without a controller", { kind: BATCH_JOB, id: "train-" }, pod, false],
+    ["of a JobSet of its namespace, if a Job controls it", owner(JOB_SET), { ...pod, jobUid: OTHER }, true],
+    ["of no JobSet without a Job", owner(JOB_SET), pod, false],
+    ["of no JobSet of another namespace", owner(JOB_SET), { ...pod, namespace: "team-b", jobUid: OTHER }, false],
+    ["its own owner", owner(QUEUED_POD), { ...pod, uid: UID }, true],
+    ["of no other pod", owner(QUEUED_POD), { ...pod, uid: OTHER }, false],
+    ["of no owner of another kind", { kind: "job", id: owner(BATCH_JOB).id }, { ...pod, jobUid: UID }, false],
+  ])("is %s", (_title, named, seen, expected) => {
+    expect(isBatchOwner(named, seen)).toBe(expected);
   });
 });

@@ -1,10 +1,12 @@
 export { matchesLabels, parseLabelSelector } from "./label-selector.ts";
 export type { LabelSelector, Requirement } from "./label-selector.ts";
 export { API_GROUP } from "./api-group.ts";
-export { BATCH_JOB, batchJobOwnerId, isBatchJob } from "./batch-job-owner.ts";
+export { BATCH_JOB, BATCH_KINDS, batchOwnerId, isBatchOwner, JOB_SET, QUEUED_POD } from "./batch-job-owner.ts";
+export type { BatchKind } from "./batch-job-owner.ts";
 export { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "./muster-keys.ts";
 export { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelKey, checkLabelValue } from "./names.ts";
 export { otherInstallation } from "./other-installation.ts";
+export { shortHash } from "./short-hash.ts";
 export { isReservedEnvName } from "./reserved-env.ts";
 export { mayOccupy, PART_OWNER_CHARACTERS, PART_SEPARATOR } from "./owners.ts";
 export type { Owner } from "./owners.ts";

@@ -126,6 +126,7 @@ const MORE_RESOURCES = [
   "jobs.muster.dev",
   "jobs.batch",
   "jobs/status.batch",
+  "jobsets.jobset.x-k8s.io",
   "priorityclasses.scheduling.k8s.io",
   "pods/exec",
   "configmaps",
@@ -153,11 +154,12 @@ const MAY_MORE = {
     "jobs.muster.dev default": "get list watch create patch delete",
     "jobs.batch everywhere": "get list watch patch",
     "jobs/status.batch everywhere": "patch",
+    "jobsets.jobset.x-k8s.io everywhere": "get list watch patch",
     "priorityclasses.scheduling.k8s.io everywhere": "list watch",
     ...Object.fromEntries(
       ["muster-system", "kube-system", "machines"].flatMap((namespace) => [
         [`events ${namespace}`, "create patch"],
-        [`pods ${namespace}`, "list watch patch delete"],
+        [`pods ${namespace}`, "get list watch patch delete"],
         [`jobs.muster.dev ${namespace}`, "list"],
       ]),
     ),

@@ -6,12 +6,18 @@ it.each([
   ["session/train", { kind: "session", id: "train" }],
   ["job/train", { kind: "job", id: "train" }],
   ["batch-job/team-a-train-0a1b", { kind: "batch-job", id: "team-a-train-0a1b" }],
+  ["job-set/team-a-train-0a1b", { kind: "job-set", id: "team-a-train-0a1b" }],
+  ["queued-pod/team-a-train-0a1b", { kind: "queued-pod", id: "team-a-train-0a1b" }],
   ["replica-set/web", { kind: "replica-set", id: "web" }],
   ["lease/l-1", { kind: "lease", id: "l-1" }],
   ["jobs/train", { trouble: '"jobs" is no kind of owner; did you mean "job/train"?' }],
   [
     "pod/train",
-    { trouble: expect.stringMatching(/known are session, job, batch-job, replica-set, lease|did you mean/) as string },
+    {
+      trouble: expect.stringMatching(
+        /known are session, job, batch-job, job-set, queued-pod, replica-set, lease|did you mean/,
+      ) as string,
+    },
   ],
   ["job/", { trouble: 'the name is missing after "job/"' }],
   ["job/Train", { trouble: expect.stringContaining('the name "Train" is not a DNS name') as string }],

@@ -1,8 +1,8 @@
-import { checkDnsSubdomain } from "@muster/names";
+import { BATCH_KINDS, checkDnsSubdomain } from "@muster/names";
 import { nearestName } from "@muster/documents";
 
 /** What can own machines. */
-const OWNER_KINDS = ["session", "job", "batch-job", "replica-set", "lease"] as const;
+const OWNER_KINDS = ["session", "job", ...BATCH_KINDS, "replica-set", "lease"] as const;
 
 /** Who holds machines or waits for them, as it is typed: `KIND/NAME`; `NAME` alone is a session. The nouns of work that the command knows are kinds, too. */
 export function readOwner(

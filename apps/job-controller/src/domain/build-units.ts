@@ -1,4 +1,4 @@
-import { PART_SEPARATOR } from "@muster/names";
+import { PART_SEPARATOR, shortHash } from "@muster/names";
 import { restrictSelection, type NodeSelection, type Requests } from "@muster/resources";
 import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -91,17 +91,7 @@ const MAX_ID_LENGTH = 63;
 /** The unit of one member. A hash replaces a component that would make the id too long. */
 export function memberUnitId(ownerId: string, component: string): string {
   const id = `${ownerId}${PART_SEPARATOR}${component}`;
-  return id.length <= MAX_ID_LENGTH ? id : `${ownerId}${PART_SEPARATOR}${numberOf(component)}`;
-}
-
-/** FNV-1a with two seeds, so that no two of a thousand members have one hash by chance. */
-function numberOf(text: string): string {
-  const half = (seed: number): string => {
-    let hash = seed;
-    for (const char of text) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193) >>> 0;
-    return hash.toString(36);
-  };
-  return half(0x811c9dc5) + half(0x01234567);
+  return id.length <= MAX_ID_LENGTH ? id : `${ownerId}${PART_SEPARATOR}${shortHash(component)}`;
 }
 
 /** Members that have succeeded. */

@@ -1,5 +1,6 @@
 import { KubeConfig, type V1Node, type V1Pod } from "@kubernetes/client-node";
 import { podHealth } from "@muster/health";
+import { batchOwnerId, JOB_SET } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -225,6 +226,13 @@ describe("a pod of the cluster", () => {
       ownerReferences: [{ apiVersion: "batch/v1", kind, name: "train", uid, controller }],
     });
     const uid = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
+
+    it.each(["apps", "other"])("counts for a JobSet of apps if it is there: in %s", (namespace) => {
+      const owner = { kind: JOB_SET, id: batchOwnerId(JOB_SET, { namespace: "apps", name: "train", uid: "u" }) };
+      const named = { [labels.ownerKind]: owner.kind, [labels.owner]: owner.id, [labels.exclusive]: "false" };
+      const seen = read({ labels: named, namespace, ...createdBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789") });
+      expect(seen).toMatchObject(namespace === "apps" ? { owner } : { group: "foreign" });
+    });
 
     it("counts for the Job that created it", () => {
       const seen = read({ labels: named, namespace: "apps", ...createdBy(uid) });

@@ -1,6 +1,6 @@
 import type { KubeConfig, V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
-import { checkDnsLabel, isBatchJob } from "@muster/names";
+import { checkDnsLabel, isBatchOwner } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import { amountsOf, podRequests, type Amounts } from "@muster/resources";
 import type { Config } from "../config.ts";
@@ -12,8 +12,8 @@ import { makeEqualAmounts } from "./equal-amounts.ts";
 /** Which pods are of Muster, and which others are overhead of their node. */
 export type GroupRules = {
   /**
-   * Where Muster creates its pods. A user of another namespace can set the owner labels, too. There they count only on pods of the batch Job that they name:
-   * Kubernetes deletes a pod whose owner reference names a Job of another namespace.
+   * Where Muster creates its pods. A user of another namespace can set the owner labels, too. There they count only if
+   * they name work of the pod's namespace. Kubernetes deletes a pod whose owner reference names a Job of another namespace.
    */
   readonly workNamespace: string;
   readonly systemNamespaces: readonly string[];
@@ -39,7 +39,7 @@ export function groupRules(
 
 /**
  * A function that returns what the watcher keeps of a pod. A pod with owner labels in another namespace occupies its node if it is exclusive, and counts
- * for its owner if that is the batch Job that created it. Otherwise its labels do not count, so that no owner's grant hides its use.
+ * for its owner if that can be work of Kubernetes in its namespace. Otherwise its labels do not count, so that no owner's grant hides its use.
  */
 export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
@@ -48,7 +48,9 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
     const owned = watchedPod(pod, requestsOf);
     const counts =
       owned !== undefined &&
-      (owned.exclusive || owned.namespace === rules.workNamespace || isBatchJob(owned.owner, batchJobUidOf(pod)));
+      (owned.exclusive ||
+        owned.namespace === rules.workNamespace ||
+        isBatchOwner(owned.owner, { ...owned, jobUid: batchJobUidOf(pod) }));
     return counts ? owned : otherPod(pod, rules, requestsOf);
   };
 }

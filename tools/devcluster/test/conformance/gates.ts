@@ -70,6 +70,27 @@ export function describeGates(api: () => Api, pods: () => string): void {
     ]);
   });
 
+  it("accept fewer nodes, and no others, while they have a gate", async () => {
+    const accepted = (...values: string[]): JsonObject => ({ key: "a.example/node", operator: "In", values });
+    const change = (name: string, ...terms: JsonObject[][]): Promise<Awaited<ReturnType<Api["patch"]>>> => {
+      const nodeSelectorTerms = terms.map((matchExpressions) => ({ matchExpressions }));
+      const nodeAffinity = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
+      return api().patch(`${pods()}/${name}`, "merge", { spec: { affinity: { nodeAffinity } } });
+    };
+    await gated("gated-narrow", "a.example/one");
+    const codes: number[] = [];
+    for (const terms of [
+      [[accepted("a", "b")]],
+      [[accepted("a", "b"), accepted("b")]],
+      [[accepted("b")]],
+      [[accepted("a", "b"), accepted("b")], [accepted("c")]],
+    ])
+      codes.push((await change("gated-narrow", ...terms)).code);
+    expect(codes).toEqual([200, 200, 422, 422]);
+    await api().post(pods(), pod("open-narrow"));
+    expect((await change("open-narrow", [accepted("a")])).code).toBe(422);
+  });
+
   it("have each of them once, by a proper name, and no node", async () => {
     const twice = await gated("gated-wrong", "a.example/one", "a.example/one");
     expect(causes(twice)).toEqual([["spec.schedulingGates[1]", 'Duplicate value: "a.example/one"']]);

@@ -1,20 +1,28 @@
-import type { V1Job, V1Pod } from "@kubernetes/client-node";
+import type { V1Pod } from "@kubernetes/client-node";
 import { assertNever } from "@muster/faults";
-import { listPages, unlessFault, unlessMissing, type KubeCalls, type KubeResource } from "@muster/kube";
-import { BATCH_JOB, batchJobOwnerId } from "@muster/names";
+import {
+  listPages,
+  unlessFault,
+  unlessMissing,
+  type KubeCalls,
+  type KubeObject,
+  type KubeResource,
+} from "@muster/kube";
+import { JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { labels } from "@muster/proto";
 import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
 import { QUEUE_GATE } from "../../domain/batch/batch-job.ts";
 import type { BatchStep } from "../../domain/batch/plan-batch-job.ts";
+import type { JobSpec } from "../../domain/batch/read-batch-job.ts";
 import { ownerIdOfUnit } from "../../domain/build-units.ts";
 import type { Machines } from "../machines.ts";
-import { podRow, type JobRow, type PodRow } from "./batch-rows.ts";
+import { BATCH_RESOURCES, ownerIdOfRow, podRow, type JobRow, type PodRow, type StoredJobSet } from "./batch-rows.ts";
 import type { BatchWorld } from "./follow-batch-jobs.ts";
 
 export type BatchActDeps = {
   readonly calls: Pick<KubeCalls, "get" | "list" | "patch" | "delete">;
   readonly world: Pick<BatchWorld, "recordJob" | "recordPod">;
-  readonly machines: Pick<Machines, "reserve" | "release" | "accept" | "requeue">;
+  readonly machines: Readonly<Record<BatchKind, Pick<Machines, "reserve" | "release" | "accept" | "requeue">>>;
   /** The id of our installation. */
   readonly installation: string;
 };
@@ -30,57 +38,58 @@ export async function actOnBatchJob(
 ): Promise<boolean> {
   switch (step.kind) {
     case "suspend":
+      if (job.kind === QUEUED_POD) return deletePod(deps, job, job);
       return patchJob(deps, job, { spec: { suspend: true } });
     case "resume":
       return patchJob(deps, job, { ...versionOf(job), spec: { suspend: false } });
     case "reset-start":
       return patchJob(deps, job, { ...versionOf(job), status: { startTime: null } }, "status");
     case "gate":
-      return patchJob(deps, job, { ...versionOf(job), ...withGates([...job.gates, { name: QUEUE_GATE }]) });
+      return patchGates(deps, job, (gates) => [...gates.filter(isOther), { name: QUEUE_GATE }]);
     case "ungate":
-      return patchJob(deps, job, { ...versionOf(job), ...withGates(job.gates.filter(isOther)) });
+      return patchGates(deps, job, (gates) => gates.filter(isOther));
     case "reserve":
       // A stale cache does not show that the Job is gone: machines would be reserved for nothing.
-      if ((await unlessMissing(deps.calls.get<V1Job>(jobsOf(job), job.name)))?.metadata?.uid !== job.uid) return false;
-      await deps.machines.reserve(step.unit, step.priority);
+      if ((await unlessMissing(deps.calls.get(resourceOf(job), job.name)))?.metadata?.uid !== job.uid) return false;
+      await deps.machines[job.kind].reserve(step.unit, step.priority);
       return true;
     case "release":
-      return release(deps, job.namespace, step);
+      return release(deps, job, step);
     case "accept-preemption":
-      await deps.machines.accept(step.unitId);
+      await deps.machines[job.kind].accept(step.unitId);
       return true;
     case "requeue":
-      if (await isOccupied(deps.calls, ownerIdOfUnit(step.unitId), job.namespace)) return false;
-      await deps.machines.requeue(step.unitId);
+      if (await isOccupied(deps.calls, { ...job, ownerId: ownerIdOfUnit(step.unitId) })) return false;
+      await deps.machines[job.kind].requeue(step.unitId);
       return true;
     case "place-pod":
       return patchPod(deps, job, findPod(pods, step), (pod) => placement(deps, job, pod, step));
     case "open-pod":
       return patchPod(deps, job, findPod(pods, step), openedSpec);
-    case "delete-pod": {
-      const options = { preconditions: { uid: step.uid } };
-      await unlessFault(deps.calls.delete(podsOf(job.namespace), step.pod, options), "not_found", "conflict");
-      return true;
-    }
+    case "delete-pod":
+      return deletePod(deps, job, { name: step.pod, uid: step.uid });
     default:
       return assertNever(step);
   }
 }
 
-/** Whether a pod with this owner id may run on a machine, as the API server has it. */
+/** Whether a pod of this owner may run on a machine, as the API server has it. */
 export async function isOccupied(
   calls: Pick<KubeCalls, "list">,
-  ownerId: string,
-  namespace?: string,
+  {
+    kind,
+    ownerId,
+    namespace,
+  }: { readonly kind: BatchKind; readonly ownerId: string; readonly namespace?: string | undefined },
 ): Promise<boolean> {
-  const query = { labelSelector: `${labels.owner}=${ownerId},${labels.ownerKind}=${BATCH_JOB}` };
+  const query = { labelSelector: `${labels.owner}=${ownerId},${labels.ownerKind}=${kind}` };
   for await (const pods of listPages<V1Pod>(calls, podsOf(namespace), { query }))
     if (pods.some((pod) => !podRow(pod).finished)) return true;
   return false;
 }
 
-function jobsOf({ namespace }: JobRow): KubeResource {
-  return { apiVersion: "batch/v1", plural: "jobs", namespace };
+function resourceOf({ kind, namespace }: JobRow): KubeResource {
+  return { ...BATCH_RESOURCES[kind], namespace };
 }
 
 function podsOf(namespace: string | undefined): KubeResource {
@@ -97,9 +106,9 @@ async function patchJob(
 ): Promise<boolean> {
   const patch = { kind: "merge", body: { ...body, metadata: { uid: job.uid, ...metadata } } } as const;
   const patched = await unlessMissing(
-    calls.patch<V1Job>(jobsOf(job), job.name, patch, subresource === undefined ? {} : { subresource }),
+    calls.patch<KubeObject>(resourceOf(job), job.name, patch, subresource === undefined ? {} : { subresource }),
   );
-  if (patched !== undefined) world.recordJob(patched);
+  if (patched !== undefined) world.recordJob(job.kind, patched);
   return true;
 }
 
@@ -108,8 +117,36 @@ function versionOf({ metadata: { resourceVersion } }: JobRow | PodRow): Patch {
   return { metadata: { resourceVersion } };
 }
 
-function withGates(gates: readonly { readonly name: string }[]): Patch {
-  return { spec: { template: { spec: { schedulingGates: gates } } } };
+type Gates = readonly { readonly name: string }[];
+
+/** A merge patch replaces lists: the templates of a JobSet are read first, and a JobSet that has changed since is refused by its version. */
+async function patchGates(deps: BatchActDeps, job: JobRow, change: (gates: Gates) => Gates): Promise<boolean> {
+  if (job.kind !== JOB_SET) return patchJob(deps, job, { ...versionOf(job), spec: withGates({}, change(job.gates)) });
+  const stored = await unlessMissing(deps.calls.get<StoredJobSet>(resourceOf(job), job.name));
+  if (stored === undefined) return false;
+  const replicatedJobs = (stored.spec?.replicatedJobs ?? []).map((each) => {
+    const spec = each.template?.spec;
+    return {
+      ...each,
+      template: { ...each.template, spec: withGates(spec, change(spec?.template?.spec?.schedulingGates ?? [])) },
+    };
+  });
+  return patchJob(deps, job, { ...versionOf(job), spec: { replicatedJobs } });
+}
+
+/** The spec of a Job with these gates in its template. */
+function withGates(spec: JobSpec = {}, schedulingGates: Gates): object {
+  return { ...spec, template: { ...spec.template, spec: { ...spec.template?.spec, schedulingGates } } };
+}
+
+async function deletePod(
+  { calls }: BatchActDeps,
+  { namespace }: JobRow,
+  { name, uid }: { readonly name: string; readonly uid: string },
+): Promise<boolean> {
+  const options = { preconditions: { uid } };
+  await unlessFault(calls.delete(podsOf(namespace), name, options), "not_found", "conflict");
+  return true;
 }
 
 function isOther({ name }: { readonly name: string }): boolean {
@@ -148,8 +185,8 @@ function placement(
 ): object {
   const { nodeAffinity } = grantedAffinity(affinity, { node, exclusiveKey: labels.exclusive, isShared });
   const owner = {
-    [labels.ownerKind]: BATCH_JOB,
-    [labels.owner]: batchJobOwnerId(job),
+    [labels.ownerKind]: job.kind,
+    [labels.owner]: ownerIdOfRow(job),
     [labels.ownerUid]: job.uid,
     [labels.component]: component,
     [labels.exclusive]: isShared ? SHARED : EXCLUSIVE,
@@ -161,11 +198,11 @@ function placement(
 /** A release cannot be undone, so the API server itself is asked for pods. Pods of a Job that has left its queue continue to run. */
 async function release(
   { calls, machines }: BatchActDeps,
-  namespace: string,
+  { kind, namespace }: JobRow,
   { unitId, because }: Extract<BatchStep, { readonly kind: "release" }>,
 ): Promise<boolean> {
   const mayHavePods = because === "label-removed" || because === "surplus";
-  if (!mayHavePods && (await isOccupied(calls, ownerIdOfUnit(unitId), namespace))) return false;
-  await machines.release(unitId);
+  if (!mayHavePods && (await isOccupied(calls, { kind, namespace, ownerId: ownerIdOfUnit(unitId) }))) return false;
+  await machines[kind].release(unitId);
   return true;
 }

@@ -4,7 +4,7 @@ import type { NatsBus } from "@muster/bus";
 import { runController, runPeriodically, workQueue, type Lead } from "@muster/controller";
 import type { KubeCalls } from "@muster/kube";
 import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
-import { BATCH_JOB } from "@muster/names";
+import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { ServiceContext } from "@muster/service";
 import type { Nodes } from "@muster/watch";
 import type { Config } from "../../config.ts";
@@ -12,12 +12,12 @@ import { ownerIdOfUnit } from "../../domain/build-units.ts";
 import type { Queues } from "../follow-queues.ts";
 import { makeMachines, type Machines } from "../machines.ts";
 import { batchReconcile, type BatchPassDeps } from "./batch-passes.ts";
-import { keyOfRow } from "./batch-rows.ts";
+import { keyOfRow, type JobRow } from "./batch-rows.ts";
 import { followBatchJobs, type BatchWorld } from "./follow-batch-jobs.ts";
 import { batchReports, type BatchReports } from "./report-batch-jobs.ts";
 import { sweepBatchJobs } from "./sweep-batch-jobs.ts";
 
-/** Jobs of the API group `batch` that have a queue. */
+/** Work of Kubernetes that has a queue: Jobs of the API group `batch`, JobSets and pods. */
 export type BatchJobs = AsyncDisposable & {
   /** Runs them until the lead is lost or the service stops. */
   run(lead: Lead, signal: AbortSignal): Promise<void>;
@@ -48,24 +48,39 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
   const { config, logger } = context;
   const namespace = config.batchJobs === "all" ? undefined : config.kube.namespace;
   await using undo = new AsyncDisposableStack();
-  const world = undo.use(followBatchJobs(kube, { namespace, defaults: config.defaults, logger }));
+  const { defaults, discoverMs } = config;
+  const world = undo.use(followBatchJobs(kube, { namespace, defaults, discoverMs, logger }));
   const reports = batchReports(deps.recordEvent, logger);
   const wakers = makeWakers(world, reports);
   const elapsedMs = (): number => performance.now();
-  const client = undo.use(
-    await openLedgerClient({ bus, calls: ledger, ownerKind: BATCH_JOB, groupOf: ownerIdOfUnit, elapsedMs }),
-  );
   const { changed, wakeAll } = wakers;
-  const machines = makeMachines({ ledger: client, calls: ledger, now: Date.now, elapsedMs, changed, listed: wakeAll });
+  const open = async (ownerKind: BatchKind): Promise<Machines> => {
+    const client = await openLedgerClient({ bus, calls: ledger, ownerKind, groupOf: ownerIdOfUnit, elapsedMs });
+    undo.use(client);
+    return makeMachines({ ledger: client, calls: ledger, now: Date.now, elapsedMs, changed, listed: wakeAll });
+  };
+  const machines = {
+    [BATCH_JOB]: await open(BATCH_JOB),
+    [JOB_SET]: await open(JOB_SET),
+    [QUEUED_POD]: await open(QUEUED_POD),
+  };
   const { queues, nodes } = deps;
   const { policy } = config;
   const passing = { calls, world, machines, queues, nodes, installation, reports, policy, now: Date.now };
-  const sweep = (): Promise<boolean> => sweepBatchJobs({ logger, calls, namespace, machines, world });
+  const sweep = async (): Promise<boolean> => {
+    const sweeping = BATCH_KINDS.map((kind) =>
+      sweepBatchJobs({ kind, logger, calls, namespace, machines: machines[kind], world }),
+    );
+    // A kind that cannot be listed does not keep the machines of the others.
+    const swept = await Promise.allSettled(sweeping);
+    for (const result of swept) if (result.status === "rejected") throw result.reason;
+    return swept.some((result) => result.status === "fulfilled" && result.value);
+  };
   const opened = undo.move();
   return {
     wakeAll,
     refused: world.refused,
-    run: (lead, signal) => run({ context, machines, passing, wakers, sweep }, lead, signal),
+    run: (lead, signal) => run({ context, passing, wakers, sweep }, lead, signal),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
 }
@@ -94,34 +109,34 @@ function makeWakers(world: BatchWorld, reports: BatchReports) {
     },
     newQueue: () => {
       queue = workQueue();
-      for (const job of world.jobs()) queue.add(keyOfRow(job));
+      for (const job of allJobs(world)) queue.add(keyOfRow(job));
       return queue;
     },
   };
 }
 
-/** The Jobs for which something may be due: most Jobs of a cluster have no queue. */
+function allJobs(world: Pick<BatchWorld, "jobs">): readonly JobRow[] {
+  return BATCH_KINDS.flatMap((kind) => world.jobs(kind));
+}
+
+/** The work for which something may be due: most Jobs of a cluster have no queue. */
 function queuedKeys(world: Pick<BatchWorld, "jobs">): readonly string[] {
-  const queued = world.jobs().filter(({ queue, gated, finished }) => !finished && (queue !== "" || gated));
+  const queued = allJobs(world).filter(({ queue, gated, finished }) => !finished && (queue !== "" || gated));
   return queued.map(keyOfRow);
 }
 
 type Running = {
   readonly context: BatchDeps["context"];
-  readonly machines: Machines;
   readonly passing: BatchPassDeps;
   readonly wakers: Wakers;
   readonly sweep: () => Promise<boolean>;
 };
 
-async function run(
-  { context, machines, passing, wakers, sweep }: Running,
-  lead: Lead,
-  signal: AbortSignal,
-): Promise<void> {
+async function run({ context, passing, wakers, sweep }: Running, lead: Lead, signal: AbortSignal): Promise<void> {
   const { config, logger } = context;
   // The former leader may have released machines, and the hint may have been lost on its way here.
-  machines.invalidate();
+  const all = Object.values(passing.machines);
+  for (const machines of all) machines.invalidate();
   const stop = AbortSignal.any([signal, lead.lost]);
   const onError = (error: unknown): void =>
     logger.warn({ err: error }, "the work for batch Jobs failed, and is retried");
@@ -141,7 +156,9 @@ async function run(
     runPeriodically({
       name: "batch-ledger",
       everyMs: config.refreshMs,
-      work: () => machines.refresh(stop),
+      work: async () => {
+        await Promise.all(all.map((machines) => machines.refresh(stop)));
+      },
       onError,
       stop,
     }),

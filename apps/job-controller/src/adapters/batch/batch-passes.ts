@@ -1,23 +1,23 @@
 import { forEachSome } from "@muster/backoff";
 import { reconciler, type Observed, type Reconcile, type Reconciled } from "@muster/controller";
 import { kubeFault } from "@muster/kube";
+import type { BatchKind } from "@muster/names";
 import { inSpan, contextOfIds } from "@muster/tracing";
 import type { Nodes } from "@muster/watch";
-import type { BatchSnapshot } from "../../domain/batch/batch-job.ts";
+import { setOfPlace, type BatchSnapshot } from "../../domain/batch/batch-job.ts";
 import { runningPods } from "../../domain/batch/find-places.ts";
 import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "../../domain/batch/plan-batch-job.ts";
-import { gangIdOf } from "../../domain/batch/batch-job.ts";
 import { fenced, type Fence } from "../fence.ts";
 import type { Queues } from "../follow-queues.ts";
 import type { Machines } from "../machines.ts";
 import { actOnBatchJob, type BatchActDeps } from "./act-batch-job.ts";
-import { keyOfRow, type JobRow, type PodRow } from "./batch-rows.ts";
+import { keyOfRow, ownerIdOfRow, type JobRow, type PodRow } from "./batch-rows.ts";
 import type { BatchWorld } from "./follow-batch-jobs.ts";
 import type { BatchReports } from "./report-batch-jobs.ts";
 
 export type BatchPassDeps = Omit<BatchActDeps, "world" | "machines"> & {
   readonly world: BatchWorld;
-  readonly machines: Machines;
+  readonly machines: Readonly<Record<BatchKind, Machines>>;
   readonly queues: Pick<Queues, "choose">;
   readonly nodes: Pick<Nodes, "lostAmong">;
   readonly reports: BatchReports;
@@ -69,31 +69,31 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
 }
 
 function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): Observed<Seen> {
-  if (!world.isComplete() || world.ageMs() > STALE_MS) return { requeueAfterMs: RETRY_MS };
   const job = world.job(key);
-  if (job === undefined) return {};
-  const pods = world.podsOf(job.uid);
-  const units = machines.unitsOf(gangIdOf(withNeed(job, world)));
+  // The Jobs of a JobSet are its part of the gang.
+  if (job === undefined || job.parent !== undefined) return {};
+  if (!world.isComplete(job.kind) || world.ageMs(job.kind) > STALE_MS) return { requeueAfterMs: RETRY_MS };
+  const pods = world.podsOf(job);
+  const units = machines[job.kind].unitsOf(ownerIdOfRow(job));
   const nowMs = now();
   const occupied = new Set(runningPods({ pods }).flatMap(({ place, scheduled }) => (scheduled ? (place ?? []) : [])));
-  const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
-  const known = withNeed(job, world);
-  const tolerations = "problems" in known.need ? [] : (known.need.selection?.tolerations ?? []);
-  const about = { nowMs, occupied, tolerations: new Map(granted.map((node) => [node, tolerations])) };
+  const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
+  const known = world.workOf(job);
+  const tolerated = new Map(
+    known.sets.map(({ name, need }) => [name, "problems" in need ? [] : (need.selection?.tolerations ?? [])]),
+  );
+  const tolerations = new Map(granted.map(([place, node]) => [node, tolerated.get(setOfPlace(place)) ?? []]));
+  const about = { nowMs, occupied, tolerations };
   const snapshot: BatchSnapshot = {
     nowMs,
     job: known,
     pods,
     units,
     queue: queues.choose(job.labels, job.namespace),
-    priority: world.priorityOf(job.priorityClass),
-    nodesLost: [...nodes.lostAmong(new Set(granted), about).keys()],
+    priority: world.priorityOf(job.priorityClasses),
+    nodesLost: [...nodes.lostAmong(new Set(tolerations.keys()), about).keys()],
   };
   return { seen: { job, pods, snapshot } };
-}
-
-function withNeed(job: JobRow, world: Pick<BatchWorld, "podDefaults">): BatchSnapshot["job"] {
-  return { ...job, need: job.needWith(world.podDefaults(job.namespace)) };
 }
 
 /** Steps of the Job in their order, then those of its pods. A deleted pod is not observed again before the cache shows it. */

@@ -1,50 +1,94 @@
 import type { V1Job, V1Pod } from "@kubernetes/client-node";
+import type { KubeObject, KubeResource } from "@muster/kube";
+import { BATCH_JOB, batchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { labels } from "@muster/proto";
 import { grantedNodeOf } from "@muster/resources";
-import { QUEUE_GATE, type BatchPod } from "../../domain/batch/batch-job.ts";
-import { readBatchJob, type BatchJobRow } from "../../domain/batch/read-batch-job.ts";
+import { ONLY_SET, type BatchPod } from "../../domain/batch/batch-job.ts";
+import {
+  isJob,
+  isQueueGate,
+  readBatchJob,
+  readJobSet,
+  readQueuedPod,
+  type BatchJobRow,
+  type JobSetObject,
+} from "../../domain/batch/read-batch-job.ts";
 import type { KindDefaults } from "../../domain/kind.ts";
 
 type Stored = { readonly uid: string; readonly resourceVersion: string };
 
-/** A batch Job as the cache keeps it. */
+/** Work of Kubernetes as a cache keeps it: a batch Job, a JobSet or a pod. */
 export type JobRow = BatchJobRow & { readonly metadata: Stored; readonly labels: Readonly<Record<string, string>> };
 
-/** A pod of a batch Job as the cache keeps it. */
+/** A pod of such work as a cache keeps it. */
 export type PodRow = BatchPod & {
   readonly metadata: Stored;
-  /** Its Job. */
+  readonly namespace: string;
+  /** The Job that controls it. */
   readonly jobUid: string;
-  /** `namespace/name` of its Job. */
-  readonly jobKey: string;
+  readonly jobName: string;
   readonly ownerId: string;
   readonly gates: readonly { readonly name: string }[];
   /** Of a gated pod, as it is written: what is added when it is bound. */
   readonly affinity: unknown;
 };
 
+/** A pod that waits by itself: it is its own work. */
+export type QueuedPodRow = { readonly metadata: Stored; readonly job: JobRow; readonly pod: PodRow };
+
+/** How the API server calls the objects of each kind of owner. */
+export const BATCH_RESOURCES: Readonly<Record<BatchKind, Omit<KubeResource, "namespace"> & { readonly kind: string }>> =
+  {
+    [BATCH_JOB]: { apiVersion: "batch/v1", kind: "Job", plural: "jobs" },
+    [JOB_SET]: { apiVersion: "jobset.x-k8s.io/v1alpha2", kind: "JobSet", plural: "jobsets" },
+    [QUEUED_POD]: { apiVersion: "v1", kind: "Pod", plural: "pods" },
+  };
+
+export type StoredJobSet = JobSetObject & KubeObject;
+
 export function jobRow(job: V1Job, defaults: KindDefaults): JobRow {
-  const { uid = "", resourceVersion = "", labels: own = {} } = job.metadata ?? {};
-  return { ...readBatchJob(job, defaults), metadata: { uid, resourceVersion }, labels: own };
+  return { ...readBatchJob(job, defaults), ...storedOf(job) };
 }
 
-/** `namespace/name`. */
-export function keyOfRow({ namespace, name }: Pick<JobRow, "namespace" | "name">): string {
-  return `${namespace}/${name}`;
+export function jobSetRow(jobSet: StoredJobSet, defaults: KindDefaults): JobRow {
+  return { ...readJobSet(jobSet, defaults), ...storedOf(jobSet) };
+}
+
+/** Undefined: the pod does not wait by itself. */
+export function queuedPodRow(pod: V1Pod, defaults: KindDefaults): QueuedPodRow | undefined {
+  const row = readQueuedPod(pod, defaults, pod.metadata?.labels?.[labels.ownerKind] === QUEUED_POD);
+  if (row === undefined) return undefined;
+  const stored = storedOf(pod);
+  return { metadata: stored.metadata, job: { ...row, ...stored }, pod: podRow(pod) };
+}
+
+function storedOf({ metadata }: KubeObject): Pick<JobRow, "metadata" | "labels"> {
+  const { uid = "", resourceVersion = "", labels: own = {} } = metadata ?? {};
+  return { metadata: { uid, resourceVersion }, labels: own };
+}
+
+/** `kind/namespace/name`. */
+export function keyOfRow({ kind, namespace, name }: Pick<JobRow, "kind" | "namespace" | "name">): string {
+  return `${kind}/${namespace}/${name}`;
+}
+
+export function ownerIdOfRow(row: Pick<JobRow, "kind" | "namespace" | "name" | "uid">): string {
+  return batchOwnerId(row.kind, row);
 }
 
 export function podRow({ metadata = {}, spec, status }: V1Pod): PodRow {
   const { uid = "", resourceVersion = "", namespace = "" } = metadata;
-  const controller = metadata.ownerReferences?.find((owner) => owner.controller === true);
-  const isOfJob = controller?.kind === "Job" && controller.apiVersion.startsWith("batch/");
+  const job = metadata.ownerReferences?.find((owner) => owner.controller === true && isJob(owner));
   const gates = spec?.schedulingGates ?? [];
-  const gated = gates.some(({ name }) => name === QUEUE_GATE);
+  const gated = gates.some(isQueueGate);
   return {
+    set: ONLY_SET,
+    namespace,
     name: metadata.name ?? "",
     uid,
     metadata: { uid, resourceVersion },
-    jobUid: isOfJob ? controller.uid : "",
-    jobKey: `${namespace}/${isOfJob ? controller.name : ""}`,
+    jobUid: job?.uid ?? "",
+    jobName: job?.name ?? "",
     ownerId: metadata.labels?.[labels.owner] ?? "",
     component: gated ? "" : (metadata.labels?.[labels.component] ?? ""),
     place: spec?.nodeName ?? grantedNodeOf(spec?.affinity),

@@ -1,36 +1,61 @@
 import type { KubeConfig, V1Job, V1Pod, V1PriorityClass } from "@kubernetes/client-node";
-import { informer, isForbidden, kubeFault, listWatch, openPodDefaults, type Informer } from "@muster/kube";
-import { batchJobOwnerId } from "@muster/names";
+import {
+  informer,
+  isForbidden,
+  kubeFault,
+  listWatch,
+  openPodDefaults,
+  type Informer,
+  type KubeObject,
+} from "@muster/kube";
+import { BATCH_JOB, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { PodDefaults } from "@muster/resources";
 import type { Logger } from "@muster/service";
+import { setOfPlace, type BatchJob } from "../../domain/batch/batch-job.ts";
+import { batchJobOf } from "../../domain/batch/read-batch-job.ts";
 import type { KindDefaults } from "../../domain/kind.ts";
+import { QUEUE_LABEL } from "../../domain/queues/choose-queue.ts";
 import { ownWrites } from "../own-writes.ts";
-import { jobRow, keyOfRow, podRow, type JobRow, type PodRow } from "./batch-rows.ts";
+import {
+  jobRow,
+  jobSetRow,
+  keyOfRow,
+  ownerIdOfRow,
+  podRow,
+  queuedPodRow,
+  type JobRow,
+  type PodRow,
+  type QueuedPodRow,
+} from "./batch-rows.ts";
+import { followJobSets, type JobSets } from "./follow-job-sets.ts";
 
-/** Batch Jobs, their pods, and what decides about their requests and priorities, as caches of the API server have them. */
+/** Batch Jobs, JobSets and queued pods, their pods, and what decides about their requests and priorities, as caches of the API server have them. */
 export type BatchWorld = AsyncDisposable & {
-  jobs(): readonly JobRow[];
-  /** `key`: `namespace/name`. The newest version that this process knows, from the cache or from its own last write. */
+  /** Without the Jobs of JobSets. */
+  jobs(kind: BatchKind): readonly JobRow[];
+  /** `key`: `kind/namespace/name`. The newest version that this process knows, from the cache or from its own last write. */
   job(key: string): JobRow | undefined;
-  /** The pods that the Job with this uid controls. */
-  podsOf(uid: string): readonly PodRow[];
+  /** What the row and the caches around it decide about its queue. */
+  workOf(row: JobRow): BatchJob;
+  /** The pods that the work controls. */
+  podsOf(row: JobRow): readonly PodRow[];
   /** Pods that carry the owner id and have not finished. */
   hasPods(ownerId: string): boolean;
-  recordJob(job: V1Job): void;
+  /** A Job or a JobSet, as the API server answered a write. */
+  recordJob(kind: BatchKind, job: KubeObject): void;
   recordPod(pod: V1Pod): void;
   /** The API server has refused a write that was based on what this process knew. */
   forgetWrites(key: string, pods: readonly PodRow[]): void;
-  podDefaults(namespace: string): PodDefaults;
-  /** Of the class with this name; empty: of pods without a class. */
-  priorityOf(className: string): number;
-  /** The Jobs with this owner id: one at most. */
+  /** The highest of the classes with these names; an empty name: of pods without a class. */
+  priorityOf(classNames: readonly string[]): number;
+  /** The work with this owner id: one object at most. */
   jobsOf(ownerId: string): readonly JobRow[];
-  /** Called with `namespace/name` of a Job after each change of it or of one of its pods; `goneUid`: the Job is deleted. */
+  /** Called with the key of the work after each change of it or of one of its pods; `goneUid`: it is deleted. */
   onChange(listener: (key: string, goneUid: string | undefined) => void): void;
-  /** Whether every cache has been complete once; those that the service may not list stay empty. */
-  isComplete(): boolean;
-  /** The age of the older one of the caches of Jobs and pods. */
-  ageMs(): number;
+  /** Whether every cache that decides about this kind has been complete once; those that the service may not list stay empty. */
+  isComplete(kind: BatchKind): boolean;
+  /** The age of the oldest of the caches of objects that decide about this kind. */
+  ageMs(kind: BatchKind): number;
   /** What this service may not list; undefined: it may list everything. */
   refused(): string | undefined;
 };
@@ -39,6 +64,7 @@ type FollowOptions = {
   /** Absent: every namespace. */
   readonly namespace?: string | undefined;
   readonly defaults: KindDefaults;
+  readonly discoverMs: number;
   readonly logger: Pick<Logger, "warn">;
 };
 
@@ -47,8 +73,11 @@ const OF_JOBS = { labelSelector: "batch.kubernetes.io/controller-uid" };
 
 const PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io";
 
-/** Follows the Jobs of the namespace, or of all, and their pods. */
-export function followBatchJobs(kube: KubeConfig, { namespace, defaults, logger }: FollowOptions): BatchWorld {
+/** Follows the work of the namespace, or of all, and its pods. */
+export function followBatchJobs(
+  kube: KubeConfig,
+  { namespace, defaults, discoverMs, logger }: FollowOptions,
+): BatchWorld {
   const within = namespace === undefined ? "" : `/namespaces/${namespace}`;
   const refused = new Set<string>();
   const onError =
@@ -59,98 +88,221 @@ export function followBatchJobs(kube: KubeConfig, { namespace, defaults, logger 
       if (isRefused) refused.add(resource);
       logger.warn({ err: error, resource, retryInMs }, "following the API server is interrupted");
     };
-  const jobs = informer<V1Job, JobRow, "owner">({
-    source: listWatch<V1Job>(kube, `/apis/batch/v1${within}/jobs`),
-    project: (job) => jobRow(job, defaults),
-    indexes: { owner: (job) => [batchJobOwnerId(job)] },
-    onError: onError("jobs.batch"),
-  });
-  const pods = informer<V1Pod, PodRow, "job" | "owner">({
-    source: listWatch<V1Pod>(kube, `/api/v1${within}/pods`, OF_JOBS),
-    project: podRow,
-    indexes: { job: ({ jobUid }) => [jobUid], owner: ({ ownerId }) => [ownerId] },
-    onError: onError("pods"),
-  });
-  const classes = informer<V1PriorityClass, PriorityRow>({
-    source: listWatch<V1PriorityClass>(kube, "/apis/scheduling.k8s.io/v1/priorityclasses"),
-    project: ({ value, globalDefault }) => ({ value: value ?? 0, isDefault: globalDefault === true }),
-    onError: onError(PRIORITY_CLASSES),
-  });
+  const caches = {
+    ...followObjects(kube, within, defaults, onError),
+    sets: followJobSets(kube, { within, defaults, discoverMs, onError: onError("jobsets.jobset.x-k8s.io") }),
+  };
+  const { jobs, sets, pods, queued, classes } = caches;
   const podDefaults = openPodDefaults(kube, { namespace, onError: onError("limitranges, runtimeclasses.node.k8s.io") });
-  const caches = { jobs, pods, classes };
   // Passes check `isComplete`; a cache that is disposed of before its first list rejects.
-  Promise.all([jobs.synced, pods.synced, classes.synced]).catch(() => undefined);
+  Promise.all([jobs.synced, pods.synced, queued.synced, classes.synced]).catch(() => undefined);
   const isListed = (cache: { listAgeMs(): number }): boolean => Number.isFinite(cache.listAgeMs());
+  const areJobsListed = (): boolean => isListed(jobs) && isListed(pods);
+  const isListedOf = {
+    [BATCH_JOB]: areJobsListed,
+    [JOB_SET]: () => areJobsListed() && sets.isComplete(),
+    [QUEUED_POD]: () => isListed(queued),
+  };
   return {
-    ...viewCaches(caches, defaults),
-    podDefaults: podDefaults.current,
+    ...viewCaches(caches, defaults, podDefaults.current),
     refused: () => {
-      for (const [resource, cache] of [
-        ["jobs.batch", jobs],
-        ["pods", pods],
-      ] as const)
-        if (isListed(cache)) refused.delete(resource);
+      if (isListed(jobs)) refused.delete("jobs.batch");
+      if (isListed(pods) && isListed(queued)) refused.delete("pods");
+      if (sets.isListed()) refused.delete("jobsets.jobset.x-k8s.io");
       return refused.size === 0 ? undefined : [...refused].sort().join(", ");
     },
-    isComplete: () => {
+    isComplete: (kind) => {
       const hasPriorities = isListed(classes) || refused.has(PRIORITY_CLASSES);
-      return isListed(jobs) && isListed(pods) && hasPriorities && podDefaults.isSynced();
+      return isListedOf[kind]() && hasPriorities && podDefaults.isSynced();
     },
-    ageMs: () => Math.max(jobs.ageMs(), pods.ageMs()),
+    ageMs: (kind) => {
+      if (kind === QUEUED_POD) return queued.ageMs();
+      return Math.max(jobs.ageMs(), pods.ageMs(), kind === JOB_SET ? sets.ageMs() : 0);
+    },
     [Symbol.asyncDispose]: async () => {
-      await Promise.all([jobs, pods, classes, podDefaults].map((cache) => cache[Symbol.asyncDispose]()));
+      const all = [jobs, sets, pods, queued, classes, podDefaults];
+      await Promise.all(all.map((cache) => cache[Symbol.asyncDispose]()));
     },
   };
 }
 
 type PriorityRow = { readonly value: number; readonly isDefault: boolean };
+/** Of a pod with the label of queues. */
+type LabelledPod = { readonly queued: QueuedPodRow | undefined };
 
 type Caches = {
-  readonly jobs: Informer<JobRow, "owner">;
+  readonly jobs: Informer<JobRow, "owner" | "set">;
+  readonly sets: JobSets;
   readonly pods: Informer<PodRow, "job" | "owner">;
+  readonly queued: Informer<LabelledPod, "owner" | "id" | "uid">;
   readonly classes: Informer<PriorityRow>;
 };
 
-type View = Omit<BatchWorld, "podDefaults" | "refused" | "isComplete" | "ageMs" | typeof Symbol.asyncDispose>;
-
-function viewCaches({ jobs, pods, classes }: Caches, defaults: KindDefaults): View {
-  const writtenJobs = ownWrites<JobRow>();
-  const writtenPods = ownWrites<PodRow>();
-  jobs.onChange(({ key, after }) => {
-    if (after === undefined) writtenJobs.forget(key);
-  });
-  pods.onChange(({ before, after }) => {
-    if (after === undefined && before !== undefined) writtenPods.forget(before.uid);
-  });
+function followObjects(
+  kube: KubeConfig,
+  within: string,
+  defaults: KindDefaults,
+  onError: (resource: string) => (error: unknown, retryInMs: number) => void,
+): Omit<Caches, "sets"> {
   return {
-    jobs: () => jobs.list(),
-    job: (key) => writtenJobs.newest(key, jobs.get(key)),
-    podsOf: (uid) => pods.byIndex("job", uid).flatMap((pod) => writtenPods.newest(pod.uid, pod) ?? []),
-    hasPods: (ownerId) => pods.byIndex("owner", ownerId).some(({ finished }) => !finished),
-    recordJob: (job) => {
-      const row = jobRow(job, defaults);
+    jobs: informer<V1Job, JobRow, "owner" | "set">({
+      source: listWatch<V1Job>(kube, `/apis/batch/v1${within}/jobs`),
+      project: (job) => jobRow(job, defaults),
+      indexes: {
+        owner: (job) => [ownerIdOfRow(job)],
+        set: ({ parent }) => (parent === undefined ? [] : [parent.uid]),
+      },
+      onError: onError("jobs.batch"),
+    }),
+    pods: informer<V1Pod, PodRow, "job" | "owner">({
+      source: listWatch<V1Pod>(kube, `/api/v1${within}/pods`, OF_JOBS),
+      project: podRow,
+      indexes: { job: ({ jobUid }) => [jobUid], owner: ({ ownerId }) => [ownerId] },
+      onError: onError("pods"),
+    }),
+    queued: informer<V1Pod, LabelledPod, "owner" | "id" | "uid">({
+      source: listWatch<V1Pod>(kube, `/api/v1${within}/pods`, { labelSelector: QUEUE_LABEL }),
+      project: (pod) => ({ queued: queuedPodRow(pod, defaults) }),
+      indexes: {
+        owner: ({ queued }) => (queued === undefined ? [] : [queued.pod.ownerId]),
+        id: ({ queued }) => (queued === undefined ? [] : [ownerIdOfRow(queued.job)]),
+        uid: ({ queued }) => (queued === undefined ? [] : [queued.job.uid]),
+      },
+      onError: onError("pods"),
+    }),
+    classes: informer<V1PriorityClass, PriorityRow>({
+      source: listWatch<V1PriorityClass>(kube, "/apis/scheduling.k8s.io/v1/priorityclasses"),
+      project: ({ value, globalDefault }) => ({ value: value ?? 0, isDefault: globalDefault === true }),
+      onError: onError(PRIORITY_CLASSES),
+    }),
+  };
+}
+
+type View = Omit<BatchWorld, "refused" | "isComplete" | "ageMs" | typeof Symbol.asyncDispose>;
+
+function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namespace: string) => PodDefaults): View {
+  const { jobs, sets, pods, queued, classes } = caches;
+  const { writtenJobs, writtenPods, writtenQueued } = keepWrites(caches);
+  const cached = (key: string): JobRow | undefined => {
+    const slash = key.indexOf("/");
+    const kind = key.slice(0, slash);
+    const name = key.slice(slash + 1);
+    if (kind === BATCH_JOB) return jobs.get(name);
+    return kind === JOB_SET ? sets.get(name) : undefined;
+  };
+  const newestQueued = (row: QueuedPodRow | undefined): QueuedPodRow | undefined =>
+    row === undefined ? undefined : writtenQueued.newest(row.job.uid, row);
+  const queuedOf = (uid: string): QueuedPodRow | undefined => newestQueued(queued.byIndex("uid", uid)[0]?.queued);
+  const newestPod = (pod: PodRow): readonly PodRow[] => {
+    const newest = writtenPods.newest(pod.uid, pod);
+    return newest === undefined ? [] : [newest];
+  };
+  return {
+    jobs: (kind) => {
+      if (kind === QUEUED_POD) return queued.list().flatMap((each) => newestQueued(each.queued)?.job ?? []);
+      return kind === JOB_SET ? sets.list() : jobs.list().filter(({ parent }) => parent === undefined);
+    },
+    job: (key) => {
+      if (!key.startsWith(`${QUEUED_POD}/`)) return writtenJobs.newest(key, cached(key));
+      return newestQueued(queued.get(key.slice(QUEUED_POD.length + 1))?.queued)?.job;
+    },
+    workOf: (row) => batchJobOf(row, jobs.byIndex("set", row.uid), podDefaults(row.namespace)),
+    podsOf: (row) => {
+      if (row.kind === QUEUED_POD) return [queuedOf(row.uid)?.pod ?? []].flat();
+      if (row.kind === BATCH_JOB) return pods.byIndex("job", row.uid).flatMap(newestPod);
+      return podsOfSet(caches, row)
+        .flatMap(newestPod)
+        .map((pod) => ({ ...pod, set: setOf(caches, pod) }));
+    },
+    hasPods: (ownerId) =>
+      pods.byIndex("owner", ownerId).some(({ finished }) => !finished) ||
+      queued.byIndex("owner", ownerId).some((each) => each.queued?.job.finished === false),
+    recordJob: (kind, job) => {
+      const row = kind === JOB_SET ? jobSetRow(job, defaults) : jobRow(job, defaults);
       // One that was deleted meanwhile would never be removed.
-      if (jobs.get(keyOfRow(row))?.uid === row.uid) writtenJobs.record(keyOfRow(row), row);
+      if (cached(keyOfRow(row))?.uid === row.uid) writtenJobs.record(keyOfRow(row), row);
     },
     recordPod: (pod) => {
       const row = podRow(pod);
       if (pods.byIndex("job", row.jobUid).some(({ uid }) => uid === row.uid)) writtenPods.record(row.uid, row);
+      const own = queuedPodRow(pod, defaults);
+      if (own !== undefined && queued.byIndex("uid", row.uid).length > 0) writtenQueued.record(row.uid, own);
     },
     forgetWrites: (key, ofJob) => {
       writtenJobs.forget(key);
-      for (const { uid } of ofJob) writtenPods.forget(uid);
+      for (const { uid } of ofJob) {
+        writtenPods.forget(uid);
+        writtenQueued.forget(uid);
+      }
     },
-    priorityOf: (className) => {
-      if (className !== "") return classes.get(className)?.value ?? 0;
-      return classes.list().find(({ isDefault }) => isDefault)?.value ?? 0;
-    },
-    jobsOf: (ownerId) => jobs.byIndex("owner", ownerId),
-    onChange: (listener) => {
-      jobs.onChange(({ key, before, after }) => listener(key, after === undefined ? before?.uid : undefined));
-      pods.onChange(({ before, after }) => {
-        const pod = after ?? before;
-        if (pod !== undefined && pod.jobUid !== "") listener(pod.jobKey, undefined);
-      });
-    },
+    priorityOf: (classNames) => Math.max(...(classNames.length > 0 ? classNames : [""]).map(priorityIn(classes))),
+    jobsOf: (ownerId) => [
+      ...jobs.byIndex("owner", ownerId),
+      ...sets.byOwner(ownerId),
+      ...queued.byIndex("id", ownerId).flatMap((each) => each.queued?.job ?? []),
+    ],
+    onChange: (listener) => listen(caches, listener),
   };
+}
+
+function keepWrites({ jobs, sets, pods, queued }: Caches) {
+  const writtenJobs = ownWrites<JobRow>();
+  const writtenPods = ownWrites<PodRow>();
+  const writtenQueued = ownWrites<QueuedPodRow>();
+  const forget = ({ before, after }: { readonly before: JobRow | undefined; readonly after: JobRow | undefined }) => {
+    if (after === undefined && before !== undefined) writtenJobs.forget(keyOfRow(before));
+  };
+  jobs.onChange(forget);
+  sets.onChange(forget);
+  pods.onChange(({ before, after }) => {
+    if (after === undefined && before !== undefined) writtenPods.forget(before.uid);
+  });
+  queued.onChange(({ before, after }) => {
+    if (after?.queued === undefined && before?.queued !== undefined) writtenQueued.forget(before.queued.job.uid);
+  });
+  return { writtenJobs, writtenPods, writtenQueued };
+}
+
+function priorityIn(classes: Informer<PriorityRow>): (className: string) => number {
+  return (className) => {
+    if (className !== "") return classes.get(className)?.value ?? 0;
+    return classes.list().find(({ isDefault }) => isDefault)?.value ?? 0;
+  };
+}
+
+/** Those of its Jobs, and those that were bound for it and whose Job is gone. */
+function podsOfSet({ jobs, pods }: Caches, row: JobRow): readonly PodRow[] {
+  const ofJobs = jobs.byIndex("set", row.uid).flatMap(({ uid }) => pods.byIndex("job", uid));
+  const known = new Set(ofJobs.map(({ uid }) => uid));
+  const bound = pods
+    .byIndex("owner", ownerIdOfRow(row))
+    .filter(({ uid, namespace }) => namespace === row.namespace && !known.has(uid));
+  return [...ofJobs, ...bound];
+}
+
+function setOf({ jobs }: Caches, { namespace, jobName, jobUid, component }: PodRow): string {
+  const job = jobs.get(`${namespace}/${jobName}`);
+  return (job?.uid === jobUid ? job.parent?.set : undefined) ?? setOfPlace(component);
+}
+
+function listen(caches: Caches, listener: (key: string, goneUid: string | undefined) => void): void {
+  const { jobs, sets, pods, queued } = caches;
+  const ofWork = ({ before, after }: { readonly before?: JobRow | undefined; readonly after?: JobRow | undefined }) => {
+    const row = after ?? before;
+    if (row === undefined) return;
+    if (row.parent === undefined) listener(keyOfRow(row), after === undefined ? row.uid : undefined);
+    else listener(keyOfRow({ ...row.parent, kind: JOB_SET }), undefined);
+  };
+  jobs.onChange(ofWork);
+  sets.onChange(ofWork);
+  queued.onChange(({ before, after }) => ofWork({ before: before?.queued?.job, after: after?.queued?.job }));
+  pods.onChange(({ before, after }) => {
+    const pod = after ?? before;
+    if (pod === undefined || pod.jobUid === "") return;
+    const { namespace, jobName: name } = pod;
+    const parent = jobs.get(`${namespace}/${name}`)?.parent;
+    if (parent !== undefined) listener(keyOfRow({ kind: JOB_SET, namespace, name: parent.name }), undefined);
+    else listener(keyOfRow({ kind: BATCH_JOB, namespace, name }), undefined);
+    for (const set of sets.byOwner(pod.ownerId)) listener(keyOfRow(set), undefined);
+  });
 }

@@ -1,8 +1,9 @@
 import { describeFault, type Fault } from "@muster/faults";
+import { QUEUED_POD } from "@muster/names";
 import type { Logger } from "@muster/service";
 import type { BatchStep, BatchWait } from "../../domain/batch/plan-batch-job.ts";
 import { QUEUE_UNKNOWN } from "../../domain/queues/choose-queue.ts";
-import { keyOfRow, type JobRow } from "./batch-rows.ts";
+import { BATCH_RESOURCES, keyOfRow, type JobRow } from "./batch-rows.ts";
 
 type Event = { readonly type: "Normal" | "Warning"; readonly reason: string; readonly message: string };
 type RecordBatchEvent = (
@@ -38,8 +39,10 @@ const WARNINGS: ReadonlySet<string> = new Set([
 
 export function batchReports(record: RecordBatchEvent, logger: Pick<Logger, "info">): BatchReports {
   const waits = new Map<string, string>();
-  const report = ({ namespace, name, uid }: JobRow, event: Event): void =>
-    record({ apiVersion: "batch/v1", kind: "Job", name, namespace, uid }, event);
+  const report = ({ kind: owner, namespace, name, uid }: JobRow, event: Event): void => {
+    const { apiVersion, kind } = BATCH_RESOURCES[owner];
+    record({ apiVersion, kind, name, namespace, uid }, event);
+  };
   return {
     done: (job, step) => {
       logger.info({ job: keyOfRow(job), step: step.kind, because: step.because }, "done");
@@ -59,9 +62,13 @@ export function batchReports(record: RecordBatchEvent, logger: Pick<Logger, "inf
   };
 }
 
-function eventsOf({ queue }: JobRow, step: BatchStep): readonly Event[] {
+function eventsOf({ kind, queue }: JobRow, step: BatchStep): readonly Event[] {
   switch (step.kind) {
     case "suspend": {
+      if (kind === QUEUED_POD) {
+        const message = `the pod is deleted: ${step.because}; a pod is not queued again`;
+        return [{ type: "Warning", reason: "Deleted", message }];
+      }
       if (step.because === "not-admitted") return [];
       const message = `suspended because of ${step.because}; it is queued again once its pods are gone`;
       return [{ type: "Warning", reason: "Requeued", message }];
@@ -72,12 +79,17 @@ function eventsOf({ queue }: JobRow, step: BatchStep): readonly Event[] {
       const events: readonly Event[] =
         loweredFrom === undefined ? [] : [{ type: "Warning", reason: "PriorityLowered", message: lowered }];
       if (step.because !== "gang") return events;
-      const message = `waits in the queue ${unit.queue} for ${unit.needs.length} of its pods together`;
+      const what = kind === QUEUED_POD ? "a machine" : `${unit.needs.length} of its pods together`;
+      const message = `waits in the queue ${unit.queue} for ${what}`;
       return [...events, { type: "Normal", reason: "Queued", message }];
     }
     case "resume":
       if (step.because === "no-pods") return [];
       return [{ type: "Normal", reason: "Admitted", message: `by the queue ${queue} on ${listNodes(step.nodes)}` }];
+    case "place-pod": {
+      if (kind !== QUEUED_POD) return [];
+      return [{ type: "Normal", reason: "Admitted", message: `by the queue ${queue} on ${step.node}` }];
+    }
     case "delete-pod":
       return [{ type: "Warning", reason: "PodReplaced", message: `pod ${step.pod} is deleted: ${step.because}` }];
     default:

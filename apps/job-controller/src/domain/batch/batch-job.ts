@@ -1,31 +1,43 @@
-import { API_GROUP, batchJobOwnerId } from "@muster/names";
+import { API_GROUP, batchOwnerId, type BatchKind } from "@muster/names";
 import type { NodeSelection, Requests } from "@muster/resources";
 import { memberUnitId } from "../build-units.ts";
 import type { Problem } from "../kind.ts";
 import type { QueueChoice } from "../queues/choose-queue.ts";
 import type { UnitSeen } from "../snapshot.ts";
 
-/** Scheduling gate of the pods of queued batch Jobs, until each is bound to a granted node. */
+/** Scheduling gate of the pods of queued work of Kubernetes, until each is bound to a granted node. */
 export const QUEUE_GATE = `${API_GROUP}/queue`;
 
-/** What each pod of a batch Job requests: a part of a machine with `shared`, else a whole machine. */
+/** What each pod of a set requests: a part of a machine with `shared`, else a whole machine. */
 export type PodNeed = {
   readonly pool: string;
   readonly shared?: Requests | undefined;
   readonly selection?: NodeSelection | undefined;
 };
 
-/** A Job of the API group `batch`, as far as it decides about its queue. */
+/** Pods of one template: those of a Job, of one replicated job of a JobSet, or one pod. */
+export type PodSet = {
+  /** Begins the names of the places of its pods. */
+  readonly name: string;
+  /** The number of its first place; places are numbered over all sets. */
+  readonly first: number;
+  /** Pods that it runs concurrently now: its parallelism, or what is left of its completions. */
+  readonly pods: number;
+  readonly need: PodNeed | { readonly problems: readonly Problem[] };
+};
+
+/** Work of Kubernetes, as far as it decides about its queue: a Job of the API group `batch`, a JobSet, or a pod. */
 export type BatchJob = {
+  readonly kind: BatchKind;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   /** The name in its label `muster.dev/queue`; empty: it has no queue, and Muster leaves it alone. */
   readonly queue: string;
   readonly deleting: boolean;
-  /** It is Complete or Failed. */
+  /** It has completed or failed. */
   readonly finished: boolean;
-  /** `spec.suspend`. */
+  /** `spec.suspend`; of a pod, that it has its gate. */
   readonly suspended: boolean;
   /** Kubernetes reports it suspended, and counts no active pod: only then its template can be changed. */
   readonly stopped: boolean;
@@ -33,14 +45,14 @@ export type BatchJob = {
   readonly started: boolean;
   /** Its template has the gate of queues. */
   readonly gated: boolean;
-  /** Pods that it runs concurrently now: its parallelism, or what is left of its completions. */
-  readonly pods: number;
+  readonly sets: readonly PodSet[];
   readonly topology: string | undefined;
-  readonly need: PodNeed | { readonly problems: readonly Problem[] };
 };
 
-/** A pod that a batch Job controls. */
+/** A pod of a Job or JobSet, or the pod itself. */
 export type BatchPod = {
+  /** The name of its set. */
+  readonly set: string;
   readonly name: string;
   readonly uid: string;
   /** The place that it is bound to; empty: none yet. */
@@ -69,17 +81,34 @@ export type BatchSnapshot = {
   readonly nodesLost: readonly string[];
 };
 
-/** The place with this number in the grant of a Job. */
-export function placeName(index: number): string {
-  return `pod-${index}`;
+/** The name of the only set of a Job, and of that of a pod. */
+export const ONLY_SET = "pod";
+
+/** The place with this number in a grant. */
+export function placeName(set: string, number: number): string {
+  return `${set}-${number}`;
+}
+
+/** The set for whose pods a place is. */
+export function setOfPlace(component: string): string {
+  return component.slice(0, component.lastIndexOf("-"));
+}
+
+export function numberOfPlace(component: string): number {
+  return Number(component.slice(component.lastIndexOf("-") + 1));
+}
+
+/** Pods that run concurrently now. */
+export function countPods({ sets }: Pick<BatchJob, "sets">): number {
+  return sets.reduce((sum, { pods }) => sum + pods, 0);
 }
 
 /** The id of the unit of the gang. */
-export function gangIdOf(job: BatchJob): string {
-  return batchJobOwnerId(job);
+export function gangIdOf(job: Pick<BatchJob, "kind" | "namespace" | "name" | "uid">): string {
+  return batchOwnerId(job.kind, job);
 }
 
-/** The id of the unit of one place beside the gang's. */
+/** The id of the unit of one place beside the gang's. The name of the place may be too long for it. */
 export function extraIdOf(job: BatchJob, component: string): string {
-  return memberUnitId(gangIdOf(job), component);
+  return memberUnitId(gangIdOf(job), placeName(ONLY_SET, numberOfPlace(component)));
 }

@@ -1,5 +1,5 @@
 import type { UnitSeen } from "../snapshot.ts";
-import type { BatchPod, BatchSnapshot } from "./batch-job.ts";
+import { numberOfPlace, setOfPlace, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
 
 /** A granted machine, or a granted part of one, for one pod at a time. */
 export type Place = {
@@ -25,7 +25,7 @@ export type Placement = {
   readonly unplaced: readonly BatchPod[];
 };
 
-/** A finished pod leaves its place; one that is being deleted keeps it until it is gone. The oldest pods get the first places. */
+/** A finished pod leaves its place; one that is being deleted keeps it until it is gone. The oldest pods get the first places of their set. */
 export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "units" | "pods" | "nodesLost">): Placement {
   const places = new Map(placesOf(units, new Set(nodesLost)).map((place) => [place.component, place]));
   const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
@@ -38,11 +38,13 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
   }
   const waiting = unfinished.filter(({ component, gated, deleting }) => component === "" && gated && !deleting);
   const free = [...places.values()].filter(({ component, isLost }) => !isLost && !occupied.has(component));
-  const placed = waiting.flatMap((pod, index) => {
-    const place = free[index];
+  const freeOf = Map.groupBy(free, ({ component }) => setOfPlace(component));
+  const placed = waiting.flatMap((pod) => {
+    const place = freeOf.get(pod.set)?.shift();
     return place === undefined ? [] : [{ pod, place }];
   });
-  return { places, occupied, misplaced, placed, unplaced: waiting.slice(placed.length) };
+  const withPlace = new Set(placed.map(({ pod }) => pod));
+  return { places, occupied, misplaced, placed, unplaced: waiting.filter((pod) => !withPlace.has(pod)) };
 }
 
 /** Pods that may run on what the units have granted. A gated pod without a place runs nowhere. */
@@ -58,11 +60,7 @@ function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): Place[
       return { unitId: unit.id, component, node, isShared, isLost: lost.has(node) };
     });
   });
-  return places.sort((one, other) => numberOf(one) - numberOf(other));
-}
-
-function numberOf({ component }: Place): number {
-  return Number(component.slice(component.lastIndexOf("-") + 1));
+  return places.sort((one, other) => numberOfPlace(one.component) - numberOfPlace(other.component));
 }
 
 function whyMisplaced(

@@ -1,3 +1,4 @@
+import { BATCH_JOB, JOB_SET, QUEUED_POD } from "@muster/names";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { PlannedBatchWorld } from "../../../test/planned-batch-world.ts";
@@ -14,6 +15,7 @@ const EVENTS = [
   "lose",
   "lose",
   "return",
+  "preempt",
 ];
 const action = (events: readonly string[]) =>
   fc.record({ event: fc.constantFrom(...events), pick: fc.nat(9), steps: fc.nat(3) });
@@ -27,15 +29,31 @@ function settle(world: PlannedBatchWorld, isDone: () => boolean): void {
   for (let round = 0; round < MAX_ROUNDS && !isDone(); round += 1) {
     world.pass(Infinity);
     for (const event of ["control", "grant"]) world.happen(event, 0);
-    for (const pick of [0, 1, 2]) world.happen("schedule", pick);
-    if (round % 8 === 7) world.happen("succeed", round);
+    for (const pick of [0, 1, 2, 3]) world.happen("schedule", pick);
+    if (round % 8 === 7) world.happen("succeed", (round - 7) / 8);
   }
 }
 
-it("runs a batch Job to its end and leaves no machine, whatever happens and wherever the controller dies", () => {
+const completions = fc.integer({ min: 1, max: 5 });
+const job = completions.map((of) => () => new PlannedBatchWorld(BATCH_JOB, [{ name: "pod", completions: of }]));
+const jobSet = fc.tuple(completions, completions).map(
+  ([of, other]) =>
+    () =>
+      new PlannedBatchWorld(JOB_SET, [
+        { name: "leader", completions: of },
+        { name: "worker", completions: other },
+      ]),
+);
+const pod = fc.constant(() => new PlannedBatchWorld(QUEUED_POD, [{ name: "pod", completions: 1 }]));
+
+it.each([
+  ["a batch Job", job],
+  ["a JobSet", jobSet],
+  ["a pod", pod],
+])("runs %s to its end and leaves no machine, whatever happens and wherever the controller dies", (_title, worlds) => {
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 5 }), fc.array(action(EVENTS), { maxLength: 80 }), (completions, actions) => {
-      const world = new PlannedBatchWorld(completions);
+    fc.property(worlds, fc.array(action(EVENTS), { maxLength: 80 }), (create, actions) => {
+      const world = create();
       for (const { event, pick, steps } of actions) {
         world.happen(event, pick);
         world.pass(steps);
@@ -48,10 +66,13 @@ it("runs a batch Job to its end and leaves no machine, whatever happens and wher
   );
 });
 
-it("holds no machine for a batch Job that has left its queue, and keeps no pod of it from its node", () => {
+it.each([
+  ["a batch Job", job],
+  ["a JobSet", jobSet],
+])("holds no machine for %s that has left its queue, and keeps no pod of it from its node", (_title, worlds) => {
   fc.assert(
-    fc.property(fc.array(action(EVENTS), { maxLength: 60 }), (actions) => {
-      const world = new PlannedBatchWorld(3);
+    fc.property(worlds, fc.array(action(EVENTS), { maxLength: 60 }), (create, actions) => {
+      const world = create();
       for (const { event, pick, steps } of actions) {
         world.happen(event, pick);
         world.pass(steps);

@@ -1,14 +1,19 @@
+import { BATCH_JOB, JOB_SET, QUEUED_POD } from "@muster/names";
 import { describe, expect, it } from "vitest";
 import type { UnitSeen } from "../snapshot.ts";
-import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
+import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet } from "./batch-job.ts";
 import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
 
 const NOW = 1_000_000;
 const POLICY = { replacementWaitMs: 600_000, refusedRetryMs: 30_000 };
 const SHARE = { cpu: 100 };
 
+const SET: PodSet = { name: "pod", first: 0, pods: 2, need: { pool: "workers", shared: SHARE } };
+const podsOf = (pods: number): Pick<BatchJob, "sets"> => ({ sets: [{ ...SET, pods }] });
+
 function job(more: Partial<BatchJob> = {}): BatchJob {
   return {
+    kind: BATCH_JOB,
     namespace: "team-a",
     name: "train",
     uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789",
@@ -19,9 +24,8 @@ function job(more: Partial<BatchJob> = {}): BatchJob {
     stopped: true,
     started: false,
     gated: true,
-    pods: 2,
+    sets: [SET],
     topology: undefined,
-    need: { pool: "workers", shared: SHARE },
     ...more,
   };
 }
@@ -30,7 +34,7 @@ const RUNNING = { suspended: false, stopped: false, started: true };
 
 function pod(name: string, more: Partial<BatchPod> = {}): BatchPod {
   const fresh = { component: "", place: undefined, scheduled: false, gated: true, deleting: false, finished: false };
-  return { name, uid: name, createdMs: 0, ...fresh, ...more };
+  return { name, uid: name, set: "pod", createdMs: 0, ...fresh, ...more };
 }
 /** A pod that runs in this place. */
 function placed(name: string, component: string, node: string, more: Partial<BatchPod> = {}): BatchPod {
@@ -96,7 +100,7 @@ describe("a batch Job that is not admitted", () => {
     ["requests nothing again", { units: [waiting(["pod-0", "pod-1"])] }, []],
     [
       "requests other machines when it changes",
-      { job: job({ pods: 1 }), units: [waiting(["pod-0", "pod-1"])] },
+      { job: job(podsOf(1)), units: [waiting(["pod-0", "pod-1"])] },
       [`release ${ID}: needs-changed`],
     ],
     [
@@ -115,8 +119,8 @@ describe("a batch Job that is not admitted", () => {
       [`reserve ${ID} pod-0 pod-1: gang`],
     ],
     ["does not repeat it before", { units: [waiting(["pod-0", "pod-1"], { state: "refused" })] }, []],
-    ["is resumed without machines if it has no pods", { job: job({ pods: 0 }) }, ["resume: no-pods"]],
-    ["is left alone without pods", { job: job({ ...RUNNING, pods: 0 }) }, []],
+    ["is resumed without machines if it has no pods", { job: job(podsOf(0)) }, ["resume: no-pods"]],
+    ["is left alone without pods", { job: job({ ...RUNNING, ...podsOf(0) }) }, []],
   ];
   it.each(cases)("%s", (_title, given, expected) => {
     expect(texts(given)).toEqual(expected);
@@ -128,7 +132,7 @@ describe("a batch Job that is not admitted", () => {
       text: "name one",
     });
     const problems = [{ field: "spec.template.spec.nodeName", reason: "must not be set" }];
-    expect(plan({ job: job({ need: { problems } }) }).wait).toMatchObject({ code: "INVALID_SPEC" });
+    expect(plan({ job: job({ sets: [{ ...SET, need: { problems } }] }) }).wait).toMatchObject({ code: "INVALID_SPEC" });
     expect(plan({ units: [waiting(["pod-0", "pod-1"])] }).wait).toEqual({ code: "WAITING_FOR_QUOTA", text: "cpu" });
   });
 
@@ -232,7 +236,7 @@ describe("an admitted batch Job", () => {
     ],
     [
       "requests places for a parallelism that has grown",
-      { job: job({ ...RUNNING, pods: 3 }), units: [GANG], pods: [a, b, pod("c")] },
+      { job: job({ ...RUNNING, ...podsOf(3) }), units: [GANG], pods: [a, b, pod("c")] },
       [`reserve ${extra("pod-2")} pod-2: scaled-up`],
     ],
     [
@@ -269,7 +273,7 @@ describe("an admitted batch Job", () => {
     ],
     [
       "requests again if its template grew while it was suspended",
-      { job: job({ need: { pool: "workers", shared: { cpu: 200 } } }), units: [GANG] },
+      { job: job({ sets: [{ ...SET, need: { pool: "workers", shared: { cpu: 200 } } }] }), units: [GANG] },
       [`release ${ID}: needs-changed`],
     ],
   ];
@@ -334,6 +338,158 @@ describe("a batch Job whose machines are taken for other work", () => {
       "releases a place beside its gang",
       { units: [GANG, taken(true, beside)] },
       [`release ${extra("pod-2")}: preempted`],
+    ],
+  ])("%s", (_title, given, expected) => {
+    expect(texts(given)).toEqual(expected);
+  });
+});
+
+describe("a JobSet", () => {
+  const LEADER: PodSet = { name: "leader", first: 0, pods: 1, need: { pool: "workers", shared: SHARE } };
+  const WORKERS: PodSet = { name: "worker", first: 1, pods: 2, need: { pool: "gpu", shared: { cpu: 200 } } };
+  const set = (more: Partial<BatchJob> = {}): BatchJob =>
+    job({ kind: JOB_SET, sets: [LEADER, WORKERS], started: false, ...more });
+  const id = gangIdOf(set());
+  const beside = `${id}--pod-3`;
+  const shares = new Map([
+    ["leader-0", SHARE],
+    ["worker-1", { cpu: 200 }],
+    ["worker-2", { cpu: 200 }],
+  ]);
+  const gang: UnitSeen = {
+    ...granted({ "leader-0": "n1", "worker-1": "n2", "worker-2": "n3" }, id),
+    shares,
+  } as UnitSeen;
+  const leader = placed("l", "leader-0", "n1", { set: "leader" });
+  const worker = (name: string): BatchPod => pod(name, { set: "worker" });
+  const cases: readonly Case[] = [
+    ["requests one gang for all its pods", { job: set() }, [`reserve ${id} leader-0 worker-1 worker-2: gang`]],
+    [
+      "does not number its places again when Jobs are complete",
+      { job: set({ sets: [{ ...LEADER, pods: 0 }, WORKERS] }) },
+      [`reserve ${id} worker-1 worker-2: gang`],
+    ],
+    ["is resumed when they are granted", { job: set(), units: [gang] }, ["resume: admitted"]],
+    [
+      "places each pod where a pod of its template was requested",
+      { job: set(RUNNING), units: [gang], pods: [worker("a"), pod("l", { set: "leader" }), worker("b")] },
+      ["place-pod a worker-1 n2: granted", "place-pod b worker-2 n3: granted", "place-pod l leader-0 n1: granted"],
+    ],
+    [
+      "leaves a pod without a place where only those of other templates are free",
+      { job: set(RUNNING), units: [gang], pods: [worker("a"), worker("b"), worker("c")] },
+      ["place-pod a worker-1 n2: granted", "place-pod b worker-2 n3: granted"],
+    ],
+    [
+      "requests a machine of the same template for a lost one",
+      { job: set(RUNNING), units: [gang], nodesLost: ["n3"], pods: [leader, worker("a"), worker("b")] },
+      ["place-pod a worker-1 n2: granted", `reserve ${beside} worker-3: machine-lost`],
+    ],
+    [
+      "requests one for each template with numbers of their own",
+      {
+        job: set(RUNNING),
+        units: [gang],
+        nodesLost: ["n1", "n3"],
+        pods: [pod("l", { set: "leader" }), worker("a"), worker("b")],
+      },
+      [
+        `reserve ${beside} leader-3: machine-lost`,
+        "place-pod a worker-1 n2: granted",
+        `reserve ${id}--pod-4 worker-4: machine-lost`,
+      ],
+    ],
+    [
+      "releases what one template does not need any more, and nothing of the other",
+      {
+        job: set(RUNNING),
+        units: [gang, granted({ "worker-3": "n4" }, beside), granted({ "leader-4": "n5" }, `${id}--pod-4`)],
+        nodesLost: ["n1"],
+        pods: [placed("l", "leader-4", "n5", { set: "leader" })],
+      },
+      [`release ${beside}: surplus`],
+    ],
+  ];
+  it.each(cases)("%s", (_title, given, expected) => {
+    expect([...texts(given)].sort()).toEqual([...expected].sort());
+  });
+
+  it("requests what each template needs", () => {
+    expect(plan({ job: set() }).steps).toMatchObject([
+      {
+        unit: {
+          needs: [
+            { component: "leader-0", pool: "workers", shared: SHARE },
+            { component: "worker-1", pool: "gpu", shared: { cpu: 200 } },
+            { component: "worker-2", pool: "gpu" },
+          ],
+        },
+      },
+    ]);
+  });
+
+  it("states a problem of its metadata once, and requests nothing while one template is wrong", () => {
+    const problems = [{ field: "metadata.annotations", reason: "must be an object" }];
+    const wrong = set({
+      sets: [
+        { ...LEADER, need: { problems } },
+        { ...WORKERS, need: { problems } },
+      ],
+    });
+    expect(plan({ job: wrong })).toEqual({
+      steps: [],
+      wait: { code: "INVALID_SPEC", text: "metadata.annotations: must be an object" },
+    });
+  });
+
+  it("requests again if one template grew while it was suspended", () => {
+    const grown = set({ sets: [LEADER, { ...WORKERS, need: { pool: "gpu", shared: { cpu: 300 } } }] });
+    expect(texts({ job: grown, units: [gang] })).toEqual([`release ${id}: needs-changed`]);
+  });
+});
+
+describe("a pod that waits by itself", () => {
+  const waits: Partial<BatchJob> = { suspended: true, stopped: false };
+  const bound: Partial<BatchJob> = { suspended: false, stopped: false };
+  const single = (more: Partial<BatchJob>): BatchJob => job({ kind: QUEUED_POD, sets: [{ ...SET, pods: 1 }], ...more });
+  const id = gangIdOf(single({}));
+  const gang = granted({ "pod-0": "n1" }, id);
+  const preemption = { beneficiary: { kind: "job", id: "other" }, queue: "team-b", reason: "RECLAIM", deadlineMs: NOW };
+  const taken = { ...gang, preemption: { ...preemption, accepted: true } } as UnitSeen;
+  const running = placed("p", "pod-0", "n1");
+  it.each<Case>([
+    ["requests one machine", { job: single(waits), pods: [pod("p")] }, [`reserve ${id} pod-0: gang`]],
+    [
+      "is bound when it is granted, and never resumed",
+      { job: single(waits), units: [gang], pods: [pod("p")] },
+      ["place-pod p pod-0 n1: granted"],
+    ],
+    ["is left alone while it runs", { job: single(bound), units: [gang], pods: [running] }, []],
+    [
+      "is deleted when its machine is taken",
+      { job: single(bound), units: [taken], pods: [running] },
+      ["suspend: preempted"],
+    ],
+    [
+      "waits again if it was not bound",
+      { job: single(waits), units: [taken], pods: [pod("p")] },
+      [`requeue ${id}: preempted`],
+    ],
+    [
+      "keeps its machine while it terminates",
+      { job: single({ ...bound, deleting: true }), units: [taken], pods: [{ ...running, deleting: true }] },
+      [],
+    ],
+    [
+      "releases its machine when it has ended",
+      { job: single({ ...bound, finished: true }), units: [gang], pods: [{ ...running, finished: true }] },
+      [`release ${id}: finished`],
+    ],
+    ["is deleted without a grant", { job: single(bound), pods: [running] }, ["suspend: not-admitted"]],
+    [
+      "is kept until the ledger has answered",
+      { job: single(bound), units: [{ id, state: "unknown" }], pods: [running] },
+      [],
     ],
   ])("%s", (_title, given, expected) => {
     expect(texts(given)).toEqual(expected);

@@ -1,15 +1,28 @@
+import { QUEUED_POD } from "@muster/names";
 import { inDomainOf, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
+import type { Problem } from "../kind.ts";
 import { QUEUE_UNKNOWN } from "../queues/choose-queue.ts";
 import { holds } from "../requests.ts";
 import type { JobPolicy, UnitPreemption, UnitSeen } from "../snapshot.ts";
-import { extraIdOf, gangIdOf, placeName, type BatchSnapshot, type PodNeed } from "./batch-job.ts";
-import { findPlaces, runningPods, type Misplaced, type Placement } from "./find-places.ts";
+import {
+  countPods,
+  extraIdOf,
+  gangIdOf,
+  numberOfPlace,
+  placeName,
+  setOfPlace,
+  type BatchSnapshot,
+  type PodNeed,
+  type PodSet,
+} from "./batch-job.ts";
+import { findPlaces, runningPods, type Misplaced, type Place, type Placement } from "./find-places.ts";
 
-/** Why a Job that was admitted is suspended, and requests its machines again. */
+/** Why work that was admitted is suspended, and requests its machines again. */
 export type RequeueReason = "machine-lost" | "needs-changed" | "preempted";
 
 export type BatchStep =
+  /** Nothing suspends a pod: it is deleted. */
   | { readonly kind: "suspend"; readonly because: "not-admitted" | RequeueReason }
   /** Removes the start time, with which the template cannot be changed before Kubernetes 1.36. */
   | { readonly kind: "reset-start"; readonly because: "not-gated" | "label-removed" }
@@ -56,8 +69,8 @@ export type BatchPlan = { readonly steps: readonly BatchStep[]; readonly wait?: 
 export type BatchPolicy = Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs">;
 
 /**
- * The next steps of a Job of the API group `batch`. It is suspended until the ledger has granted its gang. Then each of its gated pods is bound to a place of
- * the grant.
+ * The next steps of a Job of the API group `batch`, of a JobSet or of a pod. It is suspended, and a pod gated, until the ledger has granted its gang. Then each
+ * gated pod is bound to a place of the grant.
  */
 export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): BatchPlan {
   const { job } = snapshot;
@@ -127,12 +140,16 @@ function whyRequeue(
   if (gang.state !== "granted") return undefined;
   const isLate = units.some((unit) => unit.state === "waiting" && nowMs - unit.sinceMs >= replacementWaitMs);
   if (isLate && [...gang.nodes.values()].some((node) => nodesLost.includes(node))) return "machine-lost";
-  return job.suspended && !("problems" in job.need) && isOutgrown(gang, job.need) ? "needs-changed" : undefined;
+  return job.suspended && isOutgrown(gang, job.sets) ? "needs-changed" : undefined;
 }
 
 /** The template of a suspended Job may be changed. */
-function isOutgrown({ nodes, shares }: GrantedUnit, { shared }: PodNeed): boolean {
-  return [...nodes.keys()].some((component) => !holds(shares?.get(component), shared));
+function isOutgrown({ nodes, shares }: GrantedUnit, sets: readonly PodSet[]): boolean {
+  const needs = new Map(sets.map(({ name, need }) => [name, need]));
+  return [...nodes.keys()].some((component) => {
+    const need = needs.get(setOfPlace(component));
+    return need !== undefined && !("problems" in need) && !holds(shares?.get(component), need.shared);
+  });
 }
 
 /** A request that waits is withdrawn; what was granted is released after the last pod on it is gone. */
@@ -172,16 +189,16 @@ function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy
   const { job, queue } = snapshot;
   // The gate shows that it may have been admitted: only the ledger knows.
   if (gang.state === "unknown" && job.gated) return { steps: [] };
-  if (!job.suspended) return { steps: job.pods > 0 ? [{ kind: "suspend", because: "not-admitted" }] : [] };
+  if (!job.suspended) return { steps: countPods(job) > 0 ? [{ kind: "suspend", because: "not-admitted" }] : [] };
   if (gang.state === "unknown" || queue.kind === "unlisted") return { steps: [] };
   if (queue.kind !== "queue") return withdraw(snapshot, { code: QUEUE_UNKNOWN, text: messageOf(queue) });
-  if ("problems" in job.need) return withdraw(snapshot, { code: "INVALID_SPEC", text: describeProblems(job.need) });
+  const problems = job.sets.flatMap(({ need }) => ("problems" in need ? need.problems : []));
+  if (problems.length > 0) return withdraw(snapshot, { code: "INVALID_SPEC", text: describeProblems(problems) });
   if (!job.gated) return planGate(snapshot);
-  if (job.pods === 0) return { steps: [{ kind: "resume", nodes: [], because: "no-pods" }] };
+  if (countPods(job) === 0) return { steps: [{ kind: "resume", nodes: [], because: "no-pods" }] };
   // Its former pods still run on machines that it has released or is about to release.
   if (runningPods(snapshot).length > 0) return { steps: [] };
-  const unit = buildGang(snapshot, job.need, queue.name);
-  return planRequest(snapshot, gang, unit, policy);
+  return planRequest(snapshot, gang, buildGang(snapshot, queue.name), policy);
 }
 
 function messageOf(queue: BatchSnapshot["queue"]): string {
@@ -192,8 +209,8 @@ function withdraw(snapshot: BatchSnapshot, wait: BatchWait): BatchPlan {
   return { steps: planReleases(snapshot, "queue-unknown"), wait };
 }
 
-function describeProblems({ problems }: { readonly problems: readonly { field: string; reason: string }[] }): string {
-  return problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
+function describeProblems(problems: readonly Problem[]): string {
+  return [...new Set(problems.map(({ field, reason }) => `${field}: ${reason}`))].join("; ");
 }
 
 function planGate({ job }: BatchSnapshot): BatchPlan {
@@ -202,8 +219,11 @@ function planGate({ job }: BatchSnapshot): BatchPlan {
   return { steps: withStartReset(job, [{ kind: "gate", because: "not-gated" }], "not-gated") };
 }
 
-function buildGang({ job }: BatchSnapshot, need: PodNeed, queue: string): Unit {
-  const needs = Array.from({ length: job.pods }, (_, index) => needOf(need, placeName(index)));
+function buildGang({ job }: BatchSnapshot, queue: string): Unit {
+  const needs = job.sets.flatMap(({ name, first, pods, need }) => {
+    if ("problems" in need) return [];
+    return Array.from({ length: pods }, (_, index) => needOf(need, placeName(name, first + index)));
+  });
   return { id: gangIdOf(job), needs, topology: job.topology, queue, because: "gang" };
 }
 
@@ -231,7 +251,8 @@ function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: Unit, policy
 /** Resumes the Job, binds its gated pods, and requests a place for each pod that has none on a usable machine. */
 function planAdmitted(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchPolicy): BatchPlan {
   const { job } = snapshot;
-  if (job.suspended) {
+  // A pod loses its gate when it is bound.
+  if (job.suspended && job.kind !== QUEUED_POD) {
     if (!job.gated) return planGate(snapshot);
     return { steps: [{ kind: "resume", nodes: [...gang.nodes.values()], because: "admitted" }] };
   }
@@ -253,21 +274,43 @@ function planExtras(
   placement: Placement,
   policy: BatchPolicy,
 ): BatchStep[] {
-  const { job, nowMs } = snapshot;
   const extras = snapshot.units.filter(({ id }) => id !== gang.id);
+  const numbers = unusedNumbers(snapshot.units);
+  return snapshot.job.sets.flatMap((set) => {
+    const ofSet = extras.filter((unit) => placesOf(unit).some((component) => setOfPlace(component) === set.name));
+    return planExtrasOfSet({ snapshot, gang, placement, policy, set, extras: ofSet, numbers });
+  });
+}
+
+type ExtrasOfSet = {
+  readonly snapshot: BatchSnapshot;
+  readonly gang: GrantedUnit;
+  readonly placement: Placement;
+  readonly policy: BatchPolicy;
+  readonly set: PodSet;
+  /** The units of the set beside the gang. */
+  readonly extras: readonly UnitSeen[];
+  /** Of places that no unit has. */
+  readonly numbers: Iterator<number, never>;
+};
+
+function planExtrasOfSet({ snapshot, gang, placement, policy, set, extras, numbers }: ExtrasOfSet): BatchStep[] {
   const waiting = extras.filter(isWaiting);
-  const usable = [...placement.places.values()].filter(({ isLost }) => !isLost).length;
-  const wanted = Math.min(placement.unplaced.length, Math.max(0, job.pods - usable));
-  const surplus = [...findSurplus(extras, placement, usable - job.pods), ...waiting.slice(wanted)];
+  const isOfSet = ({ component, isLost }: Place): boolean => setOfPlace(component) === set.name && !isLost;
+  const usable = [...placement.places.values()].filter(isOfSet).length;
+  const unplaced = placement.unplaced.filter((pod) => pod.set === set.name).length;
+  const wanted = Math.min(unplaced, Math.max(0, set.pods - usable));
+  const surplus = [...findSurplus(extras, placement, usable - set.pods), ...waiting.slice(wanted)];
   const releases = surplus
     .filter(({ state }) => state !== "refused")
     .map(({ id }): BatchStep => ({ kind: "release", unitId: id, because: "surplus" }));
   const due = waiting
     .slice(0, wanted)
-    .filter((unit) => unit.state === "refused" && nowMs >= refusedUntilMs(unit, policy))
+    .filter((unit) => unit.state === "refused" && snapshot.nowMs >= refusedUntilMs(unit, policy))
     .flatMap(({ components }) => components);
-  const names = [...due, ...unusedNames(snapshot.units, wanted - waiting.length)];
-  return [...releases, ...names.flatMap((name) => planExtra(snapshot, gang, placement, name))];
+  const missing = Math.max(0, wanted - waiting.length);
+  const names = [...due, ...Array.from({ length: missing }, () => placeName(set.name, numbers.next().value))];
+  return [...releases, ...names.flatMap((name) => planExtra(snapshot, gang, { placement, set, name }))];
 }
 
 /** Granted places beside the gang's without a pod: those on lost machines, and as many others as there are too many. */
@@ -283,27 +326,27 @@ function findSurplus(extras: readonly UnitSeen[], placement: Placement, tooMany:
   return [...unused.filter(isLost), ...usable.slice(0, Math.max(0, tooMany))];
 }
 
-/** So many names of places that no unit has. */
-function unusedNames(units: readonly UnitSeen[], count: number): readonly string[] {
-  const used = new Set(
-    units.flatMap((unit) =>
-      unit.state === "granted" ? [...unit.nodes.keys()] : isWaiting(unit) ? unit.components : [],
-    ),
-  );
-  const names: string[] = [];
-  for (let index = 0; names.length < count; index += 1) {
-    const name = placeName(index);
-    if (!used.has(name)) names.push(name);
-  }
-  return names;
+/** The names of the places that a unit has or waits for. */
+function placesOf(unit: UnitSeen): readonly string[] {
+  if (unit.state === "granted") return [...unit.nodes.keys()];
+  return isWaiting(unit) ? unit.components : [];
 }
 
-function planExtra(snapshot: BatchSnapshot, gang: GrantedUnit, { places }: Placement, name: string): BatchStep[] {
-  const { job, queue, priority } = snapshot;
-  if ("problems" in job.need) return [];
-  const isLost = [...places.values()].some((place) => place.isLost);
+/** Ascending. */
+function* unusedNumbers(units: readonly UnitSeen[]): Generator<number, never> {
+  const used = new Set(units.flatMap(placesOf).map(numberOfPlace));
+  for (let number = 0; ; number += 1) if (!used.has(number)) yield number;
+}
+
+function planExtra(
+  { job, queue, priority }: BatchSnapshot,
+  gang: GrantedUnit,
+  { placement, set, name }: { readonly placement: Placement; readonly set: PodSet; readonly name: string },
+): BatchStep[] {
+  if ("problems" in set.need) return [];
+  const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
-  const needs = [inDomainOf(gang, needOf(job.need, name))];
+  const needs = [inDomainOf(gang, needOf(set.need, name))];
   const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, because };
   return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
 }

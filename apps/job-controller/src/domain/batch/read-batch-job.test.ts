@@ -2,7 +2,7 @@ import { NO_DEFAULTS } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS } from "../../../test/manifests.ts";
 import type { KindDefaults } from "../kind.ts";
-import { readBatchJob, type BatchJobObject } from "./read-batch-job.ts";
+import { batchJobOf, readBatchJob, readJobSet, readQueuedPod, type BatchJobObject } from "./read-batch-job.ts";
 
 type Spec = NonNullable<BatchJobObject["spec"]>;
 
@@ -29,12 +29,14 @@ describe("the pods that a batch Job runs concurrently", () => {
     ["are none after the last completion", { parallelism: 4, completions: 5 }, { succeeded: 5 }, 0],
     ["are none with a parallelism of 0", { parallelism: 0 }, {}, 0],
   ])("%s", (_title, spec, status, pods) => {
-    expect(written({ spec, status }).pods).toBe(pods);
+    expect(batchJobOf(written({ spec, status }), [], NO_DEFAULTS).sets).toMatchObject([
+      { name: "pod", first: 0, pods },
+    ]);
   });
 });
 
 describe("the need of a batch Job", () => {
-  const needOf = (more: Parameters<typeof written>[0]) => written(more).needWith(NO_DEFAULTS);
+  const needOf = (more: Parameters<typeof written>[0]) => written(more).sets[0]?.needWith(NO_DEFAULTS);
   it("is a part of a machine where the template has requests, else a whole machine", () => {
     expect(needOf({})).toEqual({ pool: "workers", shared: { cpu: 100 } });
     expect(needOf({ pod: { containers: [{ name: "main", image: "i" }] } })).toEqual({ pool: "workers" });
@@ -45,7 +47,7 @@ describe("the need of a batch Job", () => {
 
   it("has the defaults of its namespace", () => {
     const defaults = { ...NO_DEFAULTS, requests: { memory: "1Gi" } };
-    expect(written().needWith(defaults)).toEqual({ pool: "workers", shared: { cpu: 100, memory: 2 ** 30 } });
+    expect(written().sets[0]?.needWith(defaults)).toEqual({ pool: "workers", shared: { cpu: 100, memory: 2 ** 30 } });
   });
 
   it("has the tolerations, the node selector and the node affinity of the template", () => {
@@ -59,7 +61,7 @@ describe("the need of a batch Job", () => {
   it("names what cannot be read", () => {
     expect(needOf({ pod: { nodeName: "n1" } })).toMatchObject({ problems: [{ field: "spec.template.spec.nodeName" }] });
     const poolless = written({ pod: { nodeSelector: {} } }, { ...DEFAULTS, pool: undefined });
-    expect(poolless.needWith(NO_DEFAULTS)).toMatchObject({ problems: [{ field: "spec" }] });
+    expect(poolless.sets[0]?.needWith(NO_DEFAULTS)).toMatchObject({ problems: [{ field: "spec" }] });
   });
 });
 
@@ -73,4 +75,127 @@ it("reads the state of a batch Job, and no template without a queue", () => {
   expect(written({ status: condition("Failed") }).finished).toBe(true);
   expect(written({ pod: { schedulingGates: [{ name: "muster.dev/queue" }] } }).gated).toBe(true);
   expect(written({ labels: {}, pod: { containers: "none" } })).toMatchObject({ queue: "", gated: false });
+});
+
+describe("a JobSet", () => {
+  const template = (cpu: string, pod: object = {}) => ({
+    spec: {
+      nodeSelector: { pool: "workers" },
+      containers: [{ name: "main", image: "i", resources: { requests: { cpu } } }],
+      ...pod,
+    },
+  });
+  const jobSet = (more: { spec?: object; status?: object; workers?: object } = {}) => {
+    const { spec, status = {}, workers = {} } = more;
+    const replicatedJobs = [
+      { name: "leader", template: { spec: { template: template("1", { priorityClassName: "high" }) } } },
+      {
+        name: "worker",
+        replicas: 3,
+        template: { spec: { parallelism: 2, completions: 2, template: template("2", workers) } },
+      },
+    ];
+    const metadata = { namespace: "team-a", name: "train", uid: "s", labels: { "muster.dev/queue": "team-a" } };
+    return readJobSet({ metadata, spec: { replicatedJobs, ...spec } as object, status }, DEFAULTS);
+  };
+  const child = (set: string, more: { spec?: object; status?: object; restarts?: number } = {}) => {
+    const labels = {
+      "muster.dev/queue": "team-a",
+      "jobset.sigs.k8s.io/replicatedjob-name": set,
+      "jobset.sigs.k8s.io/restart-attempt": `${more.restarts ?? 0}`,
+    };
+    const owner = { apiVersion: "jobset.x-k8s.io/v1alpha2", kind: "JobSet", name: "train", uid: "s", controller: true };
+    const metadata = { namespace: "team-a", name: `train-${set}-0`, uid: set, labels, ownerReferences: [owner] };
+    const spec = { parallelism: 2, completions: 2, ...more.spec } as Spec;
+    return readBatchJob({ metadata, spec, ...(more.status && { status: more.status }) }, DEFAULTS);
+  };
+  const podsOf = (row: ReturnType<typeof jobSet>, jobs: readonly ReturnType<typeof child>[]) =>
+    batchJobOf(row, jobs, NO_DEFAULTS).sets.map(({ name, first, pods }) => `${name} ${first} ${pods}`);
+
+  it("has a set of pods for each replicated job, with its own need", () => {
+    expect(batchJobOf(jobSet(), [], NO_DEFAULTS)).toMatchObject({
+      kind: "job-set",
+      gated: false,
+      sets: [
+        { name: "leader", first: 0, pods: 1, need: { pool: "workers", shared: { cpu: 1000 } } },
+        { name: "worker", first: 1, pods: 6, need: { pool: "workers", shared: { cpu: 2000 } } },
+      ],
+    });
+    expect(jobSet().priorityClasses).toEqual(["high", ""]);
+  });
+
+  it.each<[string, readonly ReturnType<typeof child>[], readonly string[], object?]>([
+    ["none for a complete Job", [child("worker", { status: condition("Complete") })], ["leader 0 1", "worker 1 4"]],
+    ["what is left of a Job", [child("worker", { status: { succeeded: 1 } })], ["leader 0 1", "worker 1 5"]],
+    [
+      "all for a Job of an earlier attempt",
+      [child("worker", { status: condition("Complete"), restarts: 0 })],
+      ["leader 0 1", "worker 1 6"],
+      { restarts: 1 },
+    ],
+  ])("needs %s, and numbers its places as before", (_title, jobs, expected, status = {}) => {
+    expect(podsOf(jobSet({ status }), jobs)).toEqual(expected);
+  });
+
+  it("is stopped once its Jobs are suspended or finished, too", () => {
+    const row = jobSet({ spec: { suspend: true }, status: condition("Suspended") });
+    expect(batchJobOf(row, [child("leader")], NO_DEFAULTS).stopped).toBe(false);
+    const idle = [child("leader", { spec: { suspend: true } }), child("worker", { status: condition("Complete") })];
+    expect(batchJobOf(row, idle, NO_DEFAULTS).stopped).toBe(true);
+    expect(batchJobOf(jobSet({ spec: { suspend: true } }), idle, NO_DEFAULTS).stopped).toBe(false);
+    expect(jobSet({ status: condition("Completed") }).finished).toBe(true);
+  });
+
+  it("owns its Jobs, which are no work of their own and whose templates are not read", () => {
+    expect(child("worker", { restarts: 2 })).toMatchObject({
+      parent: { namespace: "team-a", name: "train", uid: "s", set: "worker", restarts: 2 },
+    });
+    expect(written().parent).toBeUndefined();
+  });
+
+  it("names the field of the template that cannot be read", () => {
+    const field = "spec.replicatedJobs[1].template.spec.template.spec.nodeName";
+    expect(batchJobOf(jobSet({ workers: { nodeName: "n1" } }), [], NO_DEFAULTS).sets[1]).toMatchObject({
+      need: { problems: [{ field }] },
+    });
+  });
+});
+
+describe("a pod with the label of queues", () => {
+  const queuedPod = (spec: object, metadata: object = {}, isBound = false) => {
+    const containers = [{ name: "main", image: "i" }];
+    const labels = { "muster.dev/queue": "team-a" };
+    return readQueuedPod(
+      {
+        metadata: { namespace: "team-a", name: "single", uid: "p", labels, ...metadata },
+        spec: { containers, nodeSelector: { pool: "workers" }, ...spec } as object,
+      },
+      DEFAULTS,
+      isBound,
+    );
+  };
+  const gates = { schedulingGates: [{ name: "muster.dev/queue" }] };
+  const controlledBy = (apiVersion: string, kind: string) => ({
+    ownerReferences: [{ apiVersion, kind, name: "x", uid: "x", controller: true }],
+  });
+
+  it("waits for one machine while it has the gate", () => {
+    const row = queuedPod(gates);
+    expect(row).toMatchObject({ kind: "queued-pod", queue: "team-a", suspended: true, finished: false });
+    const sets = row && batchJobOf(row, [], NO_DEFAULTS).sets;
+    expect(sets).toEqual([{ name: "pod", first: 0, pods: 1, need: { pool: "workers" } }]);
+  });
+
+  it.each([
+    ["is left alone without the gate", queuedPod({})],
+    ["is left alone with other gates", queuedPod({ schedulingGates: [{ name: "a.example/one" }] })],
+    ["is of its Job", queuedPod(gates, controlledBy("batch/v1", "Job"))],
+  ])("%s", (_title, row) => {
+    expect(row).toBeUndefined();
+  });
+
+  it("is known after it was bound, and waits if another kind controls it", () => {
+    expect(queuedPod({}, {}, true)).toMatchObject({ suspended: false });
+    expect(queuedPod(gates, controlledBy("apps/v1", "ReplicaSet"))).toMatchObject({ suspended: true });
+  });
 });

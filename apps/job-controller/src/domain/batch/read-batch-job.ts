@@ -1,3 +1,4 @@
+import { BATCH_JOB, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { NO_DEFAULTS, nodeSelectionOf, type PodDefaults } from "@muster/resources";
 import { choosePool, POOL_ANNOTATION } from "../choose-pool.ts";
 import { parseIndexes } from "../completed-indexes.ts";
@@ -8,81 +9,233 @@ import { fieldsOf, type Fields, type Notes } from "../read-fields.ts";
 import { readIsShared, readJobSharing, replicaWith } from "../read-sharing.ts";
 import { readTemplate } from "../read-template.ts";
 import { readTopology } from "../read-topology.ts";
-import { QUEUE_GATE, type BatchJob, type PodNeed } from "./batch-job.ts";
+import { ONLY_SET, QUEUE_GATE, type BatchJob, type PodNeed, type PodSet } from "./batch-job.ts";
+
+type Gates = readonly { readonly name: string }[];
+type PodSpec = { readonly priorityClassName?: string; readonly schedulingGates?: Gates };
+type Conditions = readonly { readonly type: string; readonly status: string }[];
+export type JobSpec = {
+  readonly suspend?: boolean;
+  readonly parallelism?: number;
+  readonly completions?: number;
+  readonly template?: { readonly spec?: PodSpec };
+};
+
+type Metadata = {
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly deletionTimestamp?: unknown;
+  readonly ownerReferences?: readonly {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly name: string;
+    readonly uid: string;
+    readonly controller?: boolean;
+  }[];
+};
 
 /** A batch Job as the API server stores it, and the parts of it that are read. */
 export type BatchJobObject = {
-  readonly metadata?: {
-    readonly name?: string;
-    readonly namespace?: string;
-    readonly uid?: string;
-    readonly labels?: Readonly<Record<string, string>>;
-    readonly deletionTimestamp?: unknown;
-  };
-  readonly spec?: {
-    readonly suspend?: boolean;
-    readonly parallelism?: number;
-    readonly completions?: number;
-    readonly template?: {
-      readonly spec?: {
-        readonly priorityClassName?: string;
-        readonly schedulingGates?: readonly { readonly name: string }[];
-      };
-    };
-  };
+  readonly metadata?: Metadata;
+  readonly spec?: JobSpec;
   readonly status?: {
     readonly active?: number;
     readonly succeeded?: number;
     readonly failedIndexes?: string;
     readonly startTime?: unknown;
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly conditions?: Conditions;
   };
 };
 
-/** A batch Job without what its pods need: that depends on the defaults of its namespace, too. */
-export type BatchJobRow = Omit<BatchJob, "need"> & {
-  readonly gates: readonly { readonly name: string }[];
-  readonly priorityClass: string;
-  readonly needWith: (defaults: PodDefaults) => BatchJob["need"];
+/** The same of a JobSet. */
+export type JobSetObject = {
+  readonly metadata?: Metadata;
+  readonly spec?: {
+    readonly suspend?: boolean;
+    readonly replicatedJobs?: readonly {
+      readonly name?: string;
+      readonly replicas?: number;
+      readonly template?: { readonly spec?: JobSpec };
+    }[];
+  };
+  readonly status?: { readonly restarts?: number; readonly conditions?: Conditions };
 };
 
-const FINISHED: ReadonlySet<string> = new Set(["Complete", "Failed"]);
+/** The same of a pod. */
+export type QueuedPodObject = {
+  readonly metadata?: Metadata;
+  readonly spec?: PodSpec;
+  readonly status?: { readonly phase?: string };
+};
+
+type SetRow = {
+  readonly name: string;
+  readonly replicas: number;
+  /** Of each replica, before any has succeeded. */
+  readonly podsEach: number;
+  readonly needWith: (defaults: PodDefaults) => PodSet["need"];
+};
+
+/** The JobSet that controls a Job, and what the Job is of it. */
+type Parent = {
+  readonly uid: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** The name of its replicated job. */
+  readonly set: string;
+  /** How often the JobSet had recreated its Jobs before it created this one. */
+  readonly restarts: number;
+};
+
+/** Work of Kubernetes without what its pods need, which depends on the defaults of its namespace, and without the Jobs of a JobSet. */
+export type BatchJobRow = Omit<BatchJob, "sets"> & {
+  readonly sets: readonly SetRow[];
+  /** Of the template of a Job: what it has beside the gate of queues is kept. */
+  readonly gates: Gates;
+  readonly priorityClasses: readonly string[];
+  /** How often a JobSet has recreated its Jobs. */
+  readonly restarts: number;
+  /** Undefined: the Job is work of its own. */
+  readonly parent: Parent | undefined;
+};
+
+const FINISHED: ReadonlySet<string> = new Set(["Complete", "Failed", "Completed"]);
+const SET_LABEL = "jobset.sigs.k8s.io/replicatedjob-name";
+const RESTARTS_LABEL = "jobset.sigs.k8s.io/restart-attempt";
 
 /** Never throws: the row contains the problems of the template. */
 export function readBatchJob(object: BatchJobObject, defaults: KindDefaults): BatchJobRow {
   const { metadata = {}, spec = {}, status = {} } = object;
-  const isTrue = (type: string): boolean =>
-    status.conditions?.some((each) => each.type === type && each.status === "True") === true;
+  const parent = readParent(metadata);
   const gates = spec.template?.spec?.schedulingGates ?? [];
-  const queue = metadata.labels?.[QUEUE_LABEL] ?? "";
-  const notes: Notes = { problems: [], warnings: [] };
-  const root = fieldsOf(object, "", notes);
-  // The template of a Job without a queue is not read: it may be anything.
-  const written = queue === "" || root === undefined ? undefined : readNeed(root, defaults, notes);
+  const suspended = spec.suspend === true;
+  const shapes = [{ name: ONLY_SET, replicas: 1, podsEach: podsLeft(spec, status) }];
+  const isRead = queueOf(metadata) !== "" && parent === undefined;
   return {
-    namespace: metadata.namespace ?? "",
-    name: metadata.name ?? "",
-    uid: metadata.uid ?? "",
-    queue,
-    deleting: metadata.deletionTimestamp !== undefined,
-    finished: [...FINISHED].some(isTrue),
-    suspended: spec.suspend === true,
-    stopped: spec.suspend === true && isTrue("Suspended") && (status.active ?? 0) === 0,
+    ...readIdentity(BATCH_JOB, metadata),
+    ...readSets(object, { shapes, isRead, specOf: (root) => root.object("spec") }, defaults),
+    finished: status.conditions?.some(isEnd) === true,
+    suspended,
+    stopped: suspended && isTrue(status, "Suspended") && (status.active ?? 0) === 0,
     started: status.startTime !== undefined,
-    gated: gates.some(({ name }) => name === QUEUE_GATE),
-    pods: countPods(spec, status),
-    topology: written?.topology,
+    gated: gates.some(isQueueGate),
     gates,
-    priorityClass: spec.template?.spec?.priorityClassName ?? "",
-    needWith: (podDefaults) =>
-      written?.replica === undefined || notes.problems.length > 0
-        ? { problems: notes.problems }
-        : needOf(replicaWith(written.replica, podDefaults)),
+    priorityClasses: [spec.template?.spec?.priorityClassName ?? ""],
+    parent,
   };
 }
 
+/** Its controller suspends its Jobs before it reports the condition. It also removes their start times, and adds the gates of its templates to theirs. */
+export function readJobSet(object: JobSetObject, defaults: KindDefaults): BatchJobRow {
+  const { metadata = {}, spec = {}, status = {} } = object;
+  const jobs = spec.replicatedJobs ?? [];
+  const templates = jobs.map(({ template }) => template?.spec?.template?.spec);
+  const suspended = spec.suspend === true;
+  const shapes = jobs.map(({ name = "", replicas = 1, template }) => {
+    return { name, replicas, podsEach: podsLeft(template?.spec ?? {}, {}) };
+  });
+  const specOf = (root: Fields, index: number): Fields | undefined =>
+    root.object("spec")?.objects("replicatedJobs")[index]?.object("template")?.object("spec");
+  return {
+    ...readIdentity(JOB_SET, metadata),
+    ...readSets(object, { shapes, isRead: queueOf(metadata) !== "", specOf }, defaults),
+    finished: status.conditions?.some(isEnd) === true,
+    suspended,
+    stopped: suspended && isTrue(status, "Suspended"),
+    started: false,
+    gated: templates.every((template) => template?.schedulingGates?.some(isQueueGate) === true),
+    priorityClasses: templates.map((template) => template?.priorityClassName ?? ""),
+    restarts: status.restarts ?? 0,
+  };
+}
+
+/** Undefined: it is no work of its own, or nothing gates it. A pod that was bound is known by its owner labels. */
+export function readQueuedPod(
+  object: QueuedPodObject,
+  defaults: KindDefaults,
+  isBound: boolean,
+): BatchJobRow | undefined {
+  const { metadata = {}, spec = {}, status = {} } = object;
+  const isOfJob = metadata.ownerReferences?.some((owner) => owner.controller === true && isJob(owner)) === true;
+  const suspended = spec.schedulingGates?.some(isQueueGate) === true;
+  if (isOfJob || (!suspended && !isBound)) return undefined;
+  const shapes = [{ name: ONLY_SET, replicas: 1, podsEach: 1 }];
+  const pod = { metadata, template: { metadata, spec } };
+  return {
+    ...readIdentity(QUEUED_POD, metadata),
+    ...readSets(pod, { shapes, isRead: suspended, specOf: (root) => root }, defaults),
+    finished: status.phase === "Succeeded" || status.phase === "Failed",
+    suspended,
+    stopped: false,
+    started: false,
+    gated: true,
+    priorityClasses: [spec.priorityClassName ?? ""],
+  };
+}
+
+/** The work as it is now. A completed Job of a JobSet needs no places, and one that has not been created yet needs all. */
+export function batchJobOf(row: BatchJobRow, jobs: readonly BatchJobRow[], defaults: PodDefaults): BatchJob {
+  const current = jobs.filter(({ parent }) => (parent?.restarts ?? 0) >= row.restarts);
+  const ofSet = Map.groupBy(current, ({ parent }) => parent?.set);
+  let first = 0;
+  const sets = row.sets.map(({ name, replicas, podsEach, needWith }): PodSet => {
+    const created = ofSet.get(name) ?? [];
+    const left = created.reduce((sum, { finished, sets: [set] }) => sum + (finished ? 0 : (set?.podsEach ?? 0)), 0);
+    const pods = left + Math.max(0, replicas - created.length) * podsEach;
+    const set = { name, first, pods, need: needWith(defaults) };
+    first += replicas * podsEach;
+    return set;
+  });
+  const stopped = row.stopped && jobs.every(({ suspended, finished }) => suspended || finished);
+  return { ...row, stopped, sets };
+}
+
+function readIdentity(kind: BatchKind, metadata: Metadata) {
+  return {
+    kind,
+    namespace: metadata.namespace ?? "",
+    name: metadata.name ?? "",
+    uid: metadata.uid ?? "",
+    queue: queueOf(metadata),
+    deleting: metadata.deletionTimestamp !== undefined,
+    gates: [],
+    restarts: 0,
+    parent: undefined,
+  };
+}
+
+function queueOf({ labels }: Metadata): string {
+  return labels?.[QUEUE_LABEL] ?? "";
+}
+
+function readParent({ namespace = "", labels = {}, ownerReferences = [] }: Metadata): Parent | undefined {
+  const owner = ownerReferences.find(({ controller }) => controller === true);
+  if (owner?.kind !== "JobSet" || !owner.apiVersion.startsWith("jobset.x-k8s.io/")) return undefined;
+  const restarts = Number(labels[RESTARTS_LABEL] ?? 0);
+  return { uid: owner.uid, namespace, name: owner.name, set: labels[SET_LABEL] ?? "", restarts };
+}
+
+/** Whether an owner is a Job of the API group `batch`. */
+export function isJob({ kind, apiVersion }: { readonly kind: string; readonly apiVersion: string }): boolean {
+  return kind === "Job" && apiVersion.startsWith("batch/");
+}
+
+function isTrue({ conditions }: { readonly conditions?: Conditions }, type: string): boolean {
+  return conditions?.some((each) => each.type === type && each.status === "True") === true;
+}
+
+function isEnd({ type, status }: Conditions[number]): boolean {
+  return FINISHED.has(type) && status === "True";
+}
+
+export function isQueueGate({ name }: { readonly name: string }): boolean {
+  return name === QUEUE_GATE;
+}
+
 /** Without completions, Kubernetes creates no pod after the first has succeeded. */
-function countPods(spec: NonNullable<BatchJobObject["spec"]>, status: NonNullable<BatchJobObject["status"]>): number {
+function podsLeft(spec: JobSpec, status: NonNullable<BatchJobObject["status"]>): number {
   const { parallelism = 1, completions } = spec;
   const succeeded = status.succeeded ?? 0;
   if (completions === undefined) return succeeded > 0 ? Math.min(parallelism, status.active ?? 0) : parallelism;
@@ -90,26 +243,51 @@ function countPods(spec: NonNullable<BatchJobObject["spec"]>, status: NonNullabl
   return Math.max(0, Math.min(parallelism, completions - succeeded - failed));
 }
 
+type Reading = {
+  readonly shapes: readonly Omit<SetRow, "needWith">[];
+  /** The template of work without a queue is not read: it may be anything. */
+  readonly isRead: boolean;
+  /** The object that has the template of the set with this index. */
+  readonly specOf: (root: Fields, index: number) => Fields | undefined;
+};
+
+function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults: KindDefaults) {
+  let topology: string | undefined;
+  const sets = shapes.map((shape, index): SetRow => {
+    const notes: Notes = { problems: [], warnings: [] };
+    const root = isRead ? fieldsOf(object, "", notes) : undefined;
+    const metadata = root?.object("metadata");
+    topology = readTopology(metadata);
+    const spec = root === undefined ? undefined : specOf(root, index);
+    const replica = spec === undefined ? undefined : readReplica(spec, metadata, defaults, notes);
+    return {
+      ...shape,
+      needWith: (podDefaults) =>
+        replica === undefined || notes.problems.length > 0
+          ? { problems: notes.problems }
+          : needOf(replicaWith(replica, podDefaults)),
+    };
+  });
+  return { topology, sets };
+}
+
 type Replica = PodNeed & { readonly template: PodTemplate };
 
-function readNeed(
-  root: Fields,
+function readReplica(
+  spec: Fields,
+  metadata: Fields | undefined,
   defaults: KindDefaults,
   notes: Notes,
-): { readonly topology: string | undefined; readonly replica: Replica | undefined } {
-  const metadata = root.object("metadata");
-  const spec = root.object("spec");
-  const topology = readTopology(metadata);
-  if (spec === undefined) return { topology, replica: undefined };
+): Replica | undefined {
   const isShared = readIsShared(spec, readJobSharing(metadata));
   const template = readTemplate(spec, notes);
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
   const field = { known: false, pool: undefined };
   const pool = choosePool({ path: spec.path, field, template, annotation }, defaults, notes);
-  if (template === undefined || pool === undefined) return { topology, replica: undefined };
+  if (template === undefined || pool === undefined) return undefined;
   const selection = nodeSelectionOf(template.spec, defaults.poolLabel);
   const replica = { template, pool, ...(selection && { selection }), ...(isShared && { shared: {} }) };
-  return { topology, replica: replicaWith(replica, NO_DEFAULTS) };
+  return replicaWith(replica, NO_DEFAULTS);
 }
 
 function needOf({ pool, shared, selection }: Replica): PodNeed {

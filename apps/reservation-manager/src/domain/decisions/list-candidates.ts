@@ -1,4 +1,4 @@
-import { BATCH_JOB } from "@muster/names";
+import { BATCH_KINDS } from "@muster/names";
 import { admittedKey, compareAdmitted, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
@@ -80,7 +80,7 @@ function remember<Value extends object>(source: Iterator<Value>): Iterable<Value
 }
 
 /** Owners of other kinds do not give machines back when they are asked to. */
-const PREEMPTIBLE_KINDS: ReadonlySet<string> = new Set(["job", BATCH_JOB]);
+const PREEMPTIBLE_KINDS: ReadonlySet<string> = new Set(["job", ...BATCH_KINDS]);
 
 export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }: QueueNode): boolean {
   return PREEMPTIBLE_KINDS.has(owner.kind) && !(notPreemptible === true && queue.permitsNonPreemptible === true);

@@ -152,7 +152,10 @@ function atLeast(field: string, value: number | undefined, least: number): Probl
 const CHANGEABLE =
   "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/** A pod's spec stays as it was created, but for images, its deadline, tolerations that are added, and gates that are removed. */
+/**
+ * A pod's spec stays as it was created, but for images, its deadline, tolerations that are added, and gates that are removed. While it has a gate, requirements
+ * can be added to the nodes that it accepts.
+ */
 export function validatePodChange(before: JsonObject, after: JsonObject): Problem[] {
   const old = listAt(before, "spec", "tolerations");
   const kept = listAt(after, "spec", "tolerations");
@@ -162,8 +165,33 @@ export function validatePodChange(before: JsonObject, after: JsonObject): Proble
       ? []
       : [forbiddenValue("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")];
   const problems = [...tolerations, ...checkNewGates(gatesOf(before), gatesOf(after))];
-  if (sameJson(frozen(before), frozen(after))) return problems;
+  const isNarrowed = gatesOf(before).length > 0 && isNarrower(before, after);
+  const frozenIn = (pod: JsonObject): Json => frozen(isNarrowed ? put(pod, ["spec", "affinity"], undefined) : pod);
+  if (sameJson(frozenIn(before), frozenIn(after))) return problems;
   return [...problems, forbiddenValue("spec", CHANGEABLE)];
+}
+
+/** Whether the pod accepts no node that it did not accept before, as far as terms of its node affinity show. */
+function isNarrower(before: JsonObject, after: JsonObject): boolean {
+  const termsOf = (pod: JsonObject): readonly Json[] =>
+    listAt(
+      pod,
+      "spec",
+      "affinity",
+      "nodeAffinity",
+      "requiredDuringSchedulingIgnoredDuringExecution",
+      "nodeSelectorTerms",
+    );
+  const restOf = (pod: JsonObject): Json[] =>
+    ["podAffinity", "podAntiAffinity"].map((kind) => at(pod, "spec", "affinity", kind) ?? null);
+  const [old, terms] = [termsOf(before), termsOf(after)];
+  if (!sameJson(restOf(before), restOf(after))) return false;
+  if (old.length === 0) return true;
+  const hasAll = (term: Json, other: Json | undefined, key: string): boolean =>
+    listAt(term, key).every((each) => listAt(other, key).some((one) => sameJson(one, each)));
+  const isKept = (term: Json, index: number): boolean =>
+    ["matchExpressions", "matchFields"].every((key) => hasAll(term, terms[index], key));
+  return old.length === terms.length && old.every(isKept);
 }
 
 function checkNewGates(before: readonly string[], after: readonly string[]): Problem[] {

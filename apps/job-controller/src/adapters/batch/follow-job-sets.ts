@@ -1,0 +1,65 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { informer, kubeFault, listWatch, type Informer } from "@muster/kube";
+import { JOB_SET } from "@muster/names";
+import type { KindDefaults } from "../../domain/kind.ts";
+import { BATCH_RESOURCES, jobSetRow, ownerIdOfRow, type JobRow, type StoredJobSet } from "./batch-rows.ts";
+
+/** The JobSets of an API server that may not serve them. */
+export type JobSets = AsyncDisposable &
+  Pick<Informer<JobRow>, "get" | "onChange"> & {
+    list(): readonly JobRow[];
+    byOwner(ownerId: string): readonly JobRow[];
+    /** Whether a list was complete, or the API server serves no JobSets. */
+    isComplete(): boolean;
+    /** Of the cache; 0 where the API server serves no JobSets. */
+    ageMs(): number;
+    isListed(): boolean;
+  };
+
+type JobSetOptions = {
+  /** A path: `/namespaces/team-a`, or empty for every namespace. */
+  readonly within: string;
+  readonly defaults: KindDefaults;
+  /** A definition that is installed is found after this at the latest. */
+  readonly discoverMs: number;
+  /** Every failure but that the API server does not serve them. */
+  readonly onError: (error: unknown, retryInMs: number) => void;
+};
+
+/** An API server that is about to load definitions answers once that one is missing. */
+const ABSENCES = 2;
+const MIN_BACKOFF_MS = 500;
+
+export function followJobSets(kube: KubeConfig, { within, defaults, discoverMs, onError }: JobSetOptions): JobSets {
+  const { apiVersion, plural } = BATCH_RESOURCES[JOB_SET];
+  let absences = 0;
+  let absentAtMs = -Infinity;
+  /** Whether the API server has answered anything else since it last had no JobSets. */
+  const isServed = (): boolean => sets.ageMs() < performance.now() - absentAtMs;
+  const sets = informer<StoredJobSet, JobRow, "owner">({
+    source: listWatch<StoredJobSet>(kube, `/apis/${apiVersion}${within}/${plural}`),
+    project: (jobSet) => jobSetRow(jobSet, defaults),
+    indexes: { owner: (row) => [ownerIdOfRow(row)] },
+    timing: { minBackoffMs: Math.min(MIN_BACKOFF_MS, discoverMs), maxBackoffMs: discoverMs },
+    onError: (error, retryInMs) => {
+      if (kubeFault(error)?.code !== "not_found") {
+        onError(error, retryInMs);
+        return;
+      }
+      absences = isServed() ? 1 : absences + 1;
+      absentAtMs = performance.now();
+    },
+  });
+  const isAbsent = (): boolean => absences >= ABSENCES && !isServed();
+  const isListed = (): boolean => Number.isFinite(sets.listAgeMs());
+  return {
+    get: (key) => (isAbsent() ? undefined : sets.get(key)),
+    list: () => (isAbsent() ? [] : sets.list()),
+    byOwner: (ownerId) => sets.byIndex("owner", ownerId),
+    onChange: sets.onChange,
+    isListed,
+    isComplete: () => isListed() || isAbsent(),
+    ageMs: () => (isAbsent() ? 0 : sets.ageMs()),
+    [Symbol.asyncDispose]: () => sets[Symbol.asyncDispose](),
+  };
+}
