@@ -27,7 +27,7 @@ Exit codes:
 
 Environment:
   MUSTER_SERVER      the gateway, instead of NATS; without it, and without
-                     MUSTER_NATS_URL, the current context of \`muster config\`
+                     MUSTER_NATS_URL, the current context
   MUSTER_TOKEN       the token for it, or its file in MUSTER_TOKEN_FILE
   MUSTER_SERVER_CA_FILE
                      who signs its certificate
