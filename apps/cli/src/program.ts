@@ -66,7 +66,18 @@ const KUBECTLS = [
 ] as const;
 
 /** Commands that accept a namespace. */
-const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "set-context", "__complete"]);
+const NAMESPACED = new Set([
+  "run",
+  "get",
+  "describe",
+  "cancel",
+  "logs",
+  "explain",
+  "events",
+  "wait",
+  "set-context",
+  "__complete",
+]);
 
 /** Every command, in the order of the help. */
 export function commandRows(resources: Resources): readonly CommandRow[] {
