@@ -64,7 +64,7 @@ export function readConfig(
       caFile: text(env["MUSTER_SERVER_CA_FILE"]),
     },
     /**
-     * File of the contexts of `muster config` and `muster login`, in the form of a kubeconfig.
+     * File of contexts: gateways and their users, in the form of a kubeconfig.
      *
      * @default ~/.config/muster/config.yaml
      */

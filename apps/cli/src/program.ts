@@ -27,7 +27,7 @@ Exit codes:
 
 Environment:
   MUSTER_SERVER      the gateway, instead of NATS; without it, and without
-                     MUSTER_NATS_URL, the current context of \`muster config\`
+                     MUSTER_NATS_URL, the current context
   MUSTER_TOKEN       the token for it, or its file in MUSTER_TOKEN_FILE
   MUSTER_SERVER_CA_FILE
                      who signs its certificate
@@ -66,7 +66,18 @@ const KUBECTLS = [
 ] as const;
 
 /** Commands that accept a namespace. */
-const NAMESPACED = new Set(["run", "get", "describe", "cancel", "logs", "explain", "events", "wait", "set-context", "__complete"]);
+const NAMESPACED = new Set([
+  "run",
+  "get",
+  "describe",
+  "cancel",
+  "logs",
+  "explain",
+  "events",
+  "wait",
+  "set-context",
+  "__complete",
+]);
 
 /** Every command, in the order of the help. */
 export function commandRows(resources: Resources): readonly CommandRow[] {

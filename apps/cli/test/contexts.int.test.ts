@@ -1,9 +1,8 @@
-import { chmod, readFile, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { certificateAuthority, signedCertificate } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
 let world: SessionWorld;
@@ -29,6 +28,8 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]();
   await rm(folder, { recursive: true, force: true });
 });
+
+const containing = (text: string): unknown => expect.stringContaining(text);
 
 let files = 0;
 beforeEach(() => {
@@ -70,11 +71,11 @@ describe("--server", () => {
   it("says why no gateway answers", async () => {
     expect(await muster(["--server", "https://127.0.0.1:1", "get", "pools"])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining("cannot connect to https://127.0.0.1:1 (option --server): connect ECONNREFUSED"),
+      stderr: containing("cannot connect to https://127.0.0.1:1 (option --server): connect ECONNREFUSED"),
     });
     expect(await muster(["--server", "muster.example.com", "get", "pools"])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('"muster.example.com" is no address of a gateway'),
+      stderr: containing('"muster.example.com" is no address of a gateway'),
     });
   });
 
@@ -89,7 +90,7 @@ describe("--server", () => {
 
   it("excludes --nats-url", async () => {
     const { code, stderr } = await muster(["--server", server, "--nats-url", "nats://127.0.0.1:1", "get", "pools"]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining("cannot be used with option")]);
+    expect([code, stderr]).toEqual([2, containing("cannot be used with option")]);
   });
 });
 
@@ -112,7 +113,7 @@ describe("contexts", () => {
   it("go after MUSTER_NATS_URL, and before the local stack", async () => {
     await login();
     const nats = { MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token };
-    expect(await muster(["doctor"], nats)).toMatchObject({ stdout: expect.stringContaining("jetstream") });
+    expect(await muster(["doctor"], nats)).toMatchObject({ stdout: containing("jetstream") });
   });
 
   it("are set, listed, chosen and shown", async () => {
@@ -153,7 +154,7 @@ describe("contexts", () => {
       expect([name, await muster(["--context", name, "get", "pools"])]).toMatchObject([name, { code: 0, stderr: "" }]);
     expect(await muster(["--context", "failing", "get", "pools"])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("the program /nonexistent/program of user failing gives no token"),
+      stderr: containing("the program /nonexistent/program of user failing gives no token"),
     });
     const { stdout } = await muster(["config", "view"]);
     expect(stdout).not.toContain(world.gateway?.token);
@@ -174,6 +175,6 @@ describe("contexts", () => {
   it("with a wrong form are refused with the field", async () => {
     await writeFile(config, "clusters: [{ name: c, cluster: {} }]\n");
     const { code, stderr } = await muster(["get", "pools"]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining("clusters[0].cluster.server")]);
+    expect([code, stderr]).toEqual([2, containing("clusters[0].cluster.server")]);
   });
 });

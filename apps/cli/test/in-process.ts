@@ -93,7 +93,7 @@ export function startCommand(
 export function inProcess(
   args: readonly string[],
   world: {
-    /** Of a server that is named; without it the local stack is looked up. */
+    /** Of NATS or of a gateway; without it the local stack is looked up. */
     readonly url?: string;
     readonly token?: string;
     /** The file of the local stack. */
@@ -108,9 +108,12 @@ export function inProcess(
   },
 ): Promise<Ended> {
   const { url, token, localFile, nkey, key, keyFile, file = "", ...rest } = world;
+  const access =
+    url?.startsWith("http") === true
+      ? { MUSTER_SERVER: url, MUSTER_TOKEN: token }
+      : { MUSTER_NATS_URL: url, ...(nkey === undefined ? { MUSTER_NATS_TOKEN: token } : { MUSTER_NATS_NKEY: nkey }) };
   const env = {
-    MUSTER_NATS_URL: url,
-    ...(nkey === undefined ? { MUSTER_NATS_TOKEN: token } : { MUSTER_NATS_NKEY: nkey }),
+    ...access,
     MUSTER_LOCAL_FILE: localFile,
     MUSTER_KEY: key,
     MUSTER_KEY_FILE: keyFile,

@@ -3,6 +3,7 @@ import { throwFault } from "@muster/faults";
 import { JobService, muster as proto, ReservationService, SessionService } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { reach, type Reached } from "./reach.ts";
 import { inProcess, type Ended } from "./in-process.ts";
 
 const { RESERVATION_STATE_GRANTED, RESERVATION_STATE_WAITING } = proto.reservation.v1.ReservationState;
@@ -19,11 +20,13 @@ const warnings: string[] = [];
 const runs: string[] = [];
 const manifests: unknown[] = [];
 let server: TestNats;
+let reached: Reached;
 let bus: NatsBus;
 const served = new AsyncDisposableStack();
 
 beforeAll(async () => {
   server = await natsServer();
+  reached = await reach(server);
   bus = await connectNats({ url: server.url, token: server.token, name: "jobs" });
   const about = { version: "1.0.0", description: "for a test" };
   served.use(await serve(bus, JobService, HANDLERS, about));
@@ -31,6 +34,7 @@ beforeAll(async () => {
   served.use(await serve(bus, SessionService, SESSIONS, about));
 });
 afterAll(async () => {
+  await reached[Symbol.asyncDispose]();
   await served.disposeAsync();
   await bus[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();
@@ -237,7 +241,7 @@ function reservation(
 }
 
 function muster(line: string, file = ""): Promise<Ended> {
-  return inProcess(line.split(" "), { url: server.url, token: server.token, file });
+  return inProcess(line.split(" "), { url: reached.url, token: reached.token, file });
 }
 
 function document(name: string, kind = "Job"): string {

@@ -1,15 +1,16 @@
 import { connectNats, serve, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { FarmService, muster as wire } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { natsServer } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { reach, type Reached } from "./reach.ts";
 import { inProcess } from "./in-process.ts";
 
 const { HEALTH_FAILED, HEALTH_READY } = wire.health.v1.Health;
 const PHASE = wire.farm.v1.RollPhase.ROLL_PHASE_FINISHING;
 const ROLL = { id: "web-2", oldSet: "web", newSet: "web-2", replicasDesired: 1, phase: PHASE };
 
-let server: TestNats;
+let reached: Reached;
 const served = new AsyncDisposableStack();
 /** Of the one pod of the new set. */
 let health = HEALTH_READY;
@@ -44,14 +45,15 @@ const HANDLERS: Handlers<typeof FarmService> = {
 };
 
 beforeAll(async () => {
-  server = served.use(await natsServer());
+  const server = served.use(await natsServer());
+  reached = served.use(await reach(server));
   const bus = served.use(await connectNats({ url: server.url, token: server.token, name: "farm" }));
   served.use(await serve(bus, FarmService, HANDLERS, { version: "1.0.0", description: "for a test" }));
 });
 afterAll(() => served.disposeAsync());
 
 it("a roll that is followed succeeds only where the new pods are ready", async () => {
-  const follow = () => inProcess(["roll", "status", "web-2"], { url: server.url, token: server.token });
+  const follow = () => inProcess(["roll", "status", "web-2"], { url: reached.url, token: reached.token });
   health = HEALTH_READY;
   expect(await follow()).toMatchObject({ code: 0, out: [expect.stringMatching(/complete: .*1 ready/)] });
   health = HEALTH_FAILED;

@@ -1,14 +1,15 @@
 import { connectNats, serve, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { FarmService, muster as wire } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { natsServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { reach, type Reached } from "./reach.ts";
 import { inProcess } from "./in-process.ts";
 
 type WireSet = wire.farm.v1.ReplicaSet.$Properties;
 type WireRecord = wire.farm.v1.ReplicaSetRecord.$Properties;
 
-let server: TestNats;
+let reached: Reached;
 const served = new AsyncDisposableStack();
 const sets = new Map<string, WireSet>();
 /** Calls that change something, with what they ask for. */
@@ -90,7 +91,8 @@ const HANDLERS: Handlers<typeof FarmService> = {
 };
 
 beforeAll(async () => {
-  server = served.use(await natsServer());
+  const server = served.use(await natsServer());
+  reached = served.use(await reach(server));
   const bus = served.use(await connectNats({ url: server.url, token: server.token, name: "farm" }));
   served.use(await serve(bus, FarmService, HANDLERS, { version: "1.0.0", description: "for a test" }));
 });
@@ -109,7 +111,7 @@ function documentOf(name: string, ...lines: string[]): string {
 }
 
 function muster(line: string, file = "") {
-  return inProcess(line.split(" "), { url: server.url, token: server.token, file });
+  return inProcess(line.split(" "), { url: reached.url, token: reached.token, file });
 }
 
 it.each<[line: string, out: string, call?: object | undefined, code?: number, err?: string]>([

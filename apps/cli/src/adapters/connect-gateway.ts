@@ -36,7 +36,8 @@ export async function connectGateway(
     link: { ...calls, stop, namespace },
     deadLetters: { list: letters, show: letters, replay: letters, drop: letters },
     nats: refuse("the state of NATS"),
-    replicas: refuse("the list of replicas"),
+    // None is known: the gateway does not list them.
+    replicas: () => Promise.resolve([]),
     dropped: refuse("the list of dropped signals"),
     // Each request reports a loss by itself.
     onLink: () => ({ [Symbol.dispose]: () => undefined }),

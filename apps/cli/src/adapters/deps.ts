@@ -6,7 +6,7 @@ import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
 import { z } from "zod";
-import type { CommonOptions, Interrupts, Io } from "../cli.ts";
+import type { CommonOptions, Connected, Interrupts, Io } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
@@ -72,10 +72,7 @@ export function makeCli(options: {
     keys: makeKeys(config),
     common: options.common,
     server: config.gateway.server,
-    contexts: {
-      read: async () => (await import("./context-file.ts")).readContexts(config.contextFile),
-      write: async (contexts) => (await import("./context-file.ts")).writeContexts(config.contextFile, contexts),
-    },
+    contexts: contextsIn(config.contextFile),
     natsConnection: async (what) => {
       await requireNats(what);
       return connectionOf("cli");
@@ -86,26 +83,7 @@ export function makeCli(options: {
         const { connectGateway } = await import("./connect-gateway.ts");
         return connectGateway(found, config.contextFile, { stop, namespace: options.common().namespace });
       }
-      const listeners = new Set<LinkListener>();
-      const bus = await connectTo(connectionOf("cli"), "cli", stop, (state) => {
-        for (const listener of listeners) listener(state);
-      });
-      const calls = busCalls(bus);
-      return {
-        address: describeConnection(connectionOf("cli")),
-        hint: () => connectionOf("cli").hint,
-        services: musterServices(calls, stop),
-        link: { ...calls, stop, namespace: options.common().namespace },
-        deadLetters: deadLetterBox(bus),
-        nats: () => observeNats(bus),
-        replicas: () => bus.services(),
-        dropped: () => bus.droppedSignals(),
-        onLink: (listener) => {
-          listeners.add(listener);
-          return { [Symbol.dispose]: () => listeners.delete(listener) };
-        },
-        [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
-      };
+      return connectServices(() => connectionOf("cli"), stop, options.common().namespace);
     },
     streamCopies: async () => {
       await requireNats("copying streams");
@@ -113,6 +91,14 @@ export function makeCli(options: {
       const connection = connectionOf(BACKUP_USER);
       return streamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
     },
+  };
+}
+
+/** Loaded at the first use: most commands over NATS have no contexts. */
+function contextsIn(file: string): CommandLine["contexts"] {
+  return {
+    read: async () => (await import("./context-file.ts")).readContexts(file),
+    write: async (contexts) => (await import("./context-file.ts")).writeContexts(file, contexts),
   };
 }
 
@@ -127,6 +113,34 @@ async function findGateway(options: CommonOptions, { gateway, contextFile }: Con
   const found = decideGateway(options, gateway, () => readContexts(contextFile));
   if (found === undefined || !("problem" in found)) return found;
   throw new CommandError(EXIT.usage, found.problem, { hint: found.hint });
+}
+
+/** The services over NATS. */
+async function connectServices(
+  connectionOf: () => Connection,
+  stop: AbortSignal,
+  namespace: string | undefined,
+): Promise<Connected> {
+  const listeners = new Set<LinkListener>();
+  const bus = await connectTo(connectionOf(), "cli", stop, (state) => {
+    for (const listener of listeners) listener(state);
+  });
+  const calls = busCalls(bus);
+  return {
+    address: describeConnection(connectionOf()),
+    hint: () => connectionOf().hint,
+    services: musterServices(calls, stop),
+    link: { ...calls, stop, namespace: namespace },
+    deadLetters: deadLetterBox(bus),
+    nats: () => observeNats(bus),
+    replicas: () => bus.services(),
+    dropped: () => bus.droppedSignals(),
+    onLink: (listener) => {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => listeners.delete(listener) };
+    },
+    [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose](),
+  };
 }
 
 type LinkListener = (state: "lost" | "back") => void;

@@ -44,7 +44,7 @@ function execTokens(name: string, exec: Exec): TokenSource {
     const env = [...(exec.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
     const options: { headers?: Record<string, string> } = {};
     try {
-      await new ExecAuth().applyAuthentication({ name, exec: { ...exec, env } }, options as never);
+      await new ExecAuth().applyAuthentication({ name, exec: { ...exec, env } }, options);
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message.trim() : String(cause);
       throw new CommandError(EXIT.usage, `the program ${exec.command} of user ${name} gives no token: ${reason}`, {

@@ -16,7 +16,6 @@ import { putContext } from "./contexts.ts";
 export type LoginOptions = {
   readonly issuer: string | undefined;
   readonly clientId: string | undefined;
-  readonly clientSecret: string | undefined;
   readonly scope: string;
 };
 
@@ -78,7 +77,7 @@ async function signIn(
   cli: Cli,
   known: ResolvedContext | undefined,
   tokenFile: string | undefined,
-  { issuer, clientId, clientSecret, scope }: LoginOptions,
+  { issuer, clientId, scope }: LoginOptions,
 ): Promise<User> {
   if (tokenFile !== undefined) {
     const { readSecretFile } = await import("../adapters/context-file.ts");
@@ -86,17 +85,22 @@ async function signIn(
     return { tokenFile: resolve(tokenFile) };
   }
   const before = known?.user?.user["auth-provider"]?.config;
-  const named = issuer === undefined ? before : { "idp-issuer-url": issuer, "client-id": clientId ?? "muster" };
+  const named = issuer === undefined ? before : configOf(issuer, clientId, before);
   if (named === undefined)
     throw new CommandError(EXIT.usage, "how to sign in is not known", {
       hint: "--issuer https://… names an OpenID Connect issuer, and --token-file a file with a token",
     });
   if (!URL.canParse(named["idp-issuer-url"]))
     throw new CommandError(EXIT.usage, `"${named["idp-issuer-url"]}" is no address of an issuer`);
-  const config: OidcConfig = { ...named, ...(clientSecret !== undefined && { "client-secret": clientSecret }) };
   const { signInByDevice } = await import("../adapters/sign-in.ts");
-  const signed = await signInByDevice({ config, scope, say: cli.io.err, signal: cli.interrupts.first });
+  const signed = await signInByDevice({ config: named, scope, say: cli.io.err, signal: cli.interrupts.first });
   return { "auth-provider": { name: "oidc", config: signed } };
+}
+
+/** A client that needs a secret has it in the file of contexts: other users of a machine can read command lines. */
+function configOf(issuer: string, clientId: string | undefined, before: OidcConfig | undefined): OidcConfig {
+  const known = before?.["idp-issuer-url"] === issuer ? before : undefined;
+  return { ...known, "idp-issuer-url": issuer, "client-id": clientId ?? known?.["client-id"] ?? "muster" };
 }
 
 function withoutTokens({ token: _token, tokenFile: _file, "auth-provider": provider, ...user }: User): User {

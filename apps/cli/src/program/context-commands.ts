@@ -12,7 +12,7 @@ const CONFIG: CommandRow = {
 kubeconfig: its users may have token, tokenFile, exec or the auth-provider oidc.
 Without a current context commands ask over NATS.`,
   examples: [
-    "muster config set-context prod --server https://muster.example.com -n research",
+    "muster config set-context prod --server https://muster.example -n research",
     "muster config use-context prod",
     "muster --context prod get sessions",
   ],
@@ -42,7 +42,7 @@ Without a current context commands ask over NATS.`,
       description: "Make or change a context by --server, --namespace, --token-file and --certificate-authority.",
       arguments: [NAME],
       options: { output: OUTPUT },
-      examples: ["muster config set-context prod --server https://muster.example.com --certificate-authority ca.pem"],
+      examples: ["muster config set-context prod --server https://muster.example -n research"],
       run: (cli, [name], { output }) => setContext(cli, name, output),
     }),
     command({
@@ -61,14 +61,13 @@ const LOGIN = command({
   options: {
     issuer: option("--issuer <url>", "the OpenID Connect issuer that the gateway trusts; the device flow signs in"),
     clientId: option("--client-id <id>", "of this command at the issuer; without it muster"),
-    clientSecret: option("--client-secret <secret>", "of that client, where the issuer wants one"),
     scope: withDefault(option("--scope <words>", "of the tokens"), "openid offline_access"),
   },
   text: `Without --issuer and --token-file it signs in as before. Tokens are in the file
 of contexts, which only its owner may read, and are renewed when they expire.`,
   examples: [
-    "muster login --server https://muster.example.com --issuer https://id.example.com",
-    "muster login --server https://muster.example.com --token-file ~/.muster-token",
+    "muster login --server https://muster.example --issuer https://id.example",
+    "muster login --server https://muster.example --token-file ~/.muster-token",
     "muster login",
   ],
   run: (cli, _, options) => login(cli, options),
