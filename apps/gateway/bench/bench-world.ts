@@ -58,8 +58,9 @@ export async function startBenchWorld({
       const child = fork(new URL(file, import.meta.url), args, {
         env: { ...env, BENCH_HTTP_URL: gateway.url, BENCH_HTTP_TOKEN: token },
       });
-      const [message] = (await Promise.race([once(child, "message"), once(child, "exit").then(failed)])) as [unknown];
-      if (child.exitCode === null) await once(child, "exit");
+      const exited = once(child, "exit");
+      const [message] = (await Promise.race([once(child, "message"), exited.then(failed)])) as [unknown];
+      await exited;
       return message;
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),

@@ -15,9 +15,7 @@ const [way = "", what = "", count = "", inFlight = ""] = process.argv.slice(2);
 const ask = way === "http" ? httpCall() : await natsCall();
 await run(Number(inFlight) * 20);
 const figures = await run(Number(count));
-process.send?.(figures);
-process.disconnect();
-process.exit();
+process.send?.(figures, () => process.kill(process.pid, "SIGTERM"));
 
 function httpCall(): () => Promise<unknown> {
   const pool = new Pool(http, { connections: Number(inFlight) });

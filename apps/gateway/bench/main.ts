@@ -1,4 +1,7 @@
-/** What the door costs: requests beside the same calls over NATS, memory of watches, age of events. Run: node apps/gateway/bench/main.ts [requests|memory|events] */
+/**
+ * What the HTTP API costs: requests beside the same calls over NATS, memory of watches, age of events. Run: node apps/gateway/bench/main.ts
+ * [requests|memory|events]
+ */
 import { runBenches } from "@muster/testkit";
 import { compareRequests } from "./requests.ts";
 import { measureEvents, measureMemory } from "./watches.ts";

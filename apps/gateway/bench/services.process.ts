@@ -56,4 +56,4 @@ setInterval(() => {
   }
 }, TURN_MS);
 process.send?.("ready");
-process.once("disconnect", () => process.exit());
+process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));

@@ -16,4 +16,4 @@ for await (const line of createInterface({ input: body })) {
   }
   if (agesMs.length >= Number(count)) break;
 }
-process.send?.(agesMs, () => process.exit());
+process.send?.(agesMs, () => process.kill(process.pid, "SIGTERM"));

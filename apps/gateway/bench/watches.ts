@@ -29,7 +29,7 @@ export async function measureMemory(): Promise<void> {
     return sockets;
   };
   // What the first requests compile and keep is not of a watch.
-  const sockets = await open(sized(100, 5));
+  const sockets = await open(sized(500, 5));
   const before = await residentBytes(world.gateway.pid);
   sockets.push(...(await open(WATCHES)));
   const each = ((await residentBytes(world.gateway.pid)) - before) / WATCHES;

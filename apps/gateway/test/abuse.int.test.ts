@@ -82,7 +82,7 @@ it("serves again soon after slow clients have taken every connection", async () 
   const small = await world.start({ ...PATIENCE, GATEWAY_CONNECTIONS_MAX: "20" });
   const slow = Array.from({ length: 20 }, () => new Raw(small.port));
   for (const { socket } of slow) socket.write("GET /v1/pools HTTP/1.1\r\nhost: x\r\nx-slow: ");
-  await Promise.all(slow.map(({ socket }) => socket.connecting && once(socket, "connect")));
+  await until("they are connected", () => slow.every(({ socket }) => !socket.connecting));
   await using refused = new Raw(small.port);
   await until("one more is closed without an answer", () => refused.isOver);
   expect(refused.text).toBe("");
