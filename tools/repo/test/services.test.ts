@@ -13,7 +13,7 @@ const keysOf = (value: unknown): string[] => Object.keys(value as object);
 /** Images that are not services. */
 const HELPERS = ["setup", "dev-cluster"];
 /** Apps that no installation starts. */
-const NOT_INSTALLED = ["cli", "gateway"];
+const NOT_INSTALLED = ["cli", "console", "gateway"];
 
 type Place = {
   /** The service names in the file. */

@@ -1,4 +1,3 @@
-import type { ColumnDef } from "@tanstack/react-table";
 import { useMemo, useState, type ReactNode } from "react";
 import type { NodeRecord } from "../adapters/messages.ts";
 import { ask } from "../adapters/request.ts";
@@ -7,7 +6,7 @@ import { forWhom, selectNodes, stageOfNode } from "../domain/nodes.ts";
 import { nextSort } from "../domain/sort.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Confirm } from "../parts/confirm.tsx";
-import { DataTable } from "../parts/data-table.tsx";
+import { DataTable, type Column } from "../parts/data-table.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 import { useFeed } from "../parts/use-feed.ts";
@@ -75,7 +74,7 @@ function Terminate({ name, onClose }: { readonly name: string; readonly onClose:
   );
 }
 
-function columnsAt(nowMs: number, terminate: (name: string) => void): readonly ColumnDef<NodeRecord>[] {
+function columnsAt(nowMs: number, terminate: (name: string) => void): Column<NodeRecord>[] {
   return [
     {
       id: "name",

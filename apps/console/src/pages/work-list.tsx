@@ -1,11 +1,10 @@
-import type { ColumnDef } from "@tanstack/react-table";
 import { useMemo, type ReactNode } from "react";
 import { formatAge, formatTime } from "../domain/describe.ts";
 import { selectWork } from "../domain/select-work.ts";
 import { nextSort } from "../domain/sort.ts";
 import { STAGES, WORK_KINDS, type Stage, type Work, type WorkKind } from "../domain/work.ts";
 import { Badge } from "../parts/badge.tsx";
-import { DataTable } from "../parts/data-table.tsx";
+import { DataTable, type Column } from "../parts/data-table.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
 import { useNow } from "../parts/use-now.ts";
 import { useWork } from "../parts/use-work.ts";
@@ -82,7 +81,7 @@ function Choice<Value extends string>({ label, value, values, onChange }: Choice
   );
 }
 
-function columnsAt(nowMs: number): readonly ColumnDef<Work>[] {
+function columnsAt(nowMs: number): Column<Work>[] {
   return [
     { id: "name", header: "Name", accessorKey: "name", cell: ({ row }) => <WorkLink work={row.original} /> },
     { id: "kind", header: "Kind", accessorFn: ({ kind, type }) => type || kind },

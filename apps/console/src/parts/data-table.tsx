@@ -1,15 +1,32 @@
-import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type ColumnDef } from "@tanstack/react-table";
+import {
+  createSortedRowModel,
+  rowSortingFeature,
+  sortFn_alphanumeric,
+  sortFn_basic,
+  tableFeatures,
+  useTable,
+  type ColumnDef,
+} from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef, type ReactNode } from "react";
 import type { Sort } from "../domain/sort.ts";
 
 const ROW_PIXELS = 40;
 
-type TableParts<Row> = {
+const features = tableFeatures({
+  rowSortingFeature,
+  sortedRowModel: createSortedRowModel(),
+  sortFns: { alphanumeric: sortFn_alphanumeric, basic: sortFn_basic },
+});
+
+/** A column of a list. */
+export type Column<Row extends object> = ColumnDef<typeof features, Row>;
+
+type TableParts<Row extends object> = {
   /** For assistive technology. */
   readonly label: string;
   readonly rows: readonly Row[];
-  readonly columns: readonly ColumnDef<Row>[];
+  readonly columns: Column<Row>[];
   readonly rowId: (row: Row) => string;
   readonly sort: Sort;
   readonly onSort: (column: string) => void;
@@ -17,18 +34,22 @@ type TableParts<Row> = {
 };
 
 /** A sorted list of any length: only the rows in view are in the page. */
-export function DataTable<Row>({ label, rows, columns, rowId, sort, onSort, empty }: TableParts<Row>): ReactNode {
+export function DataTable<Row extends object>({
+  label,
+  rows,
+  columns,
+  rowId,
+  sort,
+  onSort,
+  empty,
+}: TableParts<Row>): ReactNode {
   const scroller = useRef<HTMLDivElement>(null);
   const data = useMemo(() => [...rows], [rows]);
-  const sorting = sort.sort === undefined ? [] : [{ id: sort.sort, desc: sort.desc ?? false }];
-  const table = useReactTable({
-    data,
-    columns: columns as ColumnDef<Row>[],
-    state: { sorting },
-    getRowId: rowId,
-    getCoreRowModel: getCoreRowModel(),
-    getSortedRowModel: getSortedRowModel(),
-  });
+  const sorting = useMemo(
+    () => (sort.sort === undefined ? [] : [{ id: sort.sort, desc: sort.desc ?? false }]),
+    [sort.sort, sort.desc],
+  );
+  const table = useTable({ features, data, columns, state: { sorting }, getRowId: rowId });
   const sorted = table.getRowModel().rows;
   const virtual = useVirtualizer({
     count: sorted.length,
@@ -41,11 +62,16 @@ export function DataTable<Row>({ label, rows, columns, rowId, sort, onSort, empt
     <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
       <div role="rowgroup">
         <div role="row" className="row head" aria-rowindex={1}>
-          {table.getFlatHeaders().map(({ id, column, getContext }) => (
-            <div key={id} role="columnheader" className={`cell ${id}`} aria-sort={sortOf(sort, id)}>
-              <button type="button" onClick={() => onSort(id)}>
-                {flexRender(column.columnDef.header, getContext())}
-                <span aria-hidden="true">{sort.sort === id ? (sort.desc ? " ▾" : " ▴") : ""}</span>
+          {table.getFlatHeaders().map((header) => (
+            <div
+              key={header.id}
+              role="columnheader"
+              className={`cell ${header.id}`}
+              aria-sort={sortOf(sort, header.id)}
+            >
+              <button type="button" onClick={() => onSort(header.id)}>
+                <table.FlexRender header={header} />
+                <span aria-hidden="true">{sort.sort === header.id ? (sort.desc ? " ▾" : " ▴") : ""}</span>
               </button>
             </div>
           ))}
@@ -67,9 +93,9 @@ export function DataTable<Row>({ label, rows, columns, rowId, sort, onSort, empt
                   aria-rowindex={index + 2}
                   style={{ transform: `translateY(${start}px)` }}
                 >
-                  {row.getVisibleCells().map(({ id, column, getContext }) => (
-                    <div key={id} role="cell" className={`cell ${column.id}`}>
-                      {flexRender(column.columnDef.cell, getContext())}
+                  {row.getAllCells().map((cell) => (
+                    <div key={cell.id} role="cell" className={`cell ${cell.column.id}`}>
+                      <table.FlexRender cell={cell} />
                     </div>
                   ))}
                 </div>

@@ -78,7 +78,7 @@ function Legend({ groups, nowMs }: Omit<FieldParts, "name">): ReactNode {
       ))}
       {more.length > 0 && (
         <li className="quiet">
-          {more.reduce((sum, { count }) => sum + count, 0)} of {more.length} other holders
+          {more.reduce((sum, { count }) => sum + count, 0)} more by {more.length} other holders
         </li>
       )}
     </ul>

@@ -48,8 +48,9 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
   }
   const signOut = async (): Promise<void> => {
     await ask("/auth/session", { method: "DELETE", csrfToken: data.csrfToken });
-    client.clear();
     client.setQueryData(SESSION, null);
+    // What this user has seen is not for the next one.
+    client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION[0] });
   };
   return <SignedContext value={{ ...data, signOut }}>{children}</SignedContext>;
 }
