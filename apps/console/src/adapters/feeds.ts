@@ -85,8 +85,10 @@ function makeFeed(name: FeedName): Feed<Item> {
     flush = undefined;
     state = foldFeed(state, queued);
     queued = [];
+    const isSignedOut = state.status === "unauthenticated";
+    if (isSignedOut) forget();
     for (const reader of readers) reader();
-    if (state.status === "unauthenticated") onUnauthenticated();
+    if (isSignedOut) onUnauthenticated();
   };
   const report = (event: FeedEvent<Item>): void => {
     queued.push(event);
@@ -100,10 +102,20 @@ function makeFeed(name: FeedName): Feed<Item> {
     stop?.();
     stop = undefined;
   };
+  const forget = (): void => {
+    end();
+    window.clearTimeout(flush);
+    flush = undefined;
+    queued = [];
+    state = emptyFeed();
+  };
   document.addEventListener("visibilitychange", () => {
     // A hidden page leaves its connections to others.
     if (document.hidden) end();
-    else if (readers.size > 0) start();
+    else if (readers.size > 0 && stop === undefined) {
+      report({ kind: "stale", detail: "the page was hidden" });
+      start();
+    }
   });
   return {
     state: () => state,
@@ -114,10 +126,7 @@ function makeFeed(name: FeedName): Feed<Item> {
       return () => {
         readers.delete(onChange);
         if (readers.size > 0) return;
-        linger = window.setTimeout(() => {
-          end();
-          state = emptyFeed();
-        }, LINGER_MS);
+        linger = window.setTimeout(forget, LINGER_MS);
       };
     },
   };

@@ -20,7 +20,10 @@ const features = tableFeatures({
 });
 
 /** A column of a list. */
-export type Column<Row extends object> = ColumnDef<typeof features, Row>;
+export type Column<Row extends object> = ColumnDef<typeof features, Row> & {
+  readonly id: string;
+  readonly header: string;
+};
 
 type TableParts<Row extends object> = {
   /** For assistive technology. */
@@ -60,23 +63,7 @@ export function DataTable<Row extends object>({
   });
   return (
     <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
-      <div role="rowgroup">
-        <div role="row" className="row head" aria-rowindex={1}>
-          {table.getFlatHeaders().map((header) => (
-            <div
-              key={header.id}
-              role="columnheader"
-              className={`cell ${header.id}`}
-              aria-sort={sortOf(sort, header.id)}
-            >
-              <button type="button" onClick={() => onSort(header.id)}>
-                <table.FlexRender header={header} />
-                <span aria-hidden="true">{sort.sort === header.id ? (sort.desc ? " ▾" : " ▴") : ""}</span>
-              </button>
-            </div>
-          ))}
-        </div>
-      </div>
+      <Head columns={columns} sort={sort} onSort={onSort} />
       <div ref={scroller} className="scroller" role="rowgroup" tabIndex={0} aria-label={`Rows of ${label}`}>
         {sorted.length === 0 && <p className="quiet empty">{empty}</p>}
         <div role="presentation" className="rows-space" style={{ height: virtual.getTotalSize() }}>
@@ -103,6 +90,36 @@ export function DataTable<Row extends object>({
             );
           })}
         </div>
+      </div>
+    </div>
+  );
+}
+
+function Head<Row extends object>({
+  columns,
+  sort,
+  onSort,
+}: Pick<TableParts<Row>, "columns" | "sort" | "onSort">): ReactNode {
+  return (
+    <div role="rowgroup">
+      <div role="row" className="row head" aria-rowindex={1}>
+        {columns.map(({ id, header, enableSorting = true }) => (
+          <div
+            key={id}
+            role="columnheader"
+            className={`cell ${id}`}
+            {...(enableSorting && { "aria-sort": sortOf(sort, id) })}
+          >
+            {enableSorting ? (
+              <button type="button" onClick={() => onSort(id)}>
+                {header}
+                <span aria-hidden="true">{sort.sort === id ? (sort.desc ? " ▾" : " ▴") : ""}</span>
+              </button>
+            ) : (
+              header
+            )}
+          </div>
+        ))}
       </div>
     </div>
   );

@@ -48,9 +48,8 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
   }
   const signOut = async (): Promise<void> => {
     await ask("/auth/session", { method: "DELETE", csrfToken: data.csrfToken });
-    client.setQueryData(SESSION, null);
-    // What this user has seen is not for the next one.
-    client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION[0] });
+    // Nothing that this user has seen or follows stays for the next one.
+    location.reload();
   };
   return <SignedContext value={{ ...data, signOut }}>{children}</SignedContext>;
 }
