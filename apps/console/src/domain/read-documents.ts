@@ -65,8 +65,9 @@ function readDocument(
   if (schema === undefined) return { ...about, findings: [] };
   const { errors } = new Validator(schema, "2020-12", false).validate(value);
   const findings = errors
-    .filter(({ keyword }) => !SUMMARIES.has(keyword))
-    .map((error) => at(offsetOf(document, error), describeError(error)));
+    // What each alternative lacks is in the finding about all of them.
+    .filter(({ keyword, keywordLocation }) => !SUMMARIES.has(keyword) && !/\/(oneOf|anyOf)\/\d/.test(keywordLocation))
+    .map((error) => at(offsetOf(document, error), describeError(error, errors)));
   const unique = new Map(findings.map((each) => [`${each.line} ${each.message}`, each]));
   return { ...about, findings: [...unique.values()].slice(0, MAX_FINDINGS) };
 }
@@ -105,13 +106,23 @@ function offsetOf(document: Document.Parsed, error: OutputUnit): number {
   return document.range[0];
 }
 
-function describeError(error: OutputUnit): string {
+function describeError(error: OutputUnit, all: readonly OutputUnit[]): string {
   const path = pathOf(error);
   const field = path.map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part}`)).join("");
   const where = field === "" ? "the document" : field.slice(field.startsWith(".") ? 1 : 0);
-  const [, missing] = /required property "(.*)"/.exec(error.error) ?? [];
-  if (error.keyword === "required" && missing !== undefined) return `${where} lacks ${missing}`;
+  const missing = missingOf(error);
+  if (missing !== undefined) return `${where} lacks ${missing}`;
   if (error.keyword === "false") return `${where} is an unknown field`;
-  if (error.keyword === "oneOf") return `${where} must have exactly one of its forms`;
+  if (error.keyword === "oneOf") {
+    const inside = all.filter(({ keywordLocation }) => keywordLocation.startsWith(`${error.keywordLocation}/`));
+    const names = inside.map(missingOf).filter((name) => name !== undefined);
+    return names.length > 0
+      ? `${where} lacks one of ${names.join(", ")}`
+      : `${where} must have exactly one of its forms`;
+  }
   return `${where}: ${error.error}`;
+}
+
+function missingOf({ keyword, error }: OutputUnit): string | undefined {
+  return keyword === "required" ? /required property "(.*)"/.exec(error)?.[1] : undefined;
 }

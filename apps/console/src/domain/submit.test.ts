@@ -52,6 +52,11 @@ it.each<[title: string, text: string, findings: readonly string[]]>([
     ["9:7 spec.components[0] lacks pool"],
   ],
   [
+    "alternatives, none of which is there",
+    SESSION.replace("name: echo", "labels: {}"),
+    ["3:1 metadata lacks one of name, generateName", "4:3 metadata.labels is an unknown field"],
+  ],
+  [
     "too many aliases",
     "kind: &a [x]\nmetadata: *b",
     ["1:1 Unresolved alias (the anchor must be set before the alias): b"],

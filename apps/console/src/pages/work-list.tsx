@@ -1,4 +1,4 @@
-import { useMemo, type ReactNode } from "react";
+import { useDeferredValue, useMemo, type ReactNode } from "react";
 import { formatAge, formatTime } from "../domain/describe.ts";
 import { selectWork } from "../domain/select-work.ts";
 import { nextSort } from "../domain/sort.ts";
@@ -19,9 +19,11 @@ export function WorkList(): ReactNode {
   const navigate = workRoute.useNavigate();
   const nowMs = useNow(NOW_MS);
   const { q, kind, stage, sort, desc } = search;
+  // Typing goes before the list, which may have thousands of rows.
+  const wanted = useDeferredValue(q);
   const shown = useMemo(
-    () => selectWork(work, { ...(q && { q }), ...(kind && { kind }), ...(stage && { stage }) }),
-    [work, q, kind, stage],
+    () => selectWork(work, { ...(wanted && { q: wanted }), ...(kind && { kind }), ...(stage && { stage }) }),
+    [work, wanted, kind, stage],
   );
   const columns = useMemo(() => columnsAt(nowMs), [nowMs]);
   const filter = (change: { q?: string | undefined; kind?: WorkKind | undefined; stage?: Stage | undefined }): void => {
