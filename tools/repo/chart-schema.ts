@@ -17,7 +17,17 @@ const VALUES = join(ROOT, "deploy/helm/muster/values.yaml");
 const COMMON = ["MUSTER_REQUESTS_BURST", "MUSTER_REQUESTS_PER_SECOND", "MUSTER_STOP_TIMEOUT_MS", "NODE_OPTIONS"];
 /** Secrets do not belong into values, and the chart sets the engine's key. */
 const SECRET = /_(KEY|KEY_FILE|TOKEN)$/;
-const FROM_CHART = ["NODE_SCALER_FILE", "JOB_BATCH_JOBS"];
+const FROM_CHART = [
+  "NODE_SCALER_FILE",
+  "JOB_BATCH_JOBS",
+  "GATEWAY_ADDR",
+  "GATEWAY_PLAIN_HTTP",
+  "GATEWAY_TLS_CERT_FILE",
+  // Each replica would need the same file.
+  "GATEWAY_TOKEN_FILE",
+  // Kubernetes sets it.
+  "KUBERNETES_SERVICE_HOST",
+];
 
 type Schema = { readonly properties: Readonly<Record<string, unknown>> };
 type Values = { readonly [name: string]: unknown };

@@ -17,7 +17,7 @@ it("serves other hosts with a certificate, or behind a proxy that has one", () =
   expect(readConfig({ ...ENV, GATEWAY_ADDR: "[::]:443", ...tls }).http).toMatchObject({
     host: "::",
     port: 443,
-    tls: { certFile: "/tls/tls.crt", keyFile: "/tls/tls.key" },
+    tls: { certFile: "/tls/tls.crt", keyFile: "/tls/tls.key", checkMs: 60_000 },
   });
   expect(readConfig({ ...ENV, GATEWAY_ADDR: "0.0.0.0:80", GATEWAY_PLAIN_HTTP: "true" }).http.host).toBe("0.0.0.0");
 });
@@ -51,4 +51,14 @@ it("takes an issuer only with TLS, with an audience, and with a cluster that kno
   });
   expect(() => readConfig({ ...env, GATEWAY_OIDC_CLIENT_ID: "" })).toThrow("GATEWAY_OIDC_CLIENT_ID is missing");
   expect(() => readConfig({ ...env, GATEWAY_OIDC_ISSUER_URL: "http://issuer.example" })).toThrow("https is needed");
+});
+
+it("trusts the proxies that are named, and refuses what is no address", () => {
+  expect(readConfig(ENV).http.trustedProxies).toEqual([]);
+  expect(readConfig({ ...ENV, GATEWAY_TRUSTED_PROXIES: "10.1.0.0/16, fd00::1" }).http.trustedProxies).toEqual([
+    "10.1.0.0/16",
+    "fd00::1",
+  ]);
+  for (const GATEWAY_TRUSTED_PROXIES of ["ingress", "10.1.0.0/33", "10.1.0.0/16/1", "10.1.0.0,", "fd00::/129"])
+    expect(() => readConfig({ ...ENV, GATEWAY_TRUSTED_PROXIES })).toThrow("addresses or CIDR ranges");
 });

@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { readNatsAccess, type NatsAccess, type RequestRate } from "@muster/bus";
 import { readEnv, type EnvReader } from "@muster/service";
 
@@ -13,6 +14,8 @@ export type Config = {
   readonly namespace: string;
   /** Of one user. */
   readonly rate: RequestRate;
+  /** Of one address. */
+  readonly failedTokenRate: RequestRate;
   readonly callTimeoutMs: number;
   readonly streams: StreamConfig;
 };
@@ -42,7 +45,9 @@ export type HttpConfig = {
   readonly host: string;
   readonly port: number;
   /** Undefined: HTTP/1.1 in plain text. */
-  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
+  readonly tls: { readonly certFile: string; readonly keyFile: string; readonly checkMs: number } | undefined;
+  /** Addresses and ranges of proxies whose `X-Forwarded-For` names the client. */
+  readonly trustedProxies: readonly string[];
   readonly limits: HttpLimits;
 };
 
@@ -79,6 +84,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         perSecond: read.integer("GATEWAY_REQUESTS_PER_SECOND", { fallback: 50, min: 1, max: 100_000 }),
         /** Requests that one user may send in a burst. */
         burst: read.integer("GATEWAY_REQUESTS_BURST", { fallback: 200, min: 1, max: 1_000_000 }),
+      },
+      failedTokenRate: {
+        /** Unknown or expired tokens that one address may send in a minute to one process. */
+        perSecond: read.integer("GATEWAY_FAILED_TOKENS_PER_MINUTE", { fallback: 30, min: 1, max: 100_000 }) / 60,
+        /** Unknown or expired tokens that one address may send in a burst. */
+        burst: read.integer("GATEWAY_FAILED_TOKENS_BURST", { fallback: 20, min: 1, max: 100_000 }),
       },
       /** Time limit of one call of a service. */
       callTimeoutMs: read.integer("GATEWAY_CALL_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 60_000 }),
@@ -158,6 +169,7 @@ function readHttp(read: EnvReader): HttpConfig {
     host,
     port: Number(address.slice(colon + 1)),
     tls,
+    trustedProxies: readProxies(read),
     limits: {
       /** Maximum size of one request body. */
       maxBodyBytes: read.integer("GATEWAY_BODY_BYTES_MAX", { fallback: 1_048_576, min: 1024, max: 67_108_864 }),
@@ -173,11 +185,37 @@ function readHttp(read: EnvReader): HttpConfig {
   };
 }
 
+function readProxies(read: EnvReader): readonly string[] {
+  /** Addresses and CIDR ranges of proxies, separated by commas. Their `X-Forwarded-For` names the client in audit events and limits. */
+  const text = read.optional("GATEWAY_TRUSTED_PROXIES");
+  const proxies = text?.split(",").map((each) => each.trim()) ?? [];
+  if (!proxies.every(isNetwork))
+    read.matching("GATEWAY_TRUSTED_PROXIES", {
+      pattern: /^$/,
+      needed: "addresses or CIDR ranges, separated by commas, are needed, such as 10.1.0.0/16,fd00::1",
+    });
+  return proxies;
+}
+
+function isNetwork(text: string): boolean {
+  const [address = "", bits, ...more] = text.split("/");
+  const family = isIP(address);
+  const maxBits = family === 4 ? 32 : 128;
+  return (
+    family !== 0 && more.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= maxBits))
+  );
+}
+
 function readTls(read: EnvReader): HttpConfig["tls"] {
   /** Certificate of the API, in PEM form; with it the API has TLS and HTTP/2. */
   const certFile = read.optional("GATEWAY_TLS_CERT_FILE");
   /** Key of the certificate. */
   const keyFile = read.optional("GATEWAY_TLS_KEY_FILE");
   if (certFile === undefined && keyFile === undefined) return undefined;
-  return { certFile: read.text("GATEWAY_TLS_CERT_FILE"), keyFile: read.text("GATEWAY_TLS_KEY_FILE") };
+  return {
+    certFile: read.text("GATEWAY_TLS_CERT_FILE"),
+    keyFile: read.text("GATEWAY_TLS_KEY_FILE"),
+    /** Interval at which both files are read again, for a renewed certificate. */
+    checkMs: read.integer("GATEWAY_TLS_CHECK_MS", { fallback: 60_000, min: 10, max: 86_400_000 }),
+  };
 }

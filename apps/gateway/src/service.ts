@@ -3,9 +3,11 @@ import { connectService, RequestRates } from "@muster/bus";
 import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
 import { openCalls } from "./adapters/bus-call.ts";
+import { openKeptRequests } from "./adapters/kept-requests.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
 import { openServer } from "./adapters/open-server.ts";
 import { openWatchFeeds } from "./adapters/watch-feeds.ts";
+import { failedTokens } from "./api/failed-tokens.ts";
 import { RESOURCES } from "./api/resources.ts";
 import { routesOf } from "./api/route.ts";
 import { streamSlots } from "./api/stream-slots.ts";
@@ -36,7 +38,9 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     authenticate: admission.authenticate,
     authorize: admission.authorize,
     audit: await openAuditLog(bus, logger),
+    keptRequests: await openKeptRequests(bus.connection, logger),
     rates: new RequestRates(config.rate, MAX_RATED_USERS),
+    failedTokens: failedTokens(config.failedTokenRate, () => performance.now()),
     namespace: config.namespace,
     trouble: () => trouble,
     logger,

@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
 import { signedCertificate, certificateAuthority, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
@@ -142,6 +143,35 @@ it("refuses requests over the limit of concurrent ones with a time to retry, and
   await isServing();
 });
 
+it("refuses an address that sends unknown tokens, with a time to retry, and not the known ones behind it", async () => {
+  const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "3" });
+  expect((await limited.ask("/v1/pools")).status).toBe(200);
+  const statuses: number[] = [];
+  for (const token of ["a", "b", null, "c", "d", "e"])
+    statuses.push((await limited.ask("/v1/pools", { token })).status);
+  expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
+  const refused = await limited.ask("/v1/pools", { token: "f" });
+  const seconds = Number(refused.headers["retry-after"]);
+  expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", status: 429 });
+  expect([seconds > 0, seconds <= 60]).toEqual([true, true]);
+  expect((await limited.ask("/v1/pools")).status).toBe(200);
+  const reports = limited.logged.filter((line) => line.includes("too many unknown tokens"));
+  expect(reports).toEqual([expect.stringContaining('"address":"127.0.0.1","refused":1')]);
+});
+
+it.each([
+  ["the client behind a trusted proxy", "127.0.0.0/8", [401, 429, 401]],
+  ["the proxy itself where none is trusted", "10.0.0.1", [401, 429, 429]],
+])("limits %s", async (_, proxies, expected) => {
+  const limited = await world.start({ GATEWAY_FAILED_TOKENS_BURST: "1", GATEWAY_TRUSTED_PROXIES: proxies });
+  const statuses: number[] = [];
+  for (const address of ["192.0.2.1", "192.0.2.1", "192.0.2.2"]) {
+    const headers = { "x-forwarded-for": address };
+    statuses.push((await limited.ask("/v1/pools", { token: "unknown", headers })).status);
+  }
+  expect(statuses).toEqual(expected);
+});
+
 it("ends the call of a client that is gone", async () => {
   let waiting = 0;
   const { promise, resolve } = Promise.withResolvers<object>();
@@ -198,4 +228,31 @@ it("speaks HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async ()
   await until("the list arrives as events", () => events.includes("event: synced"));
   expect(events).toContain("event: added");
   session.destroy();
+});
+
+it("serves a renewed certificate without a restart, and the old one while the files do not match", async () => {
+  const files = { cert: join(world.directory, "renewed.crt"), key: join(world.directory, "renewed.key") };
+  const renew = async (commonName: string, parts: readonly ("cert" | "key")[]): Promise<void> => {
+    const made = await signedCertificate(await certificateAuthority("test-authority"), { commonName, use: "server" });
+    for (const part of parts) await writeFile(files[part], made[part]);
+  };
+  await renew("first", ["cert", "key"]);
+  const secure = await world.start({
+    GATEWAY_TLS_CERT_FILE: files.cert,
+    GATEWAY_TLS_KEY_FILE: files.key,
+    GATEWAY_TLS_CHECK_MS: "20",
+  });
+  const served = async (): Promise<string> => {
+    const socket = connectTls({ port: secure.port, host: "127.0.0.1", rejectUnauthorized: false });
+    await once(socket, "secureConnect");
+    const { subject } = socket.getPeerCertificate();
+    socket.destroy();
+    return String(subject.CN);
+  };
+  expect(await served()).toBe("first");
+  await renew("half", ["cert"]);
+  await until("it reports the half", () => secure.logged.some((line) => line.includes("certificate is not usable")));
+  expect(await served()).toBe("first");
+  await renew("second", ["cert", "key"]);
+  await until("it serves the second", async () => (await served()) === "second");
 });

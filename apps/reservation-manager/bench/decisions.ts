@@ -8,6 +8,8 @@ import { decideReservation } from "../src/domain/decisions/decide-reservation.ts
 import { emptyLedger, restoreLedger } from "../src/domain/ledger/ledger.ts";
 import { buildMachines, type NodeFacts } from "../src/domain/ledger/machines.ts";
 import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
+import { planPreemptions } from "../src/domain/decisions/plan-preemptions.ts";
+import type { Queue } from "../src/domain/ledger/queue.ts";
 import { idOf, type Reservation } from "../src/domain/ledger/reservation.ts";
 import { finish } from "../src/domain/ledger/steps.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
@@ -56,6 +58,76 @@ export function benchDecisions(): void {
   const ofFirst = queued[0]?.["median µs"] ?? 1;
   console.log("The same for parts in queues that share their quota");
   console.table(queued.map((row) => ({ ...row, "times the first": round(row["median µs"] / ofFirst) })));
+  benchPreemptions();
+}
+
+const CANDIDATES = sized([100, 10_000], [100, 1000]);
+/** Of queues that borrow, which share the candidates evenly. */
+const BORROWERS = 100;
+
+type Preempting = Pick<Queue, "reclaim" | "fairSharing" | "withinQueue" | "minRunTimeMs">;
+
+/** What it costs to find the work that leaves for one request, by the policy that finds it. */
+const PREEMPTING: readonly (readonly [what: string, owner: Preempting, candidate: Preempting])[] = [
+  ["reclaim", { reclaim: "Any" }, {}],
+  ["fair sharing", { fairSharing: "Any" }, {}],
+  ["within the queue", { withinQueue: "LowerPriority" }, {}],
+  ["none, all protected", { reclaim: "Any" }, { minRunTimeMs: 3_600_000 }],
+];
+
+function benchPreemptions(): void {
+  const rows = PREEMPTING.flatMap(([policy, owner, candidate]) =>
+    CANDIDATES.map((candidates) => ({ policy, candidates, ...measurePreemptions(candidates, owner, candidate) })),
+  );
+  console.log("Planning a preemption for a request of four parts, in trees where all quota is used");
+  console.table(rows);
+}
+
+function measurePreemptions(candidates: number, owner: Preempting, candidate: Preempting) {
+  let world = fillBorrowed(candidates, owner, candidate);
+  const times: number[] = [];
+  let victims = 0;
+  for (let index = 0; index < 20; index += 1) {
+    // The same world with another history, so that nothing is known of it.
+    world = reserve(world, { ...request(`late-${index}`, [], 1), needs: FOUR_PARTS, queue: "owner" }, index);
+    const begin = performance.now();
+    victims = planPreemptions(world, policy, 1000).events.length;
+    times.push(performance.now() - begin);
+  }
+  times.sort((a, b) => a - b);
+  return { victims, "median ms": round(times[times.length / 2] ?? 0) };
+}
+
+const FOUR_PARTS = partsOf("pool-0", { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 });
+
+/** All quota is that of one queue, and so many parts of one core of other queues use it; those of the queue itself, if it preempts within. */
+function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempting): World {
+  const isOwn = owner.withinQueue !== undefined;
+  const nodes = Array.from({ length: candidates / 4 }, (_, index) =>
+    nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
+  );
+  const queues = [
+    queueOf("root"),
+    queueOf("owner", { "pool-0 cpu": 1000 * candidates }, { parent: "root", ...owner }),
+    ...Array.from({ length: BORROWERS }, (_, index) => queueOf(`queue-${index}`, {}, { parent: "root", ...candidate })),
+  ];
+  const reservations = Array.from({ length: candidates }, (_, index): Reservation => {
+    const needs = partsOf("pool-0", { cpu: 1000 });
+    const queue = isOwn ? "owner" : `queue-${index % BORROWERS}`;
+    const machines = needs.map((need) => ({ ...need, node: `node-${Math.floor(index / 4)}` }));
+    const grant = { atMs: index, machines, use: new Map([["pool-0 cpu", 1000]]) };
+    return {
+      sequence: index + 1,
+      owner: { kind: "job", id: `j${index}` },
+      needs,
+      queue,
+      priority: 0,
+      createdAtMs: index,
+      grant,
+    };
+  });
+  const ledger = finish(restoreLedger(reservations, 1, [], queues));
+  return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
 /** All machines held, and so many requests of 1 to 5 machines of one rack of a pool and 3 priorities waiting. */

@@ -2,7 +2,7 @@ import type { ReservationRequest } from "../src/domain/decisions/check-request.t
 import type { NodeFacts, PoolScaling } from "../src/domain/ledger/machines.ts";
 import type { Owner } from "@muster/names";
 import { matchesNode, nodeSelectionKey, untolerated, type Amounts, type NodeSelection } from "@muster/resources";
-import { policy, type Operation } from "./random-world.ts";
+import type { Operation } from "./random-world.ts";
 
 /** One reservation as kept on paper. */
 type Line = {
@@ -36,6 +36,7 @@ type Spot = {
  */
 export class NaiveLedger {
   readonly #nodes: Map<string, NodeFacts>;
+  readonly #holdAfterMs: number;
   readonly #scalings = new Map<string, PoolScaling>();
   #lines: Line[] = [];
   readonly #numbers = new Map<string, number[]>();
@@ -46,8 +47,9 @@ export class NaiveLedger {
   /** Only what is free there, too, is free. */
   #beside: NaiveLedger | undefined;
 
-  constructor(nodes: readonly NodeFacts[]) {
+  constructor(nodes: readonly NodeFacts[], holdAfterMs: number) {
     this.#nodes = new Map(nodes.map((node) => [node.name, node]));
+    this.#holdAfterMs = holdAfterMs;
   }
 
   /** Does one operation; for a request says what becomes of it in a few words. */
@@ -414,7 +416,7 @@ export class NaiveLedger {
   #hold(): Line | undefined {
     return this.#waiting().find(
       (line) =>
-        this.#now - line.since > policy.holdAfterMs &&
+        this.#now - line.since > this.#holdAfterMs &&
         !this.#atLimit(line) &&
         this.#lists(line.request).some((groups) => this.#isPossible(groups)),
     );

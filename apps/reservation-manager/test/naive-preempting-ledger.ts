@@ -1,6 +1,7 @@
 import type { Owner } from "@muster/names";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
-import type { Need } from "../src/domain/ledger/reservation.ts";
+import type { Queue } from "../src/domain/ledger/queue.ts";
+import type { Need, PreemptionReason } from "../src/domain/ledger/reservation.ts";
 import { planGrant, planPreemption } from "./naive-preemption.ts";
 import { canEverFit, isLeaf, pathOf } from "./naive-quota.ts";
 import {
@@ -13,8 +14,6 @@ import {
   useOn,
   waitingIn,
   withdrawnFor,
-  type PreemptingQueue,
-  type PreemptionReason,
   type PreemptionWorld,
   type Work,
 } from "./naive-world.ts";
@@ -27,6 +26,7 @@ export type WorkRequest = {
   readonly priority: number;
   readonly topology?: string;
   readonly notPreemptible?: boolean;
+  readonly beyondMinimum?: boolean;
   readonly graceMs?: number;
 };
 
@@ -38,7 +38,7 @@ export type PreemptionOperation =
   | { readonly kind: "accept"; readonly owner: Owner }
   /** The owner has ended its work, and waits again. */
   | { readonly kind: "requeue"; readonly owner: Owner }
-  | { readonly kind: "put"; readonly queue: PreemptingQueue }
+  | { readonly kind: "put"; readonly queue: Queue }
   | { readonly kind: "remove"; readonly name: string }
   | { readonly kind: "node"; readonly facts: NodeFacts }
   | { readonly kind: "lose"; readonly node: string }
@@ -46,6 +46,8 @@ export type PreemptionOperation =
 
 type EventOfWork =
   | { readonly kind: "requested" | "released" | "accepted" | "withdrawn" | "requeued" }
+  /** The future has no machines for it any more, so that nothing leaves for it. */
+  | { readonly kind: "dropped" }
   | { readonly kind: "granted"; readonly nodes: readonly string[] }
   | {
       readonly kind: "preempted";
@@ -143,7 +145,7 @@ export class NaivePreemption {
       return isSame ? { kind: "known", sequence: known.sequence } : { kind: "refused", code: "RESERVATION_DIFFERS" };
     }
     const { queues, nowMs } = this.#world;
-    const { queue, priority, owner, needs, topology, notPreemptible, graceMs } = request;
+    const { queue, priority, owner, needs, topology, notPreemptible, beyondMinimum, graceMs } = request;
     const maxPriority = queues.find(({ name }) => name === queue)?.maxPriority ?? priority;
     const work: Work = {
       sequence: this.#nextSequence,
@@ -154,6 +156,7 @@ export class NaivePreemption {
       ...(queue !== undefined && { queue }),
       ...(topology !== undefined && { topology }),
       ...(notPreemptible !== undefined && { notPreemptible }),
+      ...(beyondMinimum !== undefined && { beyondMinimum }),
       ...(graceMs !== undefined && { graceMs }),
     };
     const code = this.#refusalOf(work);
@@ -228,6 +231,7 @@ export class NaivePreemption {
       if (unserved.length === 0) return;
       for (const { promise: _, ...kept } of unserved) {
         this.#replace(kept);
+        this.#record(kept, { kind: "dropped" });
         this.#withdrawFor(kept);
       }
     }

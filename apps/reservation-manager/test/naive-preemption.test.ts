@@ -1,21 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { pairKey, type Quota } from "../src/domain/ledger/queue.ts";
+import { pairKey, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { isEnough, isMinimal, planPreemption, victimsOf } from "./naive-preemption.ts";
-import {
-  grantable,
-  type PreemptingQueue,
-  type PreemptionPolicy,
-  type PreemptionWorld,
-  type Work,
-} from "./naive-world.ts";
+import { grantable, type PreemptionPolicy, type PreemptionWorld, type Work } from "./naive-world.ts";
 import { faultsOf, forgottenIn, unservedIn } from "./preemption-history.ts";
 import { amounts, nodeOf, ownerOf } from "./random-world.ts";
 
 const CPU = pairKey("a", "cpu");
 
 /** `parent/name` or the name of a root; cpu of pool a. */
-function queue(path: string, cpu: number | Quota, more: Partial<PreemptingQueue> = {}): PreemptingQueue {
+function queue(path: string, cpu: number | Quota, more: Partial<Queue> = {}): Queue {
   const [name = "", parent] = path.split("/").reverse();
   return {
     name,
@@ -26,11 +20,6 @@ function queue(path: string, cpu: number | Quota, more: Partial<PreemptingQueue>
     stopPolicy: "None",
     ...more,
   };
-}
-
-/** Never, where it is not named. */
-function may(policy: Partial<PreemptionPolicy>): Pick<PreemptingQueue, "preemption"> {
-  return { preemption: { reclaim: "Never", fairSharing: "Never", withinQueue: "Never", ...policy } };
 }
 
 /** The number of cpu that the work asks for, with what differs; named by its key. */
@@ -50,7 +39,7 @@ function waits(name: string, queueName: string, cpu: number, more: Partial<Line>
 const NOW_MS = 1000;
 
 /** Work in the order of its submission, granted in that order too, unless `atMs` is named; on one node. */
-function world(queues: readonly PreemptingQueue[], lines: readonly Line[], nodeCpu = 1000): PreemptionWorld {
+function world(queues: readonly Queue[], lines: readonly Line[], nodeCpu = 1000): PreemptionWorld {
   const work = lines.map(({ name, queue: queueName, cpu, isGranted, atMs, priority = 0, ...more }, index): Work => {
     const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
     const use = new Map([[CPU, cpu]]);
@@ -70,7 +59,7 @@ function world(queues: readonly PreemptingQueue[], lines: readonly Line[], nodeC
 }
 
 /** `beneficiary: REASON victim, ...`, or `none`. */
-function planned(queues: readonly PreemptingQueue[], lines: readonly Line[], nodeCpu?: number): string {
+function planned(queues: readonly Queue[], lines: readonly Line[], nodeCpu?: number): string {
   const plan = planPreemption(world(queues, lines, nodeCpu));
   if (plan === undefined) return "none";
   const nameOf = (sequence: number): string => lines[sequence - 1]?.name ?? "";
@@ -79,32 +68,35 @@ function planned(queues: readonly PreemptingQueue[], lines: readonly Line[], nod
 }
 
 /** 6 for left, 4 for right. */
-function leftRight(ofLeft: Partial<PreemptionPolicy>, right: Partial<PreemptingQueue> = {}) {
-  return [queue("root", 0), queue("root/left", 6, may(ofLeft)), queue("root/right", 4, right)];
+function leftRight(ofLeft: PreemptionPolicy, right: Partial<Queue> = {}) {
+  return [queue("root", 0), queue("root/left", 6, ofLeft), queue("root/right", 4, right)];
 }
 
 /** 2 for left, 2 for right, and the rest for both. */
-function twoOf(root: number, ofLeft: Partial<PreemptionPolicy>, right: Partial<PreemptingQueue> = {}) {
-  return [queue("root", root), queue("root/left", 2, may(ofLeft)), queue("root/right", 2, right)];
+function twoOf(root: number, ofLeft: PreemptionPolicy, right: Partial<Queue> = {}) {
+  return [queue("root", root), queue("root/left", 2, ofLeft), queue("root/right", 2, right)];
 }
 
 /** Left may use 6, and borrows nothing. */
 function alone(withinQueue: PreemptionPolicy["withinQueue"]) {
-  return [queue("root", 0), queue("root/left", { nominal: 6, borrowingLimit: 0 }, may({ withinQueue }))];
+  return [
+    queue("root", 0),
+    queue("root/left", { nominal: 6, borrowingLimit: 0 }, { ...(withinQueue && { withinQueue }) }),
+  ];
 }
 
 /** 2 for one and two, 4 for their department, 4 for other. */
 const department = [
   queue("root", 0),
   queue("root/dep", 4),
-  queue("dep/one", 2, may({ reclaim: "Any" })),
+  queue("dep/one", 2, { reclaim: "Any" }),
   queue("dep/two", 2),
   queue("root/other", 4),
 ];
 
 type Case = readonly [
   title: string,
-  queues: readonly PreemptingQueue[],
+  queues: readonly Queue[],
   lines: readonly Line[],
   expected: string,
   /** Undefined: machines are plenty. */
@@ -128,7 +120,7 @@ describe("reclaim", () => {
       [...borrowed, waits("x", "left", 6)],
       "x: RECLAIM b",
     ],
-    ["reclaims nothing by Never", leftRight({}), [...borrowed, waits("x", "left", 6)], "none"],
+    ["reclaims nothing without a policy", leftRight({}), [...borrowed, waits("x", "left", 6)], "none"],
     [
       "reclaims nothing of equal priority by LowerPriority",
       leftRight({ reclaim: "LowerPriority" }),
@@ -158,7 +150,7 @@ describe("reclaim", () => {
       "reclaims nothing from a department within its quota, although a queue of it borrows from another one of it",
       [
         queue("root", 0),
-        queue("root/left", 6, may({ reclaim: "Any" })),
+        queue("root/left", 6, { reclaim: "Any" }),
         queue("root/dep", 0),
         queue("dep/one", 2),
         queue("dep/two", 6),
@@ -211,19 +203,19 @@ describe("reclaim", () => {
     ],
     [
       "reclaims while it borrows where its queue permits that",
-      twoOf(4, { reclaim: "Any", whileBorrowing: {} }),
+      twoOf(4, { reclaim: "Any", whileBorrowing: Number.POSITIVE_INFINITY }),
       [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
       "x: RECLAIM b",
     ],
     [
       "reclaims while it borrows only from lower priority",
-      twoOf(4, { reclaim: "Any", whileBorrowing: {} }),
+      twoOf(4, { reclaim: "Any", whileBorrowing: Number.POSITIVE_INFINITY }),
       [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 4)],
       "none",
     ],
     [
       "reclaims while it borrows only up to a priority",
-      twoOf(4, { reclaim: "Any", whileBorrowing: { maxPriority: -1 } }),
+      twoOf(4, { reclaim: "Any", whileBorrowing: -1 }),
       [runs("a", "right", 4, { priority: -1 }), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
       "x: RECLAIM a",
     ],
@@ -240,7 +232,7 @@ describe("fair sharing", () => {
       "x: FAIR_SHARING b",
     ],
     [
-      "takes nothing by Never",
+      "takes nothing without a policy",
       twoOf(4, {}),
       [runs("a", "right", 4), runs("b", "right", 4), waits("x", "left", 4)],
       "none",
@@ -296,7 +288,7 @@ describe("fair sharing", () => {
       [
         queue("root", 8),
         queue("root/dep", 0, { weightMilli: 4000 }),
-        queue("dep/one", 0, may({ fairSharing: "Any" })),
+        queue("dep/one", 0, { fairSharing: "Any" }),
         queue("root/other", 0),
       ],
       // The department has 7 of 8 afterwards, divided by 4; the other queue has 4 of 8 before.
@@ -326,7 +318,12 @@ describe("within the queue", () => {
       [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })],
       "x: WITHIN_QUEUE o",
     ],
-    ["takes nothing by Never", alone("Never"), [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })], "none"],
+    [
+      "takes nothing without a policy",
+      alone(undefined),
+      [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })],
+      "none",
+    ],
     [
       "takes nothing of equal priority by LowerPriority",
       alone("LowerPriority"),
@@ -476,7 +473,7 @@ describe("victims", () => {
       "are not for a request behind the head of a StrictFIFO queue",
       [
         queue("root", 0),
-        queue("root/left", 6, { ...may({ reclaim: "LowerPriority" }), strategy: "StrictFIFO" }),
+        queue("root/left", 6, { reclaim: "LowerPriority", strategy: "StrictFIFO" }),
         queue("root/right", 4),
       ],
       [...borrowed, waits("h", "left", 6), waits("x", "left", 3)],
@@ -484,17 +481,13 @@ describe("victims", () => {
     ],
     [
       "are not for a request of a queue that is held",
-      [
-        queue("root", 0),
-        queue("root/left", 6, { ...may({ reclaim: "Any" }), stopPolicy: "Hold" }),
-        queue("root/right", 4),
-      ],
+      [queue("root", 0), queue("root/left", 6, { reclaim: "Any", stopPolicy: "Hold" }), queue("root/right", 4)],
       [...borrowed, waits("x", "left", 6)],
       "none",
     ],
     [
       "are not for a request that would take what an owner waits for",
-      [queue("root", 0), queue("root/left", 6), queue("root/right", 4, may({ withinQueue: "LowerPriority" }))],
+      [queue("root", 0), queue("root/left", 6), queue("root/right", 4, { withinQueue: "LowerPriority" })],
       // Without v, 3 cpu are free, and left keeps them for its own request.
       [
         runs("o", "left", 3),
@@ -522,11 +515,11 @@ describe("victims", () => {
 
 it.each<[title: string, PreemptionPolicy["reclaim"], cpu: number, permits: boolean, isGranted: boolean]>([
   ["borrows nothing where another queue may reclaim", "LowerPriority", 5, true, false],
-  ["borrows where no other queue may reclaim", "Never", 5, true, true],
+  ["borrows where no other queue may reclaim", undefined, 5, true, true],
   ["is granted what its queue owns", "LowerPriority", 4, true, true],
   ["borrows where its queue does not permit that, because it may be preempted", "LowerPriority", 5, false, true],
 ])("what sets preemptible: false %s", (_title, reclaim, cpu, permits, isGranted) => {
-  const queues = leftRight({ reclaim }, { permitsNonPreemptible: permits });
+  const queues = leftRight({ ...(reclaim && { reclaim }) }, { permitsNonPreemptible: permits });
   const before = world(queues, [waits("x", "right", cpu, { notPreemptible: true })]);
   const [x] = before.work;
   expect(x && grantable(before, x) !== undefined).toBe(isGranted);
@@ -537,7 +530,7 @@ class Script {
   readonly #ledger: NaivePreemption;
   readonly #names = new Map<number, string>();
 
-  constructor(queues: readonly PreemptingQueue[], nodeCpu = 1000) {
+  constructor(queues: readonly Queue[], nodeCpu = 1000) {
     this.#ledger = new NaivePreemption([nodeOf("n", "a", { allocatable: amounts({ cpu: nodeCpu, pods: 1000 }) })]);
     for (const each of queues) this.#ledger.step({ kind: "put", queue: each });
   }
@@ -649,7 +642,7 @@ describe("protocol", () => {
   });
 
   it("preempts for the next request when what leaves is not enough for both", () => {
-    const script = start([queue("root", 0), queue("root/left", 8, may({ reclaim: "Any" })), queue("root/right", 2)]);
+    const script = start([queue("root", 0), queue("root/left", 8, { reclaim: "Any" }), queue("root/right", 2)]);
     // 2 cpu and the 4 of b are for x.
     expect(script.reserve("y", "left", 2)).toEqual(["preempted a for y: RECLAIM, 31000 ms"]);
     expect(script.does("requeue", "a")).toEqual(["requeued a", "granted y"]);

@@ -1,3 +1,4 @@
+import type { PreemptionReason } from "../src/domain/ledger/reservation.ts";
 import {
   compareRequests,
   compareShares,
@@ -28,7 +29,6 @@ import {
   released,
   requestIn,
   waitingIn,
-  type PreemptionReason,
   type PreemptionWorld,
   type Work,
 } from "./naive-world.ts";
@@ -152,20 +152,24 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
     .map(({ name }) => name)
     .filter(covers);
   return [
-    ...(reclaim === "Never" ? [] : subtrees.map((subtree): Attempt => ({ kind: "RECLAIM", subtree }))),
-    ...(reclaim === "Never" || whileBorrowing === undefined ? [] : [{ kind: "RECLAIM_WHILE_BORROWING" } as const]),
+    ...(reclaim === undefined ? [] : subtrees.map((subtree): Attempt => ({ kind: "RECLAIM", subtree }))),
+    ...(reclaim === undefined || whileBorrowing === undefined ? [] : [{ kind: "RECLAIM_WHILE_BORROWING" } as const]),
     // Work that was preempted itself takes nothing by shares.
-    ...(fairSharing === "Never" || work.preemptedFor !== undefined ? [] : [{ kind: "FAIR_SHARING" } as const]),
-    ...(withinQueue === "Never" ? [] : [{ kind: "WITHIN_QUEUE" } as const]),
+    ...(fairSharing === undefined || work.preemptedFor !== undefined ? [] : [{ kind: "FAIR_SHARING" } as const]),
+    ...(withinQueue === undefined ? [] : [{ kind: "WITHIN_QUEUE" } as const]),
   ];
 }
 
 /**
- * The work that the attempt may preempt, borrowers of other queues first, then the own queue; in each the lowest priority first, then the youngest. Fair
- * sharing picks the borrowers by share before that.
+ * The work that the attempt may preempt, borrowers of other queues first, then the own queue; in each the lowest priority first, then the youngest. Jobs shrink
+ * to their minimum before any work is ended. Fair sharing picks the borrowers by share before that.
  */
 export function candidatesOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] {
-  return [...othersOf(world, work, attempt), ...ownOf(world, work)];
+  return shrinkingFirst([...othersOf(world, work, attempt), ...ownOf(world, work)]);
+}
+
+function shrinkingFirst(candidates: readonly Work[]): readonly Work[] {
+  return [true, false].flatMap((isFirst) => candidates.filter((each) => (each.beyondMinimum === true) === isFirst));
 }
 
 function othersOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] {
@@ -173,7 +177,6 @@ function othersOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonl
   if (queue === undefined || attempt.kind === "WITHIN_QUEUE") return [];
   const { reclaim, fairSharing, whileBorrowing } = policyOf(world, queue);
   const which = attempt.kind === "FAIR_SHARING" ? fairSharing : reclaim;
-  const maxPriority = whileBorrowing?.maxPriority ?? Number.POSITIVE_INFINITY;
   const forest = forestIn(world);
   const leaves = leavesBeside(world, queue).filter(
     (name) =>
@@ -183,7 +186,8 @@ function othersOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonl
     .filter((each) => each.queue !== undefined && leaves.includes(each.queue))
     .filter((each) => mayEverBePreempted(world, work, each))
     .filter(({ priority }) => {
-      if (attempt.kind === "RECLAIM_WHILE_BORROWING") return priority < work.priority && priority <= maxPriority;
+      if (attempt.kind === "RECLAIM_WHILE_BORROWING")
+        return priority < work.priority && priority <= (whileBorrowing ?? Number.NEGATIVE_INFINITY);
       return which === "Any" || (which === "LowerPriority" && priority < work.priority);
     })
     .filter((each) => isBorrowing(world, work, each, neededPairs(world, work)))
@@ -197,7 +201,7 @@ function ownOf(world: PreemptionWorld, work: Work): readonly Work[] {
     .filter((each) => mayEverBePreempted(world, work, each))
     .filter(({ priority, sequence }) => {
       const isNewer = withinQueue === "Any" && priority === work.priority && sequence > work.sequence;
-      return withinQueue !== "Never" && (priority < work.priority || isNewer);
+      return withinQueue !== undefined && (priority < work.priority || isNewer);
     })
     .sort(compareCandidates);
 }
@@ -215,7 +219,12 @@ function mayEverBePreempted(world: PreemptionWorld, work: Work, victim: Work): b
 }
 
 function compareCandidates(a: Work, b: Work): number {
-  return a.priority - b.priority || (b.grant?.atMs ?? 0) - (a.grant?.atMs ?? 0) || b.sequence - a.sequence;
+  return (
+    Number(b.beyondMinimum === true) - Number(a.beyondMinimum === true) ||
+    a.priority - b.priority ||
+    (b.grant?.atMs ?? 0) - (a.grant?.atMs ?? 0) ||
+    b.sequence - a.sequence
+  );
 }
 
 /** Each set is tried on a copy of the future; the victims of other queues stand before the own ones. */
@@ -252,7 +261,10 @@ function choose(future: PreemptionWorld, work: Work, attempt: Attempt): readonly
   return undefined;
 }
 
-/** Adds the work of the queue with the largest share that the first rule permits, then what the second permits, then own victims, until they are enough. */
+/**
+ * The work of the queue with the largest share that the first rule permits, then what the second permits, then own victims: of these, members beyond a minimum
+ * first, as many as are enough.
+ */
 function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | undefined {
   const attempt: Attempt = { kind: "FAIR_SHARING" };
   const needed = neededPairs(future, work);
@@ -265,16 +277,13 @@ function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | u
       const next = firstByShare(copy, borrowers);
       if (next === undefined) break;
       rest = rest.filter((each) => each !== next);
-      if (!mayTake(copy, work, next)) continue;
-      chosen.push(next);
-      if (isEnoughFor(future, work, chosen, attempt)) return chosen;
+      if (mayTake(copy, work, next)) chosen.push(next);
     }
   }
-  for (const own of ownOf(future, work)) {
-    chosen.push(own);
-    if (isEnoughFor(future, work, chosen, attempt)) return chosen;
-  }
-  return undefined;
+  const candidates = shrinkingFirst([...chosen, ...ownOf(future, work)]);
+  const counts = Array.from(candidates, (_, index) => index + 1);
+  const count = counts.find((each) => isEnoughFor(future, work, candidates.slice(0, each), attempt));
+  return count === undefined ? undefined : candidates.slice(0, count);
 }
 
 /** The victim that was added last is spared first, so that the first candidates stay. */

@@ -1,9 +1,9 @@
-import type { Owner } from "@muster/names";
+import { mayOccupy, type Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
 import { pairKey, type PairAmounts, type Queue } from "../src/domain/ledger/queue.ts";
-import type { Need } from "../src/domain/ledger/reservation.ts";
+import type { Need, PreemptionReason } from "../src/domain/ledger/reservation.ts";
 import { accepts, NaiveLedger } from "./naive-ledger.ts";
 import {
   fits,
@@ -21,28 +21,13 @@ import {
   type QueuedRequest,
 } from "./naive-quota.ts";
 
-type Which = "Never" | "LowerPriority" | "Any";
-
-export type PreemptionPolicy = {
-  readonly reclaim: Which;
-  readonly fairSharing: Which;
-  readonly withinQueue: Which;
-  readonly whileBorrowing?: { readonly maxPriority?: number };
-};
-
-export type PreemptingQueue = Queue & {
-  /** Undefined: Never, for each reason. */
-  readonly preemption?: PreemptionPolicy;
-  readonly minRunTimeMs?: number;
-  readonly permitsNonPreemptible?: boolean;
-};
-
-export type PreemptionReason = "RECLAIM" | "FAIR_SHARING" | "WITHIN_QUEUE";
+/** Which work of others, or of its own, the requests of a queue may preempt. */
+export type PreemptionPolicy = Pick<Queue, "reclaim" | "fairSharing" | "withinQueue" | "whileBorrowing">;
 
 /** The work shall end, or is ending. */
 export type Leaving = {
-  /** Its sequence. It may be over. */
-  readonly beneficiary: number;
+  /** Its sequence. It may be over. Undefined: the queue of the work is drained. */
+  readonly beneficiary?: number;
   readonly reason: PreemptionReason;
   readonly deadlineMs: number;
   readonly isAccepted: boolean;
@@ -58,6 +43,8 @@ export type Work = {
   readonly priority: number;
   readonly createdAtMs: number;
   readonly notPreemptible?: boolean;
+  /** Its owner works without it. */
+  readonly beyondMinimum?: boolean;
   readonly graceMs?: number;
   /** The sequence of the request that it last left for. */
   readonly preemptedFor?: number;
@@ -76,15 +63,14 @@ export type Work = {
 
 /** The input of every decision. The functions compute their answers from this alone, without an index or a cache. */
 export type PreemptionWorld = {
-  readonly queues: readonly PreemptingQueue[];
+  readonly queues: readonly Queue[];
   readonly nodes: readonly NodeFacts[];
   readonly work: readonly Work[];
   readonly nowMs: number;
 };
 
 export function policyOf({ queues }: PreemptionWorld, queue: string | undefined): PreemptionPolicy {
-  const never = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" } as const;
-  return queues.find(({ name }) => name === queue)?.preemption ?? never;
+  return queues.find(({ name }) => name === queue) ?? {};
 }
 
 export function forestIn({ queues, nodes, work }: PreemptionWorld): Forest {
@@ -126,8 +112,16 @@ export function waitingIn(world: PreemptionWorld): readonly Work[] {
   return world.work.filter(({ grant }) => grant === undefined);
 }
 
+/** The world once this work and its pods have left. */
 export function released(world: PreemptionWorld, gone: readonly Work[]): PreemptionWorld {
-  return { ...world, work: world.work.filter(({ sequence }) => gone.every((each) => each.sequence !== sequence)) };
+  const stays = (owner: Owner): boolean => gone.every((each) => !mayOccupy(owner, each.owner));
+  const nodes = world.nodes.map((node): NodeFacts => ({
+    ...node,
+    occupants: node.occupants.filter(stays),
+    ownerUses: node.ownerUses.filter(({ owner }) => stays(owner)),
+  }));
+  const work = world.work.filter(({ sequence }) => gone.every((each) => each.sequence !== sequence));
+  return { ...world, nodes, work };
 }
 
 /** The world in which the work has these nodes as soon as others have left. */
@@ -206,7 +200,7 @@ export function isToBeWithdrawn({ grant }: Work, beneficiary: number): boolean {
 /** Whether the order of its queue lets the work be granted. */
 export function isInLine(world: PreemptionWorld, work: Work): boolean {
   if (work.queue === undefined) return true;
-  const possible = waitingIn(world).filter((each) => isPossible(world, each));
+  const possible = waitingIn(world).filter((each) => mayEverStart(world, each));
   const line = lineOf(
     forestIn(world),
     work.queue,
@@ -217,7 +211,13 @@ export function isInLine(world: PreemptionWorld, work: Work): boolean {
 
 /** Whether its machines exist, granted or not. */
 export function isPossible(world: PreemptionWorld, work: Work): boolean {
-  return place({ ...world, work: [] }, work) !== undefined;
+  const nodes = world.nodes.map((node) => ({ ...node, occupants: [], ownerUses: [] }));
+  return place({ ...world, nodes, work: [] }, work) !== undefined;
+}
+
+/** Whether its machines exist, and it need not borrow what it may not. Its quota is for `lineOf`. */
+function mayEverStart(world: PreemptionWorld, work: Work): boolean {
+  return isPossible(world, work) && mayBorrow({ ...world, work: [] }, work);
 }
 
 type Kept = readonly { readonly queue: string; readonly ask: PairAmounts }[];
@@ -226,7 +226,7 @@ type Kept = readonly { readonly queue: string; readonly ask: PairAmounts }[];
 export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   const forest = forestIn(world);
   const requests = waiting
-    .filter((work) => policyOf(world, work.queue).reclaim !== "Any" && isPossible(world, work))
+    .filter((work) => policyOf(world, work.queue).reclaim !== "Any" && mayEverStart(world, work))
     .map((work) => requestIn(world, work));
   return world.queues.flatMap(({ name }) => {
     const kept = keptOf(forest, name, requests);
@@ -275,7 +275,7 @@ function mayBorrow(world: PreemptionWorld, work: Work): boolean {
   if (queue === undefined || !isNotPreemptible(world, work)) return true;
   const forest = forestIn(world);
   if (levelOf(forest, queue, requestIn(world, work).ask) === 0) return true;
-  return leavesBeside(world, queue).every((name) => policyOf(world, name).reclaim === "Never");
+  return leavesBeside(world, queue).every((name) => policyOf(world, name).reclaim === undefined);
 }
 
 /** The other leaves of the tree. */
@@ -301,7 +301,7 @@ function place(world: PreemptionWorld, work: Work, later?: PreemptionWorld): rea
 }
 
 function machinesOf({ nodes, work }: PreemptionWorld): NaiveLedger {
-  const ledger = new NaiveLedger(nodes);
+  const ledger = new NaiveLedger(nodes, Number.POSITIVE_INFINITY);
   for (const each of work) if (each.grant !== undefined) ledger.occupy(toRequest(each), each.grant.nodes);
   return ledger;
 }

@@ -1,38 +1,22 @@
 import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { LedgerEvent } from "../src/domain/ledger/ledger.ts";
-import type { Preemptible, Queue } from "../src/domain/ledger/queue.ts";
 import type { NaivePreemption, PreemptionOperation } from "./naive-preempting-ledger.ts";
-import type { PreemptingQueue } from "./naive-world.ts";
 import { PATIENT } from "./queue-run.ts";
 import { requestOf, step, type Run } from "./random-world.ts";
-
-function toQueue({ preemption, minRunTimeMs = 0, permitsNonPreemptible, ...queue }: PreemptingQueue): Queue {
-  const policy = (field: string, which: "Never" | Preemptible = "Never") =>
-    which === "Never" ? {} : { [field]: which };
-  const { whileBorrowing } = preemption ?? {};
-  return {
-    ...queue,
-    ...policy("reclaim", preemption?.reclaim),
-    ...policy("fairSharing", preemption?.fairSharing),
-    ...policy("withinQueue", preemption?.withinQueue),
-    ...(whileBorrowing && { whileBorrowing: whileBorrowing.maxPriority ?? Number.POSITIVE_INFINITY }),
-    ...(minRunTimeMs > 0 && { minRunTimeMs }),
-    ...(permitsNonPreemptible === true && { permitsNonPreemptible }),
-  };
-}
 
 export function stepReal(run: Run, operation: PreemptionOperation): Verdict | undefined {
   switch (operation.kind) {
     case "put":
-      return step(run, { kind: "queue", queue: toQueue(operation.queue) }, PATIENT);
+      return step(run, { kind: "queue", queue: operation.queue }, PATIENT);
     case "remove":
       return step(run, { kind: "unqueue", name: operation.name }, PATIENT);
     case "reserve": {
-      const { kind: _kind, notPreemptible, graceMs, queue, ...more } = operation;
+      const { kind: _kind, notPreemptible, beyondMinimum, graceMs, queue, ...more } = operation;
       const request = requestOf("", [], {
         ...more,
         ...(queue !== undefined && { queue }),
         ...(notPreemptible === true && { notPreemptible }),
+        ...(beyondMinimum === true && { beyondMinimum }),
         ...(graceMs !== undefined && { graceMs }),
       });
       return step(run, { kind: "reserve", request }, PATIENT);

@@ -19,6 +19,8 @@ type State = {
   preemption?: Preempted;
   /** The beneficiary for which it left last. */
   leftFor?: number;
+  /** A beneficiary that was dropped. */
+  isDropped?: boolean;
 };
 
 /** What is wrong with a history of all events, each as a sentence. */
@@ -53,7 +55,9 @@ function faultOf(
       return preemption === undefined ? "it is not preempted" : undefined;
     case "withdrawn":
       if (kind !== "leaving") return "it is not preempted, or its owner has begun to end it";
-      return beneficiary?.kind === "waiting" ? "its beneficiary waits" : undefined;
+      return beneficiary?.kind === "waiting" && beneficiary.isDropped !== true ? "its beneficiary waits" : undefined;
+    case "dropped":
+      return kind === "waiting" ? undefined : "it does not wait";
     case "preempted":
       if (kind !== "granted") return "it is not granted, or leaves already";
       if (beneficiary?.kind !== "waiting") return "its beneficiary does not wait";
@@ -76,6 +80,8 @@ function next(event: PreemptionEvent, state: State): State {
       return { kind: "leaving", preemption: event, ...more };
     case "accepted":
       return { ...state, kind: "accepted" };
+    case "dropped":
+      return { ...state, isDropped: true };
     case "requeued":
       return { kind: "waiting", ...(preemption !== undefined && { leftFor: preemption.beneficiary }) };
   }

@@ -4,7 +4,7 @@ import type { NodeFacts } from "../src/domain/ledger/machines.ts";
 import type { Queue } from "../src/domain/ledger/queue.ts";
 import type { Need } from "../src/domain/ledger/reservation.ts";
 import type { PreemptionOperation, WorkRequest } from "./naive-preempting-ledger.ts";
-import { waitingIn, type PreemptingQueue, type PreemptionPolicy, type PreemptionWorld } from "./naive-world.ts";
+import { waitingIn, type PreemptionPolicy, type PreemptionWorld } from "./naive-world.ts";
 import { rivals, sharedNeeds, sometimes, sometimesMissing, soundForests } from "./random-queues.ts";
 import { amounts, nodeOf, ownerOf } from "./random-world.ts";
 
@@ -62,38 +62,45 @@ export function operationOf(
 /** The nodes and queues that a run begins with, and what happens then. */
 export type PreemptionRun = {
   readonly nodes: readonly NodeFacts[];
-  readonly queues: readonly PreemptingQueue[];
+  readonly queues: readonly Queue[];
   readonly drafts: readonly PreemptionDraft[];
 };
 
-const which = fc.constantFrom<PreemptionPolicy["reclaim"]>("Never", "LowerPriority", "Any", "Any");
+const reclaims = fc.constantFrom<PreemptionPolicy>(
+  ...[{}, { reclaim: "LowerPriority" } as const, { reclaim: "Any" } as const, { reclaim: "Any" } as const],
+);
 
-const whileBorrowing = fc.constantFrom<PreemptionPolicy["whileBorrowing"]>(
-  ...[undefined, undefined, undefined, {}, { maxPriority: -1 }, { maxPriority: 0 }],
+const sharesFairly = fc.constantFrom<PreemptionPolicy>(
+  ...[{}, { fairSharing: "LowerPriority" } as const, { fairSharing: "Any" } as const, { fairSharing: "Any" } as const],
+);
+
+const prefers = fc.constantFrom<PreemptionPolicy>(
+  ...[{}, { withinQueue: "LowerPriority" } as const, { withinQueue: "Any" } as const, { withinQueue: "Any" } as const],
+);
+
+const borrows = fc.constantFrom<PreemptionPolicy>(
+  ...[{}, {}, {}, { whileBorrowing: Number.POSITIVE_INFINITY }, { whileBorrowing: -1 }, { whileBorrowing: 0 }],
 );
 
 const policy = fc
-  .record({ reclaim: which, fairSharing: which, withinQueue: which, borrowing: whileBorrowing })
-  .map(({ borrowing, ...policies }): PreemptionPolicy => ({
-    ...policies,
-    ...(borrowing !== undefined && { whileBorrowing: borrowing }),
-  }));
+  .tuple(reclaims, sharesFairly, prefers, borrows)
+  .map((policies) => policies.reduce((all, each) => ({ ...all, ...each }), {}));
 
-type Preempting = Pick<PreemptingQueue, "preemption" | "minRunTimeMs" | "permitsNonPreemptible">;
+type Preempting = PreemptionPolicy & Pick<Queue, "minRunTimeMs" | "permitsNonPreemptible">;
 
 const preempting = fc
   .record({
-    preemption: sometimesMissing(policy, 1),
+    policies: sometimesMissing(policy, 1),
     minRunTimeMs: fc.constantFrom(0, 0, 0, 500, 2000),
     permitsNonPreemptible: fc.boolean(),
   })
-  .map(({ preemption, ...more }): Preempting => ({ ...more, ...(preemption !== undefined && { preemption }) }));
+  .map(({ policies, ...more }): Preempting => ({ ...more, ...policies }));
 
-function preemptingOf(queues: fc.Arbitrary<readonly Queue[]>): fc.Arbitrary<readonly PreemptingQueue[]> {
+function preemptingOf(queues: fc.Arbitrary<readonly Queue[]>): fc.Arbitrary<readonly Queue[]> {
   return queues.chain((all) =>
     fc
       .array(preempting, { minLength: all.length, maxLength: all.length })
-      .map((policies) => all.map((queue, index): PreemptingQueue => ({ ...queue, ...policies[index] }))),
+      .map((policies) => all.map((queue, index): Queue => ({ ...queue, ...policies[index] }))),
   );
 }
 
@@ -131,6 +138,7 @@ function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]
       needs,
       priority: fc.constantFrom(-1, 0, 0, 0, 1, 2),
       notPreemptible: sometimes,
+      beyondMinimum: sometimes,
       graceMs: fc.constantFrom(undefined, 100),
     })
     .map(({ graceMs, ...request }): Reserve => ({
@@ -140,13 +148,18 @@ function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]
     }));
 }
 
+function withoutPolicies(queue: Queue): Queue {
+  const { reclaim: _, fairSharing: _shares, withinQueue: _within, whileBorrowing: _borrows, ...kept } = queue;
+  return kept;
+}
+
 /** A queue as it was, with other policies of preemption, or with the quotas of another one. */
-function putIn(queues: readonly PreemptingQueue[]): fc.Arbitrary<PreemptionDraft> {
+function putIn(queues: readonly Queue[]): fc.Arbitrary<PreemptionDraft> {
   const known = fc.constantFrom(...queues);
   return fc
     .oneof(
       known,
-      fc.tuple(known, preempting).map(([{ preemption: _, ...queue }, other]) => ({ ...queue, ...other })),
+      fc.tuple(known, preempting).map(([queue, other]) => ({ ...withoutPolicies(queue), ...other })),
       fc.tuple(known, known).map(([queue, { quotas }]) => ({ ...queue, quotas })),
     )
     .map((queue): PreemptionDraft => ({ kind: "put", queue }));
@@ -174,7 +187,7 @@ const nodeChange = fc.constantFrom<PreemptionDraft>(
 
 type RunParts = {
   readonly nodes: readonly NodeFacts[];
-  readonly queues: readonly PreemptingQueue[];
+  readonly queues: readonly Queue[];
   readonly needs: fc.Arbitrary<readonly Need[]>;
   readonly changes?: fc.Arbitrary<PreemptionDraft>;
 };

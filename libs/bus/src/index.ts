@@ -18,6 +18,6 @@ export { readNatsAccess } from "./nats-access.ts";
 export type { NatsAccess } from "./nats-access.ts";
 export type { NatsBus } from "./nats-bus.ts";
 export { RequestRates } from "./request-rates.ts";
-export type { RequestRate } from "./request-rates.ts";
+export type { Refusal, RequestRate } from "./request-rates.ts";
 export { isNoResponders } from "./nats-fault.ts";
 export { memoryBus, MemoryWorld } from "./memory-bus.ts";

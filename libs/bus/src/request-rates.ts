@@ -19,7 +19,7 @@ export function decideRate({ perSecond, burst }: RequestRate, fullAtMs: number, 
   return { kind: "refuse", retryAfterMs: Math.ceil(missingMs) };
 }
 
-/** Users of NATS with their own bucket. An installation has nine; all beyond share one. */
+/** Users of NATS with their own bucket. An installation has ten; all beyond share one. */
 export const MAX_USERS = 32;
 /** Users without a name, or beyond the limit. */
 export const OTHERS = "others";
@@ -51,6 +51,12 @@ export class RequestRates {
   /** Number of buckets, the shared one included. */
   get size(): number {
     return this.#known.size;
+  }
+
+  /** Whether a request of this user would be refused now. Takes nothing. */
+  isExhausted(name: string, nowMs: number): boolean {
+    const user = this.#known.has(name) || this.#named() < this.#maxUsers ? name : OTHERS;
+    return decideRate(this.#rate, this.#known.get(user)?.fullAtMs ?? -Infinity, nowMs).kind === "refuse";
   }
 
   /** Takes one request of this user; undefined: it may be answered. */

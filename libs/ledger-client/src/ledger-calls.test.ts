@@ -114,12 +114,12 @@ it("names the queue in a request, and reads it and what its quota lacks", async 
 
 it("states whether work may be preempted and how long it takes to end, and reads and answers a preemption", async () => {
   const { ledger, asked } = opened();
-  await ledger.reserve("echo", NEEDS, { notPreemptible: true, graceMs: 40_000 });
+  await ledger.reserve("echo", NEEDS, { notPreemptible: true, beyondMinimum: true, graceMs: 40_000 });
   expect(await ledger.acceptPreemption("echo", "r-1")).toMatchObject({ id: "r-1" });
   expect(await ledger.requeue("echo", "r-1", { timeoutMs: 5 })).toMatchObject({ id: "r-1" });
   const named = { owner: { kind: "session", id: "echo" }, reservationId: "r-1" };
   expect(asked).toMatchObject([
-    { request: { notPreemptible: true, graceMs: 40_000 }, options: {} },
+    { request: { notPreemptible: true, beyondMinimum: true, graceMs: 40_000 }, options: {} },
     { request: named },
     { request: named, options: { timeoutMs: 5 } },
   ]);

@@ -25,6 +25,8 @@ type ReserveOptions = CallOptions & {
   readonly concurrencyLimit?: number;
   /** The ledger does not preempt it, if its queue permits that. */
   readonly notPreemptible?: boolean;
+  /** The owner works without it: it is preempted before other work. */
+  readonly beyondMinimum?: boolean;
   /** How long its work takes to end after it was preempted; absent: the default of the ledger. */
   readonly graceMs?: number;
 };
@@ -57,9 +59,10 @@ export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKi
   const ownerOf = (id: string) => ({ kind: ownerKind, id });
   return {
     reserve: async (ownerId, needs, { priority = 0, concurrencyLimit = 0, ...more } = {}) => {
-      const { topology, queue, notPreemptible, graceMs, ...options } = more;
+      const { topology, queue, notPreemptible, beyondMinimum, graceMs, ...options } = more;
       const request = { requestId: randomUUID(), owner: ownerOf(ownerId), ...needsMessage(needs), wait: true };
-      const constraints = { priority, topology, queue, concurrencyLimit, notPreemptible, graceMs };
+      const preemption = { notPreemptible, beyondMinimum, graceMs };
+      const constraints = { priority, topology, queue, concurrencyLimit, ...preemption };
       const reply = await calls.reserve({ ...request, ...constraints }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },

@@ -85,6 +85,7 @@ it.each([
   [buckets.farmLocks, ["replication-farm"]],
   [buckets.leases, ["provision-engine"]],
   [buckets.snapshots, ["reservation-manager"]],
+  [buckets.apiRequests, ["gateway"]],
 ])("lets only its owner write %s", (bucket, owners) => {
   expect(usersWho("publish", `$KV.${bucket}.any`)).toEqual(owners);
   expect(usersWho("publish", `$JS.API.STREAM.UPDATE.KV_${bucket}`)).toEqual(owners);
@@ -117,8 +118,11 @@ it.each([
   [subjects.leaseAnswered("a"), ["provision-engine"]],
   [subjects.leaseAudited("a"), ["provision-engine"]],
   [subjects.request("reservation", "limit-concurrency"), ["cli", "session-controller"]],
-  [subjects.request("session", "submit-session"), ["cli"]],
-  [subjects.request("node", "terminate-node"), ["cli"]],
+  [subjects.request("session", "submit-session"), ["cli", "gateway"]],
+  [subjects.request("node", "terminate-node"), ["cli", "gateway"]],
+  [subjects.request("node", "dump-nodes"), ["cli"]],
+  [subjects.changeAudited("jobs"), ["gateway"]],
+  [`$JS.API.STREAM.UPDATE.${streams.apiAudit.name}`, ["gateway"]],
   [`$JS.API.STREAM.SNAPSHOT.${streams.ledger.name}`, ["backup"]],
   [`$JS.API.STREAM.RESTORE.KV_${buckets.locks}`, ["backup"]],
 ])("lets only its sender send to %s", (subject, senders) => {

@@ -10,4 +10,5 @@ export const serviceNames = [
   "replication-farm",
   "provision-engine",
   "node-scaler",
+  "gateway",
 ] as const;

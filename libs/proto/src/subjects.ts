@@ -128,6 +128,8 @@ export const buckets = {
   farmLocks: "muster-farm-locks",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
   snapshots: "muster-snapshots",
+  /** <digest of a user and an idempotency key> -> what the request stated, and its answer, as JSON; written by the gateway. */
+  apiRequests: "muster-api-requests",
   /** `bucketKeys.installationId` -> id of the installation, as text; written once, by the first service. */
   installation: "muster-installation",
 } as const;

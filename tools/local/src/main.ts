@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { statSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { faultOf } from "@muster/faults";
+import { chooseApiAddress } from "./api-address.ts";
 import { ELASTIC, POOLS } from "./elastic.ts";
 import { ROOT } from "./root.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -15,6 +17,7 @@ const HELP = `Starts Muster on this machine, runs an example session, prints its
   npm start -- --kubeconfig FILE           use this cluster instead of the embedded one; its nodes need the label pool=NAME
   npm start -- --install-definitions       with --kubeconfig: install the resource definitions (deploy/crds) in the cluster
   npm start -- --nats-url URL              use this NATS server (token: MUSTER_LOCAL_NATS_TOKEN); no other Muster may use it
+  npm start -- --keep --api-port PORT      use this port for the HTTP API; without it 8480, or a free port where 8480 is in use
   npm start -- examples/failing-session.yaml
 
 Muster listens on free ports of this machine. \`npx muster\` in this folder finds them.
@@ -42,6 +45,7 @@ async function main(): Promise<number> {
         kubeconfig: { type: "string" },
         "install-definitions": { type: "boolean" },
         "nats-url": { type: "string" },
+        "api-port": { type: "string" },
         help: { type: "boolean", short: "h" },
       },
     });
@@ -69,6 +73,7 @@ async function main(): Promise<number> {
       ...(values["nats-url"] !== undefined && {
         nats: { url: values["nats-url"], token: process.env["MUSTER_LOCAL_NATS_TOKEN"] },
       }),
+      ...(values.keep === true && { apiAddress: await chooseApiAddress(values["api-port"]) }),
       pools: POOLS,
       elastic: ELASTIC,
       baseEnv: process.env,
@@ -77,7 +82,7 @@ async function main(): Promise<number> {
     });
     const code = await runExample(stack, example);
     if (values.keep === true && !stop.signal.aborted) {
-      process.stdout.write(usage(stack, directory));
+      process.stdout.write(await usage(stack, directory));
       const broken = await Promise.race([stack.broken, once(stop.signal, "abort")]);
       if (typeof broken !== "string") return 0;
       say(`error: ${broken}; stopping`);
@@ -115,10 +120,14 @@ async function runExample(stack: Stack, example: string): Promise<number> {
   return code ?? 1;
 }
 
-function usage(stack: Stack, directory: string): string {
+async function usage(stack: Stack, directory: string): Promise<string> {
   const kubeconfig = relative(process.cwd(), stack.kubeconfig);
+  // A browser keeps the fragment to itself: the token is in no request line and no log.
+  const token = (await readFile(stack.api.tokenFile, "utf8")).trim();
   return `
-Muster is running. In another terminal:
+Muster is running. The HTTP API, with the token of its owner:
+  ${stack.api.url}/#token=${token}
+In another terminal:
   npx muster pools
   npx muster run examples/failing-session.yaml
   npx muster run examples/training-job.yaml

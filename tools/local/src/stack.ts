@@ -33,6 +33,8 @@ export type StackOptions = {
   readonly poolsFile?: string;
   /** Replicas of each service; default 1. */
   readonly replicas?: Partial<Readonly<Record<ServiceName, number>>>;
+  /** `host:port` of the HTTP API; default: a free port of 127.0.0.1. */
+  readonly apiAddress?: string;
   /** More variables for the services. */
   readonly env?: Readonly<Record<string, string>>;
   readonly baseEnv: Readonly<Record<string, string | undefined>>;
@@ -55,6 +57,8 @@ export type Stack = AsyncDisposable & {
   /** For programs other than the services, with the rights of the command line. */
   readonly nats: StackNats["access"];
   readonly kubeconfig: string;
+  /** Address of the HTTP API, and the file with the token of its owner. */
+  readonly api: { readonly url: string; readonly tokenFile: string };
   readonly replicas: readonly Replica[];
   /** Resolves when NATS or the embedded cluster has ended unexpectedly. The stack cannot continue: their state is lost. */
   readonly broken: Promise<string>;
@@ -99,6 +103,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     MUSTER_KUBECONFIG: kubeconfig,
     MUSTER_HTTP_ADDR: "127.0.0.1:0",
     PROVISION_KEY_FILE: await writeEngineKey(options.directory),
+    GATEWAY_ADDR: options.apiAddress ?? "127.0.0.1:0",
+    GATEWAY_TOKEN_FILE: join(options.directory, "gateway.token"),
     // Pods of the embedded cluster share the file system of this machine: its kubelet resolves a relative path in the pod's directory.
     ...(cluster === undefined ? {} : { SESSION_RESULT_FILE: "result.json" }),
     ...(cluster === undefined ? {} : defaultsForLargestPool(options.pools)),
@@ -112,7 +118,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const services = STANDARD.filter((service) => jobs || service !== "job-controller");
   const scales = cloud !== undefined || options.poolsFile !== undefined;
   const names = scales ? [...services, OPTIONAL] : services;
-  const replicas = await startServices(options, serviceEnv, names, starting);
+  const { replicas, apiUrl } = await startServices(options, serviceEnv, names, starting);
   await waitForPools(options, nats);
   await writeLocalFile(options.directory, { natsUrl: nats.url, ...nats.files, kubeconfig });
 
@@ -121,6 +127,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     natsUrl: nats.url,
     nats: nats.access,
     kubeconfig,
+    api: { url: apiUrl, tokenFile: common.GATEWAY_TOKEN_FILE },
     cluster,
     cloud,
     broken: broken.promise,
@@ -224,20 +231,27 @@ async function startServices(
   env: (service: ServiceName) => Env,
   services: readonly ServiceName[],
   starting: AsyncDisposableStack,
-): Promise<Replica[]> {
+): Promise<{ readonly replicas: readonly Replica[]; readonly apiUrl: string }> {
   const names = services.flatMap((service) =>
     Array.from({ length: options.replicas?.[service] ?? 1 }, (_, index) => ({ service, index })),
   );
+  let apiUrl = "";
   const replicas = await Promise.all(
     names.map(async ({ service, index }) => {
       const replica = keepRunning(options, service, `${service}-${index}`, env(service));
       starting.defer(replica.stop);
+      if (service === "gateway") apiUrl = await replica.current().line(readApiUrl);
       await replica.ready;
       return replica;
     }),
   );
   options.onProgress(`services ${services.join(", ")} are ready`);
-  return replicas;
+  return { replicas, apiUrl };
+}
+
+function readApiUrl(line: string): string | undefined {
+  if (!line.includes('"serving the API"')) return undefined;
+  return (JSON.parse(line) as { readonly url?: string }).url;
 }
 
 /**

@@ -3,7 +3,7 @@ import { cp, mkdtemp, mkdtempDisposable, readdir, readFile, rm, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { V1ConfigMap, V1Deployment, V1NetworkPolicy, V1PolicyRule } from "@kubernetes/client-node";
+import type { V1ConfigMap, V1Deployment, V1NetworkPolicy, V1PolicyRule, V1Service } from "@kubernetes/client-node";
 import type { KubeObject } from "@muster/kube";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { referenceOf } from "@muster/repo/images";
@@ -29,6 +29,9 @@ const ALL = {
   workNamespace: "work",
   otlpEndpoint: "http://jaeger.observability:4318",
   monitoring: { serviceMonitor: { enabled: true }, prometheusRule: { enabled: true } },
+  "gateway.tlsSecret": "certificate",
+  "gateway.ingress": { enabled: true, host: "muster.example.org", tlsSecret: "public" },
+  "gateway.httpRoute": { enabled: true, parentRefs: [{ name: "public", namespace: "gateways" }] },
 };
 
 describe.skipIf(missing !== undefined)(
@@ -49,6 +52,10 @@ describe.skipIf(missing !== undefined)(
         { "nats.enabled": false },
         { workNamespace: "<work>" },
         { "nats.syncInterval": "never" },
+        { "services.gateway.env": { GATEWAY_ADDR: "0.0.0.0:80" } },
+        { "gateway.ingress.enabled": true },
+        { "gateway.ingress": { enabled: true, host: "muster.example.org", tlsSecret: "" } },
+        { "gateway.httpRoute.enabled": true },
       ];
       for (const values of refused) {
         await expect(render("here", values), JSON.stringify(values)).rejects.toThrow(/don't meet the specifications/);
@@ -169,7 +176,7 @@ describe.skipIf(missing !== undefined)(
     it("refuses a JetStream limit below the storage that all services reserve", async () => {
       const little = { "nats.maxFileStore": "4GB" };
       const all = { ...little, "services.provision-engine.enabled": true };
-      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 4.8GB/);
+      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 5.4GB/);
       await render("here", little);
     });
 
@@ -254,6 +261,25 @@ describe.skipIf(missing !== undefined)(
       expect(await readers([prometheus])).toEqual([[prometheus]]);
     });
 
+    it("serves the HTTP API in plain text for an ingress, or with the certificate of a Secret, to those who may connect", async () => {
+      const plain = await gatewayOf({});
+      expect(plain.env).toMatchObject({ GATEWAY_ADDR: "0.0.0.0:8480", GATEWAY_PLAIN_HTTP: "true" });
+      expect(plain).toMatchObject({ replicas: 2, port: 80, routes: [], volumes: ["tmp", "nats-ca"] });
+      expect(plain.from).toBeUndefined();
+      const ingress = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ingress" } } };
+      const secured = await gatewayOf({ ...ALL, "networkPolicy.gatewayFrom": [ingress] });
+      expect(secured.env).not.toHaveProperty("GATEWAY_PLAIN_HTTP");
+      expect(secured.env).toMatchObject({
+        GATEWAY_TLS_CERT_FILE: "/etc/muster-tls/tls.crt",
+        GATEWAY_TLS_KEY_FILE: "/etc/muster-tls/tls.key",
+      });
+      expect(secured).toMatchObject({ port: 443, from: [ingress], volumes: ["tmp", "nats-ca", "tls"] });
+      expect(secured.routes).toEqual(["HTTPRoute", "Ingress"]);
+      const without = await render("here", { ...ALL, "services.gateway.enabled": false });
+      const routed = without.filter(({ kind = "" }) => ["Service", "Ingress", "HTTPRoute"].includes(kind));
+      expect(routed.filter(({ metadata }) => /^(muster|gateway)$/.test(metadata?.name ?? ""))).toEqual([]);
+    });
+
     it("does not touch the keys and the authority of an external NATS", async () => {
       const external = { "nats.enabled": false, "nats.url": "tls://nats.example.org:4222" };
       const rightsOf = (objects: readonly KubeObject[]): string =>
@@ -329,6 +355,25 @@ describe.skipIf(missing !== undefined)(
     });
   },
 );
+
+/** How the chart with these values serves the HTTP API. */
+async function gatewayOf(values: object) {
+  const objects = await render("here", values);
+  const named = (kind: string, name: string) =>
+    objects.find((object) => object.kind === kind && object.metadata?.name === name);
+  const { replicas, template } = (named("Deployment", "gateway") as V1Deployment).spec ?? {};
+  const [container] = template?.spec?.containers ?? [];
+  const [rule] = (named("NetworkPolicy", "gateway") as V1NetworkPolicy).spec?.ingress ?? [];
+  return {
+    replicas,
+    env: Object.fromEntries(container?.env?.map(({ name, value }) => [name, value]) ?? []),
+    volumes: template?.spec?.volumes?.map(({ name }) => name),
+    port: (named("Service", "muster") as V1Service).spec?.ports?.[0]?.port,
+    // The client of Kubernetes renames the field.
+    from: (rule as { readonly from?: readonly object[] } | undefined)?.from,
+    routes: objects.flatMap(({ kind = "" }) => (kind === "Ingress" || kind === "HTTPRoute" ? [kind] : [])).toSorted(),
+  };
+}
 
 /** The paths of the leaf values. */
 function leavesOf(values: object): readonly string[] {

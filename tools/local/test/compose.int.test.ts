@@ -64,6 +64,16 @@ describe.skipIf(lack !== undefined)(
     }, 400_000);
     afterAll(() => stack[Symbol.asyncDispose](), 120_000);
 
+    it("serves the HTTP API to the owner of the token that only its user can read", async () => {
+      const file = join(stack.directory, "gateway.token");
+      expect((await stat(file)).mode & 0o077).toBe(0);
+      const pools = (token: string) =>
+        fetch(`${stack.gatewayUrl}/v1/pools`, { headers: { authorization: `Bearer ${token}` } });
+      expect((await pools("unknown")).status).toBe(401);
+      const answer = await pools((await readFile(file, "utf8")).trim());
+      expect(answer.status).toBe(200);
+    });
+
     it("authenticates the command line by a key that only its user can read, and each service by a key of its own", async () => {
       expect((await stat(join(stack.directory, "cli.nk"))).mode & 0o077).toBe(0);
       const seeds = await Promise.all(
@@ -143,7 +153,8 @@ describe.skipIf(lack !== undefined)(
     });
 
     it("writes none of its secrets into a log", async () => {
-      const show = "for f in /setup/kept/nkeys/* /setup/kept/*.key /setup/keys/*/nats.nk; do cat $f; done";
+      const show =
+        "for f in /setup/kept/nkeys/* /setup/kept/*.key /setup/kept/*.token /setup/keys/*/nats.nk; do cat $f; done";
       const read = (script: string) => stack.compose("run", "--rm", "-T", "--entrypoint", "sh", "setup", "-c", script);
       const lines = (await read(show)).split("\n").map((line) => line.trim());
       const kubeconfig = secretsOfKubeconfig(await read("cat /setup/access/kubeconfig"));

@@ -41,6 +41,7 @@ export type ComposeStack = AsyncDisposable & {
   readonly directory: string;
   /** The API of Jaeger. */
   readonly jaegerUrl: string;
+  readonly gatewayUrl: string;
   /** Variables with which the command line finds the stack and sends its spans to the same collector. */
   readonly clientEnv: NodeJS.ProcessEnv;
   /** Output of `docker compose ...`; rejects with its error output when it fails. */
@@ -51,7 +52,7 @@ export type ComposeStack = AsyncDisposable & {
 
 export async function composeStack(): Promise<ComposeStack> {
   const directory = await mkdtemp(join(tmpdir(), "muster-compose-"));
-  const [nats = 0, otlp = 0, jaeger = 0, kubernetes = 0] = await freePorts(4);
+  const [nats = 0, otlp = 0, jaeger = 0, kubernetes = 0, gateway = 0] = await freePorts(5);
   const env = {
     ...processEnv(),
     HOME: process.env["HOME"],
@@ -61,6 +62,7 @@ export async function composeStack(): Promise<ComposeStack> {
     MUSTER_COMPOSE_KUBERNETES_PORT: String(kubernetes),
     MUSTER_COMPOSE_OTLP_PORT: String(otlp),
     MUSTER_COMPOSE_JAEGER_PORT: String(jaeger),
+    MUSTER_COMPOSE_GATEWAY_PORT: String(gateway),
   };
   const project = `muster-test-${process.pid}`;
   const compose = async (...args: readonly string[]): Promise<string> => {
@@ -71,6 +73,7 @@ export async function composeStack(): Promise<ComposeStack> {
   return {
     directory,
     jaegerUrl: `http://127.0.0.1:${jaeger}`,
+    gatewayUrl: `http://127.0.0.1:${gateway}`,
     clientEnv: {
       ...processEnv(),
       HOME: directory,

@@ -41,6 +41,7 @@ it(
       MUSTER_NATS_TOKEN: nats.token,
       MUSTER_NATS_REPLICAS: "3",
       MUSTER_KUBECONFIG: gate.kubeconfig,
+      GATEWAY_ADDR: "127.0.0.1:0",
       PROVISION_KEY_FILE: join(directory, "engine.key"),
       ...(await cloudThatIsAway(directory)),
     };

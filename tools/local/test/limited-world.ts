@@ -81,6 +81,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
       MUSTER_KUBECONFIG: rights.get(service),
       MUSTER_NAMESPACE: NAMESPACE,
       MUSTER_HTTP_ADDR: "127.0.0.1:0",
+      GATEWAY_ADDR: "127.0.0.1:0",
       JOB_RESTART_BACKOFF_MS: "500",
       PROVISION_KEY: randomBytes(32).toString("hex"),
       ...more.env,

@@ -50,6 +50,8 @@ const RESOURCES = [
   "clusterrolebindings.rbac.authorization.k8s.io",
   "customresourcedefinitions.apiextensions.k8s.io",
   "validatingwebhookconfigurations.admissionregistration.k8s.io",
+  "tokenreviews.authentication.k8s.io",
+  "subjectaccessreviews.authorization.k8s.io",
 ];
 /** The namespace of sessions and jobs, the namespace of the services, and others. */
 const NAMESPACES = ["default", "muster-system", "kube-system"];
@@ -89,6 +91,10 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "pods everywhere": "list watch",
     "pods/eviction everywhere": "create",
     "nodes everywhere": "get list watch patch delete",
+  },
+  gateway: {
+    "tokenreviews.authentication.k8s.io everywhere": "create",
+    "subjectaccessreviews.authorization.k8s.io everywhere": "create",
   },
   // It grants itself more rights in the namespace of a lease, by the only role that it may bind.
   "provision-engine": {

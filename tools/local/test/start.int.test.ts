@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { processEnv, until } from "@muster/testkit";
+import { freePorts, processEnv, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
 
@@ -21,6 +21,20 @@ afterEach(async () => {
   for (const { pid } of left()) process.kill(pid, "SIGKILL");
   for (const path of [directory, examples]) await rm(path, { recursive: true, force: true });
 });
+
+/** The link has the address and the token of the owner, whom the API allows everything. */
+async function expectApi(output: string, port: number): Promise<void> {
+  const link = new URL(/^ {2}(http:\S+)$/m.exec(output)?.[1] ?? "");
+  expect(link.port).toBe(String(port));
+  const token = new URLSearchParams(link.hash.slice(1)).get("token") ?? "";
+  const file = join(directory, "gateway.token");
+  expect((await stat(file)).mode & 0o077).toBe(0);
+  expect((await readFile(file, "utf8")).trim()).toBe(token);
+  const pools = (headers: Record<string, string>) => fetch(new URL("/v1/pools", link), { headers });
+  expect((await pools({})).status).toBe(401);
+  const answer = await pools({ authorization: `Bearer ${token}` });
+  expect(await answer.json()).toMatchObject({ items: [{ name: "drivers" }, {}, {}] });
+}
 
 /** The example, with a session that no pause of this machine can outlast. */
 async function lastingExample(): Promise<string> {
@@ -139,8 +153,10 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
     }, 600_000);
 
     it("with --keep: keeps running, lets the CLI and kubectl find it, and refuses a second stack", async () => {
-      const run = start("--keep");
+      const [port = 0] = await freePorts(1);
+      const run = start("--keep", "--api-port", String(port));
       await run.seen("Muster is running");
+      await expectApi(run.output(), port);
       const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
       expect(run.output()).toContain("npx muster pools");
       for (const secret of [local["natsNkeyFile"], local["natsBackupNkeyFile"], local["kubeconfig"]]) {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
 import { findNatsServer, NATS_USERS, permissionsOf } from "@muster/nats-server";
-import { ReservationService, subjects } from "@muster/proto";
+import { ReservationService, services, subjects } from "@muster/proto";
 import { certificateAuthority, signedCertificate } from "@muster/testkit";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { usersConf, writeKeys } from "../nats-users.ts";
@@ -30,7 +30,8 @@ const CALLS_OF_CLIENT: Readonly<Record<string, readonly string[]>> = {
 
 it("allows each service exactly the ledger methods that its source calls", async () => {
   for (const user of NATS_USERS) {
-    if (user === "cli" || user === "backup" || user === "reservation-manager") continue;
+    // The gateway has a test of its own.
+    if (user === "gateway" || user === "cli" || user === "backup" || user === "reservation-manager") continue;
     const source = await sourceOf(user);
     const byClient = Object.entries(CALLS_OF_CLIENT).flatMap(([name, calls]) =>
       new RegExp(`[^.\\w]${name}\\(`).test(source) ? calls : [],
@@ -42,6 +43,19 @@ it("allows each service exactly the ledger methods that its source calls", async
     const allowed = permissionsOf(user).publish.filter((subject) => subject.startsWith("muster.req.reservation."));
     expect(allowed, `${user}: libs/nats-server/src/rights.ts`).toEqual(called.toSorted());
   }
+});
+
+it("allows the gateway exactly the methods that its table of resources names", async () => {
+  const table = await readFile(join(DEPLOY, "../apps/gateway/src/api/resources.ts"), "utf8");
+  const called = table.split("  resource({").flatMap((row) => {
+    const service = services.find(({ name }) => row.includes(`service: ${name.split(".").at(-1)},`));
+    const methods: Readonly<Record<string, { readonly verb: string }>> = service?.methods ?? {};
+    const calls = [...row.matchAll(/call: "(\w+)"/g)].map(([, call = ""]) => call);
+    return calls.map((call) => subjects.request(service?.area ?? "", methods[call]?.verb ?? ""));
+  });
+  const requests = [...new Set(called)].flatMap((request) => [request, subjects.requestOfAnyReplica(request)]);
+  const allowed = permissionsOf("gateway").publish.filter((subject) => subject.startsWith("muster.req."));
+  expect(allowed, "libs/nats-server/src/rights.ts").toEqual(requests.toSorted());
 });
 
 /** The source of the app, without tests. */

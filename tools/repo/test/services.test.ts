@@ -12,8 +12,8 @@ const all = (text: string, pattern: RegExp): string[] => [...text.matchAll(patte
 const keysOf = (value: unknown): string[] => Object.keys(value as object);
 /** Images that are not services. */
 const HELPERS = ["setup", "dev-cluster"];
-/** Apps that no installation starts. */
-const NOT_INSTALLED = ["cli", "console", "gateway"];
+/** Apps that are not services. */
+const PROGRAMS = ["cli", "console"];
 
 type Place = {
   /** The service names in the file. */
@@ -40,7 +40,7 @@ const PLACES: Readonly<Record<string, Place>> = {
   "deploy/helm/muster/values.yaml": { names: (text) => keysOf((parse(text) as { services: object }).services) },
   ".ci/e2e": { names: (text) => (/^services='([^']*)'/m.exec(text)?.[1] ?? "").split(" "), expected: STANDARD },
   "docs/ARCHITECTURE.md": {
-    names: (text) => all(text, /^\| \[([a-z-]+)\]\(\.\.\/apps/gm).filter((name) => !NOT_INSTALLED.includes(name)),
+    names: (text) => all(text, /^\| \[([a-z-]+)\]\(\.\.\/apps/gm).filter((name) => !PROGRAMS.includes(name)),
   },
 };
 
@@ -70,7 +70,7 @@ it("have their own volume in docker-compose.yml, which only setup and the servic
 
 it("have an app, a user of NATS, and an account in Kubernetes", async () => {
   const apps = await readdir(join(ROOT, "apps"));
-  expect(apps.filter((name) => !NOT_INSTALLED.includes(name)).toSorted()).toEqual([...SERVICES].toSorted());
+  expect(apps.filter((name) => !PROGRAMS.includes(name)).toSorted()).toEqual([...SERVICES].toSorted());
   const people = ["cli", "backup"];
   expect(NATS_USERS.filter((user) => !people.includes(user)).toSorted()).toEqual([...SERVICES].toSorted());
   for (const name of SERVICES) {

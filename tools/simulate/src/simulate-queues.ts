@@ -2,7 +2,7 @@ import { memoryBus } from "@muster/bus";
 import { randomFrom } from "@muster/chaos/random";
 import { startNemesis } from "./nemesis.ts";
 import { checkQueueDecisions } from "./queues/decision-checks.ts";
-import { drawForest } from "./queues/draw-queues.ts";
+import { drawForest, drawPreempting } from "./queues/draw-queues.ts";
 import { drawWork } from "./queues/draw-work.ts";
 import { startEvents } from "./queues/events.ts";
 import { checkRecovered, judgeEnd } from "./queues/log-checks.ts";
@@ -47,8 +47,10 @@ const CHECK_EVERY_STEPS = 200;
 export async function simulateQueues(options: QueueSimulationOptions): Promise<Simulation> {
   const { seed, queues: count, plant } = options;
   const windowMs = Math.max(20_000, count * MS_PER_REQUEST);
-  const forest = drawForest(randomFrom(seed, "queues"));
-  const plans = drawWork(randomFrom(seed, "work"), forest, count, windowMs);
+  const withPolicies = drawPreempting(randomFrom(seed, "preemption"));
+  const forest = drawForest(randomFrom(seed, "queues")).map(withPolicies);
+  const sources = { random: randomFrom(seed, "work"), leaving: randomFrom(seed, "leaving") };
+  const plans = drawWork(sources, forest, count, windowMs);
   const world = makeWorld(seed, []);
   const { time } = world;
   world.ledger.snapshotEveryEntries = SNAPSHOT_EVERY_ENTRIES;
@@ -70,16 +72,23 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
   const machines = startMachines(world);
   const untilMs = world.startMs + windowMs;
   const replicas: Replica[] = [];
+  const faultsUntilMs = random.chance(FAULTLESS_SEEDS) ? world.startMs : untilMs;
   const nemesis = startNemesis(world, replicas, {
     random: randomFrom(seed, "nemesis"),
-    untilMs: random.chance(FAULTLESS_SEEDS) ? world.startMs : untilMs,
+    untilMs: faultsUntilMs,
     informers: new Map(),
     start,
   });
-  startEvents({ world, machines, forest, stated: new Map(), random }, untilMs);
+  startEvents({ world, machines, forest, stated: new Map(), random, withPolicies }, untilMs);
   for (let replica = 0; replica < REPLICAS; replica += 1) replicas.push(start("reservation-manager"));
   const stop = new AbortController();
-  const owners = startOwners(world, machines, plans, stop.signal);
+  const owners = startOwners(world, {
+    machines,
+    plans,
+    random: randomFrom(seed, "owners"),
+    untilMs: faultsUntilMs,
+    end: stop.signal,
+  });
   time.after(windowMs + 5000, undefined, () => nemesis.heal());
   await runUntilQuiet(world, owners, { violations, untilMs, signal: options.signal });
   violations.push(...world.defects.map((found) => defectOf(world, found)));

@@ -35,6 +35,7 @@ export type FaultKind =
   | "dependency away"
   | "watch interrupted"
   | "replica killed"
+  | "controller killed"
   | "replica stopped"
   | "replica frozen"
   | "clock set"

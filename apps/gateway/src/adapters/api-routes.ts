@@ -1,15 +1,18 @@
 import { createHash, randomUUID } from "node:crypto";
-import type { RequestRates } from "@muster/bus";
+import type { Refusal, RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
+import type { FailedTokens } from "../api/failed-tokens.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Route } from "../api/route.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import { answerOnce, type Answer } from "./answer-once.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+import type { KeptRequests } from "./kept-requests.ts";
 import { streamLog, streamWatch, type StreamParts } from "./serve-streams.ts";
 
 export type ApiParts = ProblemContext &
@@ -18,8 +21,10 @@ export type ApiParts = ProblemContext &
     readonly authenticate: Authenticate;
     readonly authorize: Authorize;
     readonly audit: Audit;
+    readonly keptRequests: KeptRequests;
     /** Requests of each user. */
     readonly rates: RequestRates;
+    readonly failedTokens: FailedTokens;
     /** Where the rights on resources without a namespace in their paths are asked for. */
     readonly namespace: string;
   };
@@ -37,7 +42,10 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
   const admitted = new WeakMap<FastifyRequest, Admitted>();
   api.addHook("onRequest", async (request, reply) => {
     const token = tokenOf(request);
+    const blocked = token === undefined ? undefined : parts.failedTokens.refusal(request.ip, token);
+    if (blocked !== undefined) return sendProblem(reply, tooManyTokens(blocked, parts));
     const user = token === undefined ? undefined : await parts.authenticate(token);
+    if (token !== undefined) parts.failedTokens.record(request.ip, token, user !== undefined);
     if (user === undefined) {
       void reply.header("www-authenticate", 'Bearer realm="muster"');
       const because = token === undefined ? "a bearer token is needed" : "the token is unknown or expired";
@@ -99,6 +107,12 @@ function tooOften(retryAfterMs: number): Problem {
   return buildProblem({ code: "limit_exceeded", what: "the rate of your requests", limit: 0, retryAfterMs });
 }
 
+function tooManyTokens({ user: address, retryAfterMs, reportRefused }: Refusal, { logger }: ApiParts): Problem {
+  if (reportRefused !== undefined)
+    logger.warn({ address, refused: reportRefused }, "an address sends too many unknown tokens and is refused");
+  return buildProblem({ code: "limit_exceeded", what: "the rate of unknown tokens", limit: 0, retryAfterMs });
+}
+
 function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {
   const allowed = new Set<HTTPMethods>(known.map(({ http }) => http));
   if (allowed.has("GET")) allowed.add("HEAD");
@@ -126,18 +140,26 @@ async function answer(
     await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
     return reply;
   }
-  const requestId = randomUUID();
-  const asking = { params, query, body, signal: signalOf(reply), by: by.user.name, requestId };
-  let answered: unknown;
-  try {
-    answered = await answerRequest(route, asking, parts.call);
-  } catch (error) {
-    const problem = problemOf(error, parts);
+  const asked = { params, query, body };
+  const refuse = async (problem: Problem, requestId: string = randomUUID()): Promise<Answer> => {
     await audit(parts, route, by, { request, problem, requestId });
-    return sendProblem(reply, problem);
-  }
-  await audit(parts, route, by, { request, requestId });
-  return sendJson(reply, request, { json: JSON.stringify(answered), hasTag: route.http === "GET" });
+    return { ...problem, body: JSON.stringify(problem) };
+  };
+  const ask = async (requestId: string): Promise<Answer> => {
+    try {
+      const asking = { ...asked, signal: signalOf(reply), by: by.user.name, requestId };
+      const answered = await answerRequest(route, asking, parts.call);
+      await audit(parts, route, by, { request, requestId });
+      return { status: 200, body: JSON.stringify(answered) };
+    } catch (error) {
+      return refuse(problemOf(error, parts), requestId);
+    }
+  };
+  const key = request.headers["idempotency-key"];
+  const once = answerOnce({ route, user: by.user, asked, key, keptRequests: parts.keptRequests, ask, refuse });
+  const { status, body: json } = await once.catch((error: unknown) => refuse(problemOf(error, parts)));
+  if (status === 200) return sendJson(reply, request, { json, hasTag: route.http === "GET" });
+  return sendProblem(reply, JSON.parse(json) as Problem);
 }
 
 /** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */

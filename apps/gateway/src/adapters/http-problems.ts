@@ -10,7 +10,7 @@ type HttpError = Error & { readonly code?: unknown; readonly statusCode?: unknow
 /** What problems depend on besides the error. */
 export type ProblemContext = {
   readonly limits: Pick<HttpLimits, "maxBodyBytes">;
-  readonly logger: Pick<Logger, "warn" | "error">;
+  readonly logger: Pick<Logger, "info" | "warn" | "error">;
 };
 
 /** The problem of an error that ends a request. An error that nothing expects is logged, and its text stays here. */

@@ -1,11 +1,12 @@
-import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
+import type { Server } from "node:tls";
 import { throwFault } from "@muster/faults";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { buildOpenApi } from "../api/build-openapi.ts";
 import type { HttpConfig, HttpLimits } from "../config.ts";
 import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
+import { followCertificate, readCertificate } from "./serve-certificate.ts";
 import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 
 export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> & {
@@ -82,9 +83,13 @@ function securityHeaders(tls: HttpConfig["tls"]): Readonly<Record<string, string
   return tls === undefined ? SECURITY_HEADERS : { ...SECURITY_HEADERS, ...HTTPS_ONLY };
 }
 
-async function makeServer({ tls, limits }: HttpConfig, context: ProblemContext): Promise<FastifyInstance> {
+async function makeServer(
+  { tls, trustedProxies, limits }: HttpConfig,
+  context: ProblemContext,
+): Promise<FastifyInstance> {
   const common = {
     bodyLimit: limits.maxBodyBytes,
+    ...(trustedProxies.length > 0 && { trustProxy: [...trustedProxies] }),
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: true,
@@ -101,8 +106,8 @@ async function makeServer({ tls, limits }: HttpConfig, context: ProblemContext):
     server.server.maxConnections = limits.maxConnections;
     return server;
   }
-  const [cert, key] = await Promise.all([readFile(tls.certFile), readFile(tls.keyFile)]);
-  const https = { cert, key, allowHTTP1: true, maxHeaderSize: MAX_HEADER_BYTES, maxHeaderListPairs: 100 };
+  const certificate = await readCertificate(tls);
+  const https = { ...certificate, allowHTTP1: true, maxHeaderSize: MAX_HEADER_BYTES, maxHeaderListPairs: 100 };
   // Types differ between the versions of HTTP; requests and replies of both have everything that is used here.
   const server = fastify({
     ...common,
@@ -112,6 +117,13 @@ async function makeServer({ tls, limits }: HttpConfig, context: ProblemContext):
   } as never) as unknown as FastifyInstance;
   // The same limits for clients of HTTP/1.1, which the server of HTTP/2 has as properties only.
   Object.assign(server.server, timeouts, { maxConnections: limits.maxConnections });
+  const stop = new AbortController();
+  server.addHook("onClose", async () => {
+    stop.abort();
+    await following;
+  });
+  const secured = server.server as unknown as Server;
+  const following = followCertificate(secured, tls, certificate, { logger: context.logger, signal: stop.signal });
   return server;
 }
 

@@ -2,7 +2,7 @@ import type { FieldShape, MessageShape } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import { INTEGERS, shapeOf, typeName } from "./json-messages.ts";
 import { bodyFieldsOf } from "./read-request.ts";
-import type { Route } from "./route.ts";
+import { isCreation, type Route } from "./route.ts";
 
 /** A JSON Schema of 2020-12, as OpenAPI 3.1 has them. */
 export type Schema = { readonly [keyword: string]: unknown };
@@ -66,6 +66,7 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
     parameters: [
       ...params.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
       ...Object.entries(query).map(([name, field]) => parameterOf(name, field)),
+      ...(isCreation(route) ? [IDEMPOTENCY_KEY] : []),
     ],
     ...(body !== undefined && { requestBody: { content: { "application/json": { schema: body } } } }),
     responses: {
@@ -75,6 +76,13 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
     },
   };
 }
+
+const IDEMPOTENCY_KEY: Schema = {
+  name: "Idempotency-Key",
+  in: "header",
+  description: "Repeated within 24 hours with the same request: the same answer. With another request: 422.",
+  schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
+};
 
 function operationIdOf({ call, http, params, resource, answer, change }: Route): string {
   const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

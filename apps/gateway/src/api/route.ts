@@ -62,6 +62,11 @@ const FOLLOW_FIELD = {
 /** What a stream of a log sets itself. */
 const LOG_FIELDS = { waitMs: 0, limitBytes: 0 };
 
+/** Whether a request makes something, and so may have an `Idempotency-Key`. */
+export function isCreation({ change }: Route): boolean {
+  return change?.verb === "create" && change.of !== "plan";
+}
+
 /** Every method of every path. */
 export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
   return resources.flatMap((row) => [

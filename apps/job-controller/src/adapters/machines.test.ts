@@ -82,8 +82,8 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
     },
   } as unknown as Pick<NatsBus, "listen">;
   const calls = {
-    reserve: () => {
-      said.push("reserve");
+    reserve: ({ beyondMinimum }: { beyondMinimum?: boolean }) => {
+      said.push(beyondMinimum === true ? "reserve beyond the minimum" : "reserve");
       return "code" in answer.reserve
         ? Promise.reject(new FaultError(answer.reserve))
         : Promise.resolve({ reservation: answer.reserve });
@@ -164,6 +164,18 @@ describe("machines of jobs", () => {
       world.ledger.set(`job-${index}`, reservation("1", "granted", `job-${index}`));
     await world.machines.refresh(GOING_ON);
     expect(world.machines.ownerIds().size).toBe(1001);
+  });
+
+  it("are beyond the minimum of the job only where it has grown", async () => {
+    const world = await opened();
+    await world.machines.refresh(GOING_ON);
+    for (const because of ["gang", "machine-lost", "scaled-up"] as const)
+      await world.machines.reserve({ ...UNIT, because }, 0);
+    expect(world.said.filter((each) => each.startsWith("reserve"))).toEqual([
+      "reserve",
+      "reserve",
+      "reserve beyond the minimum",
+    ]);
   });
 
   it("wait with the ledger's reason, and come with its hint", async () => {

@@ -94,8 +94,12 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       return [...reserved, ...refused].sort((a, b) => (a.id < b.id ? -1 : 1));
     },
     ownerIds: () => new Set([...ledger.groups(), ...refusals.keys()]),
-    reserve: async ({ id, needs, topology, queue, graceMs, notPreemptible }, priority) => {
-      const preemption = { ...(graceMs !== undefined && { graceMs }), ...(notPreemptible && { notPreemptible }) };
+    reserve: async ({ id, needs, topology, queue, graceMs, notPreemptible, because }, priority) => {
+      const preemption = {
+        ...(graceMs !== undefined && { graceMs }),
+        ...(notPreemptible && { notPreemptible }),
+        ...(because === "scaled-up" && { beyondMinimum: true }),
+      };
       try {
         // An existing reservation with other needs is an answer, too: the next pass decides about it.
         const answer = await ledger.reserve(id, needs, { priority, topology, queue, ...preemption });

@@ -158,7 +158,7 @@ export function toWireReservation({
   beneficiary,
 }: ReservationReport): muster.reservation.v1.Reservation.$Properties {
   const { sequence, owner, needs, topology, queue, priority, createdAtMs, grant } = reservation;
-  const { notPreemptible, graceMs, revision, preemptedFor } = reservation;
+  const { notPreemptible, beyondMinimum, graceMs, revision, preemptedFor } = reservation;
   return {
     id: idOf(sequence),
     sequence,
@@ -173,6 +173,7 @@ export function toWireReservation({
     grantedAtMs: grant?.atMs,
     because,
     notPreemptible,
+    beyondMinimum,
     graceMs,
     revision,
     ...(preemptedFor !== undefined && { preemptedFor: idOf(preemptedFor) }),

@@ -49,15 +49,19 @@ export function toPreemption({
   return { ...toBeneficiary(beneficiaryId), reason: toReason(reason), atMs, deadlineMs, isAccepted: accepted };
 }
 
+type Ending = "notPreemptible" | "beyondMinimum" | "graceMs";
+
 /** How the work of a request may be ended for others. */
 export function toEnding({
   notPreemptible,
+  beyondMinimum,
   graceMs,
-}: Pick<muster.reservation.v1.ReserveRequest, "notPreemptible" | "graceMs">): Pick<
-  Reservation,
-  "notPreemptible" | "graceMs"
-> {
-  return { ...(notPreemptible && { notPreemptible: true as const }), ...(graceMs > 0 && { graceMs }) };
+}: Pick<muster.reservation.v1.ReserveRequest, Ending>): Pick<Reservation, Ending> {
+  return {
+    ...(notPreemptible && { notPreemptible: true as const }),
+    ...(beyondMinimum && { beyondMinimum: true as const }),
+    ...(graceMs > 0 && { graceMs }),
+  };
 }
 
 export function toWireBeneficiaries(

@@ -2,29 +2,26 @@ import { isDeepStrictEqual } from "node:util";
 import { evolve, restoreLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import { buildMachines, withCompleteness } from "@muster/reservation-manager/machines";
 import {
-  compareRequests,
-  firstOf,
   fits,
   isLimited,
-  levelOf,
-  lineOf,
   pathOf,
   problemOf,
   totalOf,
   upOf,
   usedOf,
-  withKept,
   withUse,
   type Forest,
-  type QueuedRequest,
 } from "@muster/reservation-manager/naive-quota";
-import { planGrants } from "@muster/reservation-manager/plan-grants";
+import { planGrant } from "@muster/reservation-manager/naive-preemption";
+import { forestIn, useOn } from "@muster/reservation-manager/naive-world";
+import { settle, settleGrants } from "@muster/reservation-manager/plan-settlement";
 import type { PairAmounts } from "@muster/reservation-manager/queue";
 import { finish } from "@muster/reservation-manager/steps";
 import type { CheckDecision, KnownNodes, ReservationPolicy } from "../replicas/reservation-manager.ts";
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
-import { forestOf, hasRoom, isPossible, useOfMachines, waitingOf, type NaiveWorld } from "./naive-world.ts";
+import { naiveWorldOf, type KnownWorld } from "./naive-world.ts";
+import { followBeneficiaries, PREEMPTION_PROPERTIES } from "./preemption-checks.ts";
 
 /** One decision of a ledger, before it is written. */
 export type Decision = KnownNodes & {
@@ -37,24 +34,26 @@ export type Decision = KnownNodes & {
 type Granted = Extract<LedgerEvent, { kind: "granted" }>;
 
 /** A rule of decisions. Returns what breaks it. */
-type Property = { readonly rule: string; readonly findBroken: (decision: Decision) => string | undefined };
+export type Property = { readonly rule: string; readonly findBroken: (decision: Decision) => string | undefined };
 
 /** By the numbers of the properties that must always hold; `checkDecisions` has the first one. Each is checked at every decision with events. */
 const PROPERTIES: readonly Property[] = [
   { rule: "2: a grant is within what its queue owns, borrows and is lent", findBroken: findExceeded },
   { rule: "3: the ledger grants what the naive ledger grants, until nothing that waits fits", findBroken: findUnlike },
+  ...PREEMPTION_PROPERTIES,
   { rule: "6: a ledger that is rebuilt from its reservations decides the same", findBroken: findOtherDecision },
 ];
 
 /** Checks every decision. The number of the decision is in the violation. */
 export function checkQueueDecisions(world: World, violations: Violation[], policy: ReservationPolicy): CheckDecision {
   const violate = violateInto(world, violations);
+  const properties = [...PROPERTIES, followBeneficiaries()];
   let count = 0;
   return (before, events, known) => {
     if (events.length === 0) return;
     count += 1;
     const decision = { ...known, before, events, nowMs: Date.now(), policy };
-    for (const { rule, findBroken } of PROPERTIES) {
+    for (const { rule, findBroken } of properties) {
       const found = findBroken(decision);
       if (found !== undefined) violate(undefined, rule, `decision ${count} (${describeEvents(events)}): ${found}`);
     }
@@ -71,22 +70,26 @@ function describeEvents(events: readonly LedgerEvent[]): string {
 }
 
 /** The world before each grant of the decision. */
-function* eachGrant({ before, events, nodes }: Decision): Generator<{ event: Granted; world: NaiveWorld }> {
+function* eachGrant({ before, events, nodes, nowMs }: Decision): Generator<{ event: Granted; known: KnownWorld }> {
   let ledger = before;
   for (const event of events) {
-    if (event.kind === "granted") yield { event, world: { ledger, nodes } };
+    if (event.kind === "granted") yield { event, known: { ledger, nodes, nowMs } };
     ledger = evolve(ledger, event);
   }
 }
 
 function findExceeded(decision: Decision): string | undefined {
-  for (const { event, world } of eachGrant(decision)) {
-    const queue = world.ledger.reservations.get(event.sequence)?.queue;
-    if (queue === undefined) continue;
-    const forest = forestOf(world);
-    const use = useOfMachines(event.machines, world.nodes);
-    const broken = findBrokenGrant(forest, queue, use, event.use ?? new Map());
-    if (broken !== undefined) return `r-${event.sequence} in ${queue}: ${broken}`;
+  for (const { event, known } of eachGrant(decision)) {
+    const world = naiveWorldOf(known);
+    const work = world.work.find(({ sequence }) => sequence === event.sequence);
+    if (work?.queue === undefined) continue;
+    const use = useOn(
+      world,
+      work,
+      event.machines.map(({ node }) => node),
+    );
+    const broken = findBrokenGrant(forestIn(world), work.queue, use, event.use ?? new Map());
+    if (broken !== undefined) return `r-${event.sequence} in ${work.queue}: ${broken}`;
   }
   return undefined;
 }
@@ -119,78 +122,72 @@ function findAboveLimit(before: Forest, after: Forest, queue: string, pair: stri
 }
 
 function findUnlike(decision: Decision): string | undefined {
-  const { events, nodes, areAllKnown, before } = decision;
+  const { events, nodes, areAllKnown, before, nowMs } = decision;
   // Changes of queues are a decision of their own, before the next pass.
   if (!areAllKnown || events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
-  const after = { ledger: events.reduce(evolve, before), nodes };
-  if (isHoldPossible({ ledger: before, nodes }, decision) || isHoldPossible(after, decision)) return undefined;
-  for (const { event, world } of eachGrant(decision)) {
-    if (!waitingOf(world).every(({ isExact }) => isExact)) continue;
-    const next = nextGrant(world);
-    if (next?.sequence !== event.sequence)
-      return `r-${event.sequence} is granted, the naive ledger grants ${next === undefined ? "none" : `r-${next.sequence}`}`;
+  const after = { ledger: events.reduce(evolve, before), nodes, nowMs };
+  if (isHoldPossible(before, decision) || isHoldPossible(after.ledger, decision)) return undefined;
+  for (const { event, known } of eachGrant(decision)) {
+    if (isChanging(known.ledger)) return undefined;
+    const next = nextGrant(known);
+    if (next !== event.sequence)
+      return `r-${event.sequence} is granted, the naive ledger grants ${next === undefined ? "none" : `r-${next}`}`;
   }
+  if (isChanging(after.ledger)) return undefined;
   const next = nextGrant(after);
-  return next && `r-${next.sequence} waits, and the naive ledger grants it`;
+  return next === undefined ? undefined : `r-${next} waits, and the naive ledger grants it`;
+}
+
+/** Whether the reference may choose other nodes for those that work leaves for. */
+function isChanging({ leaving, beneficiaries }: Ledger): boolean {
+  return leaving.size + beneficiaries.length > 0;
 }
 
 /** What is kept for requests that have waited too long is not part of the naive ledger. */
-function isHoldPossible(world: NaiveWorld, { policy, nowMs }: Decision): boolean {
-  return waitingOf(world).some(({ createdAtMs }) => createdAtMs < nowMs - policy.holdAfterMs);
+function isHoldPossible({ reservations }: Ledger, { policy, nowMs }: Decision): boolean {
+  return [...reservations.values()].some(({ grant, createdAtMs }) => {
+    return grant === undefined && createdAtMs < nowMs - policy.holdAfterMs;
+  });
 }
 
-/** The request that the naive ledger grants next, of the trees in which all is exact. */
-export function nextGrant(world: NaiveWorld): QueuedRequest | undefined {
-  const forest = forestOf(world);
-  const waiting = waitingOf(world);
-  const rootOf = ({ queue }: QueuedRequest): string | undefined =>
-    queue === undefined ? undefined : (pathOf(forest, queue)?.at(-1)?.name ?? queue);
-  const inexact = new Set(waiting.filter(({ isExact, queue }) => !isExact && queue !== undefined).map(rootOf));
-  const exact = waiting.filter((request) => request.isExact && !inexact.has(rootOf(request)));
-  const possible = exact.filter((request) => isPossible(request, world));
-  const needs = new Map(possible.map((request) => [request.sequence, request]));
-  const mayStart = ({ sequence }: QueuedRequest): boolean => {
-    const request = needs.get(sequence);
-    return request !== undefined && hasRoom(request, world);
-  };
-  const kept = withKept(forest, possible);
-  const candidates = forest.queues.flatMap(({ name }) => {
-    const first = lineOf(forest, name, possible).find(
-      (request) =>
-        fits(forest, name, request.ask) &&
-        (levelOf(forest, name, request.ask) === 0 || fits(kept, name, request.ask)) &&
-        mayStart(request),
-    );
-    return first ?? [];
-  });
-  const free = possible.filter(({ queue }) => queue === undefined).sort(compareRequests);
-  return firstOf(forest, [...candidates, ...free.filter(mayStart).slice(0, 1)]);
+/** The sequence of the request that the naive ledger grants next. */
+export function nextGrant(known: KnownWorld): number | undefined {
+  return planGrant(naiveWorldOf(known))?.sequence;
 }
+
+const CAUSES: ReadonlySet<LedgerEvent["kind"]> = new Set([
+  ...(["requested", "released", "limited", "preemptionAccepted", "requeued"] as const),
+]);
 
 function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }: Decision): string | undefined {
-  const first = events.findIndex(({ kind }) => kind === "granted");
+  const first = events.findIndex(({ kind }) => !CAUSES.has(kind));
   const causes = first === -1 ? events : events.slice(0, first);
-  const grants = events.slice(causes.length);
-  if (causes.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
+  const decided = events.slice(causes.length);
+  if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
   const ledger = rebuild(causes.reduce(evolve, before));
   const machines = withCompleteness(buildMachines(nodes, ledger), areAllKnown);
-  const planned = planGrants({ ledger, machines }, policy, nowMs).steps.map(({ sequence, machines: chosen }) => {
-    return describeGrant(sequence, chosen);
-  });
-  const decided = grants.map((event) =>
-    event.kind === "granted" ? describeGrant(event.sequence, event.machines) : event.kind,
-  );
-  if (isDeepStrictEqual(planned, decided)) return undefined;
-  return `it grants ${decided.join("; ") || "nothing"}, a rebuilt one ${planned.join("; ") || "nothing"}`;
+  const is = describePlan(decided);
+  // Only passes preempt: they have no cause.
+  const plans = causes.length > 0 ? [settleGrants] : [settle, settleGrants];
+  const others = plans.map((plan) => describePlan(plan({ ledger, machines }, policy, nowMs).events));
+  return others.includes(is) ? undefined : `it decides ${is}, a rebuilt one ${others.join(", or ")}`;
 }
 
-function describeGrant(sequence: number, machines: readonly { readonly node: string }[]): string {
-  return `r-${sequence} ${machines.map(({ node }) => node).join(" ")}`;
+function describePlan(events: readonly LedgerEvent[]): string {
+  const described = events.map((event) => {
+    const sequence = "sequence" in event ? ` r-${event.sequence}` : "";
+    const nodes = event.kind === "granted" ? ` ${event.machines.map(({ node }) => node).join(" ")}` : "";
+    const target = event.kind === "preempted" ? ` for r-${event.beneficiary ?? 0} ${event.reason}` : "";
+    return `${event.kind}${sequence}${nodes}${target}`;
+  });
+  return described.join("; ") || "nothing";
 }
 
 /** The ledger without any of what it has computed. */
-export function rebuild({ reservations, nextSequence, limits, queues }: Ledger): Ledger {
-  return finish(restoreLedger([...reservations.values()], nextSequence, limits.entries(), queues.values()));
+export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries }: Ledger): Ledger {
+  return finish(
+    restoreLedger([...reservations.values()], nextSequence, limits.entries(), queues.values(), beneficiaries),
+  );
 }
 
 function sorted(amounts: PairAmounts): readonly (readonly [string, number])[] {

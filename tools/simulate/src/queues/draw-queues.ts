@@ -1,8 +1,10 @@
 import type { Random } from "@muster/chaos/random";
-import type { Queue, Quota } from "@muster/reservation-manager/queue";
+import type { Preemptible, Queue, Quota } from "@muster/reservation-manager/queue";
 
 /** No queue has this name. */
 export const MISSING = "missing";
+/** The other seeds preempt nothing, so that quota and machines alone decide there. */
+const PREEMPTING_SEEDS = 0.7;
 const MAX_QUEUES = 6;
 const MAX_LEVELS = 3;
 
@@ -24,6 +26,30 @@ export function drawForest(random: Random): readonly Queue[] {
     const quotas = isInner && random.chance(0.6) ? new Map<string, Quota>() : drawQuotas(random);
     return { name, ...(parent !== undefined && { parent }), quotas, ...drawPolicy(random), stopPolicy: "None" };
   });
+}
+
+/** Which work may be preempted for the requests of a queue, and which of its own. */
+type Preempting = Pick<
+  Queue,
+  ("reclaim" | "fairSharing" | "withinQueue" | "whileBorrowing") | ("minRunTimeMs" | "permitsNonPreemptible")
+>;
+
+/** Draws whether the queues of a seed preempt, and then the policies of each state of a queue. It has a random source of its own. */
+export function drawPreempting(random: Random): (queue: Queue) => Queue {
+  if (!random.chance(PREEMPTING_SEEDS)) return (queue) => queue;
+  const which = <Field extends string>(field: Field, never: number): { readonly [Each in Field]?: Preemptible } => {
+    if (random.chance(never)) return {};
+    return { [field]: random.pick(["LowerPriority", "Any", "Any"]) } as { readonly [Each in Field]: Preemptible };
+  };
+  const draw = (): Preempting => ({
+    ...which("reclaim", 0.3),
+    ...which("fairSharing", 0.5),
+    ...which("withinQueue", 0.4),
+    ...(random.chance(0.3) && { whileBorrowing: random.pick([-1, 0, 1]) }),
+    ...(random.chance(0.3) && { minRunTimeMs: random.integer(500, 10_000) }),
+    ...(random.chance(0.4) && { permitsNonPreemptible: true }),
+  });
+  return (queue) => ({ ...queue, ...draw() });
 }
 
 /** Draws another state of the queue: other quotas, another policy, another parent. */

@@ -15,13 +15,31 @@ export type WorkPlan = {
   readonly runMs: number;
   /** It is cancelled so long after its submission, if it still waits then; undefined: never. */
   readonly cancelAfterMs: number | undefined;
-  /** Its pods exist for so long after the release. */
+  /** Its pods exist for so long after its end. */
   readonly lingerMs: number;
+} & Leaving;
+
+/** How the work ends when it is preempted. */
+type Leaving = {
+  readonly notPreemptible: boolean;
+  /** The time that its pods have, from the preemption on. */
+  readonly graceMs: number;
+  /** Its controller accepts so long after the preemption. */
+  readonly acceptAfterMs: number;
+  /** Its pods are gone so long after that; those that take longer than their grace are deleted by force. */
+  readonly leaveMs: number;
 };
 
 const MAX_RUN_MS = 20_000;
+const MAX_GRACE_MS = 15_000;
 
-export function drawWork(random: Random, queues: readonly Queue[], count: number, windowMs: number): WorkPlan[] {
+/** `leaving`: a random source of its own, for how work leaves. */
+export function drawWork(
+  { random, leaving }: { readonly random: Random; readonly leaving: Random },
+  queues: readonly Queue[],
+  count: number,
+  windowMs: number,
+): WorkPlan[] {
   const leaves = queues.filter(({ name }) => queues.every(({ parent }) => parent !== name));
   const [first = MISSING, ...others] = leaves.map(({ name }) => name);
   // The first team asks for more than its part, so that it borrows what others miss later.
@@ -41,7 +59,19 @@ export function drawWork(random: Random, queues: readonly Queue[], count: number
     runMs: random.integer(200, MAX_RUN_MS),
     cancelAfterMs: random.chance(0.12) ? random.integer(0, 15_000) : undefined,
     lingerMs: random.chance(0.2) ? random.integer(500, 5000) : 0,
+    ...drawLeaving(leaving),
   }));
+}
+
+/** Immediately, late, or not before the deadline. */
+function drawLeaving(random: Random): Leaving {
+  const late = random.chance(0.3) ? random.integer(500, 20_000) : random.integer(0, 300);
+  return {
+    notPreemptible: random.chance(0.15),
+    graceMs: random.integer(1000, MAX_GRACE_MS),
+    acceptAfterMs: random.chance(0.1) ? 2 * MAX_GRACE_MS : late,
+    leaveMs: random.chance(0.2) ? 2 * MAX_GRACE_MS : random.integer(0, 5000),
+  };
 }
 
 function drawNeeds(random: Random): readonly Need[] {

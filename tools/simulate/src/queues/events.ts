@@ -17,6 +17,8 @@ export type Stage = {
   /** The queues as they are stated now. */
   readonly stated: Map<string, Queue>;
   readonly random: Random;
+  /** Draws other policies of preemption for a queue. */
+  readonly withPolicies: (queue: Queue) => Queue;
 };
 
 type EventKind =
@@ -88,11 +90,12 @@ function pickQueue({ forest, random }: Stage): Queue {
 function editedQueue(stage: Stage): Queue {
   const { forest, stated, random } = stage;
   const queue = pickQueue(stage);
-  return drawEdit(
+  const edited = drawEdit(
     random,
     stated.get(queue.name) ?? queue,
     forest.map(({ name }) => name),
   );
+  return stage.withPolicies(edited);
 }
 
 function putQueue({ world, stated }: Stage, queue: Queue): string {

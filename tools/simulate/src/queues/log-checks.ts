@@ -1,12 +1,12 @@
 import { emptyLedger, evolve, type Ledger } from "@muster/reservation-manager/ledger";
-import { canEverFit, problemOf } from "@muster/reservation-manager/naive-quota";
 import { entryCodec, nodeCodec, toNodeFacts } from "@muster/reservation-manager/messages";
+import { admit, waitingIn } from "@muster/reservation-manager/naive-world";
 import type { PairAmounts } from "@muster/reservation-manager/queue";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
 import { nextGrant, rebuild } from "./decision-checks.ts";
-import { forestOf, isPossible, waitingOf } from "./naive-world.ts";
+import { naiveWorldOf } from "./naive-world.ts";
 import type { Owners } from "./owners.ts";
 
 const POOL_LABEL = "pool";
@@ -46,7 +46,7 @@ export function judgeEnd(world: World, owners: Owners): Violation[] {
   };
   const ledger = tryReplay(world);
   if (ledger instanceof Error) found(undefined, SAME_RULE, `it cannot be read: ${ledger.message}`);
-  else judgeLedger(ledger, publishedNodes(world), owners, found);
+  else judgeLedger(ledger, world, owners, found);
   return violations;
 }
 
@@ -60,27 +60,25 @@ function tryReplay(world: World): Ledger | Error {
 
 function judgeLedger(
   ledger: Ledger,
-  nodes: readonly NodeFacts[],
+  world: World,
   owners: Owners,
   found: (session: string | undefined, rule: string, what: string) => void,
 ): void {
-  const next = nextGrant({ ledger, nodes });
-  if (next !== undefined) found(undefined, END_RULE, `r-${next.sequence} waits, and the naive ledger grants it`);
-  const forest = forestOf({ ledger, nodes });
-  const waiting = waitingOf({ ledger, nodes });
+  const nodes = publishedNodes(world);
+  const known = { ledger, nodes, nowMs: world.time.nowMs };
+  const next = nextGrant(known);
+  if (next !== undefined) found(undefined, END_RULE, `r-${next} waits, and the naive ledger grants it`);
+  const naive = naiveWorldOf(known);
   for (const { id } of owners.plans) {
     if (owners.outcomes.has(id)) continue;
-    const reservation = [...ledger.reservations.values()].find(({ owner }) => owner.id === id);
-    const request = waiting.find(({ sequence }) => sequence === reservation?.sequence);
-    const { queue, ask } = request ?? {};
-    const isBlocked = queue !== undefined && problemOf(forest, queue) !== undefined;
-    const isTooLarge = queue !== undefined && !isBlocked && !canEverFit(forest, queue, ask ?? new Map());
-    if (request !== undefined && (isBlocked || isTooLarge || !isPossible(request, { ledger, nodes }))) continue;
-    found(id, START_RULE, request === undefined ? "it does not wait and is not over" : `r-${request.sequence} waits`);
+    const work = waitingIn(naive).find(({ owner }) => owner.id === id);
+    if (work !== undefined && admit({ ...naive, work: [work] }, work) === undefined) continue;
+    found(id, START_RULE, work === undefined ? "it does not wait and is not over" : `r-${work.sequence} waits`);
   }
   const held = [...ledger.reservations.values()].filter(({ grant }) => grant !== undefined);
   const used = [...ledger.use.own.entries(), ...ledger.use.tree.entries()].filter(([, amounts]) => amounts.size > 0);
-  if (held.length + used.length + ledger.holders.size + ledger.parts.size + ledger.admitted.size > 0)
+  const leaving = ledger.leaving.size + ledger.beneficiaries.length;
+  if (held.length + used.length + ledger.holders.size + ledger.parts.size + ledger.admitted.size + leaving > 0)
     found(
       undefined,
       LEFT_RULE,

@@ -29,6 +29,8 @@ export type Machines = {
   /** Starts and ends the pods of a grant. */
   readonly startPods: (owner: Owner, machines: readonly Machine[]) => void;
   readonly endPods: (owner: Owner) => void;
+  /** The machines with pods of the owner. */
+  readonly machinesOf: (owner: Owner) => readonly SimMachine[];
 };
 
 export const SIZE: Amounts = { cpu: 8, memory: 16, pods: 8 };
@@ -50,6 +52,8 @@ export function startMachines(world: World): Machines {
     if (!machine.exists) machine.pods.clear();
     write(world.nodeStates, machine.name, machine.exists ? encode(machine) : undefined);
   };
+  const machinesOf = ({ id }: Owner): readonly SimMachine[] =>
+    all.filter(({ pods }) => [...pods.values()].some(({ owner }) => owner.id === id));
   const mark = (): void => {
     const atMs = world.time.nowMs;
     write(world.nodeStates, bucketKeys.nodesComplete, wire.NodesComplete.encode({ atMs }).finish());
@@ -69,12 +73,12 @@ export function startMachines(world: World): Machines {
       }
     },
     endPods: (owner) => {
-      for (const machine of all) {
-        const own = [...machine.pods].filter(([, pod]) => pod.owner.id === owner.id);
-        for (const [pod] of own) machine.pods.delete(pod);
-        if (own.length > 0) publish(machine);
+      for (const machine of machinesOf(owner)) {
+        for (const [name, pod] of [...machine.pods]) if (pod.owner.id === owner.id) machine.pods.delete(name);
+        publish(machine);
       }
     },
+    machinesOf,
   };
 }
 

@@ -2,9 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { client } from "@muster/bus";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
-import { idOf, type Machine } from "@muster/reservation-manager/reservation";
+import type { Random } from "@muster/chaos/random";
+import { emptyLedger, evolve, reservationOf, type Ledger } from "@muster/reservation-manager/ledger";
+import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
 import { simBus } from "../sim-bus.ts";
 import type { Process } from "../task-queue.ts";
+import { countFault } from "../weather.ts";
 import type { World } from "../world.ts";
 import type { WorkPlan } from "./draw-work.ts";
 import type { Machines } from "./machines.ts";
@@ -20,10 +23,24 @@ export const OWNER_KIND = "job";
 const RETRY_MS = 400;
 const CALL_TIMEOUT_MS = 5000;
 const MAX_START_MS = 500;
+/** Between two deaths of the controller, and until the next one starts. */
+const LIFE_MS = { min: 500, max: 20_000 };
+const AWAY_MS = { min: 10, max: 5000 };
 /** Answers that are final for requests that do not wait. */
 const SHORT_NOW: readonly string[] = ["pool_availability", "limit_exceeded"];
 
-type Grant = { readonly sequence: number; readonly machines: readonly Machine[] };
+/** One job, as the API server keeps it. */
+type Job = {
+  readonly plan: WorkPlan;
+  /** What its pods have run before they left. */
+  ranMs: number;
+  /** When its pods have started; undefined: it has none. */
+  startedAtMs: number | undefined;
+  /** When its controller has accepted to leave; undefined: it stays. */
+  leavesSinceMs: number | undefined;
+  /** When it ended. */
+  endedAtMs: number | undefined;
+};
 
 type OwnerDeps = {
   readonly world: World;
@@ -31,98 +48,185 @@ type OwnerDeps = {
   readonly service: ReturnType<typeof client<typeof ReservationService>>;
   readonly gone: AbortSignal;
   readonly outcomes: Map<string, string>;
-  /** Sequences that the log has now, by owner. */
-  readonly reservations: ReadonlyMap<string, ReadonlySet<number>>;
-  /** Resolves with the first grant of the owner. */
-  readonly grantOf: (id: string) => Promise<Grant>;
+  readonly log: FollowedLog;
 };
 
-/** Runs the owners as one process without faults, which requests over the bus like the controllers. They learn of grants from the log, without delay. */
-export function startOwners(world: World, machines: Machines, plans: readonly WorkPlan[], gone: AbortSignal): Owners {
-  const process: Process = { name: "owners", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
+export type OwnerOptions = {
+  readonly machines: Machines;
+  readonly plans: readonly WorkPlan[];
+  readonly random: Random;
+  /** The controller dies until then. */
+  readonly untilMs: number;
+  /** The end of the simulation. */
+  readonly end: AbortSignal;
+};
+
+/**
+ * Runs the controller of all owners, which requests over the bus. It learns of decisions from the log, without delay. It is killed again and again, and its
+ * successor continues with what the API server and the log have.
+ */
+export function startOwners(world: World, { machines, plans, random, untilMs, end }: OwnerOptions): Owners {
   const outcomes = new Map<string, string>();
-  const grants = new Map(plans.map(({ id }) => [id, Promise.withResolvers<Grant>()]));
-  const grantOf = (id: string): Promise<Grant> => grants.get(id)?.promise ?? new Promise(() => undefined);
-  world.time.as(process, () => {
-    const service = client(simBus(world.bus, process, gone), ReservationService);
-    const attempt = (id: string, work: () => Promise<void>): void => {
-      work().catch((error: unknown) => {
-        if (!gone.aborted) world.defects.push(`owner ${id}: ${error instanceof Error ? error.message : String(error)}`);
-      });
-    };
-    const reservations = followLog(world, {
-      granted: (id, grant) => grants.get(id)?.resolve(grant),
-      // A request that was delayed reserves again for work that is over.
-      requested: (id) => {
-        const plan = plans.find((each) => each.id === id);
-        if (plan !== undefined && outcomes.has(id)) world.time.as(process, () => attempt(id, () => end(deps, plan)));
-      },
-    });
-    const deps: OwnerDeps = { world, machines, service, gone, outcomes, grantOf, reservations };
-    for (const plan of plans) attempt(plan.id, () => runOwner(deps, plan));
+  const jobs = plans.map((plan): Job => {
+    return { plan, ranMs: 0, startedAtMs: undefined, leavesSinceMs: undefined, endedAtMs: undefined };
   });
+  const log = followLog(world);
+  let count = 0;
+  const start = (): void => {
+    count += 1;
+    const process: Process = { name: `owners-${count}`, alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
+    const gone = new AbortController();
+    end.addEventListener("abort", () => gone.abort(), { once: true });
+    world.time.as(process, () => {
+      const service = client(simBus(world.bus, process, gone.signal), ReservationService);
+      const deps: OwnerDeps = { world, machines, service, gone: gone.signal, outcomes, log };
+      for (const job of jobs)
+        runJob(deps, job).catch((error: unknown) => {
+          if (gone.signal.aborted) return;
+          world.defects.push(`owner ${job.plan.id}: ${error instanceof Error ? error.message : String(error)}`);
+        });
+    });
+    world.time.after(random.integer(LIFE_MS.min, LIFE_MS.max), undefined, () => {
+      if (world.time.nowMs >= untilMs) return;
+      countFault(world.weather, "controller killed");
+      process.alive = false;
+      world.time.as(undefined, () => gone.abort());
+      world.time.after(random.integer(AWAY_MS.min, AWAY_MS.max), undefined, start);
+    });
+  };
+  start();
   return { plans, outcomes };
 }
 
-type LogListener = {
-  readonly requested: (id: string) => void;
-  readonly granted: (id: string, grant: Grant) => void;
+type FollowedLog = {
+  readonly reservationOf: (id: string) => Reservation | undefined;
+  /** Resolves with the next change of the owner's reservation, or after this time. */
+  readonly changed: (id: string, ms: number) => Promise<void>;
 };
 
-/** Returns the sequences of the reservations that the log has now, by owner. */
-function followLog({ ledger }: World, { requested, granted }: LogListener): Map<string, Set<number>> {
-  const owners = new Map<number, string>();
-  const reservations = new Map<string, Set<number>>();
+function followLog({ ledger, time, defects }: World): FollowedLog {
+  let now: Ledger = emptyLedger;
+  const waiting = new Map<string, Set<() => void>>();
   ledger.onEntry.push((events) => {
-    for (const event of events) {
-      if (event.kind === "requested") {
-        const { sequence, owner } = event.reservation;
-        owners.set(sequence, owner.id);
-        reservations.set(owner.id, (reservations.get(owner.id) ?? new Set()).add(sequence));
-        requested(owner.id);
-      }
-      if (event.kind === "granted") granted(owners.get(event.sequence) ?? "", event);
-      if (event.kind === "released") reservations.get(owners.get(event.sequence) ?? "")?.delete(event.sequence);
+    const before = now;
+    try {
+      now = events.reduce(evolve, before);
+    } catch (error) {
+      defects.push(`the log cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+      return;
+    }
+    for (const [id, wake] of waiting) {
+      const owner = { kind: OWNER_KIND, id };
+      if (reservationOf(before, owner) === reservationOf(now, owner)) continue;
+      waiting.delete(id);
+      for (const each of wake) each();
     }
   });
-  return reservations;
+  return {
+    reservationOf: (id) => reservationOf(now, { kind: OWNER_KIND, id }),
+    changed: (id, ms) => {
+      const process = time.current();
+      return new Promise((resolve) => {
+        // A task of the process, which ends with it.
+        const wake = (): void => void time.after(0, process, resolve);
+        waiting.set(id, (waiting.get(id) ?? new Set()).add(wake));
+        if (ms < Number.POSITIVE_INFINITY) time.after(ms, process, resolve);
+      });
+    },
+  };
 }
 
-async function runOwner(deps: OwnerDeps, plan: WorkPlan): Promise<void> {
-  const { world, machines, outcomes, grantOf } = deps;
-  const { id, cancelAfterMs } = plan;
-  await sleep(plan.submitAfterMs);
-  const refused = await reserve(deps, plan);
-  const waiting: Promise<Grant | undefined>[] = [grantOf(id)];
-  if (cancelAfterMs !== undefined) waiting.push(sleep(cancelAfterMs).then(() => undefined));
-  const grant = refused === undefined ? await Promise.race(waiting) : undefined;
-  if (grant === undefined) {
-    outcomes.set(id, refused ?? "cancelled");
-    await end(deps, plan);
-    return;
+/** Does one step after another, each from what the API server and the log have then. */
+async function runJob(deps: OwnerDeps, job: Job): Promise<void> {
+  const { world, log } = deps;
+  const { id, submitAfterMs } = job.plan;
+  await sleep(world.startMs + submitAfterMs - world.time.nowMs);
+  for (;;) {
+    const reservation = log.reservationOf(id);
+    const waitMs = await (job.endedAtMs === undefined
+      ? advance(deps, job, reservation)
+      : tidyUp(deps, job, reservation));
+    if (log.reservationOf(id) === reservation) await log.changed(id, waitMs);
   }
-  const owner = { kind: OWNER_KIND, id };
-  await sleep(world.random.integer(0, MAX_START_MS));
-  machines.startPods(owner, grant.machines);
-  await sleep(plan.runMs);
-  if (plan.lingerMs === 0) machines.endPods(owner);
-  outcomes.set(id, "done");
-  await end(deps, plan);
-  await sleep(plan.lingerMs);
+}
+
+/** Returns when the next step is due, in milliseconds from now, if nothing changes. */
+async function advance(deps: OwnerDeps, job: Job, reservation: Reservation | undefined): Promise<number> {
+  const { plan } = job;
+  const nowMs = deps.world.time.nowMs;
+  const cancelMs = deps.world.startMs + plan.submitAfterMs + (plan.cancelAfterMs ?? Number.POSITIVE_INFINITY) - nowMs;
+  const isRunning = reservation?.grant !== undefined && reservation.grant.preemption === undefined;
+  if (cancelMs <= 0 && !isRunning) return over(deps, job, "cancelled");
+  if (reservation === undefined) {
+    const refused = await reserve(deps, plan);
+    return refused === undefined ? RETRY_MS : over(deps, job, refused);
+  }
+  const { grant } = reservation;
+  if (grant === undefined) return cancelMs;
+  const dueMs = job.startedAtMs === undefined ? undefined : job.startedAtMs + plan.runMs - job.ranMs - nowMs;
+  if (dueMs !== undefined && dueMs <= 0) return over(deps, job, "done");
+  if (grant.preemption !== undefined) return Math.min(await leave(deps, job, reservation), dueMs ?? cancelMs, cancelMs);
+  if (dueMs !== undefined) return dueMs;
+  await sleep(deps.world.random.integer(0, MAX_START_MS));
+  // The reservation may have changed meanwhile.
+  if (deps.log.reservationOf(plan.id) !== reservation) return 0;
+  job.startedAtMs = deps.world.time.nowMs;
+  deps.machines.startPods(reservation.owner, grant.machines);
+  return plan.runMs - job.ranMs;
+}
+
+/** Accepts the preemption, ends the pods, and then waits in the queue again. */
+async function leave(
+  { world, machines, service, gone }: OwnerDeps,
+  job: Job,
+  reservation: Reservation,
+): Promise<number> {
+  const { plan } = job;
+  const { atMs, deadlineMs, isAccepted } = reservation.grant?.preemption ?? {
+    atMs: 0,
+    deadlineMs: 0,
+    isAccepted: false,
+  };
+  const nowMs = world.time.nowMs;
+  const { owner, sequence } = reservation;
+  const request = { requestId: `${sequence}-${reservation.revision ?? 0}`, owner, reservationId: idOf(sequence) };
+  const calls = { world, gone };
+  if (!isAccepted) {
+    // Clocks of ledgers are ahead of or behind this one.
+    if (atMs + plan.acceptAfterMs > nowMs) return atMs + plan.acceptAfterMs - nowMs;
+    await untilAnswered(calls, { id: plan.id, wait: true }, (options) => service.acceptPreemption(request, options));
+    return RETRY_MS;
+  }
+  job.leavesSinceMs ??= nowMs;
+  const leftMs = Math.min(job.leavesSinceMs + plan.leaveMs, deadlineMs) - nowMs;
+  if (leftMs > 0) return leftMs;
+  // No node that is not ready ends pods.
+  if (machines.machinesOf(owner).some(({ ready }) => !ready)) return RETRY_MS;
+  if (job.startedAtMs !== undefined) job.ranMs += nowMs - job.startedAtMs;
+  Object.assign(job, { startedAtMs: undefined, leavesSinceMs: undefined });
   machines.endPods(owner);
+  await untilAnswered(calls, { id: plan.id, wait: true }, (options) => service.requeue(request, options));
+  return RETRY_MS;
 }
 
-/** Releases until the log has no reservation of the owner: a deposed leader may answer from its old ledger. Controllers sweep for that. */
-async function end(deps: OwnerDeps, { id }: WorkPlan): Promise<void> {
-  const left = (): readonly number[] => [...(deps.reservations.get(id) ?? [])];
-  while (left().length > 0) {
-    for (const sequence of left()) {
-      const reservationId = idOf(sequence);
-      const request = { requestId: `release-${reservationId}`, owner: { kind: OWNER_KIND, id }, reservationId };
-      await untilAnswered(deps, { id, wait: true }, (options) => deps.service.unreserve(request, options));
-    }
-    await sleep(RETRY_MS);
-  }
+function over({ world, outcomes }: OwnerDeps, job: Job, outcome: string): number {
+  job.endedAtMs = world.time.nowMs;
+  outcomes.set(job.plan.id, outcome);
+  return 0;
+}
+
+/** Releases whatever the log has of the owner: a deposed leader may answer from its old ledger, and a request that was delayed reserves once more. */
+async function tidyUp(deps: OwnerDeps, job: Job, reservation: Reservation | undefined): Promise<number> {
+  const { world, machines, service } = deps;
+  const { id, lingerMs } = job.plan;
+  const owner = { kind: OWNER_KIND, id };
+  const lingersMs = (job.endedAtMs ?? 0) + lingerMs - world.time.nowMs;
+  if (lingersMs <= 0 && machines.machinesOf(owner).length > 0) machines.endPods(owner);
+  if (reservation === undefined) return lingersMs > 0 ? lingersMs : Number.POSITIVE_INFINITY;
+  const reservationId = idOf(reservation.sequence);
+  const request = { requestId: `release-${reservationId}`, owner, reservationId };
+  await untilAnswered(deps, { id, wait: true }, (options) => service.unreserve(request, options));
+  return RETRY_MS;
 }
 
 /** Returns why the request was refused; undefined: it waits or is granted. */
@@ -130,15 +234,16 @@ async function reserve(deps: OwnerDeps, plan: WorkPlan): Promise<string | undefi
   const needs = plan.needs.map(({ component, pool, shared }) => {
     return { component, pool, ...(shared && { shared: { requests: Object.fromEntries(shared) } }) };
   });
-  const { id, queue, wait, priority } = plan;
+  const { id, queue, wait, priority, notPreemptible, graceMs } = plan;
   const owner = { kind: OWNER_KIND, id };
-  const request = { requestId: `reserve-${id}`, owner, needs, wait, priority, queue: queue ?? "" };
+  const how = { wait, priority, queue: queue ?? "", notPreemptible, graceMs };
+  const request = { requestId: `reserve-${id}`, owner, needs, ...how };
   return untilAnswered(deps, plan, (options) => deps.service.reserve(request, options));
 }
 
 /** Repeats the call until it has an answer. Returns the code of a refusal. */
 async function untilAnswered(
-  { world, gone }: OwnerDeps,
+  { world, gone }: Pick<OwnerDeps, "world" | "gone">,
   { id, wait }: Pick<WorkPlan, "id" | "wait">,
   call: (options: { readonly timeoutMs: number; readonly signal: AbortSignal }) => Promise<unknown>,
 ): Promise<string | undefined> {

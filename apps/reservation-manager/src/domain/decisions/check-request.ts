@@ -38,6 +38,8 @@ export type ReservationRequest = {
   /** As in `Reservation`. */
   readonly notPreemptible?: true;
   /** As in `Reservation`. */
+  readonly beyondMinimum?: true;
+  /** As in `Reservation`. */
   readonly graceMs?: number;
   /** Wait for machines when they are short now. */
   readonly wait: boolean;

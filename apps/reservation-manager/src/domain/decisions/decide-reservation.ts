@@ -130,12 +130,13 @@ function decideWithinLimit(
 
   const { nextSequence: sequence, queue: waiting, queues } = world.ledger;
   const priority = lowerPriority(request.priority, queue === undefined ? undefined : queues.get(queue));
-  const { notPreemptible, graceMs } = request;
+  const { notPreemptible, beyondMinimum, graceMs } = request;
   const gang = {
     needs: request.needs,
     ...(topology !== undefined && { topology }),
     ...(queue !== undefined && { queue }),
     ...(notPreemptible && { notPreemptible }),
+    ...(beyondMinimum && { beyondMinimum }),
     ...(graceMs !== undefined && { graceMs }),
   };
   const reservation: Reservation = { sequence, owner, ...gang, priority, createdAtMs: nowMs };

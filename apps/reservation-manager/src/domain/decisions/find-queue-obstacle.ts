@@ -3,12 +3,12 @@ import type { PoolGang } from "../ledger/reservation.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { forestOf, limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
+import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, levelOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 import { findKept, useWithKept, type HeldQuota } from "./queue-bounds.ts";
-import { findQuotaTooSmall, findStrictHead, quotaWorldOf } from "./queue-heads.ts";
+import { findQuotaTooSmall, findStrictHead, mayNotBorrow, quotaWorldOf } from "./queue-heads.ts";
 
 /**
  * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the queue is first.
@@ -67,17 +67,12 @@ function findKeptQuota({ queue, needs }: QueueDemand, world: World): QueueObstac
 
 /** Work that may not be preempted borrows nothing that another queue of the tree may reclaim. */
 function findUnreclaimable(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
-  const { queue, path } = node;
-  if (queue.permitsNonPreemptible !== true || !mayOthersReclaim(path.at(-1) ?? node, node)) return undefined;
+  if (!mayNotBorrow(node)) return undefined;
+  const { queue } = node;
   const { use, pools } = quotaWorldOf(world);
   const used = use.get(queue.name);
   const borrowed = findShortage(asked, (pair) => totalOf(node, pair, pools) - (used?.get(pair) ?? 0));
   return borrowed && { code: "KEPT_FOR_OWNER", queue: queue.name, quota: toQuotaShortage(borrowed) };
-}
-
-function mayOthersReclaim(root: QueueNode, own: QueueNode): boolean {
-  const isOther = (node: QueueNode): boolean => node !== own && node.children.length === 0;
-  return [...withQueuesBelow(root)].some((node) => isOther(node) && node.queue.reclaim !== undefined);
 }
 
 export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">): boolean {

@@ -1,18 +1,28 @@
-import { BATCH_JOB } from "@muster/names";
-import { compareAdmitted, knownReservation, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
-import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
-import { forestOf, limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
+import { knownReservation, type AdmittedKey } from "../ledger/ledger.ts";
+import type { PreemptionReason } from "../ledger/reservation.ts";
+import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
-import { compareShares, shareOf, type Share } from "../ledger/share.ts";
 import type { Place, WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { isBesideKept } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
-import { obstacleTo, type Holds, type Obstacle } from "./fit.ts";
+import { obstacleTo, obstacleToBeneficiary, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
+import {
+  isBeyondMinimum,
+  listBorrowers,
+  listWork,
+  selectBorrowers,
+  smallestLossFirst,
+  withoutUse,
+  type Candidate,
+  type Need,
+  type QueueWork,
+} from "./list-candidates.ts";
+import { selectByShare } from "./select-by-share.ts";
 
 /** Of one request. */
 export type Victims = readonly { readonly sequence: number; readonly reason: PreemptionReason }[];
@@ -26,26 +36,19 @@ type Search = {
 /** Limit of victims of one request: a larger set is not looked for. */
 const MAX_VICTIMS = 2000;
 
-/** Granted work that may be preempted. `use`: what of it is limited by quotas. */
-type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
-
-/** Candidates of other queues and of the own one, each in their order: the lowest priority first, then the one granted last. */
+/** Candidates of other queues, and those of the own one in their order. */
 type Candidates = {
-  readonly own: readonly Candidate[];
+  readonly own: Iterable<Candidate>;
   /** Listed where an attempt may take them. */
-  readonly listOthers: () => readonly Candidate[];
+  readonly listOthers: () => readonly QueueWork[];
   readonly againAtMs: () => number | undefined;
 };
 
 /** What is asked, of whom, and in which world. */
-type Question = {
+type Question = Need & {
   readonly waiting: WaitingClass;
   readonly place: Place;
-  readonly node: QueueNode;
   readonly asked: PairAmounts;
-  /** The pairs whose quota is short; where none is, all that are asked for. */
-  readonly needed: readonly string[];
-  readonly world: World;
   /** Whether the request can be granted in such a world. */
   readonly fits: (world: World) => boolean;
 };
@@ -55,15 +58,13 @@ type Attempt = {
   readonly candidates: readonly Candidate[];
   readonly reason: PreemptionReason;
   readonly within?: QueueNode;
-  /** The first candidates, which are enough for most requests. The same attempt with all of them follows. */
-  readonly isPartial?: true;
 };
 
 /**
  * The work that has to end so that the request can be granted. None of it can be left out, and it is really enough, in the future world in which all that
  * leaves has left. Tried in this order: reclaiming what the queue owns and others borrow, and then what the queues above it own; taking from queues with larger
  * shares; work of the own queue, which also gives what is missing in the others. Candidates are taken in their order. Then each is spared again, the last one
- * first, where the others are enough without it, as Kueue does.
+ * first, where the others are enough without it, as Kueue does. Members beyond the minimum of their jobs come before all other candidates.
  */
 export function findVictims(
   waiting: WaitingClass,
@@ -74,15 +75,9 @@ export function findVictims(
   const question = ask(waiting, place, future, holds);
   if (question === undefined) return { victims: undefined, againAtMs: undefined };
   const candidates = listCandidates(question, present, nowMs);
-  const { own } = candidates;
   for (const attempt of attempts(question, candidates)) {
     const isOwn = attempt.reason === "WITHIN_QUEUE";
-    if (!isOwn && attempt.candidates.length === 0) continue;
-    const isAlone = isOwn || attempt.isPartial === true;
-    const victims = findEnough(
-      question,
-      isAlone ? attempt : { ...attempt, candidates: [...attempt.candidates, ...own] },
-    );
+    const victims = findEnough(question, attempt);
     // Work of the own queue alone is left to the last attempt.
     if (victims === undefined || (!isOwn && victims.every(({ node }) => node === question.node))) continue;
     const reasonOf = ({ node }: Candidate): PreemptionReason =>
@@ -116,38 +111,81 @@ function ask(waiting: WaitingClass, place: Place, world: World, holds: Holds): Q
   return {
     ...{ waiting, place, node, asked, world },
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
-    fits: (after) => obstacleTo(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
+    // What others keep is what they keep now: the end of the victims lets more requests wait for what their queues own.
+    fits: (after) =>
+      obstacleToBeneficiary(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
   };
 }
 
 function* attempts(question: Question, { own, listOthers }: Candidates): Generator<Attempt> {
-  const { node, asked, world, place } = question;
+  const { node, world, place } = question;
   const { reclaim, fairSharing, whileBorrowing } = node.queue;
-  const { pools, use } = quotaWorldOf(world);
   if (reclaim !== undefined) {
-    const then = withTreeUse(own.reduce(withoutUse, use), node, asked, 1);
     // Nothing of the tree is outside of its root.
     for (const subtree of node.path.slice(0, -1)) {
-      if (!isWithin(subtree, then, asked, pools)) continue;
-      const others = listOthers().filter(
-        (each) => !each.node.path.includes(subtree) && mayTake(reclaim, each, question),
-      );
-      yield* attemptsWith(question, others, { reason: "RECLAIM", within: subtree });
+      if (!mayStayWithin(subtree, question, own)) continue;
+      const others = listOthers().filter((each) => !each.node.path.includes(subtree));
+      const select = selecting(selectBorrowers, question, others, isTaken(reclaim, question));
+      yield* attemptsWith(own, select, { reason: "RECLAIM", within: subtree });
     }
     if (whileBorrowing !== undefined) {
-      const others = listOthers().filter(({ reservation: { priority } }) => {
+      const may = ({ reservation: { priority } }: Candidate): boolean => {
         return priority < place.priority && priority <= whileBorrowing;
-      });
-      yield* attemptsWith(question, others, { reason: "RECLAIM" });
+      };
+      yield* attemptsWith(own, selecting(selectBorrowers, question, listOthers(), may), { reason: "RECLAIM" });
     }
   }
   // Work that was preempted itself would otherwise take machines in a circle.
   const { preemptedFor } = knownReservation(world.ledger, place.sequence);
   if (fairSharing !== undefined && preemptedFor === undefined) {
-    const others = listOthers().filter((each) => mayTake(fairSharing, each, question));
-    yield { candidates: selectByShare(question, others), reason: "FAIR_SHARING" };
+    const select = selecting(selectByShare, question, listOthers(), isTaken(fairSharing, question));
+    yield* attemptsWith(own, select, { reason: "FAIR_SHARING" });
   }
-  yield { candidates: own, reason: "WITHIN_QUEUE" };
+  const few = firstOf(own, FEW_VICTIMS);
+  yield { candidates: few, reason: "WITHIN_QUEUE" };
+  if (few.length === FEW_VICTIMS) yield { candidates: firstOf(own, MAX_VICTIMS), reason: "WITHIN_QUEUE" };
+}
+
+/** Selects at most so many candidates of others. */
+type Select = (limit: number) => readonly Candidate[];
+
+function selecting(
+  select: typeof selectByShare,
+  question: Question,
+  others: readonly QueueWork[],
+  may: (candidate: Candidate) => boolean,
+): Select {
+  const work = others.map(({ node, candidates }): QueueWork => ({
+    node,
+    candidates: { [Symbol.iterator]: () => where(candidates, may) },
+  }));
+  return (limit) => select(question, work, limit);
+}
+
+/** A few candidates are enough for most requests. All of them follow, with own work that gives the rest. What is beyond a minimum comes first. */
+function* attemptsWith(
+  own: Iterable<Candidate>,
+  select: Select,
+  attempt: Omit<Attempt, "candidates">,
+): Generator<Attempt> {
+  const few = select(FEW_VICTIMS);
+  if (few.length === 0) return;
+  if (few.length === FEW_VICTIMS) {
+    const ownFirst = few.every(isBeyondMinimum) ? [] : takeWhile(own, isBeyondMinimum);
+    yield { ...attempt, candidates: smallestLossFirst([...few, ...ownFirst]) };
+  }
+  const others = few.length < FEW_VICTIMS ? few : select(MAX_VICTIMS);
+  yield { ...attempt, candidates: smallestLossFirst([...others, ...firstOf(own, MAX_VICTIMS)]) };
+}
+
+/** Whether the queue and those below it use no more than its quota with the request, once all own work that may leave has left. */
+function mayStayWithin(subtree: QueueNode, { node, asked, world }: Question, own: Iterable<Candidate>): boolean {
+  const { pools, use } = quotaWorldOf(world);
+  const then = withTreeUse(use, node, asked, 1);
+  if (isWithin(subtree, then, asked, pools)) return true;
+  let without = then;
+  for (const candidate of own) without = withoutUse(without, candidate);
+  return isWithin(subtree, without, asked, pools);
 }
 
 /** Whether the queue and those below it use no more than its quota of what is asked for. */
@@ -156,212 +194,61 @@ function isWithin(node: QueueNode, use: QueueUse["tree"], asked: PairAmounts, po
   return [...asked.keys()].every((pair) => (used.get(pair) ?? 0) <= totalOf(node, pair, pools));
 }
 
-function mayTake(policy: Preemptible, { reservation }: Candidate, { place }: Question): boolean {
-  return policy === "Any" || reservation.priority < place.priority;
+function isTaken(policy: Preemptible, { place }: Question): (candidate: Candidate) => boolean {
+  return ({ reservation }) => policy === "Any" || reservation.priority < place.priority;
 }
 
 function listCandidates(question: Question, present: World, nowMs: number): Candidates {
   const { node, place, world } = question;
   const spared = knownReservation(world.ledger, place.sequence).preemptedFor;
   let againAtMs: number | undefined;
-  const isOldEnough = ({ reservation: { grant }, node: queue }: Candidate): boolean => {
-    const untilMs = (grant?.atMs ?? 0) + (queue.queue.minRunTimeMs ?? 0);
-    if (untilMs <= nowMs) return true;
-    againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, untilMs);
-    return false;
+  const mayLeave = ({ sequence, grantedAtMs }: AdmittedKey, { queue }: QueueNode): boolean => {
+    const untilMs = grantedAtMs + (queue.minRunTimeMs ?? 0);
+    if (untilMs > nowMs) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, untilMs);
+    return untilMs <= nowMs && sequence !== spared;
   };
-  const mayLeave = (candidate: Candidate): boolean =>
-    candidate.reservation.sequence !== spared && isOldEnough(candidate);
-  const own = node.queue.withinQueue === undefined ? [] : listBehind(question, present).filter(mayLeave);
-  let others: readonly Candidate[] | undefined;
+  const isOwn = (key: AdmittedKey): boolean => isBehind(key, question) && mayLeave(key, node);
+  let others: readonly QueueWork[] | undefined;
   return {
-    own,
+    own: node.queue.withinQueue === undefined ? [] : listWork(node, question, present, isOwn),
     listOthers: () => {
-      others ??= listBorrowers(question, present).filter(mayLeave);
+      others ??= listBorrowers(question, present, mayLeave);
       return others;
     },
     againAtMs: () => againAtMs,
   };
 }
 
-/** Work of the own queue that the request comes before. */
-function listBehind(question: Question, { ledger }: World): readonly Candidate[] {
-  const { node, place, world } = question;
-  const behind: Candidate[] = [];
-  for (const { sequence, priority } of world.ledger.admitted.get(node.queue.name)?.keys() ?? []) {
-    if (priority > place.priority) break;
-    const candidate = candidateOf(sequence, node, ledger);
-    if (candidate !== undefined && isBehind(candidate.reservation, question)) behind.push(candidate);
-  }
-  return behind;
-}
-
-function listBorrowers(question: Question, present: World): readonly Candidate[] {
-  const { node, world } = question;
-  const { use } = quotaWorldOf(world);
-  const borrowed = new Map<QueueNode, readonly string[]>();
-  return candidatesOfTree(node.path.at(-1) ?? node, world, present).filter((candidate) => {
-    if (candidate.node === node) return false;
-    const pairs = borrowed.get(candidate.node) ?? borrowedPairs(question, candidate.node, use);
-    borrowed.set(candidate.node, pairs);
-    return pairs.some((pair) => (candidate.use.get(pair) ?? 0) > 0);
-  });
-}
-
-type KnownCandidates = { readonly present: Ledger; readonly byRoot: Map<QueueNode, readonly Candidate[]> };
-
-const knownCandidates = new WeakMap<Ledger, KnownCandidates>();
-
-/** All work of the tree that may be preempted, in order: listed once for all requests of one plan. */
-function candidatesOfTree(root: QueueNode, { ledger }: World, present: World): readonly Candidate[] {
-  const before = knownCandidates.get(ledger);
-  const known: KnownCandidates =
-    before?.present === present.ledger ? before : { present: present.ledger, byRoot: new Map() };
-  knownCandidates.set(ledger, known);
-  const same = known.byRoot.get(root);
-  if (same !== undefined) return same;
-  const candidates = [...withQueuesBelow(root)].flatMap((queue) =>
-    [...(ledger.admitted.get(queue.queue.name)?.keys() ?? [])].flatMap(
-      ({ sequence }) => candidateOf(sequence, queue, present.ledger) ?? [],
-    ),
-  );
-  candidates.sort(compareCandidates);
-  known.byRoot.set(root, candidates);
-  return candidates;
-}
-
-/** Undefined: it is not granted at present, or it is not to be preempted. */
-function candidateOf(sequence: number, node: QueueNode, { reservations }: Ledger): Candidate | undefined {
-  const reservation = reservations.get(sequence);
-  const { use } = reservation?.grant ?? {};
-  if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) return undefined;
-  return { reservation, node, use: limitedAmounts(node, use) };
-}
-
-/** Owners of other kinds do not give machines back when they are asked to. */
-const PREEMPTIBLE_KINDS: ReadonlySet<string> = new Set(["job", BATCH_JOB]);
-
-export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }: QueueNode): boolean {
-  return PREEMPTIBLE_KINDS.has(owner.kind) && !(notPreemptible === true && queue.permitsNonPreemptible === true);
-}
-
-function compareCandidates(a: Candidate, b: Candidate): number {
-  return compareAdmitted(admittedKey(a), admittedKey(b));
-}
-
-function admittedKey({ reservation: { priority, sequence, grant } }: Candidate): AdmittedKey {
-  return { priority, sequence, grantedAtMs: grant?.atMs ?? 0 };
-}
-
 /** Whether work of the own queue may be preempted: of lower priority, or submitted later with the same. */
-function isBehind({ priority, sequence }: Reservation, { place, node }: Question): boolean {
+function isBehind({ priority, sequence }: AdmittedKey, { place, node }: Question): boolean {
   if (priority !== place.priority) return priority < place.priority;
   return node.queue.withinQueue === "Any" && sequence > place.sequence;
 }
 
-/** Of the path of the other queue, what is below the queue where it meets the path of the own one; and of that path the child of that queue. */
-function meet(own: QueueNode, other: QueueNode): { readonly below: readonly QueueNode[]; readonly child: QueueNode } {
-  const at = other.path.findIndex((each) => own.path.includes(each));
-  const meeting = other.path[at];
-  const child = own.path[(meeting === undefined ? 0 : own.path.indexOf(meeting)) - 1] ?? own;
-  return { below: other.path.slice(0, at), child };
+function* where(candidates: Iterable<Candidate>, may: (candidate: Candidate) => boolean): Generator<Candidate> {
+  for (const candidate of candidates) if (may(candidate)) yield candidate;
 }
 
-/** The needed pairs that the queue borrows, as does each queue above it up to the first one that has the request below it. */
-function borrowedPairs({ node, needed, world }: Question, other: QueueNode, use: QueueUse["tree"]): readonly string[] {
-  const { pools } = quotaWorldOf(world);
-  const { below } = meet(node, other);
-  return needed.filter((pair) =>
-    below.every((each) => (use.get(each.queue.name)?.get(pair) ?? 0) > totalOf(each, pair, pools)),
-  );
+function firstOf(candidates: Iterable<Candidate>, limit: number): readonly Candidate[] {
+  const first: Candidate[] = [];
+  for (const candidate of candidates) {
+    if (first.length === limit) break;
+    first.push(candidate);
+  }
+  return first;
 }
 
-/** Whether the queue of the candidate borrows something that is needed and that the candidate uses. */
-function isBorrowing(question: Question, { node, use: ofCandidate }: Candidate, use: QueueUse["tree"]): boolean {
-  return borrowedPairs(question, node, use).some((pair) => (ofCandidate.get(pair) ?? 0) > 0);
+function takeWhile(candidates: Iterable<Candidate>, is: (candidate: Candidate) => boolean): readonly Candidate[] {
+  const taken: Candidate[] = [];
+  for (const candidate of candidates) {
+    if (!is(candidate)) break;
+    taken.push(candidate);
+  }
+  return taken;
 }
 
-function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candidate): QueueUse["tree"] {
-  return withTreeUse(use, node, amounts, -1);
-}
-
+/** How many candidates are tried before all of them. */
 const FEW_VICTIMS = 32;
-
-function* attemptsWith(
-  question: Question,
-  others: readonly Candidate[],
-  attempt: Omit<Attempt, "candidates">,
-): Generator<Attempt> {
-  const few = selectBorrowers(question, others, FEW_VICTIMS);
-  if (few.length === FEW_VICTIMS) yield { ...attempt, candidates: few, isPartial: true };
-  yield { ...attempt, candidates: few.length < FEW_VICTIMS ? few : selectBorrowers(question, others, MAX_VICTIMS) };
-}
-
-/** Those that borrow when it is their turn, the first ones. */
-function selectBorrowers(question: Question, others: readonly Candidate[], limit: number): readonly Candidate[] {
-  const selected: Candidate[] = [];
-  let use = question.world.ledger.use.tree;
-  for (const candidate of others) {
-    if (selected.length === limit) break;
-    if (!isBorrowing(question, candidate, use)) continue;
-    selected.push(candidate);
-    use = withoutUse(use, candidate);
-  }
-  return selected;
-}
-
-/**
- * Work of queues with larger shares, of the one with the largest share first: while the share of the request's queue with it is at most theirs afterwards, and
- * then while it is below theirs before (the two rules of Kueue's fair sharing).
- */
-function selectByShare(question: Question, others: readonly Candidate[]): readonly Candidate[] {
-  const { node, asked, world } = question;
-  const quotas = quotaWorldOf(world);
-  const selected: Candidate[] = [];
-  let { use } = quotas;
-  const shareIn = (used: QueueUse["tree"], each: QueueNode): Share => {
-    return shareOf(each, used.get(each.queue.name) ?? NO_PAIRS, quotas);
-  };
-  const isFair = (candidate: Candidate, rule: "at most after" | "below before"): boolean => {
-    const { below, child } = meet(node, candidate.node);
-    const theirs = below.at(-1) ?? candidate.node;
-    const afterwards = withTreeUse(withoutUse(use, candidate), node, asked, 1);
-    const mine = shareIn(afterwards, child);
-    if (rule === "at most after") return compareShares(mine, shareIn(afterwards, theirs)) <= 0;
-    return compareShares(mine, shareIn(use, theirs)) < 0;
-  };
-  let left = others;
-  for (const rule of ["at most after", "below before"] as const) {
-    const passed: Candidate[] = [];
-    for (;;) {
-      const rest = left.filter((candidate) => isBorrowing(question, candidate, use));
-      const next = firstByShare(node.path.at(-1) ?? node, rest, (each) => shareIn(use, each));
-      if (next === undefined) break;
-      left = rest.filter((each) => each !== next);
-      if (isFair(next, rule)) {
-        selected.push(next);
-        use = withoutUse(use, next);
-      } else passed.push(next);
-    }
-    left = passed;
-  }
-  return selected;
-}
-
-/** The first candidate of the queue with the largest share: compared from the root to the leaves, and with equal shares by their first candidates. */
-function firstByShare(
-  node: QueueNode,
-  candidates: readonly Candidate[],
-  share: (node: QueueNode) => Share,
-): Candidate | undefined {
-  if (node.children.length === 0) return candidates.find((each) => each.node === node);
-  const firsts = node.children.flatMap((child) => {
-    const below = candidates.filter((each) => each.node.path.includes(child));
-    const first = below.length === 0 ? undefined : firstByShare(child, below, share);
-    return first === undefined ? [] : [{ first, share: share(child) }];
-  });
-  return firsts.sort((a, b) => compareShares(b.share, a.share) || compareCandidates(a.first, b.first))[0]?.first;
-}
 
 /** The first candidates that are enough, without those that the others are enough without; undefined: all together are not enough. */
 function findEnough(question: Question, { candidates, within }: Attempt): readonly Candidate[] | undefined {

@@ -102,13 +102,21 @@ export function obstacleTo(demand: Demand, place: Place, world: World, holds: Ho
   );
 }
 
-/** As `obstacleTo`, for a request that is behind no other and for which others keep nothing: one that work was preempted for. */
-export function obstacleToBeneficiary(demand: Demand, place: Place, world: World): Obstacle | undefined {
+const NO_HOLDS: Pick<Holds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
+
+/** As `obstacleTo`, for a request that is behind no other and for which others keep nothing: one that work is preempted for. */
+export function obstacleToBeneficiary(
+  demand: Demand,
+  place: Place,
+  world: World,
+  holds: Pick<Holds, "machines" | "quotas"> = NO_HOLDS,
+): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findShortageAlone(demand, world) ??
-    findMachineObstacle(demand, place, world, undefined) ??
-    findChosenObstacle(demand, place, world, undefined)
+    findHeldQuota(demand, place, world, holds.quotas) ??
+    findMachineObstacle(demand, place, world, holds.machines) ??
+    findChosenObstacle(demand, place, world, holds.machines)
   );
 }
 

@@ -95,6 +95,23 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P Q Y x");
   });
 
+  it("takes members beyond the minimum of their jobs first, those of other queues before the own ones, and only then work", () => {
+    const beyondMinimum = true as const;
+    const preempting = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any", withinQueue: "Any" });
+    const run = worldOf([root, preempting, queueOf("borrower", { [CPU]: 6 }, { parent: "root" })]);
+    ask(run, "p", "borrower", 4);
+    ask(run, "q", "borrower", 4, { priority: 9, beyondMinimum });
+    ask(run, "r", "owner", 4, { priority: -1, beyondMinimum });
+    ask(run, "s", "borrower", 4);
+    expect(show(run)).toBe("P Q R S");
+    ask(run, "x", "owner", 4);
+    expect(show(run)).toBe("P Q>x R S x");
+    ask(run, "y", "owner", 2);
+    expect(show(run)).toBe("P Q>x R>y S x y");
+    ask(run, "z", "owner", 4);
+    expect(show(run)).toBe("P Q>x R>y S>z x y z");
+  });
+
   it("takes the lowest priority first, then the youngest, and spares what is not needed", () => {
     const run = worldOf([root, owner, queueOf("borrower", {}, { parent: "root" })]);
     step(run, { kind: "queue", queue: queueOf("root", { [CPU]: 10 }) });
@@ -265,6 +282,37 @@ describe("work that is spared", () => {
     ask(spared, "x", "owner", 10);
     expect(show(spared)).toBe("P Q>x x");
   });
+});
+
+it("preempts no more work for what others wait for only once the first victims have left", () => {
+  const MEMORY = "a memory";
+  const run = worldOf(
+    [
+      queueOf("root", { [CPU]: 4, [MEMORY]: 4 }),
+      queueOf("fair", {}, { parent: "root", fairSharing: "Any" }),
+      queueOf("light", { [CPU]: 4, [MEMORY]: 4 }, { parent: "root", weightMilli: 500 }),
+      queueOf("other", {}, { parent: "root" }),
+    ],
+    [nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, memory: 1000, pods: 1000 }) })],
+  );
+  ask(run, "o", "other", 2, { needs: partsOf("a", { cpu: 2, memory: 8 }) });
+  ask(run, "p", "light", 3);
+  ask(run, "q", "light", 3);
+  ask(run, "w", "light", 1, { needs: partsOf("a", { cpu: 1, memory: 4 }) });
+  ask(run, "x", "fair", 3);
+  expect(show(run)).toBe("O P Q>x w x");
+});
+
+it("sets aside what can never start in a StrictFIFO queue, because it may not be preempted and would have to borrow", () => {
+  const strict = queueOf(
+    "strict",
+    { [CPU]: 10 },
+    { parent: "root", strategy: "StrictFIFO", permitsNonPreemptible: true },
+  );
+  const run = worldOf([root, owner, strict]);
+  ask(run, "p", "strict", 15, { notPreemptible: true });
+  ask(run, "q", "strict", 1);
+  expect(show(run)).toBe("p Q");
 });
 
 it("asks the work of a queue that is drained to leave, until it is drained no more", () => {

@@ -1,11 +1,11 @@
 import { canHoldAll } from "../ledger/can-hold.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
-import { limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
-import { findShortage, mostOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
+import { findShortage, mostOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
 import { alternativesOf } from "../ledger/topology.ts";
-import { comparePlaces, placeOf, type Place } from "../ledger/waiting-queue.ts";
+import { comparePlaces, placeOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { poolAmounts } from "./pool-amounts.ts";
@@ -43,8 +43,22 @@ export function isPossible(gang: PoolGang, machines: Machines): boolean {
 }
 
 /** The pair that is short even while nothing is used: the request can never be granted. */
-export function findQuotaTooSmall(node: QueueNode, { needs }: PoolGang, machines: Machines): PairShortage | undefined {
+export function findQuotaTooSmall(
+  node: QueueNode,
+  { needs, notPreemptible }: PoolGang & Partial<Pick<WaitingClass, "notPreemptible">>,
+  machines: Machines,
+): PairShortage | undefined {
   const pools = poolAmounts(machines);
   const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
-  return findShortage(asked, (pair) => mostOf(node, pair, pools));
+  const isOwnOnly = notPreemptible === true && mayNotBorrow(node);
+  return findShortage(asked, (pair) =>
+    isOwnOnly ? Math.min(totalOf(node, pair, pools), mostOf(node, pair, pools)) : mostOf(node, pair, pools),
+  );
+}
+
+/** Whether work of the queue that may not be preempted borrows nothing, because another queue of the tree may reclaim. */
+export function mayNotBorrow(own: QueueNode): boolean {
+  if (own.queue.permitsNonPreemptible !== true) return false;
+  const isOther = (node: QueueNode): boolean => node !== own && node.children.length === 0;
+  return [...withQueuesBelow(own.path.at(-1) ?? own)].some((node) => isOther(node) && node.queue.reclaim !== undefined);
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { NaiveLedger } from "../../../test/naive-ledger.ts";
-import { firstNodes, operations, startRun, step, type Run } from "../../../test/random-world.ts";
+import { firstNodes, operations, policy, startRun, step, type Run } from "../../../test/random-world.ts";
 import type { Verdict } from "../decisions/decide-reservation.ts";
 
 function sayVerdict(verdict: Verdict | undefined): string {
@@ -32,7 +32,7 @@ it("decides what a ledger decides that looks at everything each time: errors in 
   fc.assert(
     fc.property(operations, (steps) => {
       const run = startRun(firstNodes);
-      const naive = new NaiveLedger(firstNodes);
+      const naive = new NaiveLedger(firstNodes, policy.holdAfterMs);
       for (const operation of steps) {
         expect(sayVerdict(step(run, operation))).toBe(naive.step(operation));
         expect(show(run)).toEqual(naive.show());

@@ -57,9 +57,11 @@ export type Ledger = {
   readonly trees: WaitingTrees;
 };
 
-/** The sequences of granted reservations: the lowest priority first, then the one that was granted last. */
+/** The sequences of granted reservations: those beyond a minimum first, then the lowest priority, then the one that was granted last. */
 export type Admitted = SortedMap<AdmittedKey, true>;
-export type AdmittedKey = Pick<Reservation, "priority" | "sequence"> & { readonly grantedAtMs: number };
+export type AdmittedKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequence"> & {
+  readonly grantedAtMs: number;
+};
 
 /** `vacated`: the nodes that its victims released. The watcher may still report their last pods for a moment. */
 export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
@@ -239,13 +241,14 @@ export function* restoreLedger(
   let use = noUse;
   const holders: [string, number][] = [];
   const parts = new Map<string, readonly Part[]>();
-  for (const { owner, sequence, priority, queue, grant: granted } of reservations) {
+  for (const reservation of reservations) {
+    const { owner, sequence, queue, grant: granted } = reservation;
     if (granted === undefined) continue;
     grantedByKind.set(owner.kind, (grantedByKind.get(owner.kind) ?? 0) + 1);
     if (granted.preemption !== undefined) leaving.push([sequence, true]);
     if (queue !== undefined) {
       const ofQueue = admitted.get(queue) ?? [];
-      ofQueue.push([{ priority, sequence, grantedAtMs: granted.atMs }, true]);
+      ofQueue.push([admittedKey(reservation, granted.atMs), true]);
       admitted.set(queue, ofQueue);
       use = withUse(use, noQueues, queue, granted.use ?? NO_PAIRS, 1);
     }
@@ -349,11 +352,12 @@ function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain
 
 function countInQueue(
   { queues, use: before, admitted }: Ledger,
-  { queue = "", priority, sequence }: Reservation,
+  reservation: Reservation,
   { atMs, use }: Pick<Grant, "atMs"> & { readonly use: PairAmounts | undefined },
   change: 1 | -1,
 ): Pick<Ledger, "use" | "admitted"> {
-  const key = { priority, sequence, grantedAtMs: atMs };
+  const { queue = "" } = reservation;
+  const key = admittedKey(reservation, atMs);
   const known = admitted.get(queue) ?? SortedMap.empty<AdmittedKey, true>(compareAdmitted);
   const after = change === 1 ? known.set(key, true) : known.delete(key);
   return {
@@ -362,9 +366,14 @@ function countInQueue(
   };
 }
 
+export function admittedKey({ beyondMinimum, priority, sequence }: Reservation, grantedAtMs: number): AdmittedKey {
+  return { ...(beyondMinimum && { beyondMinimum }), priority, sequence, grantedAtMs };
+}
+
 /** In the order of `Admitted`. */
 export function compareAdmitted(a: AdmittedKey, b: AdmittedKey): number {
   return (
+    Number(b.beyondMinimum === true) - Number(a.beyondMinimum === true) ||
     compareNumbers(a.priority, b.priority) ||
     compareNumbers(b.grantedAtMs, a.grantedAtMs) ||
     compareNumbers(b.sequence, a.sequence)

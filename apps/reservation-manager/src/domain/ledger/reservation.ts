@@ -30,6 +30,8 @@ export type Reservation = {
   readonly createdAtMs: number;
   /** It is not to be preempted, where its queue permits that. */
   readonly notPreemptible?: true;
+  /** Its owner works without it: it is preempted before work of which this is not true. */
+  readonly beyondMinimum?: true;
   /** How long its work takes to end when it is preempted; absent: `DEFAULT_GRACE_MS`. */
   readonly graceMs?: number;
   /** Grows with each change of its preemption, so that a later state is known as such. Absent: 0. */

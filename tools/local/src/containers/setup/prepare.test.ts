@@ -6,7 +6,7 @@ import { NATS_USERS, publicKeyOf } from "@muster/nats-server";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { prepare, type Setup } from "./prepare.ts";
 
-const SERVICES = ["watcher", "session-controller", "provision-engine"];
+const SERVICES = ["watcher", "session-controller", "provision-engine", "gateway"];
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 0, 1);
 
@@ -42,6 +42,8 @@ async function expectComplete(): Promise<void> {
   expect(users).toContain(`nkey: ${publicKeyOf((await read("client/backup.nk")).trim())}`);
   expect(await read("client/ca.crt")).toBe(await read("keys/watcher/ca.crt"));
   expect(await read("keys/provision-engine/engine.key")).toMatch(/^[0-9a-f]{64}\n$/);
+  expect(await read("client/gateway.token")).toMatch(/^[\w-]{43}\n$/);
+  expect(await read("client/gateway.token")).toBe(await read("keys/gateway/token"));
   const { token } = JSON.parse(await read("cluster/state/credentials.json")) as { token: string };
   expect(JSON.parse(await read("client/kubeconfig"))).toMatchObject({
     clusters: [{ cluster: { server: "https://127.0.0.1:6444" } }],
@@ -55,6 +57,7 @@ it("gives each service only its own key, readable by its owner only", async () =
   expect(await readdir(join(root, "keys"))).toEqual(SERVICES.toSorted());
   expect(await readdir(join(root, "keys/watcher"))).toEqual(["ca.crt", "nats.nk"]);
   expect(await readdir(join(root, "keys/provision-engine"))).toEqual(["ca.crt", "engine.key", "nats.nk"]);
+  expect(await readdir(join(root, "keys/gateway"))).toEqual(["ca.crt", "nats.nk", "token"]);
   expect(JSON.parse(await read("client/local.json"))).toEqual({
     natsUrl: "tls://localhost:4333",
     natsNkeyFile: "cli.nk",
@@ -109,7 +112,7 @@ it("writes no kubeconfig of the embedded cluster where the user's cluster is use
   await mkdir(kubeconfigs);
   await writeFile(join(kubeconfigs, "watcher.kubeconfig"), "theirs");
   await prepare({ ...setup, kubeconfigs });
-  expect(await readdir(join(root, "client"))).toEqual(["backup.nk", "ca.crt", "cli.nk", "local.json"]);
+  expect(await readdir(join(root, "client"))).toEqual(["backup.nk", "ca.crt", "cli.nk", "gateway.token", "local.json"]);
   expect(await read("keys/watcher/kubeconfig")).toBe("theirs");
 });
 

@@ -39,6 +39,7 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
   const nkeys = new Map<string, Nkey>();
   for (const user of NATS_USERS) nkeys.set(user, await keepNkey(join(kept, "nkeys", user)));
   const engineKey = await keep(join(kept, "provision-engine.key"), () => randomBytes(32).toString("hex"));
+  const apiToken = await keep(join(kept, "gateway.token"), () => randomBytes(32).toString("base64url"));
 
   const forNats = join(root, "nats");
   await put(join(forNats, "tls.key"), server.key, service);
@@ -54,11 +55,12 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
     await put(join(directory, "ca.crt"), authority.cert, service);
   }
   await put(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
+  await put(join(root, "keys/gateway/token"), `${apiToken}\n`, service);
   for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
   if (setup.kubeconfigs !== undefined) await copyKubeconfigs(setup, setup.kubeconfigs);
   const seedOf = (user: NatsUserName): string => nkeys.get(user)?.seed ?? "";
   await prepareKubectl(setup);
-  await prepareClient(setup, { cli: seedOf("cli"), backup: seedOf("backup") }, authority.cert);
+  await prepareClient(setup, { cli: seedOf("cli"), backup: seedOf("backup"), apiToken }, authority.cert);
   return steps;
 }
 
@@ -92,11 +94,11 @@ async function clientOf(root: string): Promise<Owner> {
   return { uid, gid };
 }
 
-/** Seeds of the NATS users of the command line. */
-type ClientSeeds = { readonly cli: string; readonly backup: string };
+/** Seeds of the NATS users of the command line, and the token of the HTTP API. */
+type ClientSecrets = { readonly cli: string; readonly backup: string; readonly apiToken: string };
 
 /** Fills the folder of the command line. It belongs to the owner of the clone, not to the user of the container engine. */
-async function prepareClient({ root, natsPort }: Setup, seeds: ClientSeeds, ca: string): Promise<void> {
+async function prepareClient({ root, natsPort }: Setup, secrets: ClientSecrets, ca: string): Promise<void> {
   const client = join(root, "client");
   const { uid, gid } = await clientOf(root);
   const local = {
@@ -106,8 +108,9 @@ async function prepareClient({ root, natsPort }: Setup, seeds: ClientSeeds, ca: 
     natsCaFile: "ca.crt",
   };
   await chown(client, uid, gid);
-  await put(join(client, "cli.nk"), `${seeds.cli}\n`, { uid, gid });
-  await put(join(client, "backup.nk"), `${seeds.backup}\n`, { uid, gid });
+  await put(join(client, "cli.nk"), `${secrets.cli}\n`, { uid, gid });
+  await put(join(client, "backup.nk"), `${secrets.backup}\n`, { uid, gid });
+  await put(join(client, "gateway.token"), `${secrets.apiToken}\n`, { uid, gid });
   await put(join(client, "ca.crt"), ca, { uid, gid });
   await put(join(client, "local.json"), `${JSON.stringify(local)}\n`, { uid, gid });
 }

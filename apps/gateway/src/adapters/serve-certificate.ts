@@ -1,0 +1,39 @@
+import { readFile } from "node:fs/promises";
+import type { Server } from "node:tls";
+import { pause } from "@muster/backoff";
+import type { Logger } from "@muster/service";
+import type { HttpConfig } from "../config.ts";
+
+type Files = NonNullable<HttpConfig["tls"]>;
+type Certificate = { readonly cert: string; readonly key: string };
+
+export async function readCertificate({ certFile, keyFile }: Files): Promise<Certificate> {
+  const [cert, key] = await Promise.all([readFile(certFile, "utf8"), readFile(keyFile, "utf8")]);
+  return { cert, key };
+}
+
+/**
+ * Serves what the files have, so that a renewed certificate needs no restart. While they do not match, as between two writes, the previous certificate stays.
+ * `served`: what the server has. Resolves at the signal; open connections keep their certificate.
+ */
+export async function followCertificate(
+  server: Pick<Server, "setSecureContext">,
+  files: Files,
+  served: Certificate,
+  { logger, signal }: { readonly logger: Pick<Logger, "info" | "warn">; readonly signal: AbortSignal },
+): Promise<void> {
+  let tried = served;
+  for (;;) {
+    await pause(files.checkMs, signal);
+    if (signal.aborted) return;
+    try {
+      const found = await readCertificate(files);
+      if (found.cert === tried.cert && found.key === tried.key) continue;
+      tried = found;
+      server.setSecureContext(found);
+      logger.info({ file: files.certFile }, "serving a renewed certificate");
+    } catch (error) {
+      logger.warn({ err: error, file: files.certFile }, "the certificate is not usable; the previous one stays");
+    }
+  }
+}

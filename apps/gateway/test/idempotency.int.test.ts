@@ -1,0 +1,130 @@
+import { randomUUID } from "node:crypto";
+import { throwFault } from "@muster/faults";
+import { buckets, muster, streams } from "@muster/proto";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { startGatewayWorld, type Answered, type Gateway, type GatewayWorld } from "./gateway-world.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const STREAM = `KV_${buckets.apiRequests}`;
+
+let world: GatewayWorld;
+let gateway: Gateway;
+let other: Gateway;
+
+beforeAll(async () => {
+  world = await startGatewayWorld();
+  gateway = await world.start();
+  other = await world.start();
+});
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+beforeEach(() => {
+  world.received.length = 0;
+  let revision = 0;
+  world.answers["submitSession"] = ({ name }) => ({ session: { name, revision: (revision += 1) } });
+});
+
+function submit(at: Gateway, key: string | undefined, body: object = { name: "echo" }): Promise<Answered> {
+  const headers = key === undefined ? {} : { "idempotency-key": key };
+  return at.ask("/v1/sessions", { method: "POST", body, headers });
+}
+
+const requestIds = (): unknown[] => world.received.map(({ request }) => request["requestId"]);
+
+it("gives the same request with the same key the same answer at every gateway, and asks the service once", async () => {
+  const key = randomUUID();
+  const first = await submit(gateway, key);
+  expect([first.status, first.json]).toMatchObject([200, { session: { name: "echo", revision: 1 } }]);
+  for (const at of [gateway, other]) {
+    const repeated = await submit(at, key);
+    expect([repeated.status, repeated.text]).toEqual([200, first.text]);
+    expect(repeated.headers["content-type"]).toBe(first.headers["content-type"]);
+  }
+  expect(requestIds()).toHaveLength(1);
+});
+
+it("asks the service for each request without a key, and for each key", async () => {
+  for (const key of [undefined, undefined, randomUUID(), randomUUID()]) await submit(gateway, key);
+  expect(new Set(requestIds()).size).toBe(4);
+});
+
+it("refuses another request with the same key, at every gateway, with an audit event", async () => {
+  const key = randomUUID();
+  await submit(gateway, key);
+  const refused = await submit(other, key, { name: "other" });
+  expect([refused.status, refused.json]).toMatchObject([422, { code: "IDEMPOTENCY_KEY_REUSED" }]);
+  const elsewhere = { method: "POST", body: { name: "echo" }, headers: { "idempotency-key": key } } as const;
+  expect((await other.ask("/v1/replica-sets", elsewhere)).status).toBe(422);
+  expect(requestIds()).toHaveLength(1);
+  const { lastSequence } = (await world.bus.streamState(streams.apiAudit.name))!;
+  const last = await world.bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", lastSequence);
+  const audited = muster.gateway.v1.ChangeAudited.decode(last!.payload);
+  expect(audited).toMatchObject({ status: 422, code: "IDEMPOTENCY_KEY_REUSED", resource: "replicasets" });
+});
+
+it("repeats a refusal of the service, and not an outage", async () => {
+  const key = randomUUID();
+  world.answers["submitSession"] = () =>
+    throwFault({ code: "limit_exceeded", what: "the queue", limit: 5, retryAfterMs: 1000 });
+  expect((await submit(gateway, key)).status).toBe(429);
+  world.answers["submitSession"] = () => throwFault({ code: "already_exists", kind: "session", id: "echo" });
+  const refused = await submit(other, key);
+  expect([refused.status, refused.headers["content-type"]]).toEqual([409, "application/problem+json"]);
+  world.answers["submitSession"] = () => ({ session: { name: "echo" } });
+  const repeated = await submit(gateway, key);
+  expect([repeated.status, repeated.text, repeated.headers["content-type"]]).toEqual([
+    409,
+    refused.text,
+    "application/problem+json",
+  ]);
+  // The service knows the second attempt as the same request.
+  const [first, second, ...more] = requestIds();
+  expect([first, more]).toEqual([second, []]);
+});
+
+it("gives concurrent requests at two gateways one answer, and the service one request id", async () => {
+  const key = randomUUID();
+  const open = Promise.withResolvers<undefined>();
+  let revision = 0;
+  world.answers["submitSession"] = async () => {
+    const own = (revision += 1);
+    await open.promise;
+    return { session: { name: "echo", revision: own } };
+  };
+  const both = [submit(gateway, key), submit(other, key)];
+  await until("the service has both", () => world.received.length === 2);
+  open.resolve(undefined);
+  const [one, two] = await Promise.all(both);
+  expect([one?.status, one?.text]).toEqual([200, two?.text]);
+  expect(new Set(requestIds()).size).toBe(1);
+});
+
+it("refuses what is no key, and ignores the header where nothing is created", async () => {
+  for (const key of ["", "a key", "k".repeat(256), "schlüssel"]) {
+    const { status, json } = await submit(gateway, key);
+    expect([key, status, json]).toMatchObject([key, 400, { code: "INVALID_REQUEST", field: "Idempotency-Key" }]);
+  }
+  expect(requestIds()).toEqual([]);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+  const headers = { "idempotency-key": "same" };
+  for (const name of ["one", "two"])
+    expect((await gateway.ask(`/v1/sessions/${name}/cancel`, { method: "POST", headers })).status).toBe(200);
+});
+
+it("keeps answers for a day, up to a limit, and then refuses keys with the time of the next attempt", async () => {
+  const ask = async (verb: string, request: object): Promise<{ readonly config: Record<string, unknown> }> => {
+    const reply = await world.bus.connection.request(`$JS.API.STREAM.${verb}.${STREAM}`, JSON.stringify(request));
+    return reply.json();
+  };
+  const { config } = await ask("INFO", {});
+  expect(config).toMatchObject({ max_age: DAY_MS * 1_000_000, max_bytes: 128 * 1024 * 1024, discard: "new" });
+  await ask("UPDATE", { ...config, max_bytes: 1 });
+  const refused = await submit(gateway, randomUUID());
+  expect([refused.status, refused.json]).toMatchObject([429, { code: "LIMIT_EXCEEDED", retryAfterMs: 60_000 }]);
+  expect(requestIds()).toEqual([]);
+  expect((await submit(gateway, undefined)).status).toBe(200);
+  await ask("UPDATE", config);
+  expect((await submit(gateway, randomUUID())).status).toBe(200);
+});

@@ -1,0 +1,196 @@
+import { BATCH_JOB } from "@muster/names";
+import { admittedKey, compareAdmitted, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
+import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
+import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
+import { totalOf } from "../ledger/quota.ts";
+import type { World } from "../ledger/world.ts";
+import { quotaWorldOf } from "./queue-heads.ts";
+
+/** Granted work that may be preempted. `use`: what of it is limited by quotas. */
+export type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
+
+/** For what work is preempted. */
+export type Need = {
+  readonly node: QueueNode;
+  /** The pairs whose quota is short; where none is, all that are asked for. */
+  readonly needed: readonly string[];
+  /** What becomes of the world when all that leaves has left: the work that is still granted in it may be preempted. */
+  readonly world: World;
+};
+
+/** The work of one queue, in its order. It is read only as far as it is needed: there may be thousands of candidates, and a few are enough. */
+export type QueueWork = { readonly node: QueueNode; readonly candidates: Iterable<Candidate> };
+
+/** Whether the work may be preempted by the request at all. */
+type MayLeave = (key: AdmittedKey, node: QueueNode) => boolean;
+
+/** The work of other queues of the tree that borrow something which is needed, by queue. */
+export function listBorrowers({ node, needed, world }: Need, present: World, mayLeave: MayLeave): readonly QueueWork[] {
+  const { tree } = world.ledger.use;
+  const usedBy = (each: QueueNode): PairAmounts => tree.get(each.queue.name) ?? NO_PAIRS;
+  return [...withQueuesBelow(node.path.at(-1) ?? node)].flatMap((other) => {
+    const keys = world.ledger.admitted.get(other.queue.name)?.keys();
+    if (other === node || keys === undefined) return [];
+    if (borrowedPairs({ node, needed, world }, meet(node, other).below, usedBy).length === 0) return [];
+    const may = (key: AdmittedKey): boolean => mayLeave(key, other);
+    return [{ node: other, candidates: remember(readCandidates(keys, may, other, present.ledger)) }];
+  });
+}
+
+/** The work of one queue that is as `mayLeave` says. */
+export function listWork(node: QueueNode, { world }: Need, present: World, mayLeave: MayLeave): Iterable<Candidate> {
+  const keys = world.ledger.admitted.get(node.queue.name)?.keys() ?? [];
+  return remember(readCandidates(keys, (key) => mayLeave(key, node), node, present.ledger));
+}
+
+function* readCandidates(
+  keys: Iterable<AdmittedKey>,
+  may: (key: AdmittedKey) => boolean,
+  node: QueueNode,
+  { reservations }: Ledger,
+): Generator<Candidate, undefined> {
+  for (const key of keys) {
+    if (!may(key)) continue;
+    const reservation = reservations.get(key.sequence);
+    const { use } = reservation?.grant ?? {};
+    // It is not granted at present, or it is not to be preempted.
+    if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) continue;
+    yield { reservation, node, use: limitedAmounts(node, use) };
+  }
+}
+
+/** Several readers read the source once, as far as the one that reads most. */
+function remember<Value extends object>(source: Iterator<Value>): Iterable<Value> {
+  const known: Value[] = [];
+  return {
+    *[Symbol.iterator]() {
+      for (let index = 0; ; index += 1) {
+        if (index === known.length) {
+          const next = source.next();
+          if (next.done === true) return;
+          known.push(next.value);
+        }
+        const value = known[index];
+        if (value !== undefined) yield value;
+      }
+    },
+  };
+}
+
+/** Owners of other kinds do not give machines back when they are asked to. */
+const PREEMPTIBLE_KINDS: ReadonlySet<string> = new Set(["job", BATCH_JOB]);
+
+export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }: QueueNode): boolean {
+  return PREEMPTIBLE_KINDS.has(owner.kind) && !(notPreemptible === true && queue.permitsNonPreemptible === true);
+}
+
+/** The order in which work is preempted. */
+export function compareCandidates(a: Candidate, b: Candidate): number {
+  return compareAdmitted(keyOf(a), keyOf(b));
+}
+
+function keyOf({ reservation }: Candidate): AdmittedKey {
+  return admittedKey(reservation, reservation.grant?.atMs ?? 0);
+}
+
+export function isBeyondMinimum({ reservation }: Candidate): boolean {
+  return reservation.beyondMinimum === true;
+}
+
+/** A job that loses members beyond its minimum goes on. Their order among themselves stays, as does that of the rest. */
+export function smallestLossFirst(candidates: readonly Candidate[]): readonly Candidate[] {
+  const members = candidates.filter(isBeyondMinimum);
+  return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
+}
+
+/** Of the path of the other queue, what is below the queue where it meets the path of the own one; and of that path the child of that queue. */
+export function meet(
+  own: QueueNode,
+  other: QueueNode,
+): { readonly below: readonly QueueNode[]; readonly child: QueueNode } {
+  const at = other.path.findIndex((each) => own.path.includes(each));
+  const meeting = other.path[at];
+  const child = own.path[(meeting === undefined ? 0 : own.path.indexOf(meeting)) - 1] ?? own;
+  return { below: other.path.slice(0, at), child };
+}
+
+/** The needed pairs that all these queues borrow: one with candidates, and each queue above it up to the first one that has the request below it. */
+function borrowedPairs(
+  { needed, world }: Need,
+  below: readonly QueueNode[],
+  usedBy: (node: QueueNode) => PairAmounts,
+): readonly string[] {
+  const { pools } = quotaWorldOf(world);
+  return needed.filter((pair) => below.every((each) => (usedBy(each).get(pair) ?? 0) > totalOf(each, pair, pools)));
+}
+
+export function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candidate): QueueUse["tree"] {
+  return withTreeUse(use, node, amounts, -1);
+}
+
+/** The work of one queue, and the first of it that borrows with the use of that moment. */
+export class Borrower {
+  readonly node: QueueNode;
+  readonly #need: Need;
+  readonly #below: readonly QueueNode[];
+  readonly #candidates: Iterator<Candidate>;
+  #first: Candidate | undefined;
+  #pairs: readonly string[] = [];
+  /** Of each queue of `#below`, for which `#pairs` are. */
+  #used: readonly PairAmounts[] = [];
+
+  constructor({ node, candidates }: QueueWork, need: Need) {
+    this.node = node;
+    this.#need = need;
+    this.#below = meet(need.node, node).below;
+    this.#candidates = candidates[Symbol.iterator]();
+    this.take();
+  }
+
+  /** Undefined: none of its work borrows any more. Use must only decrease from call to call. */
+  first(use: QueueUse["tree"]): Candidate | undefined {
+    if (this.#first === undefined) return undefined;
+    const used = this.#below.map((each) => use.get(each.queue.name) ?? NO_PAIRS);
+    if (used.some((each, index) => each !== this.#used[index])) {
+      this.#used = used;
+      this.#pairs = borrowedPairs(this.#need, this.#below, (each) => used[this.#below.indexOf(each)] ?? NO_PAIRS);
+    }
+    if (this.#pairs.length === 0) this.#first = undefined;
+    while (this.#first !== undefined && !uses(this.#first, this.#pairs)) this.take();
+    return this.#first;
+  }
+
+  /** Goes on to what follows the first. */
+  take(): void {
+    const next = this.#candidates.next();
+    this.#first = next.done === true ? undefined : next.value;
+  }
+}
+
+function uses({ use }: Candidate, pairs: readonly string[]): boolean {
+  return pairs.some((pair) => (use.get(pair) ?? 0) > 0);
+}
+
+/** Those that borrow when it is their turn, in their order over all queues. At most so many. */
+export function selectBorrowers(need: Need, work: readonly QueueWork[], limit: number): readonly Candidate[] {
+  const selected: Candidate[] = [];
+  let borrowers = work.map((each) => new Borrower(each, need));
+  for (let use = need.world.ledger.use.tree; selected.length < limit;) {
+    let first: { readonly candidate: Candidate; readonly borrower: Borrower } | undefined;
+    const left: Borrower[] = [];
+    for (const borrower of borrowers) {
+      const candidate = borrower.first(use);
+      if (candidate === undefined) continue;
+      left.push(borrower);
+      if (first === undefined || compareCandidates(candidate, first.candidate) < 0) first = { candidate, borrower };
+    }
+    if (first === undefined) break;
+    borrowers = left;
+    selected.push(first.candidate);
+    use = withoutUse(use, first.candidate);
+    first.borrower.take();
+  }
+  return selected;
+}

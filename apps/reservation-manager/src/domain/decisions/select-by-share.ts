@@ -1,0 +1,102 @@
+import type { QueueNode } from "../ledger/queue-forest.ts";
+import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
+import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
+import type { QuotaWorld } from "../ledger/quota.ts";
+import { compareShares, shareOf, type Share } from "../ledger/share.ts";
+import {
+  Borrower,
+  compareCandidates,
+  meet,
+  withoutUse,
+  type Candidate,
+  type Need,
+  type QueueWork,
+} from "./list-candidates.ts";
+import { quotaWorldOf } from "./queue-heads.ts";
+
+const RULES = ["at most after", "below before"] as const;
+type Rule = (typeof RULES)[number];
+
+/**
+ * Work of queues with larger shares, of the one with the largest share first: while the share of the request's queue with it is at most theirs afterwards, and
+ * then while it is below theirs before (the two rules of Kueue's fair sharing). At most so many.
+ */
+export function selectByShare(
+  need: Need & { readonly asked: PairAmounts },
+  work: readonly QueueWork[],
+  limit: number,
+): readonly Candidate[] {
+  const shares = new Shares(quotaWorldOf(need.world));
+  const selected: Candidate[] = [];
+  let { use } = quotaWorldOf(need.world);
+  let left = work;
+  for (const rule of RULES) {
+    const passed = new Map<QueueNode, Candidate[]>();
+    const borrowers = new Map(left.map((each) => [each.node, new Borrower(each, need)]));
+    while (selected.length < limit) {
+      const first = firstByShare(need.node.path.at(-1) ?? need.node, borrowers, use, shares);
+      if (first === undefined) break;
+      borrowers.get(first.node)?.take();
+      if (isFair(need, first, rule, use, shares)) {
+        selected.push(first);
+        use = withoutUse(use, first);
+      } else passed.set(first.node, [...(passed.get(first.node) ?? []), first]);
+    }
+    left = [...passed].map(([node, candidates]) => ({ node, candidates }));
+  }
+  return selected;
+}
+
+function isFair(
+  { node, asked }: Need & { readonly asked: PairAmounts },
+  candidate: Candidate,
+  rule: Rule,
+  use: QueueUse["tree"],
+  shares: Shares,
+): boolean {
+  const { below, child } = meet(node, candidate.node);
+  const theirs = below.at(-1) ?? candidate.node;
+  const afterwards = withTreeUse(withoutUse(use, candidate), node, asked, 1);
+  const mine = shares.of(child, afterwards);
+  if (rule === "at most after") return compareShares(mine, shares.of(theirs, afterwards)) <= 0;
+  return compareShares(mine, shares.of(theirs, use)) < 0;
+}
+
+/** The first work of the queue with the largest share: compared from the root to the leaves, and with equal shares by their first work. */
+function firstByShare(
+  node: QueueNode,
+  borrowers: ReadonlyMap<QueueNode, Borrower>,
+  use: QueueUse["tree"],
+  shares: Shares,
+): Candidate | undefined {
+  if (node.children.length === 0) return borrowers.get(node)?.first(use);
+  let largest: { readonly first: Candidate; readonly share: Share } | undefined;
+  for (const child of node.children) {
+    const first = firstByShare(child, borrowers, use, shares);
+    if (first === undefined) continue;
+    const share = shares.of(child, use);
+    const order = largest === undefined ? -1 : compareShares(largest.share, share);
+    if (largest === undefined || order < 0 || (order === 0 && compareCandidates(first, largest.first) < 0))
+      largest = { first, share };
+  }
+  return largest?.first;
+}
+
+/** Shares of queues: each is computed once for each use of its queue. */
+class Shares {
+  readonly #quotas: QuotaWorld;
+  readonly #known = new Map<QueueNode, { readonly used: PairAmounts; readonly share: Share }>();
+
+  constructor(quotas: QuotaWorld) {
+    this.#quotas = quotas;
+  }
+
+  of(node: QueueNode, use: QueueUse["tree"]): Share {
+    const used = use.get(node.queue.name) ?? NO_PAIRS;
+    const known = this.#known.get(node);
+    if (known?.used === used) return known.share;
+    const share = shareOf(node, used, this.#quotas);
+    this.#known.set(node, { used, share });
+    return share;
+  }
+}

@@ -1,0 +1,183 @@
+import { evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import {
+  admit,
+  futureOf,
+  isNotPreemptible,
+  isServed,
+  released,
+  type PreemptionWorld,
+  type Work,
+} from "@muster/reservation-manager/naive-world";
+import { pathOf } from "@muster/reservation-manager/naive-quota";
+import { forestIn } from "@muster/reservation-manager/naive-world";
+import type { Queue } from "@muster/reservation-manager/queue";
+import type { Decision, Property } from "./decision-checks.ts";
+import { naiveWorldOf } from "./naive-world.ts";
+
+/** Rules of each decision that preempts work, or that is made while work leaves. */
+export const PREEMPTION_PROPERTIES: readonly Property[] = [
+  { rule: "5: work is preempted only where the policy of a queue allows that", findBroken: findUnlawful },
+  { rule: "5: what is preempted is enough for the request that it is preempted for", findBroken: findNotEnough },
+  { rule: "5: what is kept for a request goes to no other", findBroken: findTaken },
+  { rule: "5: a preemption is withdrawn only where it serves nothing any more", findBroken: findWithdrawn },
+];
+
+/** Follows the requests that work is preempted for: what they wait for is theirs until nodes or queues change. */
+export function followBeneficiaries(): Property {
+  /** By sequence: nodes and queues when it had machines in the future. */
+  const known = new Map<number, string>();
+  const findBroken = (decision: Decision): string | undefined => {
+    const { before, events } = decision;
+    const after = events.reduce(evolve, before);
+    const [was, is] = [printSurroundings(decision, before), printSurroundings(decision, after)];
+    for (const [index, event] of events.entries()) {
+      if (event.kind !== "beneficiaryDropped") continue;
+      const isNew = events
+        .slice(0, index)
+        .some((each) => each.kind === "preempted" && each.beneficiary === event.sequence);
+      if (isNew || known.get(event.sequence) === was) return `r-${event.sequence} is dropped, and nothing has changed`;
+    }
+    // Changes of queues are a decision of their own, before the next pass.
+    if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
+    known.clear();
+    for (const { sequence } of after.beneficiaries) known.set(sequence, is);
+    return undefined;
+  };
+  return { rule: "5: a request keeps what work is preempted for until nodes or queues change", findBroken };
+}
+
+/** Nodes without the pods of those that have machines of them, and queues. */
+function printSurroundings({ nodes }: Decision, { reservations, queues }: Ledger): string {
+  const held = [...reservations.values()].flatMap(({ owner, grant }) =>
+    (grant?.machines ?? []).map(({ node }) => `${node} ${owner.id}`),
+  );
+  const others = nodes.map(({ occupants, ownerUses, ...facts }) => ({
+    ...facts,
+    occupants: occupants.filter(({ id }) => !held.includes(`${facts.name} ${id}`)),
+    ownerUses: ownerUses.filter(({ owner }) => !held.includes(`${facts.name} ${owner.id}`)),
+  }));
+  return JSON.stringify([others, [...queues.values()]], (_key, value: unknown) =>
+    value instanceof Map ? [...(value as ReadonlyMap<unknown, unknown>)] : value,
+  );
+}
+
+type Preempted = Extract<LedgerEvent, { kind: "preempted" }>;
+
+function findUnlawful(decision: Decision): string | undefined {
+  let ledger = decision.before;
+  for (const event of decision.events) {
+    if (event.kind === "preempted") {
+      const problem = problemOfVictim(event, worldOf(decision, ledger));
+      if (problem !== undefined) return `r-${event.sequence} for r-${event.beneficiary ?? 0}: ${problem}`;
+    }
+    ledger = evolve(ledger, event);
+  }
+  return undefined;
+}
+
+function problemOfVictim({ sequence, beneficiary, reason }: Preempted, world: PreemptionWorld): string | undefined {
+  const { queues, nowMs } = world;
+  const victim = workIn(world, sequence);
+  if (victim?.grant === undefined || victim.grant.leaving !== undefined) return "it is not granted, or leaves already";
+  if (isNotPreemptible(world, victim)) return "it is not to be preempted";
+  const ownQueue = queues.find(({ name }) => name === victim.queue);
+  if (reason === "DRAIN") {
+    const path = pathOf(forestIn(world), victim.queue ?? "") ?? [];
+    const isDrained = path.some(({ stopPolicy }) => stopPolicy === "HoldAndDrain");
+    return isDrained && beneficiary === undefined ? undefined : "its queue is not drained";
+  }
+  const work = beneficiary === undefined ? undefined : workIn(world, beneficiary);
+  if (work === undefined || work.grant !== undefined) return "its beneficiary does not wait";
+  if (work.preemptedFor === sequence) return "its beneficiary was preempted for it";
+  if (nowMs - victim.grant.atMs < (ownQueue?.minRunTimeMs ?? 0)) return "it has not run for its minimum time";
+  const policy = queues.find(({ name }) => name === work.queue);
+  return mayPreempt(policy, work, victim, reason) ? undefined : `${work.queue ?? "no queue"} does not allow ${reason}`;
+}
+
+function mayPreempt(policy: Queue | undefined, work: Work, victim: Work, reason: Preempted["reason"]): boolean {
+  const isLower = victim.priority < work.priority;
+  switch (reason) {
+    case "WITHIN_QUEUE": {
+      const isNewer = victim.priority === work.priority && victim.sequence > work.sequence;
+      const which = policy?.withinQueue;
+      return victim.queue === work.queue && which !== undefined && (isLower || (which === "Any" && isNewer));
+    }
+    case "RECLAIM":
+      return victim.queue !== work.queue && (policy?.reclaim === "Any" || (policy?.reclaim !== undefined && isLower));
+    case "FAIR_SHARING":
+      return (
+        victim.queue !== work.queue &&
+        work.preemptedFor === undefined &&
+        (policy?.fairSharing === "Any" || (policy?.fairSharing !== undefined && isLower))
+      );
+    case "DRAIN":
+      return false;
+  }
+}
+
+function findNotEnough(decision: Decision): string | undefined {
+  const { events, before } = decision;
+  const beneficiaries = new Set(
+    events.flatMap((event) => (event.kind === "preempted" ? (event.beneficiary ?? []) : [])),
+  );
+  if (beneficiaries.size === 0) return undefined;
+  const world = worldOf(decision, events.reduce(evolve, before));
+  const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
+  for (const sequence of beneficiaries) {
+    const work = workIn(world, sequence);
+    if (work === undefined || work.grant !== undefined) return `r-${sequence} does not wait`;
+    if (admit(released(world, leaving), work) === undefined) return `r-${sequence} does not fit once all has left`;
+    if (!isServed(futureOf(world), work)) return `r-${sequence} does not fit beside the requests before it`;
+  }
+  return undefined;
+}
+
+/** Each request that machines and quota are kept for still has them after each grant, as the reference places the requests. */
+function findTaken(decision: Decision): string | undefined {
+  if (!decision.areAllKnown) return undefined;
+  let ledger = decision.before;
+  for (const [index, event] of decision.events.entries()) {
+    const before = ledger;
+    ledger = evolve(ledger, event);
+    if (event.kind !== "granted" || before.beneficiaries.length === 0) continue;
+    const withdrawn = decision.events.slice(index + 1).filter(({ kind }) => kind === "preemptionWithdrawn");
+    const [was, is] = [before, withdrawn.reduce(evolve, ledger)].map((each) => futureOf(worldOf(decision, each)));
+    for (const { sequence } of before.beneficiaries) {
+      if (sequence === event.sequence || was === undefined || is === undefined) continue;
+      const [then, now] = [was, is].map((future) => workIn(future, sequence)?.grant);
+      if (then !== undefined && now === undefined) return `r-${event.sequence} takes what is kept for r-${sequence}`;
+    }
+  }
+  return undefined;
+}
+
+function findWithdrawn({ events, before }: Decision): string | undefined {
+  let ledger = before;
+  for (const event of events) {
+    if (event.kind === "preemptionWithdrawn") {
+      const { isAccepted, beneficiary } = ledger.reservations.get(event.sequence)?.grant?.preemption ?? {};
+      if (isAccepted !== false) return `r-${event.sequence} has accepted it`;
+      if (ledger.beneficiaries.some(({ sequence }) => sequence === beneficiary))
+        return `r-${beneficiary ?? 0} waits for what r-${event.sequence} leaves`;
+    }
+    ledger = evolve(ledger, event);
+  }
+  return undefined;
+}
+
+/** Without the last pods of work that has released its machines for a request that waits. */
+function worldOf({ nodes, nowMs }: Decision, ledger: Ledger): PreemptionWorld {
+  const vacated = ledger.beneficiaries.flatMap((each) => each.vacated);
+  const hasLeft = (node: string, { kind, id }: Work["owner"]): boolean =>
+    vacated.some((each) => each.node === node && each.owner.kind === kind && each.owner.id === id);
+  const cleared = nodes.map((facts) => ({
+    ...facts,
+    occupants: facts.occupants.filter((owner) => !hasLeft(facts.name, owner)),
+    ownerUses: facts.ownerUses.filter(({ owner }) => !hasLeft(facts.name, owner)),
+  }));
+  return naiveWorldOf({ ledger, nodes: cleared, nowMs });
+}
+
+function workIn({ work }: PreemptionWorld, sequence: number): Work | undefined {
+  return work.find((each) => each.sequence === sequence);
+}
