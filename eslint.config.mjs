@@ -129,7 +129,7 @@ const boundariesOfTests = {
 export default tseslint.config(
   { ignores: ["**/node_modules", "**/dist", "**/generated", "**/.nx", "**/coverage", "**/.muster"] },
   {
-    files: ["**/*.ts"],
+    files: ["**/*.ts", "**/*.tsx"],
     extends: [eslint.configs.recommended, tseslint.configs.strictTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     plugins: { "@nx": nx },
@@ -218,9 +218,9 @@ export default tseslint.config(
     },
   },
   {
-    // The command line has no ports: its commands call the adapters.
+    // The command line and the console have no ports: commands and components call the adapters.
     files: ["apps/*/src/*/**/*.ts"],
-    ignores: ["**/*.test.ts", "apps/*/src/adapters/**", "apps/cli/**"],
+    ignores: ["**/*.test.ts", "apps/*/src/adapters/**", "apps/cli/**", "apps/console/**"],
     rules: {
       "no-restricted-imports": ["error", { patterns: [testkit, outward("main", "service", "config", "adapters")] }],
     },
@@ -304,7 +304,7 @@ export default tseslint.config(
   },
   {
     // Views of answers take their types from the adapters, which derive them from the generated messages.
-    files: ["apps/cli/src/domain/**/*.ts"],
+    files: ["apps/cli/src/domain/**/*.ts", "apps/console/src/domain/**/*.ts"],
     ignores: ["**/*.test.ts"],
     rules: {
       "no-restricted-imports": pureImports("!../adapters"),

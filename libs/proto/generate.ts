@@ -4,7 +4,8 @@
  * - generated/messages.d.ts: the types of its messages, as they are once decoded (`Pool`) and as callers may write them (`Pool.$Properties`);
  * - generated/enums.ts: the names of enum values and their numbers;
  * - generated/services.ts: one typed descriptor a service;
- * - generated/shapes.ts: the fields of every message as data, for what reads and writes any of them as JSON.
+ * - generated/shapes.ts: the fields of every message as data, for what reads and writes any of them as JSON;
+ * - generated/json.ts: the types of messages as JSON, for clients of the HTTP API.
  */
 import { execFileSync } from "node:child_process";
 import { globSync, mkdirSync, writeFileSync } from "node:fs";
@@ -29,6 +30,7 @@ writeFileSync(join(out, "messages.d.ts"), renderDeclarations(root));
 writeFileSync(join(out, "enums.ts"), renderEnums(objectsIn(root, protobuf.Enum)));
 writeFileSync(join(out, "services.ts"), renderServices(objectsIn(root, protobuf.Service)));
 writeFileSync(join(out, "shapes.ts"), renderShapes(root));
+writeFileSync(join(out, "json.ts"), renderJson(root));
 
 function loadProtos(): protobuf.Root {
   const loaded = new protobuf.Root();
@@ -226,6 +228,34 @@ function shapeOf(field: protobuf.Field): FieldShape {
     ...(field.map ? { many: "map" as const } : field.repeated ? { many: "list" as const } : {}),
     ...(hasPresence(field) && { optional: true as const }),
   };
+}
+
+/** Every message by its full name, as answers of the HTTP API have it: a field without presence is always there, an enum only where it is specified. */
+function renderJson(namespace: protobuf.Root): string {
+  const messages = objectsIn(namespace, protobuf.Type).map((message) => {
+    const fields = message.fieldsArray.map((field) => {
+      const { name, doc, many, ...shape } = { name: field.name, ...shapeOf(field) };
+      const isAbsent = shape.optional === true || (many === undefined && field.resolvedType instanceof protobuf.Enum);
+      const type = jsonTypeOf(field);
+      const value =
+        many === "list" ? `readonly (${type})[]` : many === "map" ? `Readonly<Record<string, ${type}>>` : type;
+      return `${doc === undefined ? "" : `/** ${doc.replaceAll("*/", "*\\/")} */ `}readonly ${name}${isAbsent ? "?" : ""}: ${value};`;
+    });
+    return `  ${JSON.stringify(message.fullName.slice(1))}: { ${fields.join("\n    ")} };`;
+  });
+  return [SOURCE, "export type Json = {", ...messages, "};", ""].join("\n");
+}
+
+function jsonTypeOf({ resolvedType, type }: protobuf.Field): string {
+  const scalars: Readonly<Record<string, string>> = { bool: "boolean", string: "string", bytes: "string" };
+  if (resolvedType === null) return scalars[type] ?? "number";
+  if (resolvedType instanceof protobuf.Enum) {
+    const names = knownValues(resolvedType).map(([name]) => JSON.stringify(name));
+    return names.join(" | ");
+  }
+  return [".google.protobuf.Timestamp", ".google.protobuf.Duration"].includes(resolvedType.fullName)
+    ? "string"
+    : `Json[${JSON.stringify(resolvedType.fullName.slice(1))}]`;
 }
 
 function docOf({ comment }: protobuf.ReflectionObject): { doc?: string } {

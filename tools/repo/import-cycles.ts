@@ -12,7 +12,7 @@ export type ImportGraph = ReadonlyMap<string, readonly string[]>;
 
 /** Reads the relative imports between the sources of apps, libs and tools. */
 export function readImports(root: string): ImportGraph {
-  const files = globSync("{apps,libs,tools}/**/*.ts", { cwd: root, exclude: LEFT_OUT });
+  const files = globSync("{apps,libs,tools}/**/*.{ts,tsx}", { cwd: root, exclude: LEFT_OUT });
   const known = new Set(files);
   return new Map(
     files.map((file) => {

@@ -1,6 +1,6 @@
 /**
  * Infers the configuration of every project. Targets come from its files: `typecheck`, `lint` and `test` for all, `build` for apps (one bundled file for the
- * container image), `generate` with a generate.ts, `bench` with a bench/main.ts. Dependencies without an import come from its sources: projects whose programs
+ * container image; static files with a vite.config.ts), `generate` with a generate.ts, `bench` with a bench/main.ts. Dependencies without an import come from its sources: projects whose programs
  * it starts by path, and folders of the root that it reads.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -19,6 +19,7 @@ function targetsOf(root, workspaceRoot) {
     ...(has("generate.ts") && { generate: run("node generate.ts") }),
     ...(has("bench/main.ts") && { bench: run("node bench/main.ts") }),
     ...(root.startsWith("apps/") && has("src/main.ts") && { build: run("node ../../tools/repo/bundle.ts") }),
+    ...(has("vite.config.ts") && { build: run("vite build") }),
   };
 }
 
@@ -58,7 +59,7 @@ export function usedBy(texts, own, projects, apps) {
 /** @param {string} folder */
 function sourcesIn(folder) {
   return readdirSync(folder, { recursive: true })
-    .filter((name) => name.endsWith(".ts") && !/^(?:dist|generated|node_modules)\//.test(name))
+    .filter((name) => /\.tsx?$/.test(name) && !/^(?:dist|generated|node_modules)\//.test(name))
     .map((name) => readFileSync(join(folder, name), "utf8"));
 }
 

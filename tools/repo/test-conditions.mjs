@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
-const PROGRAMS = ["docker", "helm", "jaeger", "kubectl", "moto_server", "nats-server"];
+const PROGRAMS = ["chromium", "docker", "helm", "jaeger", "kubectl", "moto_server", "nats-server"];
 const FOLDERS = ["KUBEBUILDER_ASSETS", "MUSTER_CRD_FIXTURES"];
 const IMAGES = ["image", "ls", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}", "muster/*"];
 

@@ -13,7 +13,7 @@ const keysOf = (value: unknown): string[] => Object.keys(value as object);
 /** Images that are not services. */
 const HELPERS = ["setup", "dev-cluster"];
 /** Apps that are not services. */
-const PROGRAMS = ["cli"];
+const PROGRAMS = ["cli", "console"];
 
 type Place = {
   /** The service names in the file. */

@@ -1,0 +1,57 @@
+import type { Problem } from "./messages.ts";
+
+/** What the gateway refused, or that it could not be reached: then the code is UNREACHABLE. */
+export class RequestError extends Error {
+  readonly problem: Problem;
+
+  constructor(problem: Problem, options?: ErrorOptions) {
+    super(problem.detail, options);
+    this.problem = problem;
+  }
+}
+
+export type Asking = {
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  readonly body?: unknown;
+  readonly csrfToken?: string;
+  readonly signal?: AbortSignal;
+};
+
+/** Asks the gateway. Throws RequestError. */
+export async function ask(path: string, { method = "GET", body, csrfToken, signal }: Asking = {}): Promise<Response> {
+  let reply: Response;
+  try {
+    reply = await fetch(path, {
+      method,
+      credentials: "same-origin",
+      headers: {
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...(csrfToken !== undefined && { "x-csrf-token": csrfToken }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal !== undefined && { signal }),
+    });
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new RequestError({ status: 0, code: "UNREACHABLE", detail: "the gateway does not answer" }, { cause });
+  }
+  if (!reply.ok) throw new RequestError(await problemOf(reply));
+  return reply;
+}
+
+/** The answer as JSON. The types of answers are those of the messages that the gateway writes. */
+export async function askJson<Answer>(path: string, asking: Asking = {}): Promise<Answer> {
+  const reply = await ask(path, asking);
+  return (reply.status === 204 ? undefined : await reply.json()) as Answer;
+}
+
+async function problemOf(reply: Response): Promise<Problem> {
+  const fallback = {
+    status: reply.status,
+    code: `HTTP_${reply.status}`,
+    detail: `the gateway answers ${reply.status}`,
+  };
+  if (!/json/.test(reply.headers.get("content-type") ?? "")) return fallback;
+  const problem = (await reply.json().catch(() => undefined)) as Partial<Problem> | undefined;
+  return { ...fallback, ...problem };
+}

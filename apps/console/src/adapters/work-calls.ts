@@ -1,0 +1,17 @@
+import type { WorkKind } from "../domain/work.ts";
+import type { FeedName } from "./feeds.ts";
+
+/** The lists of the gateway by kinds of work. */
+export const FEED_OF: Readonly<Record<WorkKind, FeedName>> = {
+  session: "sessions",
+  job: "jobs",
+  "replica-set": "replica-sets",
+  lease: "leases",
+};
+
+/** `/v1/jobs/default/train`, with a further part where there is one. `type`: the kind of a job, where several have one of that name. */
+export function workPath(kind: WorkKind, id: string, part = "", type = ""): string {
+  const escaped = id.split("/").map(encodeURIComponent).join("/");
+  const query = type === "" ? "" : `?kind=${encodeURIComponent(type)}`;
+  return `/v1/${FEED_OF[kind]}/${escaped}${part === "" ? "" : `/${part}`}${query}`;
+}

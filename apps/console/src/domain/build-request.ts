@@ -1,0 +1,127 @@
+import { parseDuration } from "@muster/faults";
+import type { Pool } from "../adapters/messages.ts";
+import type { ReadDocument } from "./read-documents.ts";
+
+/** What a document becomes at the gateway. */
+export type DocumentRequest = {
+  /** Where it is sent to. */
+  readonly path: string;
+  /** Where it is checked before; undefined: the gateway has no check of this kind. */
+  readonly planPath: string | undefined;
+  readonly body: unknown;
+  /** The page of what it makes. */
+  readonly page: { readonly kind: "session" | "job" | "replica-set"; readonly id: string };
+};
+
+export type BuiltRequest = { readonly request: DocumentRequest } | { readonly refusal: string };
+
+export type RequestContext = {
+  /** The namespace of jobs that name none. */
+  readonly namespace: string;
+  /** What `generateName` is completed with. */
+  readonly suffix: string;
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob", "JobSet"]);
+
+/** The request for a document that fits its schema. */
+export function buildRequest(document: ReadDocument, { namespace, suffix }: RequestContext): BuiltRequest {
+  const { kind, value } = document;
+  const { metadata, spec } = value as { readonly metadata?: Fields; readonly spec?: Fields };
+  const { generateName } = metadata ?? {};
+  const name = typeof generateName === "string" ? `${generateName}${suffix}` : document.name;
+  if (kind === "Session") {
+    const body = { name, spec: buildSessionSpec(spec ?? {}) };
+    return { request: { path: "/v1/sessions", planPath: undefined, body, page: { kind: "session", id: name } } };
+  }
+  if (kind === "PinnedReplicaSet") {
+    const body = { name, spec: buildSetSpec(spec ?? {}, metadata ?? {}) };
+    const page = { kind: "replica-set", id: name } as const;
+    return { request: { path: "/v1/replica-sets", planPath: "/v1/plan/replica-sets", body, page } };
+  }
+  if (JOB_KINDS.has(kind)) {
+    const at = encodeURIComponent(document.namespace || namespace);
+    const page = { kind: "job", id: `${document.namespace || namespace}/${name}` } as const;
+    return { request: { path: `/v1/jobs/${at}`, planPath: `/v1/plan/jobs/${at}`, body: value, page } };
+  }
+  if (kind === "Lease") return { refusal: "a lease is signed with the key of its user: use muster lease order FILE" };
+  return { refusal: `${kind} is no kind that can be submitted here` };
+}
+
+function buildSessionSpec(spec: Fields): Fields {
+  const ms = (value: unknown): number | undefined => (typeof value === "string" ? parseDuration(value) : undefined);
+  const components = spec["components"] as readonly Fields[];
+  return withoutUndefined({
+    components: components.flatMap(buildComponents),
+    scenarioJson: jsonOf(spec["scenario"]),
+    timeoutMs: ms(spec["timeout"]),
+    queueTimeoutMs: ms(spec["queueTimeout"]),
+    ttlMs: ms(spec["ttl"]),
+    killAfterMs: ms(spec["killAfter"]),
+    priority: spec["priority"],
+    workerPort: spec["workerPort"],
+  });
+}
+
+/** `server` with replicas 2 is `server-0` and `server-1`. */
+function buildComponents({ name, kind, replicas, template, ...rest }: Fields): readonly Fields[] {
+  const component = (named: string): Fields =>
+    withoutUndefined({ ...rest, name: named, kind: String(kind).toUpperCase(), templateJson: jsonOf(template) });
+  const base = String(name);
+  if (typeof replicas !== "number") return [component(base)];
+  return Array.from({ length: replicas }, (_, index) => component(`${base}-${index}`));
+}
+
+function buildSetSpec(spec: Fields, { labels }: Fields): Fields {
+  const { nodeSelector, replicas, allocationStrategy, template, ...rest } = spec;
+  const selector =
+    typeof nodeSelector === "object" && nodeSelector !== null
+      ? Object.entries(nodeSelector)
+          .map(([key, value]) => `${key}=${String(value)}`)
+          .join(",")
+      : nodeSelector;
+  return withoutUndefined({
+    ...rest,
+    nodeSelector: selector,
+    replicasDesired: spec["daemon"] === true ? undefined : replicas,
+    allocationStrategy: allocationStrategy === "Static" ? "STATIC" : "DYNAMIC",
+    templateJson: jsonOf(template),
+    labels,
+  });
+}
+
+function jsonOf(value: unknown): string | undefined {
+  return value === undefined ? undefined : JSON.stringify(value);
+}
+
+function withoutUndefined(record: Fields): Fields {
+  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
+}
+
+/** What a session needs of a pool, and whether it is free now. */
+export type PoolNeed = {
+  readonly pool: string;
+  readonly needed: number;
+  readonly because: string;
+  readonly isFree: boolean;
+};
+
+/** The machines that a session would ask for. Parts of machines are compared by the ledger alone. */
+export function planSession(body: unknown, pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
+  const { spec } = body as { readonly spec: { readonly components: readonly { readonly pool: string }[] } };
+  const byPool = [...Map.groupBy(spec.components, ({ pool }) => pool)];
+  return byPool.map(([pool, { length: needed }]) => {
+    const known = pools.get(pool);
+    if (known === undefined) return { pool, needed, because: "the pool does not exist", isFree: false };
+    const isFree = known.available >= needed;
+    const largest = Math.max(known.capacity, known.elasticMax);
+    const because = isFree
+      ? `${known.available} are free`
+      : largest < needed
+        ? `the pool has ${largest} at most`
+        : `${known.available} are free, so that it waits`;
+    return { pool, needed, because, isFree };
+  });
+}

@@ -1,0 +1,87 @@
+import { expect, it } from "vitest";
+import type { WaitReason } from "../adapters/messages.ts";
+import { appendLog, EMPTY_LOG, searchLog } from "./append-log.ts";
+import { cleanLog, describeWait, formatAge, formatAmount } from "./describe.ts";
+import { nextSort, readSort } from "./sort.ts";
+
+it.each([
+  [0, 500, "0s"],
+  [0, 42_999, "42s"],
+  [0, 3_725_000, "1h2m"],
+  [0, 90_061_000, "1d1h"],
+  [0, 3_600_000, "1h"],
+  [10, 0, "0s"],
+])("from %d to %d it is %s", (from, to, age) => {
+  expect(formatAge(from, to)).toBe(age);
+});
+
+it.each([
+  ["cpu", 1500, "1.5"],
+  ["cpu", 4000, "4"],
+  ["memory", 0, "0"],
+  ["memory", 2 ** 30, "1Gi"],
+  ["memory", 1.5 * 2 ** 30, "1.5Gi"],
+  ["ephemeral-storage", 1023, "1023"],
+  ["nvidia.com/gpu", 8, "8"],
+])("%s %d is %s", (resource, amount, text) => {
+  expect(formatAmount(resource, amount)).toBe(text);
+});
+
+it.each([
+  ["plain\ttext\n", "plain\ttext\n"],
+  ["\u001b[31mred\u001b[0m", "red"],
+  ["\u001b]0;title\u0007after", "after"],
+  ["line\r\nnext\u0000\u0008", "line\nnext"],
+  ["<script>", "<script>"],
+])("%j is shown as %j", (text, shown) => {
+  expect(cleanLog(text)).toBe(shown);
+});
+
+it.each<[because: Partial<WaitReason>, text: string]>([
+  [
+    { code: "POOL_AVAILABILITY", pool: "gpu", requested: 4, available: 1 },
+    "4 machines of gpu are needed, and 1 are free",
+  ],
+  [{ code: "QUEUE_HELD", queue: "a" }, "queue a admits nothing"],
+  [{ code: "SOMETHING_NEW", ahead: 2 }, "2 requests are ahead"],
+  [{ code: "SOMETHING_NEW", ahead: 0 }, ""],
+])("%j is explained as: %s", (because, text) => {
+  expect(describeWait({ pool: "", ...because } as WaitReason)).toBe(text);
+});
+
+it("joins the parts of a line that arrive one after another", () => {
+  const log = ["one\ntw", "o\n", "three"].reduce((before, part) => appendLog(before, part), EMPTY_LOG);
+  expect(searchLog(log, "").map(({ line }) => line)).toEqual(["one", "two", "three"]);
+});
+
+it("drops the oldest lines beyond the limit, and keeps their numbers", () => {
+  const log = appendLog(EMPTY_LOG, "a\nb\nc\nd\n", 3);
+  expect(log.dropped).toBe(2);
+  expect(searchLog(log, "")).toEqual([
+    { number: 3, line: "c" },
+    { number: 4, line: "d" },
+  ]);
+});
+
+it("finds lines whatever their case", () => {
+  expect(searchLog(appendLog(EMPTY_LOG, "An Error\nfine\n"), "error")).toEqual([{ number: 1, line: "An Error" }]);
+});
+
+it("sorts by a column rising, falling, and then not at all", () => {
+  const rising = nextSort({}, "age");
+  const falling = nextSort(rising, "age");
+  expect([rising, falling, nextSort(falling, "age")]).toEqual([{ sort: "age" }, { sort: "age", desc: true }, {}]);
+  expect(nextSort(falling, "name")).toEqual({ sort: "name" });
+});
+
+it.each([
+  [
+    { sort: "age", desc: true },
+    { sort: "age", desc: true },
+  ],
+  [{ sort: "age", desc: "yes" }, { sort: "age" }],
+  [{ sort: "a<b" }, {}],
+  [{ desc: true }, {}],
+])("reads %j of an address as %j", (query, sort) => {
+  expect(readSort(query)).toEqual(sort);
+});

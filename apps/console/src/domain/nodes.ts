@@ -1,0 +1,46 @@
+import type { NodeRecord } from "../adapters/messages.ts";
+import type { Stage } from "./work.ts";
+
+const STAGES: Readonly<Record<string, Stage>> = {
+  CREATING: "starting",
+  CREATED: "starting",
+  AVAILABLE: "waiting",
+  CLAIMED: "running",
+  CLEANING: "ending",
+  TERMINATING: "ending",
+  TERMINATED: "cancelled",
+};
+
+export function stageOfNode({ phase }: NodeRecord): Stage {
+  return STAGES[phase ?? ""] ?? "waiting";
+}
+
+/** The owner that has the node, or the demand that it is made for. */
+export function forWhom({ holder, boundTo }: NodeRecord): string {
+  if (holder) return `${holder.kind}/${holder.id}`;
+  return boundTo;
+}
+
+/** The nodes that have all words in what a row shows. */
+export function selectNodes(nodes: readonly NodeRecord[], q: string): readonly NodeRecord[] {
+  const words = q
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  return nodes.filter((node) => {
+    const { name, phase, spec, troubleCode, trouble, kubernetesNode } = node;
+    const shown = [
+      name,
+      phase,
+      spec?.pool,
+      spec?.instanceType,
+      spec?.zone,
+      forWhom(node),
+      troubleCode,
+      trouble,
+      kubernetesNode,
+    ];
+    const text = shown.join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}

@@ -1,0 +1,58 @@
+import { STAGES, WORK_KINDS, type Stage, type Work, type WorkKind } from "./work.ts";
+
+/** What a list of work shows: it is in the address of the page. */
+export type WorkFilter = {
+  readonly q?: string;
+  readonly kind?: WorkKind;
+  readonly stage?: Stage;
+};
+
+/** The work that fits all of the filter. Words of the search are looked for in everything that a row shows. */
+export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkFilter): readonly Work[] {
+  const words = q
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  return work.filter(
+    (each) =>
+      (kind === undefined || each.kind === kind) &&
+      (stage === undefined || each.stage === stage) &&
+      (words.length === 0 || hasWords(each, words)),
+  );
+}
+
+function hasWords({ id, kind, type, state, code, because, pools }: Work, words: readonly string[]): boolean {
+  const text = [id, kind, type, state, code, because, ...pools].join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+/** The filter in the query of an address; what is unknown there is ignored. */
+export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFilter {
+  const { q } = query;
+  const kind = WORK_KINDS.find((each) => each === query["kind"]);
+  const stage = STAGES.find((each) => each === query["stage"]);
+  const text = typeof q === "string" ? q.slice(0, 200) : typeof q === "number" ? String(q) : "";
+  return { ...(text !== "" && { q: text }), ...(kind && { kind }), ...(stage && { stage }) };
+}
+
+/** Work that waits, by the reason for it, most first. */
+export function groupWaits(
+  work: readonly Work[],
+): readonly { readonly code: string; readonly because: string; readonly count: number; readonly oldestMs: number }[] {
+  const waiting = work.filter(({ stage, code }) => stage === "waiting" || (stage === "starting" && code !== ""));
+  const groups = [...Map.groupBy(waiting, ({ code, state }) => code || state)];
+  return groups
+    .map(([code, each]) => ({
+      code,
+      because: each.find(({ because }) => because !== "")?.because ?? "",
+      count: each.length,
+      oldestMs: Math.min(...each.map(({ createdAtMs }) => createdAtMs)),
+    }))
+    .sort((one, other) => other.count - one.count || (one.code < other.code ? -1 : 1));
+}
+
+/** What failed last, newest first. */
+export function latestFailures(work: readonly Work[], max: number): readonly Work[] {
+  const failed = work.filter(({ stage }) => stage === "failed");
+  return failed.sort((one, other) => other.finishedAtMs - one.finishedAtMs).slice(0, max);
+}

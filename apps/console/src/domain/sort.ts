@@ -1,0 +1,13 @@
+/** The order of a list in the query of an address: a column, and whether it falls. */
+export type Sort = { readonly sort?: string; readonly desc?: boolean };
+
+export function readSort({ sort, desc }: Readonly<Record<string, unknown>>): Sort {
+  if (typeof sort !== "string" || !/^[a-zA-Z]{1,30}$/.test(sort)) return {};
+  return { sort, ...(desc === true && { desc: true }) };
+}
+
+/** The next order when a column is chosen: rising, falling, and then that of the list. */
+export function nextSort({ sort, desc = false }: Sort, column: string): Sort {
+  if (sort !== column) return { sort: column };
+  return desc ? {} : { sort: column, desc: true };
+}

@@ -1,0 +1,125 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import type { Pool } from "../adapters/messages.ts";
+import { SCHEMAS } from "../adapters/schemas.ts";
+import { buildRequest, planSession } from "./build-request.ts";
+import { readDocuments } from "./read-documents.ts";
+
+const CONTEXT = { namespace: "default", suffix: "abcde" };
+const EXAMPLES = join(import.meta.dirname, "../../../../examples");
+const example = (name: string): string => readFileSync(join(EXAMPLES, name), "utf8");
+const read = (text: string) => readDocuments(text, SCHEMAS);
+
+const SESSION = `apiVersion: muster.dev/v1
+kind: Session
+metadata:
+  name: echo
+spec:
+  timeout: 90s
+  scenario: { seconds: 5 }
+  components:
+    - { name: driver, kind: driver, pool: drivers, image: "node:24" }
+    - { name: server, kind: server, pool: workers, command: [node], replicas: 2, template: { spec: {} } }
+`;
+
+it.each(["http-benchmark.yaml", "training-job.yaml", "pinned-replica-set.yaml", "tfjob.yaml", "shared-benchmark.yaml"])(
+  "finds nothing wrong with the example %s, and can send it",
+  (name) => {
+    const documents = read(example(name));
+    expect(documents.flatMap(({ findings }) => findings)).toEqual([]);
+    for (const document of documents) expect(buildRequest(document, CONTEXT)).toHaveProperty("request");
+  },
+);
+
+it.each<[title: string, text: string, findings: readonly string[]]>([
+  ["nothing", "", []],
+  ["text that is no mapping", "hello", ["1:1 a mapping is needed"]],
+  ["a document without a kind", "a: 1", ["1:1 lacks kind"]],
+  [
+    "wrong YAML",
+    "kind: Session\nspec: [1",
+    ["2:9 not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ]"],
+  ],
+  [
+    "an unknown field, where it stands",
+    SESSION.replace("timeout: 90s", "timeuot: 90s"),
+    ["6:3 spec.timeuot is an unknown field"],
+  ],
+  [
+    "a missing field, where its mapping is",
+    SESSION.replace(", pool: drivers", ""),
+    ["9:7 spec.components[0] lacks pool"],
+  ],
+  [
+    "alternatives, none of which is there",
+    SESSION.replace("name: echo", "labels: {}"),
+    ["3:1 metadata lacks one of name, generateName", "4:3 metadata.labels is an unknown field"],
+  ],
+  [
+    "too many aliases",
+    "kind: &a [x]\nmetadata: *b",
+    ["1:1 Unresolved alias (the anchor must be set before the alias): b"],
+  ],
+])("reports %s", (_, text, findings) => {
+  const found = read(text).flatMap((document) => document.findings);
+  expect(found.map(({ line, column, message }) => `${line}:${column} ${message}`)).toEqual(findings);
+});
+
+it("sends a session as the service reads it", () => {
+  const [document] = read(SESSION);
+  expect(buildRequest(document!, CONTEXT)).toEqual({
+    request: {
+      path: "/v1/sessions",
+      planPath: undefined,
+      page: { kind: "session", id: "echo" },
+      body: {
+        name: "echo",
+        spec: {
+          timeoutMs: 90_000,
+          scenarioJson: '{"seconds":5}',
+          components: [
+            { name: "driver", kind: "DRIVER", pool: "drivers", image: "node:24" },
+            { name: "server-0", kind: "SERVER", pool: "workers", command: ["node"], templateJson: '{"spec":{}}' },
+            { name: "server-1", kind: "SERVER", pool: "workers", command: ["node"], templateJson: '{"spec":{}}' },
+          ],
+        },
+      },
+    },
+  });
+});
+
+it("completes a generated name", () => {
+  const [document] = read(SESSION.replace("name: echo", "generateName: echo-"));
+  expect(buildRequest(document!, CONTEXT)).toMatchObject({ request: { body: { name: "echo-abcde" } } });
+});
+
+it("sends a job to its namespace, and to that of the controller without one", () => {
+  const job = (metadata: string) => read(`kind: TFJob\nmetadata: ${metadata}`)[0]!;
+  expect(buildRequest(job("{ name: a, namespace: team }"), CONTEXT)).toMatchObject({
+    request: { path: "/v1/jobs/team" },
+  });
+  expect(buildRequest(job("{ name: a }"), CONTEXT)).toMatchObject({ request: { path: "/v1/jobs/default" } });
+});
+
+it.each([
+  ["Lease", /signed/],
+  ["Deployment", /no kind that can be submitted/],
+])("does not send a %s", (kind, because) => {
+  const [document] = read(`kind: ${kind}\nmetadata: { name: a }`);
+  expect(buildRequest(document!, CONTEXT)).toEqual({ refusal: expect.stringMatching(because) as string });
+});
+
+it("plans the machines of a session by pool", () => {
+  const pool = (available: number, capacity: number): Pool => ({ available, capacity, elasticMax: 0 }) as Pool;
+  const components = ["a", "a", "b", "c", "c"].map((name) => ({ pool: name }));
+  const pools = new Map([
+    ["a", pool(3, 4)],
+    ["c", pool(1, 1)],
+  ]);
+  expect(planSession({ spec: { components } }, pools)).toEqual([
+    { pool: "a", needed: 2, isFree: true, because: "3 are free" },
+    { pool: "b", needed: 1, isFree: false, because: "the pool does not exist" },
+    { pool: "c", needed: 2, isFree: false, because: "the pool has 1 at most" },
+  ]);
+});

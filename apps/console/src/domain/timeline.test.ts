@@ -1,0 +1,102 @@
+import { expect, it } from "vitest";
+import type { Job, JobEvent, Lease, LeaseEvent, Session } from "../adapters/messages.ts";
+import {
+  placeBar,
+  timelineOfJob,
+  timelineOfLease,
+  timelineOfMembers,
+  timelineOfSession,
+  type Bar,
+} from "./timeline.ts";
+
+const NOW_MS = 100;
+const shown = (bars: readonly Bar[]) =>
+  bars.map(({ label, stage, fromMs, toMs, isOver }) => `${label} ${stage} ${fromMs}-${toMs}${isOver ? "" : "…"}`);
+const session = (...events: readonly (readonly [string, number])[]): Session =>
+  ({
+    createdAtMs: 1,
+    events: events.map(([kind, atMs]) => ({ kind, atMs, reason: "", description: "" })),
+  }) as unknown as Session;
+const job = (fields: Partial<Job>): Job =>
+  ({
+    createdAtMs: 1,
+    startedAtMs: 0,
+    finishedAtMs: 0,
+    conditions: [],
+    members: [],
+    waitingBecause: "",
+    ...fields,
+  }) as Job;
+const condition = (type: string, lastTransitionMs: number) => ({
+  type,
+  isTrue: true,
+  lastTransitionMs,
+  reason: "",
+  message: "",
+});
+
+it.each<[title: string, bars: readonly Bar[], expected: readonly string[]]>([
+  ["a session that waits", timelineOfSession(session(["QUEUE", 10]), NOW_MS), ["QUEUE waiting 10-100…"]],
+  [
+    "a session that is over",
+    timelineOfSession(session(["QUEUE", 10], ["RUN", 30], ["DONE", 90]), NOW_MS),
+    ["QUEUE waiting 10-30", "RUN running 30-90", "DONE succeeded 90-90"],
+  ],
+  [
+    "a session whose event has no time",
+    timelineOfSession(session(["QUEUE", 0], ["ERROR", 5]), NOW_MS),
+    ["QUEUE waiting 1-5", "ERROR failed 5-5"],
+  ],
+  ["a job that waits", timelineOfJob(job({ state: "QUEUED" }), NOW_MS), ["QUEUED waiting 1-100…"]],
+  [
+    "a job that runs",
+    timelineOfJob(job({ state: "RUNNING", startedAtMs: 20, conditions: [condition("Running", 40)] }), NOW_MS),
+    ["QUEUED waiting 1-20", "STARTING starting 20-40", "RUNNING running 40-100…"],
+  ],
+  [
+    "a job that failed",
+    timelineOfJob(job({ state: "FAILED", startedAtMs: 20, finishedAtMs: 60 }), NOW_MS),
+    ["QUEUED waiting 1-20", "STARTING starting 20-60", "FAILED failed 60-60"],
+  ],
+])("shows %s", (_, bars, expected) => {
+  expect(shown(bars)).toEqual(expected);
+});
+
+it("shows members of a job from the first event of their pods", () => {
+  const member = (component: string, pod: string, state: string) => ({ component, pod, state });
+  const members = [
+    member("w-0", "train-w-0", "RUNNING"),
+    member("w-1", "train-w-1", "PENDING"),
+    member("w-2", "", "PENDING"),
+  ];
+  const event = (object: string, atMs: number) => ({ object, atMs, reason: "Started", message: "" });
+  const events = [event("Pod/train-w-0", 20), event("Pod/train-w-0", 30), event("Job/train", 1)];
+  const bars = timelineOfMembers(
+    events as unknown as JobEvent[],
+    job({ members: members as unknown as Job["members"] }),
+    NOW_MS,
+  );
+  expect(shown(bars)).toEqual(["w-0 running 20-100…"]);
+});
+
+it("shows a lease by its history, and by its order before there is one", () => {
+  const lease = { record: { order: { created: "1970-01-01T00:00:00.010Z" } } } as unknown as Lease;
+  const event = (eventType: string, ms: number) =>
+    ({ eventType, message: "", at: new Date(ms).toISOString() }) as LeaseEvent;
+  expect(shown(timelineOfLease(lease, [], NOW_MS))).toEqual(["ORDERED waiting 10-100…"]);
+  const history = [event("ORDERED", 10), event("RENEWED", 20), event("PROVISIONED", 30), event("FAILED", 50)];
+  expect(shown(timelineOfLease(lease, history, NOW_MS))).toEqual([
+    "ORDERED waiting 10-30",
+    "PROVISIONED running 30-50",
+    "FAILED failed 50-50",
+  ]);
+});
+
+it("places bars within the whole, and shows those that last no time", () => {
+  const bars = timelineOfSession(session(["QUEUE", 0], ["RUN", 51], ["DONE", 101]), NOW_MS);
+  expect(bars.map((bar) => placeBar(bar, bars))).toEqual([
+    { left: 0, width: 50 },
+    { left: 50, width: 50 },
+    { left: 99.5, width: 0.5 },
+  ]);
+});

@@ -1,0 +1,286 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useDeferredValue, useMemo, useRef, useState, type ReactNode } from "react";
+import type { JobPlan, Pool, SetPlan } from "../adapters/messages.ts";
+import { ask, askJson, RequestError } from "../adapters/request.ts";
+import { SCHEMAS } from "../adapters/schemas.ts";
+import { buildRequest, planSession, type BuiltRequest, type DocumentRequest } from "../domain/build-request.ts";
+import { readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
+import { FeedNotice } from "../parts/feed-notice.tsx";
+import { useSignedIn } from "../parts/sign-in-gate.tsx";
+import { useFeed } from "../parts/use-feed.ts";
+
+/** Plans are asked for once the text has not changed for so long. */
+const PLAN_DELAY_MS = 400;
+const SUFFIX_LETTERS = 5;
+
+type Checked = { readonly document: ReadDocument; readonly built: BuiltRequest | undefined };
+type Sent = { readonly request: DocumentRequest; readonly refusal: string | undefined };
+
+export function Submit(): ReactNode {
+  const [text, setText] = useState("");
+  const [suffix, setSuffix] = useState(randomSuffix);
+  const [sent, setSent] = useState<readonly Sent[]>([]);
+  const editor = useRef<HTMLTextAreaElement>(null);
+  const read = useDeferredValue(text);
+  const namespace = useNamespace();
+  const checked = useMemo(
+    () =>
+      readDocuments(read, SCHEMAS).map((document): Checked => {
+        const isSound = document.findings.length === 0;
+        return { document, built: isSound ? buildRequest(document, { namespace, suffix }) : undefined };
+      }),
+    [read, namespace, suffix],
+  );
+  const requests = checked.flatMap(({ built }) => (built && "request" in built ? [built.request] : []));
+  const isReady = read === text && checked.length > 0 && requests.length === checked.length;
+  const change = (next: string): void => {
+    setText(next);
+    setSent([]);
+  };
+  return (
+    <>
+      <h1>Submit</h1>
+      <Editor text={text} onText={change} editor={editor} />
+      <div role="status">
+        {checked.map(({ document, built }, index) => (
+          <Findings key={index} document={document} built={built} onJump={(line) => jump(editor.current, text, line)} />
+        ))}
+      </div>
+      {isReady && sent.length === 0 && (
+        <Plan
+          requests={requests}
+          onSent={(results) => {
+            setSent(results);
+            setSuffix(randomSuffix());
+          }}
+        />
+      )}
+      <SentList sent={sent} />
+    </>
+  );
+}
+
+type EditorParts = {
+  readonly text: string;
+  readonly onText: (text: string) => void;
+  readonly editor: React.RefObject<HTMLTextAreaElement | null>;
+};
+
+function Editor({ text, onText, editor }: EditorParts): ReactNode {
+  const load = async (file: File | undefined): Promise<void> => {
+    if (file !== undefined) onText(await file.text());
+  };
+  return (
+    <div
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        void load(event.dataTransfer.files[0]);
+      }}
+    >
+      <p className="filters">
+        <label>
+          <span>A YAML file, chosen or dropped here</span>
+          <input type="file" accept=".yaml,.yml,.json" onChange={({ target }) => void load(target.files?.[0])} />
+        </label>
+      </p>
+      <label className="field-label" htmlFor="document">
+        Documents: sessions, jobs and replica sets
+      </label>
+      <textarea
+        id="document"
+        ref={editor}
+        value={text}
+        spellCheck={false}
+        autoCapitalize="off"
+        onChange={({ target }) => onText(target.value)}
+      />
+    </div>
+  );
+}
+
+type FindingsParts = Checked & { readonly onJump: (line: number) => void };
+
+function Findings({ document, built, onJump }: FindingsParts): ReactNode {
+  const title = [document.kind || "document", document.name].filter(Boolean).join(" ");
+  const refusal = built && "refusal" in built ? built.refusal : undefined;
+  if (document.findings.length === 0 && refusal === undefined)
+    return (
+      <p className="notice good">
+        <strong className="long">{title}</strong> fits its schema.
+      </p>
+    );
+  return (
+    <div className="notice bad">
+      <strong className="long">{title}</strong>
+      {refusal !== undefined && <p>{refusal}</p>}
+      <ul className="rows">
+        {document.findings.map(({ line, column, message }: Finding) => (
+          <li key={`${line}:${column} ${message}`}>
+            <button type="button" onClick={() => onJump(line)}>
+              line {line}
+            </button>{" "}
+            <span className="long">{message}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+type PlanParts = { readonly requests: readonly DocumentRequest[]; readonly onSent: (sent: readonly Sent[]) => void };
+
+/** What would happen, and the button that makes it happen. */
+function Plan({ requests, onSent }: PlanParts): ReactNode {
+  const { csrfToken } = useSignedIn();
+  const pools = useFeed("pools");
+  const [isBusy, setIsBusy] = useState(false);
+  const { data: plans, error } = useQuery({
+    queryKey: ["plan", requests],
+    queryFn: async ({ signal }) => {
+      await new Promise((resolve) => setTimeout(resolve, PLAN_DELAY_MS));
+      return Promise.all(requests.map((request) => readPlan(request, csrfToken, signal)));
+    },
+    gcTime: 0,
+  });
+  const send = async (): Promise<void> => {
+    setIsBusy(true);
+    const results: Sent[] = [];
+    // In the order of the text, because later documents may need earlier ones.
+    for (const request of requests) results.push(await submit(request, csrfToken));
+    onSent(results);
+  };
+  return (
+    <section aria-labelledby="plan">
+      <h2 id="plan">Plan</h2>
+      <FeedNotice feeds={[{ name: "pools", feed: pools }]} />
+      {error !== null && <p className="notice bad">{error.message}</p>}
+      {plans === undefined && error === null && <p className="quiet">Checking…</p>}
+      {requests.map((request, index) => (
+        <div key={request.page.id} className="card">
+          <h3 className="long">
+            {request.page.kind} {request.page.id}
+          </h3>
+          <PlanOf request={request} plan={plans?.[index]} pools={pools.items} />
+        </div>
+      ))}
+      <p className="actions start">
+        <button
+          type="button"
+          className="primary"
+          disabled={isBusy || plans === undefined || plans.some(({ isRefused }) => isRefused)}
+          onClick={() => void send()}
+        >
+          Submit {requests.length === 1 ? "it" : `all ${requests.length}`}
+        </button>
+      </p>
+    </section>
+  );
+}
+
+type PlanAnswer = { readonly lines: readonly string[]; readonly isRefused: boolean };
+
+type PlanOfParts = {
+  readonly request: DocumentRequest;
+  readonly plan: PlanAnswer | undefined;
+  readonly pools: ReadonlyMap<string, Pool>;
+};
+
+function PlanOf({ request, plan, pools }: PlanOfParts): ReactNode {
+  const needs = request.page.kind === "session" ? planSession(request.body, pools) : [];
+  return (
+    <ul className="rows">
+      {needs.map(({ pool, needed, because }) => (
+        <li key={pool} className="long">
+          {needed} of pool {pool}: {because}
+        </li>
+      ))}
+      {plan?.lines.map((line) => (
+        <li key={line} className="long">
+          {line}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function SentList({ sent }: { readonly sent: readonly Sent[] }): ReactNode {
+  if (sent.length === 0) return null;
+  return (
+    <section aria-labelledby="sent">
+      <h2 id="sent">Submitted</h2>
+      <ul className="rows" role="status">
+        {sent.map(({ request: { page }, refusal }) => (
+          <li key={`${page.kind}/${page.id}`}>
+            {refusal === undefined ? (
+              <Link className="long" to="/work/$kind/$" params={{ kind: page.kind, _splat: page.id }}>
+                {page.kind} {page.id}
+              </Link>
+            ) : (
+              <span className="long">
+                {page.kind} {page.id}: {refusal}
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+async function readPlan(
+  { planPath, body }: DocumentRequest,
+  csrfToken: string,
+  signal: AbortSignal,
+): Promise<PlanAnswer> {
+  if (planPath === undefined) return { lines: [], isRefused: false };
+  const plan = await askJson<Partial<JobPlan & SetPlan>>(planPath, { method: "POST", body, csrfToken, signal });
+  const problems = (plan.problems ?? []).map(({ field, reason }) => `${field}: ${reason}`);
+  const warnings = (plan.warnings ?? []).map((warning) => `note: ${warning}`);
+  const outcome = plan.outcome === undefined ? [] : [`it would be ${plan.outcome}`];
+  const isSound = problems.length === 0 && plan.outcome === undefined;
+  return {
+    lines: [...problems, ...outcome, ...(isSound ? ["it can be submitted now"] : []), ...warnings],
+    isRefused: problems.length > 0,
+  };
+}
+
+async function submit(request: DocumentRequest, csrfToken: string): Promise<Sent> {
+  try {
+    await ask(request.path, { method: "POST", body: request.body, csrfToken });
+    return { request, refusal: undefined };
+  } catch (error) {
+    return {
+      request,
+      refusal: error instanceof RequestError ? `${error.problem.code}: ${error.message}` : String(error),
+    };
+  }
+}
+
+/** The namespace that the job controller serves. */
+function useNamespace(): string {
+  const { data } = useQuery({
+    queryKey: ["namespace"],
+    queryFn: ({ signal }) => askJson<{ readonly namespace?: string }>("/v1/jobs?limit=1", { signal }),
+    staleTime: Infinity,
+  });
+  return data?.namespace || "default";
+}
+
+function randomSuffix(): string {
+  const letters = crypto.getRandomValues(new Uint8Array(SUFFIX_LETTERS));
+  return [...letters].map((each) => String.fromCodePoint(97 + (each % 26))).join("");
+}
+
+function jump(editor: HTMLTextAreaElement | null, text: string, line: number): void {
+  if (editor === null) return;
+  const before = text
+    .split("\n")
+    .slice(0, line - 1)
+    .join("\n");
+  const start = line === 1 ? 0 : before.length + 1;
+  const end = text.indexOf("\n", start);
+  editor.focus();
+  editor.setSelectionRange(start, end === -1 ? text.length : end);
+}

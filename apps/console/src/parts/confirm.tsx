@@ -1,0 +1,57 @@
+import { useEffect, useRef, useState, type ReactNode } from "react";
+import { RequestError } from "../adapters/request.ts";
+
+type Confirmation = {
+  readonly title: string;
+  /** The word on the button that does it. */
+  readonly verb: string;
+  readonly children?: ReactNode;
+  readonly act: () => Promise<unknown>;
+  readonly onClose: () => void;
+};
+
+/** Asks before something is changed, and shows why the change was refused. */
+export function Confirm({ title, verb, children, act, onClose }: Confirmation): ReactNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [refusal, setRefusal] = useState("");
+  const [isBusy, setIsBusy] = useState(false);
+  useEffect(() => dialog.current?.showModal(), []);
+  const submit = async (): Promise<void> => {
+    setIsBusy(true);
+    setRefusal("");
+    try {
+      await act();
+      dialog.current?.close();
+    } catch (error) {
+      setRefusal(error instanceof RequestError ? `${error.problem.code}: ${error.message}` : String(error));
+    } finally {
+      setIsBusy(false);
+    }
+  };
+  return (
+    <dialog ref={dialog} onClose={onClose} aria-labelledby="confirm-title">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <h2 id="confirm-title">{title}</h2>
+        {children}
+        {refusal !== "" && (
+          <p className="notice bad" role="alert">
+            {refusal}
+          </p>
+        )}
+        <p className="actions">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Keep
+          </button>
+          <button type="submit" className="danger" disabled={isBusy}>
+            {verb}
+          </button>
+        </p>
+      </form>
+    </dialog>
+  );
+}

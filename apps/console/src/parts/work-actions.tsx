@@ -1,0 +1,103 @@
+import { useRef, type ReactNode } from "react";
+import { ask as request } from "../adapters/request.ts";
+import type { Work, WorkItem } from "../domain/work.ts";
+import { Confirm } from "./confirm.tsx";
+import { useSignedIn } from "./sign-in-gate.tsx";
+
+type ActionParts = {
+  readonly of: WorkItem;
+  readonly work: Work;
+  readonly path: (part: string) => string;
+  /** Shows a question; undefined: none. */
+  readonly ask: (question: ReactNode) => void;
+};
+
+const OVER: readonly string[] = ["succeeded", "failed", "cancelled"];
+
+/** What can be done about a piece of work. Each is confirmed first. Leases are changed by those who sign for them. */
+export function WorkActions({ of, work, path, ask }: ActionParts): ReactNode {
+  const { csrfToken } = useSignedIn();
+  const close = (): void => ask(undefined);
+  const isOver = OVER.includes(work.stage);
+  const send = (part: string, method: "POST" | "DELETE", body?: unknown): Promise<unknown> =>
+    request(path(part), { method, csrfToken, ...(method === "POST" && { body: body ?? {} }) });
+  const confirm = (title: string, verb: string, act: () => Promise<unknown>, more?: ReactNode) => () => {
+    ask(
+      <Confirm title={title} verb={verb} act={act} onClose={close}>
+        {more}
+      </Confirm>,
+    );
+  };
+  const { name } = work;
+  return (
+    <p className="actions start">
+      {(of.kind === "session" || of.kind === "job") && !isOver && (
+        <button
+          type="button"
+          className="danger"
+          onClick={confirm(`Cancel ${name}?`, "Cancel it", () => send("cancel", "POST"))}
+        >
+          Cancel…
+        </button>
+      )}
+      {of.kind === "session" && isOver && (
+        <button
+          type="button"
+          className="danger"
+          onClick={confirm(`Delete ${name} and its logs?`, "Delete it", () => send("", "DELETE"))}
+        >
+          Delete…
+        </button>
+      )}
+      {of.kind === "replica-set" && (
+        <>
+          <ScaleButton
+            desired={of.item.replicasDesired}
+            name={name}
+            send={(body) => send("scale", "POST", body)}
+            ask={ask}
+          />
+          <button
+            type="button"
+            onClick={confirm(
+              of.item.record?.disabled
+                ? `Enable ${name}?`
+                : `Disable ${name}? Nothing is added, removed or replaced then.`,
+              of.item.record?.disabled ? "Enable it" : "Disable it",
+              () => send("enable", "POST", { enabled: of.item.record?.disabled ?? false }),
+            )}
+          >
+            {of.item.record?.disabled ? "Enable…" : "Disable…"}
+          </button>
+        </>
+      )}
+    </p>
+  );
+}
+
+type ScaleParts = {
+  readonly desired: number;
+  readonly name: string;
+  readonly send: (body: unknown) => Promise<unknown>;
+  readonly ask: ActionParts["ask"];
+};
+
+function ScaleButton({ desired, name, send, ask }: ScaleParts): ReactNode {
+  const replicas = useRef<HTMLInputElement>(null);
+  const act = (): Promise<unknown> =>
+    // A set that was scaled meanwhile is left as it is.
+    send({ replicasDesired: replicas.current?.valueAsNumber, expected: desired });
+  const question = (
+    <Confirm title={`Scale ${name}`} verb="Scale it" act={act} onClose={() => ask(undefined)}>
+      <label>
+        <span>Replicas, {desired} now</span>
+        <input ref={replicas} type="number" min={0} max={10000} required defaultValue={desired} />
+      </label>
+    </Confirm>
+  );
+  return (
+    <button type="button" onClick={() => ask(question)}>
+      Scale…
+    </button>
+  );
+}

@@ -1,0 +1,242 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState, type ReactNode } from "react";
+import type { AuditRecord, Explanation, JobEvent, LeaseEvent, SetExplanation } from "../adapters/messages.ts";
+import { askJson } from "../adapters/request.ts";
+import { workPath } from "../adapters/work-calls.ts";
+import { formatAge, formatTime } from "../domain/describe.ts";
+import {
+  timelineOfJob,
+  timelineOfLease,
+  timelineOfMembers,
+  timelineOfSession,
+  timelineOfSet,
+} from "../domain/timeline.ts";
+import { timeOf, type WorkItem } from "../domain/work.ts";
+import { DocumentView } from "./document-view.tsx";
+import { ExplanationView } from "./explanation-view.tsx";
+import { LogView } from "./log-view.tsx";
+import { Timeline } from "./timeline.tsx";
+
+/** Events and explanations change without the work. */
+const POLL_MS = 5000;
+
+type TabParts = {
+  readonly of: WorkItem;
+  readonly id: string;
+  readonly type: string;
+  readonly version: string;
+  readonly nowMs: number;
+};
+
+export function StatusTab(parts: TabParts): ReactNode {
+  const { of, nowMs } = parts;
+  const events = useEvents(parts);
+  return (
+    <>
+      {of.kind === "session" && <Timeline label="Phases" bars={timelineOfSession(of.item, nowMs)} />}
+      {of.kind === "job" && (
+        <>
+          <Timeline label="Phases" bars={timelineOfJob(of.item, nowMs)} />
+          <Timeline label="Members" bars={timelineOfMembers(events?.job ?? [], of.item, nowMs)} />
+        </>
+      )}
+      {of.kind === "replica-set" && <Timeline label="Replicas" bars={timelineOfSet(of.item, nowMs)} />}
+      {of.kind === "lease" && <Timeline label="Phases" bars={timelineOfLease(of.item, events?.lease ?? [], nowMs)} />}
+      <Members of={of} />
+    </>
+  );
+}
+
+type Member = {
+  readonly name: string;
+  readonly state: string;
+  readonly pool: string;
+  readonly node: string;
+  readonly pod: string;
+  readonly message: string;
+};
+
+/** The components of a session, the members of a job, or the replicas of a set. */
+function membersOf({ kind, item }: WorkItem): readonly Member[] {
+  switch (kind) {
+    case "session":
+      return item.components;
+    case "job":
+      return item.members.map((member) => ({ ...member, name: member.component }));
+    case "replica-set":
+      return item.replicas.map(({ pod, node, health = "", message }) => {
+        const { pool = "" } = item.record?.spec ?? {};
+        return { name: pod, state: health, pool, node, pod, message };
+      });
+    case "lease":
+      return [];
+  }
+}
+
+function Members({ of }: { readonly of: WorkItem }): ReactNode {
+  const members = membersOf(of);
+  if (members.length === 0) return null;
+  return (
+    <div className="wide-box" tabIndex={0} role="region" aria-label="Parts">
+      <table>
+        <caption>Parts</caption>
+        <thead>
+          <tr>
+            {["Name", "State", "Pool", "Node", "Pod", "Message"].map((head) => (
+              <th key={head} scope="col">
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {members.map(({ name, state, pool, node, pod, message }) => (
+            <tr key={`${name}/${node}`}>
+              <th scope="row">{name}</th>
+              <td>{state}</td>
+              <td>{pool}</td>
+              <td>{node}</td>
+              <td>{pod}</td>
+              <td>{message}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Names of the parts that have logs. */
+export function componentsOf({ kind, item }: WorkItem): readonly string[] {
+  if (kind === "session") return item.components.map(({ name }) => name);
+  return kind === "job" ? item.members.map(({ component }) => component) : [];
+}
+
+export function LogsTab({ of, id, type }: TabParts): ReactNode {
+  const components = componentsOf(of);
+  const driver = of.kind === "session" ? of.item.components.find(({ kind }) => kind === "DRIVER")?.name : undefined;
+  const [chosen, setChosen] = useState(driver ?? components[0] ?? "");
+  return (
+    <>
+      <label className="field-label">
+        <span>Component</span>
+        <select value={chosen} onChange={({ target }) => setChosen(target.value)}>
+          {components.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
+      <LogView key={chosen} path={workPath(of.kind, id, `logs/${encodeURIComponent(chosen)}`, type)} label={chosen} />
+    </>
+  );
+}
+
+type Happened = { readonly atMs: number; readonly what: string; readonly object: string; readonly message: string };
+
+type Events = {
+  readonly job?: readonly JobEvent[];
+  readonly lease?: readonly LeaseEvent[];
+  readonly all: readonly Happened[];
+};
+
+function useEvents({ of, id, type, version }: TabParts): Events | undefined {
+  const { data } = useQuery({
+    queryKey: ["events", of.kind, id, type, version],
+    queryFn: ({ signal }) => readEvents(of, id, type, signal),
+    refetchInterval: POLL_MS,
+    placeholderData: (before) => before,
+  });
+  return data;
+}
+
+async function readEvents(of: WorkItem, id: string, type: string, signal: AbortSignal): Promise<Events> {
+  const path = workPath(of.kind, id, "events", type);
+  switch (of.kind) {
+    case "session":
+      return {
+        all: of.item.events.map(({ kind = "", atMs, description, reason }) => ({
+          atMs,
+          what: kind,
+          object: reason,
+          message: description,
+        })),
+      };
+    case "job": {
+      const { events: job } = await askJson<{ readonly events: readonly JobEvent[] }>(path, { signal });
+      return { job, all: job.map(({ atMs, reason, object, message }) => ({ atMs, what: reason, object, message })) };
+    }
+    case "lease": {
+      const { events: lease } = await askJson<{ readonly events: readonly LeaseEvent[] }>(path, { signal });
+      return {
+        lease,
+        all: lease.map(({ at, eventType, message }) => ({ atMs: timeOf(at), what: eventType, object: "", message })),
+      };
+    }
+    case "replica-set": {
+      const { records } = await askJson<{ readonly records: readonly AuditRecord[] }>(path, { signal });
+      const all = records.map(({ timestampMs, eventType, eventDetails }) => ({
+        atMs: timestampMs,
+        what: eventType,
+        object: "",
+        message: eventDetails,
+      }));
+      return { all };
+    }
+  }
+}
+
+export function EventsTab(parts: TabParts): ReactNode {
+  const events = useEvents(parts);
+  if (events === undefined) return <p className="quiet">Loading…</p>;
+  if (events.all.length === 0) return <p className="quiet">No events are kept.</p>;
+  const newest = events.all.toSorted((one, other) => other.atMs - one.atMs);
+  return (
+    <div className="wide-box" tabIndex={0} role="region" aria-label="Events">
+      <table>
+        <caption>Events, newest first</caption>
+        <thead>
+          <tr>
+            {["When", "What", "Of", "Message"].map((head) => (
+              <th key={head} scope="col">
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {newest.map(({ atMs, what, object, message }, index) => (
+            <tr key={`${atMs}-${index}`}>
+              <td>
+                <time title={formatTime(atMs)}>{formatAge(atMs, parts.nowMs)} ago</time>
+              </td>
+              <td>{what}</td>
+              <td>{object}</td>
+              <td>{message}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export function ExplainTab({ of, id, type, version }: TabParts): ReactNode {
+  const { data, error } = useQuery({
+    queryKey: ["explain", of.kind, id, type, version],
+    queryFn: async ({ signal }) => {
+      const path = workPath(of.kind, id, "explain", type);
+      if (of.kind !== "replica-set") return askJson<Explanation>(path, { signal });
+      return (await askJson<SetExplanation>(path, { signal })).explanation;
+    },
+    refetchInterval: POLL_MS,
+    placeholderData: (before) => before,
+  });
+  if (data) return <ExplanationView explanation={data} />;
+  return <p className="quiet">{error === null ? "Loading…" : error.message}</p>;
+}
+
+export function DocumentTab({ of }: TabParts): ReactNode {
+  const isManifest = of.kind === "job" && of.item.manifestJson !== "";
+  const value: unknown = isManifest ? JSON.parse(of.item.manifestJson) : of.item;
+  return <DocumentView value={value} label="Document" />;
+}

@@ -1,0 +1,62 @@
+import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
+import { readWorkFilter, type WorkFilter } from "./domain/select-work.ts";
+import { readSort, type Sort } from "./domain/sort.ts";
+
+type Search = Readonly<Record<string, unknown>>;
+
+/** Which part of the page of one piece of work is shown, and the kind of a job where several have one of its name. */
+export type WorkPageSearch = { readonly tab?: string; readonly type?: string };
+
+// Pages get their components in main.tsx, so that they may import their routes.
+export const rootRoute = createRootRoute();
+
+const getParentRoute = () => rootRoute;
+
+export const overviewRoute = createRoute({ getParentRoute, path: "/" });
+
+/** What lists show is in their addresses, so that it survives a reload and can be sent to others. */
+export const workRoute = createRoute({
+  getParentRoute,
+  path: "/work",
+  validateSearch: (search: Search): WorkFilter & Sort => ({ ...readWorkFilter(search), ...readSort(search) }),
+});
+
+export const workPageRoute = createRoute({
+  getParentRoute,
+  path: "/work/$kind/$",
+  validateSearch: ({ tab, type }: Search): WorkPageSearch => ({
+    ...(typeof tab === "string" && { tab }),
+    ...(typeof type === "string" && { type }),
+  }),
+});
+
+export const queuesRoute = createRoute({ getParentRoute, path: "/queues" });
+
+export const nodesRoute = createRoute({
+  getParentRoute,
+  path: "/nodes",
+  validateSearch: (search: Search): Pick<WorkFilter, "q"> & Sort => {
+    const { q } = readWorkFilter(search);
+    return { ...(q !== undefined && { q }), ...readSort(search) };
+  },
+});
+
+export const submitRoute = createRoute({ getParentRoute, path: "/submit" });
+
+const routeTree = rootRoute.addChildren([
+  overviewRoute,
+  workRoute,
+  workPageRoute,
+  queuesRoute,
+  nodesRoute,
+  submitRoute,
+]);
+
+export const router = createRouter({ routeTree, defaultPreload: "intent" });
+
+declare module "@tanstack/react-router" {
+  // eslint-disable-next-line @typescript-eslint/consistent-type-definitions -- the router reads its types from this interface
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,274 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import { until } from "@muster/testkit";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { startConsoleWorld, type ConsoleWorld } from "./console-world.ts";
+import { findChromium } from "./find-chromium.ts";
+import { sampleAnswers } from "./sample-world.ts";
+
+const executablePath = findChromium();
+const suite =
+  executablePath === undefined
+    ? "the console in a browser (skipped: no Chromium in PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH or on the PATH)"
+    : "the console in a browser";
+const WIDE = { width: 1280, height: 900 };
+const NARROW = { width: 390, height: 844 };
+const SAMPLE = { machines: 48, work: 12, long: false };
+
+describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(suite, () => {
+  let browser: Browser;
+  let world: ConsoleWorld;
+  let context: BrowserContext;
+  let page: Page;
+  /** Errors of the pages, and requests to other hosts. */
+  let wrong: string[];
+
+  beforeAll(async () => {
+    world = await startConsoleWorld({});
+    browser = await chromium.launch({ ...(executablePath && { executablePath }), args: ["--no-sandbox"] });
+  });
+
+  afterAll(async () => {
+    await browser.close();
+    await world[Symbol.asyncDispose]();
+  });
+
+  beforeEach(async () => {
+    Object.assign(world.answers, sampleAnswers(SAMPLE, Date.now()));
+    wrong = [];
+    await open(WIDE, "light");
+  });
+
+  afterEach(async () => {
+    await context.close();
+    expect(wrong).toEqual([]);
+  });
+
+  /** A page of a new browser, signed in by the link. */
+  async function open(viewport: typeof WIDE, colorScheme: "light" | "dark"): Promise<void> {
+    context = await browser.newContext({ viewport, colorScheme });
+    page = await context.newPage();
+    page.on("pageerror", ({ message }) => wrong.push(message));
+    page.on("console", (message) => {
+      if (/Content.Security.Policy|violates/i.test(message.text())) wrong.push(message.text());
+    });
+    page.on("request", (request) => {
+      if (!request.url().startsWith(world.url)) wrong.push(request.url());
+    });
+    await page.goto(`${world.url}/#token=${world.token}`);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+  }
+
+  const go = (path: string) => page.goto(`${world.url}${path}`);
+  const session = (fields: object) => {
+    const [first] = (sampleAnswers(SAMPLE, Date.now())["listSessions"]?.() as { readonly sessions: readonly object[] })
+      .sessions;
+    return { ...first, ...fields };
+  };
+  const show = (...sessions: readonly object[]): void => {
+    world.answers["listSessions"] = ({ continue: from }) => {
+      const start = Number(from);
+      const end = start + 500;
+      return { sessions: sessions.slice(start, end), continue: end < sessions.length ? String(end) : "" };
+    };
+  };
+
+  it("signs in by the link, whose token leaves the address", async () => {
+    expect(page.url()).toBe(`${world.url}/`);
+    await page.getByText("33 of 46 held, 13 free").waitFor();
+  });
+
+  it("signs in with a pasted token, shows why a wrong one is refused, and signs out", async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    const token = page.getByLabel("Token");
+    await token.fill("wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").getByText("the token is unknown or expired").waitFor();
+    await token.fill(world.token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+  });
+
+  it("asks to sign in again when the session is over, and continues where it was", async () => {
+    await go("/work?kind=job");
+    await page.getByRole("link", { name: "train" }).waitFor();
+    await context.clearCookies();
+    const token = page.getByLabel("Token");
+    await token.fill(world.token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("link", { name: "train" }).waitFor();
+    expect(page.url()).toBe(`${world.url}/work?kind=job`);
+    await until("the form is gone", async () => (await token.count()) === 0);
+  });
+
+  const PAGES = [
+    ["/", "Overview"],
+    ["/work", "Work"],
+    ["/work/session/bench-0", "bench-0"],
+    ["/work/session/bench-0?tab=logs", "bench-0"],
+    ["/work/job/default/train?tab=events", "train"],
+    ["/work/job/default/train?tab=explanation", "train"],
+    ["/work/job/default/train?tab=document", "train"],
+    ["/work/replica-set/web", "web"],
+    ["/work/lease/3-1", "3-1"],
+    ["/queues", "Queues"],
+    ["/nodes", "Nodes"],
+    ["/submit", "Submit"],
+    ["/nowhere", "No such page"],
+  ] as const;
+
+  const SIZES = [
+    ["1280 pixels, light", WIDE, "light"],
+    ["390 pixels, dark", NARROW, "dark"],
+  ] as const;
+
+  it.each(SIZES.flatMap(([size, viewport, scheme]) => PAGES.map((each) => [...each, size, viewport, scheme] as const)))(
+    "is accessible at %s, with the title %s, and as wide as the window at %s",
+    async (path, heading, _, viewport, scheme) => {
+      await context.close();
+      await open(viewport, scheme);
+      await go(path);
+      await page.getByRole("heading", { name: heading, exact: true, level: 1 }).waitFor();
+      await until("the page has loaded", async () => (await page.getByText(/^Loading/).count()) === 0);
+      const { violations } = await new AxeBuilder({ page })
+        .withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"])
+        .analyze();
+      expect(violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))).toEqual(
+        [],
+      );
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      expect(overflow).toBeLessThanOrEqual(0);
+    },
+  );
+
+  it("shows changes without a reload", async () => {
+    show(session({ name: "first", revision: 1 }));
+    await go("/work?kind=session");
+    await page.getByRole("link", { name: "first" }).waitFor();
+    show(session({ name: "first", revision: 2, events: [{ kind: 5, atMs: 1 }] }), session({ name: "second" }));
+    await page.getByRole("link", { name: "second" }).waitFor();
+    await page.getByRole("row", { name: /first.*DONE/ }).waitFor();
+    show(session({ name: "second" }));
+    await until("the first one is gone", async () => (await page.getByRole("link", { name: "first" }).count()) === 0);
+  });
+
+  it("keeps filter, search and order over a reload", async () => {
+    await go("/work");
+    await page.getByLabel("Kind").selectOption("session");
+    await page.getByLabel("Stage").selectOption("failed");
+    await page.getByRole("searchbox").fill("bench");
+    await page.getByRole("button", { name: "Name" }).click();
+    await page.getByRole("button", { name: "Name" }).click();
+    const names = () => page.getByRole("row").getByRole("link").allInnerTexts();
+    await until("the list is in order", async () => (await names()).join(" ") === "bench-10 bench-3");
+    await page.reload();
+    await until("it is in the same order", async () => (await names()).join(" ") === "bench-10 bench-3");
+    expect(await page.getByRole("searchbox").inputValue()).toBe("bench");
+  });
+
+  it("shows that NATS is away, and recovers without a reload", async () => {
+    await go("/work");
+    await page.getByRole("link", { name: "bench-0" }).waitFor();
+    await world.nats.kill();
+    await page.getByText("Stale:").waitFor({ timeout: 60_000 });
+    expect(await page.getByRole("link", { name: "bench-0" }).count()).toBe(1);
+    await world.nats.start();
+    await page.getByText("Stale:").waitFor({ state: "detached", timeout: 60_000 });
+    show(session({ name: "afterwards" }));
+    await page.getByRole("link", { name: "afterwards" }).waitFor({ timeout: 60_000 });
+  });
+
+  it("cancels after a question, and not without", async () => {
+    const cancelled = () => world.received.filter(({ method }) => method === "cancelSession").length;
+    const before = cancelled();
+    world.answers["cancelSession"] = () => ({ session: session({}) });
+    await go("/work/session/bench-0");
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Keep" }).click();
+    expect(cancelled()).toBe(before);
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Cancel it" }).click();
+    await until("the service has the request", () => cancelled() === before + 1);
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  });
+
+  it("shows why a change is refused", async () => {
+    world.answers["scaleReplicaSet"] = () => Promise.reject(new Error("not now"));
+    await go("/work/replica-set/web");
+    await page.getByRole("button", { name: "Scale…" }).click();
+    await page.getByRole("spinbutton").fill("5");
+    await page.getByRole("button", { name: "Scale it" }).click();
+    await page.getByRole("alert").getByText("INTERNAL").waitFor();
+    expect(world.received.findLast(({ method }) => method === "scaleReplicaSet")?.request).toMatchObject({
+      replicasDesired: 5,
+      expected: 3,
+    });
+  });
+
+  it("shows a log without what terminals would obey, and finds text in it", async () => {
+    await go("/work/session/bench-0?tab=logs");
+    const log = page.getByRole("log");
+    await log.getByText("step 299 loss 0.0100").waitFor();
+    await page.getByLabel("Search in the log").fill("STEP 42 ");
+    await log.getByText("step 42 loss 0.0698").waitFor();
+    expect(await log.innerText()).not.toContain("\u001b");
+    await page.getByText("1 lines, complete").waitFor();
+  });
+
+  it("can be used by the keyboard alone", async () => {
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("g");
+    await page.keyboard.press("w");
+    await page.getByRole("heading", { name: "Work", level: 1 }).waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("train");
+    await page.getByText("1 of 16").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("link", { name: "train" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "train", level: 1 }).waitFor();
+  });
+
+  it("runs no markup of names and messages", async () => {
+    const markup = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>";
+    show(session({ name: "bad", events: [{ kind: 6, atMs: 5, description: markup, reason: markup }] }));
+    world.answers["getSession"] = () => ({
+      session: session({ name: "bad", events: [{ kind: 6, atMs: 5, description: markup, reason: markup }] }),
+    });
+    await page.getByText(markup).first().waitFor();
+    for (const tab of ["status", "events", "document"]) {
+      await go(`/work/session/bad?tab=${tab}`);
+      await page.getByText("onerror").first().waitFor();
+      expect(await page.evaluate(() => "pwned" in window)).toBe(false);
+    }
+  });
+
+  it("checks documents while they are written, shows the plan, and sends them", async () => {
+    world.answers["submitSession"] = () => ({ session: session({ name: "echo" }) });
+    const text = (pool: string) =>
+      `apiVersion: muster.dev/v1\nkind: Session\nmetadata: { name: echo }\nspec:\n  components:\n    - { name: driver, kind: driver, ${pool}: drivers, image: a }\n`;
+    await go("/submit");
+    await page.getByLabel("Documents").fill(text("pol"));
+    await page.getByText("spec.components[0].pol is an unknown field").waitFor();
+    expect(await page.getByRole("button", { name: "Submit it" }).count()).toBe(0);
+    await page.getByLabel("Documents").fill(text("pool"));
+    await page.getByText("1 of pool drivers: 4 are free").waitFor();
+    await page.getByRole("button", { name: "Submit it" }).click();
+    await page.getByRole("link", { name: "session echo" }).waitFor();
+    expect(world.received.findLast(({ method }) => method === "submitSession")?.request).toMatchObject({
+      name: "echo",
+      spec: { components: [{ name: "driver", pool: "drivers", kind: 1 }] },
+    });
+  });
+
+  it("keeps only the rows in view in the page", async () => {
+    show(...Array.from({ length: 5000 }, (_, index) => session({ name: `many-${index}` })));
+    await go("/work?kind=session&sort=name");
+    await page.getByText("5000 of 5004").waitFor({ timeout: 60_000 });
+    expect(await page.getByRole("row").count()).toBeLessThan(60);
+    await page.getByRole("searchbox").fill("many-4999");
+    await page.getByText("1 of 5004").waitFor();
+  });
+});
