@@ -1,9 +1,10 @@
 import { mayOccupy, type Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import type { Ledger } from "../src/domain/ledger/ledger.ts";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
 import { pairKey, type PairAmounts, type Queue } from "../src/domain/ledger/queue.ts";
-import type { Need, PreemptionReason } from "../src/domain/ledger/reservation.ts";
+import type { Need, PreemptionReason, Reservation } from "../src/domain/ledger/reservation.ts";
 import { accepts, NaiveLedger } from "./naive-ledger.ts";
 import {
   fits,
@@ -68,6 +69,40 @@ export type PreemptionWorld = {
   readonly work: readonly Work[];
   readonly nowMs: number;
 };
+
+/** What a decision reads. */
+export type KnownWorld = { readonly ledger: Ledger; readonly nodes: readonly NodeFacts[]; readonly nowMs: number };
+
+/** The same world as the reference reads it, without an index or a cache: every answer is computed from the reservations and the nodes. */
+export function naiveWorldOf({ ledger, nodes, nowMs }: KnownWorld): PreemptionWorld {
+  const promises = new Map(ledger.beneficiaries.map(({ sequence }, index) => [sequence, index + 1]));
+  const work = [...ledger.reservations.values()].map((reservation) =>
+    toWork(reservation, promises.get(reservation.sequence)),
+  );
+  return { queues: [...ledger.queues.values()], nodes, work, nowMs };
+}
+
+function toWork({ grant, ...asked }: Reservation, promise: number | undefined): Work {
+  return {
+    ...asked,
+    ...(promise !== undefined && { promise }),
+    ...(grant !== undefined && { grant: toNaiveGrant(grant) }),
+  };
+}
+
+function toNaiveGrant({
+  atMs,
+  machines,
+  use = new Map(),
+  preemption,
+}: NonNullable<Reservation["grant"]>): NonNullable<Work["grant"]> {
+  return {
+    atMs,
+    nodes: machines.map(({ node }) => node),
+    use,
+    ...(preemption !== undefined && { leaving: preemption }),
+  };
+}
 
 export function policyOf({ queues }: PreemptionWorld, queue: string | undefined): PreemptionPolicy {
   return queues.find(({ name }) => name === queue) ?? {};

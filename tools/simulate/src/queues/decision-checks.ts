@@ -13,31 +13,27 @@ import {
   type Forest,
 } from "@muster/reservation-manager/naive-quota";
 import { planGrant } from "@muster/reservation-manager/naive-preemption";
-import { forestIn, useOn } from "@muster/reservation-manager/naive-world";
+import { forestIn, naiveWorldOf, useOn, type KnownWorld } from "@muster/reservation-manager/naive-world";
+import {
+  followBeneficiaries,
+  PREEMPTION_PROPERTIES,
+  type Decision,
+  type Property,
+} from "@muster/reservation-manager/preemption-rules";
 import { settle, settleGrants } from "@muster/reservation-manager/plan-settlement";
 import type { PairAmounts } from "@muster/reservation-manager/queue";
 import { finish } from "@muster/reservation-manager/steps";
-import type { CheckDecision, KnownNodes, ReservationPolicy } from "../replicas/reservation-manager.ts";
+import type { CheckDecision, ReservationPolicy } from "../replicas/reservation-manager.ts";
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
-import { naiveWorldOf, type KnownWorld } from "./naive-world.ts";
-import { followBeneficiaries, PREEMPTION_PROPERTIES } from "./preemption-checks.ts";
 
 /** One decision of a ledger, before it is written. */
-export type Decision = KnownNodes & {
-  readonly before: Ledger;
-  readonly events: readonly LedgerEvent[];
-  readonly nowMs: number;
-  readonly policy: ReservationPolicy;
-};
+type PolicyDecision = Decision & { readonly policy: ReservationPolicy };
 
 type Granted = Extract<LedgerEvent, { kind: "granted" }>;
 
-/** A rule of decisions. Returns what breaks it. */
-export type Property = { readonly rule: string; readonly findBroken: (decision: Decision) => string | undefined };
-
 /** By the numbers of the properties that must always hold; `checkDecisions` has the first one. Each is checked at every decision with events. */
-const PROPERTIES: readonly Property[] = [
+const PROPERTIES: readonly Property<PolicyDecision>[] = [
   { rule: "2: a grant is within what its queue owns, borrows and is lent", findBroken: findExceeded },
   { rule: "3: the ledger grants what the naive ledger grants, until nothing that waits fits", findBroken: findUnlike },
   ...PREEMPTION_PROPERTIES,
@@ -70,7 +66,12 @@ function describeEvents(events: readonly LedgerEvent[]): string {
 }
 
 /** The world before each grant of the decision. */
-function* eachGrant({ before, events, nodes, nowMs }: Decision): Generator<{ event: Granted; known: KnownWorld }> {
+function* eachGrant({
+  before,
+  events,
+  nodes,
+  nowMs,
+}: PolicyDecision): Generator<{ event: Granted; known: KnownWorld }> {
   let ledger = before;
   for (const event of events) {
     if (event.kind === "granted") yield { event, known: { ledger, nodes, nowMs } };
@@ -78,7 +79,7 @@ function* eachGrant({ before, events, nodes, nowMs }: Decision): Generator<{ eve
   }
 }
 
-function findExceeded(decision: Decision): string | undefined {
+function findExceeded(decision: PolicyDecision): string | undefined {
   for (const { event, known } of eachGrant(decision)) {
     const world = naiveWorldOf(known);
     const work = world.work.find(({ sequence }) => sequence === event.sequence);
@@ -121,7 +122,7 @@ function findAboveLimit(before: Forest, after: Forest, queue: string, pair: stri
   return undefined;
 }
 
-function findUnlike(decision: Decision): string | undefined {
+function findUnlike(decision: PolicyDecision): string | undefined {
   const { events, nodes, areAllKnown, before, nowMs } = decision;
   // Changes of queues are a decision of their own, before the next pass.
   if (!areAllKnown || events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
@@ -144,7 +145,7 @@ function isChanging({ leaving, beneficiaries }: Ledger): boolean {
 }
 
 /** What is kept for requests that have waited too long is not part of the naive ledger. */
-function isHoldPossible({ reservations }: Ledger, { policy, nowMs }: Decision): boolean {
+function isHoldPossible({ reservations }: Ledger, { policy, nowMs }: PolicyDecision): boolean {
   return [...reservations.values()].some(({ grant, createdAtMs }) => {
     return grant === undefined && createdAtMs < nowMs - policy.holdAfterMs;
   });
@@ -159,7 +160,7 @@ const CAUSES: ReadonlySet<LedgerEvent["kind"]> = new Set([
   ...(["requested", "released", "limited", "preemptionAccepted", "requeued"] as const),
 ]);
 
-function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }: Decision): string | undefined {
+function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }: PolicyDecision): string | undefined {
   const first = events.findIndex(({ kind }) => !CAUSES.has(kind));
   const causes = first === -1 ? events : events.slice(0, first);
   const decided = events.slice(causes.length);

@@ -1,12 +1,11 @@
 import { emptyLedger, evolve, type Ledger } from "@muster/reservation-manager/ledger";
 import { entryCodec, nodeCodec, toNodeFacts } from "@muster/reservation-manager/messages";
-import { admit, waitingIn } from "@muster/reservation-manager/naive-world";
+import { admit, naiveWorldOf, waitingIn } from "@muster/reservation-manager/naive-world";
 import type { PairAmounts } from "@muster/reservation-manager/queue";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
 import { nextGrant, rebuild } from "./decision-checks.ts";
-import { naiveWorldOf } from "./naive-world.ts";
 import type { Owners } from "./owners.ts";
 
 const POOL_LABEL = "pool";

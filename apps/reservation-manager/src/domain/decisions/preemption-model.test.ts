@@ -37,5 +37,5 @@ it.each([
   ["where machines are plenty", quotaRuns],
   ["that change, where machines are plenty", changingRuns],
 ])("preempts in queues %s as a reference does that computes each formula again", (_which, runs) => {
-  fc.assert(fc.property(runs, play), WORLDS === undefined ? { numRuns: 150, seed: 1 } : { numRuns: Number(WORLDS) });
+  fc.assert(fc.property(runs, play), WORLDS === undefined ? { numRuns: 150, seed: 2 } : { numRuns: Number(WORLDS) });
 });

@@ -1,18 +1,34 @@
-import { evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import type { NodeFacts } from "../src/domain/ledger/machines.ts";
+import { evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
+import type { Queue } from "../src/domain/ledger/queue.ts";
+import { pathOf } from "./naive-quota.ts";
 import {
   admit,
+  forestIn,
   futureOf,
   isNotPreemptible,
   isServed,
+  naiveWorldOf,
   released,
   type PreemptionWorld,
   type Work,
-} from "@muster/reservation-manager/naive-world";
-import { pathOf } from "@muster/reservation-manager/naive-quota";
-import { forestIn } from "@muster/reservation-manager/naive-world";
-import type { Queue } from "@muster/reservation-manager/queue";
-import type { Decision, Property } from "./decision-checks.ts";
-import { naiveWorldOf } from "./naive-world.ts";
+} from "./naive-world.ts";
+
+/** What a ledger decided, and what it knew then. */
+export type Decision = {
+  readonly before: Ledger;
+  readonly events: readonly LedgerEvent[];
+  readonly nodes: readonly NodeFacts[];
+  /** Otherwise nothing may be granted. */
+  readonly areAllKnown: boolean;
+  readonly nowMs: number;
+};
+
+/** A rule of decisions. Returns what breaks it. */
+export type Property<Of extends Decision = Decision> = {
+  readonly rule: string;
+  readonly findBroken: (decision: Of) => string | undefined;
+};
 
 /** Rules of each decision that preempts work, or that is made while work leaves. */
 export const PREEMPTION_PROPERTIES: readonly Property[] = [
@@ -29,6 +45,8 @@ export function followBeneficiaries(): Property {
   const findBroken = (decision: Decision): string | undefined => {
     const { before, events } = decision;
     const after = events.reduce(evolve, before);
+    // Changes of queues are followed by what they make possible, in this decision or the next one.
+    if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
     const [was, is] = [printSurroundings(decision, before), printSurroundings(decision, after)];
     for (const [index, event] of events.entries()) {
       if (event.kind !== "beneficiaryDropped") continue;
@@ -37,8 +55,6 @@ export function followBeneficiaries(): Property {
         .some((each) => each.kind === "preempted" && each.beneficiary === event.sequence);
       if (isNew || known.get(event.sequence) === was) return `r-${event.sequence} is dropped, and nothing has changed`;
     }
-    // Changes of queues are a decision of their own, before the next pass.
-    if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
     known.clear();
     for (const { sequence } of after.beneficiaries) known.set(sequence, is);
     return undefined;
@@ -116,21 +132,27 @@ function mayPreempt(policy: Queue | undefined, work: Work, victim: Work, reason:
 }
 
 function findNotEnough(decision: Decision): string | undefined {
-  const { events, before } = decision;
-  const beneficiaries = new Set(
-    events.flatMap((event) => (event.kind === "preempted" ? (event.beneficiary ?? []) : [])),
-  );
-  if (beneficiaries.size === 0) return undefined;
-  const world = worldOf(decision, events.reduce(evolve, before));
-  const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
-  for (const sequence of beneficiaries) {
-    const work = workIn(world, sequence);
-    if (work === undefined || work.grant !== undefined) return `r-${sequence} does not wait`;
-    if (admit(released(world, leaving), work) === undefined) return `r-${sequence} does not fit once all has left`;
-    if (!isServed(futureOf(world), work)) return `r-${sequence} does not fit beside the requests before it`;
+  let ledger = decision.before;
+  for (const [index, event] of decision.events.entries()) {
+    ledger = evolve(ledger, event);
+    const { beneficiary } = event.kind === "preempted" ? event : {};
+    const next = decision.events[index + 1];
+    const isLast = next?.kind !== "preempted" || next.beneficiary !== beneficiary;
+    const broken = beneficiary !== undefined && isLast ? findShort(beneficiary, worldOf(decision, ledger)) : undefined;
+    if (broken !== undefined) return `r-${beneficiary ?? 0} ${broken}`;
   }
   return undefined;
 }
+
+function findShort(beneficiary: number, world: PreemptionWorld): string | undefined {
+  const work = workIn(world, beneficiary);
+  if (work === undefined || work.grant !== undefined) return "does not wait";
+  const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
+  if (admit(released(world, leaving), work) === undefined) return "does not fit once all has left";
+  return isServed(futureOf(world), work) ? undefined : "does not fit beside the requests before it";
+}
+
+const WITHDRAWALS: ReadonlySet<string> = new Set<LedgerEvent["kind"]>(["preemptionWithdrawn", "beneficiaryDropped"]);
 
 /** Each request that machines and quota are kept for still has them after each grant, as the reference places the requests. */
 function findTaken(decision: Decision): string | undefined {
@@ -140,7 +162,8 @@ function findTaken(decision: Decision): string | undefined {
     const before = ledger;
     ledger = evolve(ledger, event);
     if (event.kind !== "granted" || before.beneficiaries.length === 0) continue;
-    const withdrawn = decision.events.slice(index + 1).filter(({ kind }) => kind === "preemptionWithdrawn");
+    const next = decision.events.findIndex(({ kind }, at) => at > index && !WITHDRAWALS.has(kind));
+    const withdrawn = decision.events.slice(index + 1, next === -1 ? undefined : next);
     const [was, is] = [before, withdrawn.reduce(evolve, ledger)].map((each) => futureOf(worldOf(decision, each)));
     for (const { sequence } of before.beneficiaries) {
       if (sequence === event.sequence || was === undefined || is === undefined) continue;
