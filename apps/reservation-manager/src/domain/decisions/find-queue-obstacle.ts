@@ -7,6 +7,7 @@ import { forestOf, limitedAmounts, withQueuesBelow, type QueueNode } from "../le
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, levelOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { isPreemptible } from "./is-preemptible.ts";
 import { findKept, useWithKept, type HeldQuota } from "./queue-bounds.ts";
 import { findQuotaTooSmall, findStrictHead, quotaWorldOf } from "./queue-heads.ts";
 
@@ -27,7 +28,7 @@ export type QuotaShortage = {
 };
 
 /** What is asked for, and in which queue. */
-export type QueueDemand = PoolGang & Pick<WaitingClass, "queue" | "notPreemptible">;
+export type QueueDemand = PoolGang & Pick<WaitingClass, "ownerKind" | "queue" | "notPreemptible">;
 
 /** What the queue of the demand has against a grant at this place now; undefined: nothing, or the demand has no queue. */
 export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
@@ -49,14 +50,14 @@ export function findQuotaShortage(demand: QueueDemand, world: World): QueueObsta
 
 /** As `findQuotaShortage`, whatever is kept for others. */
 export function findShortageAlone(demand: QueueDemand, world: World): QueueObstacle | undefined {
-  const { queue, needs, notPreemptible } = demand;
+  const { ownerKind, queue, needs, notPreemptible } = demand;
   if (queue === undefined) return undefined;
   const node = forestOf(world.ledger.queues).get(queue);
   if (node === undefined) return { code: "QUEUE_UNKNOWN", queue };
   if (node.problem !== undefined) return { code: "QUEUE_HELD", queue };
   const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
   const short = findUnavailable(node, asked, quotaWorldOf(world));
-  if (short !== undefined || notPreemptible !== true) return short;
+  if (short !== undefined || isPreemptible({ owner: { kind: ownerKind }, notPreemptible }, node)) return short;
   return findUnreclaimable(node, asked, world);
 }
 
@@ -68,7 +69,7 @@ function findKeptQuota({ queue, needs }: QueueDemand, world: World): QueueObstac
 /** Work that may not be preempted borrows nothing that another queue of the tree may reclaim. */
 function findUnreclaimable(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
   const { queue, path } = node;
-  if (queue.permitsNonPreemptible !== true || !mayOthersReclaim(path.at(-1) ?? node, node)) return undefined;
+  if (!mayOthersReclaim(path.at(-1) ?? node, node)) return undefined;
   const { use, pools } = quotaWorldOf(world);
   const used = use.get(queue.name);
   const borrowed = findShortage(asked, (pair) => totalOf(node, pair, pools) - (used?.get(pair) ?? 0));

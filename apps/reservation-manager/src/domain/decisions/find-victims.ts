@@ -1,4 +1,3 @@
-import { BATCH_JOB } from "@muster/names";
 import { compareAdmitted, knownReservation, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
 import type { PreemptionReason, Reservation } from "../ledger/reservation.ts";
 import { forestOf, limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
@@ -11,6 +10,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { isBesideKept } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
+import { isPreemptible } from "./is-preemptible.ts";
 import { obstacleTo, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 
@@ -236,13 +236,6 @@ function candidateOf(sequence: number, node: QueueNode, { reservations }: Ledger
   const { use } = reservation?.grant ?? {};
   if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) return undefined;
   return { reservation, node, use: limitedAmounts(node, use) };
-}
-
-/** Owners of other kinds do not give machines back when they are asked to. */
-const PREEMPTIBLE_KINDS: ReadonlySet<string> = new Set(["job", BATCH_JOB]);
-
-export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }: QueueNode): boolean {
-  return PREEMPTIBLE_KINDS.has(owner.kind) && !(notPreemptible === true && queue.permitsNonPreemptible === true);
 }
 
 function compareCandidates(a: Candidate, b: Candidate): number {
