@@ -81,7 +81,7 @@ function adviseOnQueue(code: string): string | undefined {
   if (code === "BEHIND_STRICT_HEAD")
     return "wait for the first one, or set spec.strategy of the queue to BestEffortFIFO";
   if (code === "QUEUE_UNKNOWN")
-    return "name a queue in the label muster.dev/queue of the job: `muster queues` lists them";
+    return "name a queue in the label muster.dev/queue of the job, or in spec.queue of the session: `muster queues` lists them";
   if (code === "QUEUE_HELD") return "set spec.stopPolicy of the queue to None, or correct what `muster queues` names";
   if (code === "QUOTA_EXCEEDED") return "request less, or raise the quota or the borrowingLimit of the queue";
   return undefined;

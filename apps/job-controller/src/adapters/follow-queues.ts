@@ -2,7 +2,7 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, type Bell } from "@muster/backoff";
 import { informer, listWatch, type Informer, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import type { Logger } from "@muster/service";
-import { chooseQueue, QUEUE_LABEL, type QueueChoice, type SeenQueue } from "../domain/queues/choose-queue.ts";
+import { chooseQueue, QUEUE_LABEL, type QueueChoice, type SeenQueue } from "@muster/ledger-client/choose-queue";
 import { readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import { findResource } from "../members/find-resource.ts";
 
@@ -78,7 +78,8 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
     const known = followed === undefined && absences > 0 ? new Map<string, QueueRow>() : rows();
     if (known === undefined) return { kind: "unlisted" };
     const ofNamespace = followed?.namespaces.get(ofJob) ?? {};
-    return chooseQueue(labels, { name: ofJob, labels: ofNamespace }, new Map<string, SeenQueue>(known));
+    const wanted = { name: named, field: `the label ${QUEUE_LABEL} of the job` };
+    return chooseQueue(wanted, { name: ofJob, labels: ofNamespace }, new Map<string, SeenQueue>(known));
   };
 
   return {

@@ -44,6 +44,7 @@ import { occupancyOf } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
 import { podsFreshOf } from "./pods-fresh.ts";
 import { kubePods } from "./pods.ts";
+import { openQueues } from "./queues.ts";
 import { listed, load, openIndex, openRecords, type Index, type Records } from "./records.ts";
 import { spanOfPass, recordPhase } from "./trace.ts";
 
@@ -91,7 +92,17 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const calls = kubeCalls(kube, CALLS);
   const podDefaults = await followPodDefaults(kube, config.kube.namespace, onProblem);
   const own = { kube, calls, records, logStore, installation };
-  const acting = { ...actDeps(context, bus, own), podDefaults: podDefaults.current };
+  const queueStates = await openBucket(connection, {
+    name: buckets.queues,
+    codec: protoCodec(muster.reservation.v1.Queue),
+  });
+  const queued = await openView(queueStates, { signal, onProblem });
+  const changed = (): void => {
+    for (const name of led?.sessions.unqueued() ?? []) led?.queue.add(name);
+  };
+  const queues = openQueues({ kube, namespace: config.kube.namespace, queues: queued, changed, onProblem });
+  await Promise.race([queues.synced, sleep(DEFAULTS_WAIT_MS)]);
+  const acting = { ...actDeps(context, bus, own), podDefaults: podDefaults.current, chooseQueue: queues.choose };
   const logFollowers = followLogs(
     ({ pod, container }, end) => acting.reading.logs.follow(pod, container, end),
     FOLLOW_LIMITS,
@@ -132,8 +143,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       logFollowers[Symbol.dispose]();
       await grants[Symbol.asyncDispose]();
       await podDefaults[Symbol.asyncDispose]();
+      await queues[Symbol.asyncDispose]();
       await calls[Symbol.asyncDispose]();
-      await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
+      await Promise.all([index, pods, mark, states, queued].map((view) => view[Symbol.asyncDispose]()));
     },
   };
 }
@@ -194,7 +206,7 @@ function actDeps(
     logStore,
     installation,
   }: Pick<World, "records" | "logStore" | "installation"> & { readonly kube: KubeConfig; readonly calls: KubeCalls },
-): ActDeps {
+): Omit<ActDeps, "chooseQueue"> {
   const { config } = context;
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
@@ -266,7 +278,7 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
-    explain: (record) => explainWaiting(acting.ledger, record, acting.podPolicy.poolLabel, acting.podDefaults?.()),
+    explain: (record) => explainWaiting(acting, record),
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => announce(bus, record, from),
     forget: forgetter(world),

@@ -1,7 +1,7 @@
 import { describeFault, type Fault } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { BatchStep, BatchWait } from "../../domain/batch/plan-batch-job.ts";
-import { QUEUE_UNKNOWN } from "../../domain/queues/choose-queue.ts";
+import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { keyOfRow, type JobRow } from "./batch-rows.ts";
 
 type Event = { readonly type: "Normal" | "Warning"; readonly reason: string; readonly message: string };

@@ -1,6 +1,6 @@
 import { inDomainOf, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
-import { QUEUE_UNKNOWN } from "../queues/choose-queue.ts";
+import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { holds } from "../requests.ts";
 import type { JobPolicy, UnitPreemption, UnitSeen } from "../snapshot.ts";
 import { extraIdOf, gangIdOf, placeName, type BatchSnapshot, type PodNeed } from "./batch-job.ts";
