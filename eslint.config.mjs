@@ -289,6 +289,8 @@ export default tseslint.config(
       "libs/faults/src/**/*.ts",
       "libs/health/src/**/*.ts",
       "libs/leases/src/**/*.ts",
+      "libs/ledger-client/src/choose-queue.ts",
+      "libs/ledger-client/src/describe-queue-wait.ts",
       "libs/ledger-client/src/explanation.ts",
       "libs/ledger-client/src/ledger-cache.ts",
       "libs/ledger-client/src/plan-sweep.ts",

@@ -47,6 +47,7 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
       ttlMs: duration,
       killAfterMs: duration,
       priority: fc.option(fc.integer({ min: -1_000_000, max: 1_000_000 }), { nil: undefined }),
+      queue: fc.option(label, { nil: undefined }),
       workerPort: port,
     }),
   });

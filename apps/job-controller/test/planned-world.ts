@@ -8,7 +8,7 @@ import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/jo
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { GroupSpec } from "../src/domain/pod-group.ts";
-import type { QueueChoice } from "../src/domain/queues/choose-queue.ts";
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { holds } from "../src/domain/requests.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";

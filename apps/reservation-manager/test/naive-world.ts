@@ -299,8 +299,9 @@ function hasQuota(world: PreemptionWorld, { queue }: Work, ask: PairAmounts): bo
   return problemOf(forest, queue) === undefined && fits(forest, queue, ask);
 }
 
-/** Only if its queue permits that. */
-export function isNotPreemptible({ queues }: PreemptionWorld, { queue, notPreemptible }: Work): boolean {
+/** As it states, only if its queue permits that. Other owners than jobs never leave. */
+export function isNotPreemptible({ queues }: PreemptionWorld, { owner, queue, notPreemptible }: Work): boolean {
+  if (owner.kind !== "job" && owner.kind !== "batch-job") return true;
   return notPreemptible === true && queues.find(({ name }) => name === queue)?.permitsNonPreemptible === true;
 }
 

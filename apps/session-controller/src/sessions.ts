@@ -22,6 +22,8 @@ type Sessions = {
   readonly reconcile: Reconcile;
   /** The ledger may have granted the session's machines: its next pass asks. */
   granted(name: string): void;
+  /** Sessions of this process that have no queue to wait in. */
+  unqueued(): readonly string[];
   /** Whether this process runs the session now. */
   has(name: string): boolean;
   /** Whether this revision of the record is one that its last pass did not know. */
@@ -101,6 +103,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
       }
     },
     granted: (name) => void granted.add(name),
+    unqueued: () => [...runs].flatMap(([name, { reservation }]) => (reservation.state === "unqueued" ? [name] : [])),
     has: (name) => runs.has(name),
     isNews: (name, revision) => !writing.has(name) && revision > (runs.get(name)?.revision ?? waiting.get(name) ?? -1),
     get size() {
@@ -168,7 +171,10 @@ async function take(table: Table, name: string): Promise<Run | Reconciled> {
 function wake({ deps, granted }: Table, run: Run): void {
   const { name } = run.record;
   if (granted.delete(name) && eventOf(run.record, "ACCEPT") === undefined) run.reservation = { state: "unknown" };
-  run.replacements = new Map([...run.replacements].filter(([, { state }]) => state !== "waiting"));
+  if (run.reservation.state === "unqueued") run.reservation = { state: "unknown" };
+  run.replacements = new Map(
+    [...run.replacements].filter(([, { state }]) => state !== "waiting" && state !== "unqueued"),
+  );
   const isOld = deps.monotonicMs() - run.oursAtMs >= RESYNC_MS;
   if (isOld || deps.newestRevision(name) > run.revision) run.stale = true;
 }

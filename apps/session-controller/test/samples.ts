@@ -42,6 +42,7 @@ export function spec(more: Partial<SessionSpec> = {}): SessionSpec {
     priority: 0,
     workerPort: 10_000,
     killAfterMs: 5000,
+    queue: "",
     ...more,
   };
 }

@@ -86,7 +86,7 @@ function adviseOnQueue(code: string): string | undefined {
   if (code === "BEHIND_FAIR_SHARE")
     return "wait for the request that goes first, or raise nominal or weight of the queue: `muster queues` shows the shares";
   if (code === "QUEUE_UNKNOWN")
-    return "name a queue in the label muster.dev/queue of the job: `muster queues` lists them";
+    return "name a queue in the label muster.dev/queue of the job, or in spec.queue of the session: `muster queues` lists them";
   if (code === "QUEUE_HELD") return "set spec.stopPolicy of the queue to None, or correct what `muster queues` names";
   if (code === "QUOTA_EXCEEDED") return "request less, or raise the quota or the borrowingLimit of the queue";
   return undefined;

@@ -39,7 +39,11 @@ export type LedgerCalls = {
    */
   reserve(ownerId: string, needs: readonly Need[], options?: ReserveOptions): Promise<Reservation>;
   /** Why the ledger would let the request wait; undefined: it would grant it. Rejects if it would refuse it. Nothing is kept. */
-  check(ownerId: string, needs: readonly Need[], options?: CallOptions): Promise<WaitReason | undefined>;
+  check(
+    ownerId: string,
+    needs: readonly Need[],
+    options?: CallOptions & Pick<ReserveOptions, "queue">,
+  ): Promise<WaitReason | undefined>;
   /** What the ledger has for the owner now. */
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Releases exactly this reservation, or its place in the queue. Returns false if it is over already. */
@@ -66,8 +70,9 @@ export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKi
       const reply = await calls.reserve({ ...request, ...constraints }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
-    check: async (ownerId, needs, options) => {
-      const { because } = await calls.checkReservation({ owner: ownerOf(ownerId), ...needsMessage(needs) }, options);
+    check: async (ownerId, needs, { queue, ...options } = {}) => {
+      const request = { owner: ownerOf(ownerId), ...needsMessage(needs), queue };
+      const { because } = await calls.checkReservation(request, options);
       return readWaitReason(because);
     },
     ask: async (ownerId, options) => {

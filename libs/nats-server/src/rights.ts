@@ -91,7 +91,7 @@ export const rights = {
       ...requests(JobService, "listJobs"),
     ],
     owns: [buckets.sessions, buckets.sessionLogs],
-    reads: [buckets.nodes, buckets.pods],
+    reads: [buckets.nodes, buckets.pods, buckets.queues],
     locks: ["session-controller"],
     marks: [bucketKeys.installationId],
     publishes: [subjects.anySessionEventRecorded],

@@ -34,8 +34,11 @@ export type LimitedWorld = AsyncDisposable & {
   readonly nodes: Client<typeof NodeService>;
   readonly sessions: Client<typeof SessionService>;
   readonly jobs: Client<typeof JobService>;
+  readonly ledger: Client<typeof ReservationService>;
   /** Creates the job; disposal removes it with everything that it owns. */
   createJob(job: JobObject): Promise<void>;
+  /** Removes what `createJob` has created already, with everything that it owns. */
+  removeJobs(): Promise<void>;
   exists(job: JobObject): Promise<boolean>;
   /** Waits until the condition is True. Rejects as soon as the job fails instead. */
   untilCondition(job: JobObject, type: string): Promise<void>;
@@ -65,8 +68,8 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   const { files: rights } = await grantAccess(kubeconfig, directory, { more: more.rights ?? [] });
   // Cluster-wide rights are removed from a cluster that is used afterwards.
   starting.defer(async () => {
-    for (const service of SERVICES)
-      for (const object of await readManifests(`deploy/kubernetes/${service}.yaml`))
+    for (const file of [...SERVICES.map((service) => `${service}.yaml`), ...(more.rights ?? [])])
+      for (const object of await readManifests(`deploy/kubernetes/${file}`))
         if (object.kind?.startsWith("ClusterRole") === true)
           await calls.delete(resourceOf(object), object.metadata?.name ?? "").catch(ifNotThere);
   });
@@ -105,23 +108,26 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
     return items.filter((pod) => pod.metadata?.ownerReferences?.some(({ name }) => name === metadata.name) === true);
   };
   const created: JobObject[] = [];
-  all.defer(async () => {
+  const removeJobs = async (): Promise<void> => {
     for (const job of created) {
       await calls.delete(jobResource(job), job.metadata.name, { propagationPolicy: "Background" }).catch(ifNotThere);
       await until(`the pods of ${job.metadata.name} are gone`, async () => (await podsOf(job)).length === 0, {
         timeoutMs: 60_000,
       });
     }
-  });
+  };
+  all.defer(removeJobs);
   return {
     calls,
     nodes: patientClient(client(bus, NodeService)),
     sessions: patientClient(client(bus, SessionService)),
     jobs: patientClient(client(bus, JobService)),
+    ledger,
     createJob: async (job) => {
       await calls.create(jobResource(job), { ...job, metadata: { ...job.metadata, namespace: NAMESPACE } });
       if (more.throwaway !== true) created.push(job);
     },
+    removeJobs,
     exists: async (job) => (await calls.get(jobResource(job), job.metadata.name).catch(ifNotThere)) !== undefined,
     untilCondition: (job, type) =>
       until(

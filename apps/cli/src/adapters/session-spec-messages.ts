@@ -33,6 +33,7 @@ export function specFromMessage(message = muster.session.v1.SessionSpec.create()
     ttlMs: unlessDefault(message.ttlMs),
     killAfterMs: unlessDefault(message.killAfterMs),
     priority: unlessDefault(message.priority),
+    queue: unlessDefault(message.queue),
     workerPort: unlessDefault(message.workerPort),
   };
 }

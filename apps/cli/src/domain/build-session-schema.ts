@@ -97,6 +97,12 @@ function spec() {
     ttl: duration("How long the finished session and its logs are kept.", ttlMs, usual.ttlMs),
     killAfter: duration("Time between SIGTERM and SIGKILL for each pod.", killAfterMs, usual.killAfterMs),
     priority: { ...integer("Higher goes first.", -(2 ** 31), 2 ** 31 - 1), default: 0 },
+    queue: {
+      type: "string",
+      minLength: 1,
+      maxLength: 253,
+      description: "The queue whose quota its machines use. Default: that of the namespace, if queues exist.",
+    },
     workerPort: {
       ...integer(`Port on which workers are driven. ${CONFIGURABLE}`, 1, 65_535),
       default: usual.workerPort,

@@ -1,4 +1,4 @@
-import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
+import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import {
   checkComponentTemplate,
   checkShared,
@@ -74,8 +74,17 @@ function readSpec(reader: ValueReader, value: unknown, name: DocumentName | unde
     ttlMs: duration("ttl"),
     killAfterMs: duration("killAfter"),
     priority: optional("priority", (path, found) => reader.integer(path, found, PRIORITY)),
+    queue: optional("queue", (path, found) => readQueueName(reader, path, found)),
     workerPort: optional("workerPort", (path, found) => reader.integer(path, found, PORT)),
   };
+}
+
+/** The name of a Queue is that of an object of Kubernetes. */
+function readQueueName(reader: ValueReader, path: Path, value: unknown): string | undefined {
+  const name = reader.text(path, value);
+  const fault = name === undefined ? undefined : checkDnsSubdomain("queue", name);
+  if (fault?.code === "invalid_request") reader.report(path, fault.reason);
+  return name;
 }
 
 function readScenario(reader: ValueReader, value: unknown): string | undefined {

@@ -46,6 +46,7 @@ export function buildSpec(spec: SessionSpec): Record<string, unknown> {
     ttl: duration(spec.ttlMs),
     killAfter: duration(spec.killAfterMs),
     priority: spec.priority,
+    queue: spec.queue,
     workerPort: spec.workerPort,
   });
 }

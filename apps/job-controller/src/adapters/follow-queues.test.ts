@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { QUEUE_LABEL } from "../domain/queues/choose-queue.ts";
+import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import { openQueues, QUEUES } from "./follow-queues.ts";
 
 const NAMED = { [QUEUE_LABEL]: "team-a" };

@@ -8,7 +8,7 @@ import {
   QUEUE_LABEL,
   type QueueChoice,
   type SeenQueue,
-} from "../domain/queues/choose-queue.ts";
+} from "@muster/ledger-client/choose-queue";
 import { readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import { findResource } from "../members/find-resource.ts";
 
@@ -86,7 +86,8 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
     const known = followed === undefined && absences > 0 ? new Map<string, QueueRow>() : rows();
     if (known === undefined) return { kind: "unlisted" };
     const ofNamespace = followed?.namespaces.get(ofJob) ?? {};
-    return chooseQueue(labels, { name: ofJob, labels: ofNamespace }, new Map<string, SeenQueue>(known));
+    const wanted = { name: named, field: `the label ${QUEUE_LABEL} of the job` };
+    return chooseQueue(wanted, { name: ofJob, labels: ofNamespace }, new Map<string, SeenQueue>(known));
   };
 
   return {

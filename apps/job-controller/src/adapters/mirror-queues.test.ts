@@ -1,12 +1,7 @@
 import { muster } from "@muster/proto";
+import { DELETING } from "@muster/ledger-client/choose-queue";
 import { expect, it } from "vitest";
-import {
-  DELETING,
-  QUEUE_FINALIZER,
-  readQueueRow,
-  type QueueObject,
-  type QueueRow,
-} from "../domain/queues/queue-row.ts";
+import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import { mirrorQueues, queueCodec, type MirrorDeps, type QueueBucket } from "./mirror-queues.ts";
 
 const { Queue } = muster.reservation.v1;

@@ -6,7 +6,7 @@ import type { Crowding, Nodes } from "@muster/watch";
 import { componentOf, ownerIdOf } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
-import type { QueueChoice } from "../domain/queues/choose-queue.ts";
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
 import { podsOf } from "../domain/job-pods.ts";
 import { jobLabels } from "../domain/member-labels.ts";

@@ -1,13 +1,8 @@
 import { FaultError } from "@muster/faults";
+import { DELETING } from "@muster/ledger-client/choose-queue";
 import { expect, it } from "vitest";
 import type { LedgerQueue } from "../domain/queues/describe-queue.ts";
-import {
-  DELETING,
-  QUEUE_FINALIZER,
-  readQueueRow,
-  type QueueObject,
-  type QueueRow,
-} from "../domain/queues/queue-row.ts";
+import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import { queueReports, type ReportDeps } from "./report-queues.ts";
 
 const isHeld = (): boolean => true;

@@ -1,4 +1,4 @@
-import { printAmount } from "@muster/resources";
+import { describeQueueWait } from "@muster/ledger-client/describe-queue-wait";
 
 /** The ledger's reason for a wait, in the form of its replies. */
 type LedgerReason = {
@@ -36,12 +36,10 @@ export function explainWait(reason: LedgerReason): string {
       return `pool ${pool} has become too small for ${requested === 1 ? "1 machine" : `${requested} machines`}${among}, or parts of machines`;
     case "HELD_FOR_OLDER":
       return `the free machines of pool ${pool} are kept for an older request`;
-    case "WAITING_FOR_PREEMPTED":
-      return "work that is preempted for it has not ended yet";
     case "POOLS_NOT_KNOWN_YET":
       return "the pools are not known yet";
     default:
-      return explainQueue(reason) ?? `${code}${pool === "" ? "" : ` in pool ${pool}`}`;
+      return describeQueueWait(reason) ?? `${code}${pool === "" ? "" : ` in pool ${pool}`}`;
   }
 }
 
@@ -50,25 +48,4 @@ function explainParts(pool: string, machines: number, parts: number, among: stri
   if (machines === 0)
     return `${part} of pool ${pool}${among} ${parts === 1 ? "is needed, and no machine has room" : "are needed, and fewer fit"}`;
   return `${machines === 1 ? "1 machine" : `${machines} machines`} and ${part} of pool ${pool}${among} are needed, and fewer fit`;
-}
-
-/** Undefined: the code concerns no queue. */
-function explainQueue({ code, queue = "", quota }: LedgerReason): string | undefined {
-  switch (code) {
-    case "WAITING_FOR_QUOTA": {
-      if (quota === undefined) return `the quota of the queue ${queue}, with what it may borrow, does not suffice now`;
-      const amount = printAmount(quota.resource, quota.requested);
-      return `${amount} of ${quota.resource} in pool ${quota.pool} are needed, and the quota of the queue ${queue}, with what it may borrow, has less now`;
-    }
-    case "KEPT_FOR_OWNER":
-      return `the queue ${queue} would have to borrow quota, which is kept for work of the queue that owns it`;
-    case "BEHIND_STRICT_HEAD":
-      return `the queue ${queue} is StrictFIFO, and another request is first`;
-    case "QUEUE_UNKNOWN":
-      return `the queue ${queue} does not exist, or has queues below it`;
-    case "QUEUE_HELD":
-      return `the queue ${queue} admits nothing now; its condition Admitting has the reason`;
-    default:
-      return undefined;
-  }
 }

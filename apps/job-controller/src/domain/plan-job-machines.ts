@@ -5,7 +5,7 @@ import type { JobStatus } from "./job-status.ts";
 import { heldMachines, isHome, isLostTo, isOutgrown, needsOf, type GrantedUnit } from "./member-machines.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
 import { graceOf } from "./read-preemptible.ts";
-import { QUEUE_UNKNOWN, type QueueChoice } from "./queues/choose-queue.ts";
+import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import { nodeSelectionKey, type NodeSelection } from "@muster/resources";
 import { sameRequests } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";

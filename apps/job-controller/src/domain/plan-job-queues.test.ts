@@ -4,7 +4,7 @@ import { granted, NOW_MS, POLICY, seen, snapshot, spec } from "../../test/sample
 import type { JobSpec } from "./job.ts";
 import { conditionOf } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
-import type { QueueChoice } from "./queues/choose-queue.ts";
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
 const TEAM: QueueChoice = { kind: "queue", name: "team-a" };

@@ -9,7 +9,7 @@ import { mayRun } from "./job-pods.ts";
 import { isTrue } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { JobStep } from "./plan-steps.ts";
-import type { QueueChoice } from "./queues/choose-queue.ts";
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 
 const BACKOFF_LIMIT = 3;
 

@@ -24,7 +24,7 @@ import { planPreemptedGang, planPreemptedMembers, preemptedGang } from "./plan-p
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
-import { QUEUE_UNKNOWN } from "./queues/choose-queue.ts";
+import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { recoverStatus } from "./recover-status.ts";
 import { summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";

@@ -12,7 +12,7 @@ import {
 } from "@muster/resources";
 import { initContainersOf } from "./build-pod.ts";
 import type { Container, JobSpec, ReplicaSpec } from "./job.ts";
-import { QUEUE_LABEL } from "./queues/choose-queue.ts";
+import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import type { Fields } from "./read-fields.ts";
 
 /** Annotation of a job or of the pod template of a replica type, which wins: whether members get parts of machines or whole machines. */

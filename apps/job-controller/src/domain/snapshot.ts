@@ -3,7 +3,7 @@ import type { JobSpec } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupsSeen } from "./pod-group.ts";
-import type { QueueChoice } from "./queues/choose-queue.ts";
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 
 /** How a container ended. `why`: the message of the kubelet or of the container, such as `OOMKilled`; absent when it adds nothing to the code. */
 export type ContainerEnd = { readonly container: string; readonly code: number; readonly why?: string };

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { deadline } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { describeFault, faultOf, type Fault } from "@muster/faults";
 import {
   askMachines,
   describeRefusal,
@@ -11,6 +11,7 @@ import {
   type Reservation,
   type ReservationCalls,
 } from "@muster/ledger-client";
+import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import { mayOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
@@ -27,6 +28,7 @@ import { collectLogs, type LogReading } from "./collect-logs.ts";
 import { createPod, type CreatePodDeps } from "./create-pod.ts";
 import { isRefusal, ownedReplacementOf, ownedReservationOf, reservationSeenOf, waitReasonOf } from "./messages.ts";
 import type { Pods } from "./pods.ts";
+import type { ChooseQueue } from "./queues.ts";
 import { inStep } from "./trace.ts";
 
 export type ActDeps = CreatePodDeps & {
@@ -36,6 +38,7 @@ export type ActDeps = CreatePodDeps & {
   readonly executorsMax: number;
   /** What admission adds to the requests of pods now; absent: nothing. */
   readonly podDefaults?: () => PodDefaults;
+  readonly chooseQueue: ChooseQueue;
 };
 
 /** The reservations of sessions, and of components that have a machine in place of a lost one. */
@@ -110,23 +113,40 @@ export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger
 /** Timeout for callers who only want to see a session. */
 const EXPLAIN_TIMEOUT_MS = 1000;
 
+type ExplainDeps = Pick<ActDeps, "ledger" | "podDefaults" | "chooseQueue"> & {
+  readonly podPolicy: Pick<ActDeps["podPolicy"], "poolLabel">;
+};
+
+/** Of a session that has no queue to wait in. */
+function unqueued(code: WaitReason["code"], text: string): WaitReason {
+  return { code, pool: "", requested: 0, available: 0, ahead: 0, text };
+}
+
+function textOf(choice: Exclude<QueueChoice, { readonly kind: "queue" | "none" }>): string {
+  return choice.kind === "unknown" ? choice.message : "the queues are not known yet";
+}
+
 /** The present reason why the ledger lets a session wait, or would; undefined if it does not, or is unavailable. */
 export async function explainWaiting(
-  { sessions }: SessionLedger,
+  { ledger: { sessions }, podPolicy, podDefaults, chooseQueue }: ExplainDeps,
   record: SessionRecord,
-  poolLabel: string,
-  defaults?: PodDefaults,
 ): Promise<WaitReason | undefined> {
   const options = { timeoutMs: EXPLAIN_TIMEOUT_MS };
   try {
-    if (record.reservationId === "")
-      return waitReasonOf(await sessions.check(record.name, needsOf(record, poolLabel, defaults), options));
+    if (record.reservationId === "") {
+      const choice = chooseQueue(record.spec.queue);
+      if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
+      const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
+      return waitReasonOf(await sessions.check(record.name, needs, { ...options, queue: queueOf(choice) }));
+    }
     const reservation = await sessions.ask(record.name, options);
     if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
     return waitReasonOf(reservation.because);
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
-    return undefined;
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    const code = unqueuedCode(fault);
+    return code && unqueued(code, describeFault(fault));
   }
 }
 
@@ -158,29 +178,55 @@ async function releaseReplacement(
   if (id !== undefined) await replacements.release(ownerId, id);
 }
 
-function reserve(
-  { ledger, executorsMax, podPolicy, podDefaults }: ActDeps,
+/** What it was requested with stays, also if it has no queue any more. */
+async function reserve(
+  { ledger, executorsMax, podPolicy, podDefaults, chooseQueue }: ActDeps,
   record: SessionRecord,
 ): Promise<ReservationSeen> {
-  const { priority } = record.spec;
-  const options = { priority, concurrencyLimit: executorsMax };
+  const { priority, queue } = record.spec;
+  const choice = chooseQueue(queue);
+  if (choice.kind !== "queue" && choice.kind !== "none") {
+    const found = record.reservationId === "" ? undefined : await ledger.sessions.ask(record.name);
+    if (found !== undefined && found.id === record.reservationId) return reservationSeenOf(found);
+    return { state: "unqueued", text: textOf(choice) };
+  }
+  const options = { priority, concurrencyLimit: executorsMax, ...inQueue(queueOf(choice)) };
   const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.());
   return reserveOrAdopt(ledger.sessions, record.name, needs, options);
+}
+
+function queueOf(choice: QueueChoice): string | undefined {
+  return choice.kind === "queue" ? choice.name : undefined;
+}
+
+/** Undefined: the queue is not why the ledger refuses. */
+function unqueuedCode({ code }: Fault): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
+  if (code === "queue_unknown") return "QUEUE_UNKNOWN";
+  return code === "quota_exceeded" ? "QUOTA_EXCEEDED" : undefined;
+}
+
+/** Sessions do not leave when they are asked to. */
+function inQueue(queue: string | undefined): Parameters<LedgerCalls["reserve"]>[2] {
+  return queue === undefined ? {} : { queue, notPreemptible: true };
 }
 
 function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefaults): ComponentNeed[] {
   return spec.components.map((component) => needOf(component, poolLabel, defaults));
 }
 
-/** One machine in addition to the session's grant. */
-function reserveReplacement(
+/** One machine in addition to the session's grant, in the same queue. */
+async function reserveReplacement(
   { ledger, podPolicy, podDefaults }: ActDeps,
   record: SessionRecord,
   { component }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const { priority } = record.spec;
   const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
-  return reserveOrAdopt(ledger.replacements, replacementId(record, component), needs, { priority });
+  const own = await ledger.sessions.ask(record.name);
+  return reserveOrAdopt(ledger.replacements, replacementId(record, component), needs, {
+    priority,
+    ...inQueue(own?.queue),
+  });
 }
 
 /**
@@ -201,6 +247,8 @@ async function reserveOrAdopt(
       const found = await ledger.ask(ownerId);
       if (found !== undefined && isAdoptable(found.needs, own)) return reservationSeenOf(found);
     }
+    if (fault !== undefined && unqueuedCode(fault) !== undefined)
+      return { state: "unqueued", text: describeFault(fault) };
     if (fault !== undefined && isRefusal(fault))
       return { state: "refused", fault, text: describeRefusal(fault, needs) };
     throw error;

@@ -44,6 +44,7 @@ import { occupancyOf } from "./occupancy.ts";
 import { kubePodLogs } from "./pod-logs.ts";
 import { podsFreshOf } from "./pods-fresh.ts";
 import { kubePods } from "./pods.ts";
+import { openQueues, type SessionQueues } from "./queues.ts";
 import { listed, load, openIndex, openRecords, type Index, type Records } from "./records.ts";
 import { spanOfPass, recordPhase } from "./trace.ts";
 
@@ -90,8 +91,9 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const calls = kubeCalls(kube, CALLS);
   const podDefaults = await followPodDefaults(kube, config.kube.namespace, onProblem);
-  const own = { kube, calls, records, logStore, installation };
-  const acting = { ...actDeps(context, bus, own), podDefaults: podDefaults.current };
+  const queues = await followQueues(context, connection, { kube, led: () => led, onProblem });
+  const ofActs = actDeps(context, bus, { kube, calls, records, logStore, installation });
+  const acting = { ...ofActs, podDefaults: podDefaults.current, chooseQueue: queues.choose };
   const logFollowers = followLogs(
     ({ pod, container }, end) => acting.reading.logs.follow(pod, container, end),
     FOLLOW_LIMITS,
@@ -133,7 +135,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       await grants[Symbol.asyncDispose]();
       await podDefaults[Symbol.asyncDispose]();
       await calls[Symbol.asyncDispose]();
-      await Promise.all([index, pods, mark, states].map((view) => view[Symbol.asyncDispose]()));
+      await Promise.all([index, pods, mark, states, queues].map((each) => each[Symbol.asyncDispose]()));
     },
   };
 }
@@ -147,6 +149,32 @@ async function followPodDefaults(
   const followed = openPodDefaults(kube, { namespace, onError });
   await Promise.race([followed.synced, sleep(DEFAULTS_WAIT_MS)]);
   return followed;
+}
+
+/** A change schedules a pass over the sessions that have no queue to wait in. */
+async function followQueues(
+  { config, signal }: ServiceContext<Config>,
+  connection: NatsBus["connection"],
+  {
+    kube,
+    led,
+    onProblem,
+  }: { readonly kube: KubeConfig; readonly led: () => Led | undefined } & Pick<Required<ViewOptions>, "onProblem">,
+): Promise<SessionQueues> {
+  const bucket = await openBucket(connection, { name: buckets.queues, codec: protoCodec(muster.reservation.v1.Queue) });
+  const view = await openView(bucket, { signal, onProblem });
+  const changed = (): void => {
+    for (const name of led()?.sessions.unqueued() ?? []) led()?.queue.add(name);
+  };
+  const queues = openQueues({ kube, namespace: config.kube.namespace, queues: view, changed, onProblem });
+  await Promise.race([queues.synced, sleep(DEFAULTS_WAIT_MS)]);
+  return {
+    ...queues,
+    [Symbol.asyncDispose]: async () => {
+      await queues[Symbol.asyncDispose]();
+      await view[Symbol.asyncDispose]();
+    },
+  };
 }
 
 /** The nodes as published by the watchers, and the mark by which these confirm that they see the cluster. */
@@ -194,7 +222,7 @@ function actDeps(
     logStore,
     installation,
   }: Pick<World, "records" | "logStore" | "installation"> & { readonly kube: KubeConfig; readonly calls: KubeCalls },
-): ActDeps {
+): Omit<ActDeps, "chooseQueue"> {
   const { config } = context;
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
@@ -266,7 +294,7 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
-    explain: (record) => explainWaiting(acting.ledger, record, acting.podPolicy.poolLabel, acting.podDefaults?.()),
+    explain: (record) => explainWaiting(acting, record),
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => announce(bus, record, from),
     forget: forgetter(world),

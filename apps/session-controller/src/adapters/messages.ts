@@ -164,8 +164,8 @@ function specOf(spec = SpecMessage.create()): SessionSpec {
 }
 
 function limitsOf(spec: muster.session.v1.SessionSpec): Omit<SessionSpec, "components"> {
-  const { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs } = spec;
-  return { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs };
+  const { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs, queue } = spec;
+  return { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs, queue };
 }
 
 function programOf(component: muster.session.v1.Component) {

@@ -1,5 +1,6 @@
 import { FaultError, type Fault } from "@muster/faults";
 import type { LedgerCalls, Need, Reservation } from "@muster/ledger-client";
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { buildPodDefaults } from "@muster/resources";
 import { expect, it } from "vitest";
 import { component, record, spec } from "../../test/samples.ts";
@@ -28,30 +29,34 @@ function reserving(
   existing: readonly Need[] = PLAIN,
   session = SESSION,
   podDefaults?: ActDeps["podDefaults"],
+  choice: QueueChoice = { kind: "none" },
 ) {
   const asked: (readonly Need[])[] = [];
+  const options: Parameters<LedgerCalls["reserve"]>[2][] = [];
   const reservation = (needs: readonly Need[]): Reservation => {
     const machines = needs.map((need) => ({ component: need.component, pool: need.pool, node: "n-1" }));
     return { id: "r-1", ownerId: "bench", sequence: 1, revision: 0, createdAtMs: 1, needs, state: "granted", machines };
   };
   const ledger: Pick<LedgerCalls, "reserve" | "ask"> = {
-    reserve: (_owner, needs) => {
+    reserve: (_owner, needs, more) => {
       asked.push(needs);
+      options.push(more);
       return fault === undefined ? Promise.resolve(reservation(needs)) : Promise.reject(new FaultError(fault));
     },
-    ask: () => Promise.resolve(reservation(existing)),
+    ask: () => Promise.resolve({ ...reservation(existing), queue: "team-a" }),
   };
   const deps = {
     ledger: { sessions: ledger, replacements: ledger },
     podPolicy: { poolLabel: "pool" },
     executorsMax: 1,
     podDefaults,
+    chooseQueue: () => choice,
   };
   const step = async (of: Parameters<typeof act>[2]) => {
     const acted = await act(deps as unknown as ActDeps, session, of, () => true);
     return "reservation" in acted ? acted.reservation : undefined;
   };
-  return { asked, step };
+  return { asked, options, step };
 }
 
 const RESERVE = { kind: "reserve", because: "not-asked" } as const;
@@ -116,4 +121,39 @@ it("is refused for good where the ledger has a limit, with a text that names the
   await expect(full.step(RESERVE)).rejects.toThrow();
   const small = reserving({ code: "pool_capacity", pool: "drivers", requested: 1, capacity: 0 });
   expect(await small.step(RESERVE)).toMatchObject({ text: expect.stringContaining("(tolerates gpu)") as string });
+});
+
+const TEAM_A: QueueChoice = { kind: "queue", name: "team-a" };
+const UNKNOWN: QueueChoice = { kind: "unknown", message: "no queue serves the namespace" };
+
+it("requests its machines in its queue, and that of the reservation for a machine in place of a lost one", async () => {
+  const chosen = reserving(undefined, PLAIN, SESSION, undefined, TEAM_A);
+  await chosen.step(RESERVE);
+  expect(chosen.options).toEqual([expect.objectContaining({ queue: "team-a", notPreemptible: true })]);
+  const without = reserving(undefined);
+  await without.step(RESERVE);
+  expect(without.options[0]).not.toHaveProperty("queue");
+  const moved = reserving(undefined, PLAIN, SESSION, undefined, { kind: "queue", name: "team-b" });
+  await moved.step({ kind: "reserve-replacement", component: "server-0", pool: "workers", because: "machine-lost" });
+  expect(moved.options).toEqual([expect.objectContaining({ queue: "team-a", notPreemptible: true })]);
+});
+
+it("requests nothing while its queue is not known, and keeps what it has", async () => {
+  const { asked, step } = reserving(undefined, PLAIN, SESSION, undefined, UNKNOWN);
+  expect(await step(RESERVE)).toEqual({ state: "unqueued", text: "no queue serves the namespace" });
+  const early = reserving(undefined, PLAIN, SESSION, undefined, { kind: "unlisted" });
+  expect(await early.step(RESERVE)).toEqual({ state: "unqueued", text: "the queues are not known yet" });
+  const held = reserving(undefined, PLAIN, { ...SESSION, reservationId: "r-1" }, undefined, UNKNOWN);
+  expect(await held.step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
+  const former = reserving(undefined, PLAIN, { ...SESSION, reservationId: "r-0" }, undefined, UNKNOWN);
+  expect(await former.step(RESERVE)).toMatchObject({ state: "unqueued" });
+  expect([asked, early.asked, held.asked, former.asked].flat()).toEqual([]);
+});
+
+it.each<[Fault, string]>([
+  [{ code: "queue_unknown", queue: "team-a" }, "queue team-a does not exist"],
+  [{ code: "quota_exceeded", queue: "team-a", pool: "p", resource: "cpu", requested: 2, most: 1 }, "team-a"],
+])("waits without a reservation where the ledger answers %j", async (fault, text) => {
+  const { step } = reserving(fault, PLAIN, SESSION, undefined, TEAM_A);
+  expect(await step(RESERVE)).toEqual({ state: "unqueued", text: expect.stringContaining(text) as string });
 });

@@ -1,3 +1,4 @@
+import { describeQueueWait } from "@muster/ledger-client/describe-queue-wait";
 import { describeStates } from "./decide-verdict.ts";
 import { eventOf, isReplacing, type ComponentStatus } from "./session.ts";
 import type { RecordStep } from "./session-steps.ts";
@@ -30,6 +31,7 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
     return left > 0 ? `${countOf(left, "pod")} not gone yet` : "";
   }
   if (eventOf(record, "ACCEPT") === undefined) {
+    if (reservation.state === "unqueued") return reservation.text;
     return reservation.state === "waiting" ? explainReason(reservation.because) : record.waitingBecause;
   }
   if (eventOf(record, "RUN") !== undefined) return "";
@@ -42,7 +44,8 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
 /** The ledger's reason for people. */
 export function explainReason(because: WaitReason | undefined): string {
   if (because === undefined) return "the ledger has given no reason yet";
-  const { code, pool, requested, available, parts = 0, nodes, ahead } = because;
+  const { code, pool, requested, available, parts = 0, nodes, ahead, text } = because;
+  if (text !== undefined) return text;
   const among = nodes === undefined ? "" : ` that its pods accept (${nodes})`;
   const queue = ahead === 0 ? "" : `; ${countOf(ahead, "request")} ahead`;
   switch (code) {
@@ -62,6 +65,14 @@ export function explainReason(because: WaitReason | undefined): string {
       return `machines of pool ${pool} are kept for a request that has waited for too long${queue}`;
     case "POOLS_NOT_KNOWN_YET":
       return `the ledger does not know the nodes yet${queue}`;
+    case "WAITING_FOR_QUOTA":
+    case "KEPT_FOR_OWNER":
+    case "BEHIND_STRICT_HEAD":
+    case "WAITING_FOR_PREEMPTED":
+    case "QUEUE_UNKNOWN":
+    case "QUEUE_HELD":
+    case "QUOTA_EXCEEDED":
+      return `${describeQueueWait(because) ?? code}${queue}`;
     case "OTHER":
       return `the ledger gives a reason that is not known here${queue}`;
   }

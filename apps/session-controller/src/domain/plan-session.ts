@@ -137,6 +137,7 @@ function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
         },
       ];
     }
+    case "unqueued":
     case "waiting":
     case "refused":
       return [];

@@ -146,7 +146,7 @@ function planReturn({ replacements }: Snapshot, { name, node, lostNode }: Compon
   const replacement = replacements.get(name) ?? { state: "unknown" };
   if (node === "" || node !== lostNode || replacement.state === "released" || replacement.state === "refused")
     return [];
-  const reservationId = replacement.state === "unknown" ? "" : replacement.id;
+  const reservationId = "id" in replacement ? replacement.id : "";
   return [{ kind: "release-replacement", component: name, reservationId, because: "machine-back" }];
 }
 

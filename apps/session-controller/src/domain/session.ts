@@ -32,6 +32,8 @@ export type SessionSpec = {
   readonly priority: number;
   readonly workerPort: number;
   readonly killAfterMs: number;
+  /** The queue whose quota its machines use; empty: that of the namespace, if queues exist. */
+  readonly queue: string;
 };
 
 /**

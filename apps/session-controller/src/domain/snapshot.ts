@@ -13,6 +13,13 @@ export const WAIT_CODES = [
   "BEHIND_HIGHER_PRIORITY",
   "CONCURRENCY_LIMIT",
   "POOLS_NOT_KNOWN_YET",
+  "WAITING_FOR_QUOTA",
+  "KEPT_FOR_OWNER",
+  "BEHIND_STRICT_HEAD",
+  "WAITING_FOR_PREEMPTED",
+  "QUEUE_UNKNOWN",
+  "QUEUE_HELD",
+  "QUOTA_EXCEEDED",
   "OTHER",
 ] as const;
 
@@ -27,6 +34,12 @@ export type WaitReason = {
   /** The nodes of the pool that count, for people; absent: each node without taints. */
   readonly nodes?: string | undefined;
   readonly ahead: number;
+  /** With the codes that concern queues. */
+  readonly queue?: string | undefined;
+  /** For people, of a session that has no queue to wait in. */
+  readonly text?: string;
+  /** What of the quota is short. */
+  readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
 };
 
 /** Answers of the ledger that a retry cannot change. */
@@ -38,6 +51,8 @@ export type Refusal = Extract<
 /** What the ledger last answered. `unknown`: it was not asked, or there is a hint that its answer has changed. */
 export type ReservationSeen =
   | { readonly state: "unknown" }
+  /** It is in no queue, and has no reservation: the queue that it needs does not exist, or never has enough. Asked for again with each pass. */
+  | { readonly state: "unqueued"; /** Why, for people. */ readonly text: string }
   | {
       readonly state: "waiting";
       readonly id: string;

@@ -1,6 +1,6 @@
 import { valueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
-import { checkDnsLabel, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
+import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
 import {
   checkComponentTemplate,
@@ -69,7 +69,8 @@ function checkSession(name: string, draft: SessionDraft, poolLabel: string): Fau
     checkUnique(draft) ??
     checkDriver(draft) ??
     checkTextBytes(draft) ??
-    checkScenario(draft.scenarioJson)
+    checkScenario(draft.scenarioJson) ??
+    checkQueue(draft.queue)
   );
 }
 
@@ -222,6 +223,11 @@ function checkScenario(scenarioJson: string): Fault | undefined {
   if (bytes > max) return wrong("scenario_json", `has ${bytes} bytes; ${max} at most`);
   const parsed = parseJson(scenarioJson);
   return "problem" in parsed ? wrong("scenario_json", `is not JSON: ${parsed.problem}`) : undefined;
+}
+
+/** The name of a Queue is that of an object of Kubernetes. */
+function checkQueue(queue: string): Fault | undefined {
+  return queue === "" ? undefined : checkDnsSubdomain("queue", queue);
 }
 
 function checkNumbers(draft: SessionDraft, spec: SessionSpec): Fault | undefined {

@@ -60,6 +60,9 @@ type Parts = {
 
 type Index = View<SessionDigest & Occupant>;
 
+/** Sessions of the simulation have no queue. */
+const chooseQueue: ActDeps["chooseQueue"] = () => ({ kind: "none" });
+
 /** Runs the service, composed as in its main, with simulated adapters. */
 export async function runController(
   world: World,
@@ -153,6 +156,7 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
     },
     podPolicy: { ...CONFIG.kube, installation: INSTALLATION, keys: { labels, annotations, schedulingGates } },
     executorsMax: CONFIG.executorsMax,
+    chooseQueue,
   };
   return {
     now: Date.now,
@@ -207,7 +211,7 @@ function requestDeps(parts: Parts, executor: RequestDeps["executor"]): RequestDe
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
     occupancy: occupancyOf(index),
-    explain: (record) => explainWaiting(ledger, record, CONFIG.kube.poolLabel),
+    explain: (record) => explainWaiting({ ledger, podPolicy: CONFIG.kube, chooseQueue }, record),
     askMachines: noMachines,
     announce: (record, from) => announce(replica.bus, record, from),
     finished: () => undefined,

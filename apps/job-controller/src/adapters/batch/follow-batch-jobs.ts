@@ -14,7 +14,7 @@ import type { Logger } from "@muster/service";
 import { setOfPlace, type BatchJob } from "../../domain/batch/batch-job.ts";
 import { batchJobOf } from "../../domain/batch/read-batch-job.ts";
 import type { KindDefaults } from "../../domain/kind.ts";
-import { QUEUE_LABEL } from "../../domain/queues/choose-queue.ts";
+import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import { ownWrites } from "../own-writes.ts";
 import {
   jobRow,

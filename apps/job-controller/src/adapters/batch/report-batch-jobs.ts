@@ -2,7 +2,7 @@ import { describeFault, type Fault } from "@muster/faults";
 import { QUEUED_POD } from "@muster/names";
 import type { Logger } from "@muster/service";
 import type { BatchStep, BatchWait } from "../../domain/batch/plan-batch-job.ts";
-import { QUEUE_UNKNOWN } from "../../domain/queues/choose-queue.ts";
+import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { BATCH_RESOURCES, keyOfRow, type JobRow } from "./batch-rows.ts";
 
 type Event = { readonly type: "Normal" | "Warning"; readonly reason: string; readonly message: string };

@@ -3,7 +3,7 @@ import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { batchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { Logger } from "@muster/service";
 import { ownerIdOfUnit } from "../../domain/build-units.ts";
-import { QUEUE_LABEL } from "../../domain/queues/choose-queue.ts";
+import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import type { UnitSeen } from "../../domain/snapshot.ts";
 import type { Machines } from "../machines.ts";
 import { isOccupied } from "./act-batch-job.ts";

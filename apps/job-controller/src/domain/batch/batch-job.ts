@@ -2,7 +2,7 @@ import { API_GROUP, batchOwnerId, type BatchKind } from "@muster/names";
 import type { NodeSelection, Requests } from "@muster/resources";
 import { memberUnitId } from "../build-units.ts";
 import type { Problem } from "../kind.ts";
-import type { QueueChoice } from "../queues/choose-queue.ts";
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { UnitSeen } from "../snapshot.ts";
 
 /** Scheduling gate of the pods of queued work of Kubernetes, until each is bound to a granted node. */

@@ -2,7 +2,7 @@ import { QUEUED_POD } from "@muster/names";
 import { inDomainOf, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { Problem } from "../kind.ts";
-import { QUEUE_UNKNOWN } from "../queues/choose-queue.ts";
+import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { holds } from "../requests.ts";
 import type { JobPolicy, UnitPreemption, UnitSeen } from "../snapshot.ts";
 import {

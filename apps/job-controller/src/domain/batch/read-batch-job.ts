@@ -4,7 +4,7 @@ import { choosePool, POOL_ANNOTATION } from "../choose-pool.ts";
 import { parseIndexes } from "../completed-indexes.ts";
 import type { PodTemplate } from "../job.ts";
 import type { KindDefaults } from "../kind.ts";
-import { QUEUE_LABEL } from "../queues/choose-queue.ts";
+import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import { fieldsOf, type Fields, type Notes } from "../read-fields.ts";
 import { readIsShared, readJobSharing, replicaWith } from "../read-sharing.ts";
 import { readTemplate } from "../read-template.ts";

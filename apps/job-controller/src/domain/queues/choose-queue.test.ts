@@ -7,11 +7,12 @@ import {
   QUEUE_LABEL,
   type QueueChoice,
   type SeenQueue,
-} from "./choose-queue.ts";
+} from "@muster/ledger-client/choose-queue";
 import { readQueue } from "./read-queue.ts";
 
 const TEAM_A = { namespaceSelector: { matchLabels: { team: "a" } } };
 const ALL = { namespaceSelector: {} };
+const UNNAMED = { name: "", field: `the label ${QUEUE_LABEL} of the job` };
 
 function queuesOf(specs: Readonly<Record<string, object>>, deleting: readonly string[] = []) {
   const seen = Object.entries(specs).map(([name, spec]): [string, SeenQueue] => {
@@ -94,13 +95,13 @@ describe("the queue of a job", () => {
       name: "default",
       labels: { ...of, ...(preset !== undefined && { [DEFAULT_QUEUE_LABEL]: preset }) },
     };
-    const choice = chooseQueue(job === undefined ? undefined : { [QUEUE_LABEL]: job }, namespace, queues);
+    const choice = chooseQueue({ ...UNNAMED, name: job ?? "" }, namespace, queues);
     expect(choice).toEqual(typeof expected === "string" ? { kind: "unknown", message: expected } : expected);
   });
 
   it("names five of many queues", () => {
     const many = queuesOf(Object.fromEntries(["a", "b", "c", "d", "e", "f", "g"].map((name) => [name, ALL])));
-    expect(chooseQueue(undefined, { name: "default", labels: {} }, many)).toMatchObject({
+    expect(chooseQueue(UNNAMED, { name: "default", labels: {} }, many)).toMatchObject({
       message: expect.stringContaining("the queues a, b, c, d, e and 2 more serve") as unknown,
     });
   });
@@ -118,7 +119,7 @@ describe("a selector of namespaces", () => {
     const queues = queuesOf({ q: { namespaceSelector: { matchExpressions: [expression(operator, values)] } } });
     const matched = ["a", "b", "c", "-"].filter((team) => {
       const namespace = { name: "n", labels: team === "-" ? {} : { team } };
-      return chooseQueue(undefined, namespace, queues).kind === "queue";
+      return chooseQueue(UNNAMED, namespace, queues).kind === "queue";
     });
     expect(matched.join(" ")).toBe(matching);
   });
@@ -126,7 +127,7 @@ describe("a selector of namespaces", () => {
   it("holds only with all of its parts", () => {
     const selector = { matchLabels: { stage: "live" }, matchExpressions: [expression("Exists")] };
     const queues = queuesOf({ q: { namespaceSelector: selector } });
-    const kindWith = (of: Record<string, string>) => chooseQueue(undefined, { name: "n", labels: of }, queues).kind;
+    const kindWith = (of: Record<string, string>) => chooseQueue(UNNAMED, { name: "n", labels: of }, queues).kind;
     expect([kindWith({ stage: "live" }), kindWith({ stage: "live", team: "a" })]).toEqual(["unknown", "queue"]);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { DELETING } from "@muster/ledger-client/choose-queue";
 import { describeQueue, isQueueEmpty, type LedgerQueue, type QueueFacts } from "./describe-queue.ts";
-import { DELETING, QUEUE_FINALIZER, readQueueRow, recordOf, type QueueRow } from "./queue-row.ts";
+import { QUEUE_FINALIZER, readQueueRow, recordOf, type QueueRow } from "./queue-row.ts";
 
 const NOW_MS = Date.parse("2026-01-02T03:04:05.678Z");
 const NOW = "2026-01-02T03:04:05Z";

@@ -1,5 +1,6 @@
 import { printAmount } from "@muster/resources";
-import { DELETING, type QueueRow } from "./queue-row.ts";
+import { DELETING } from "@muster/ledger-client/choose-queue";
+import { type QueueRow } from "./queue-row.ts";
 
 /** A queue as the ledger has it, with the fields of its message. */
 export type LedgerQueue = {

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
+import { DELETING } from "@muster/ledger-client/choose-queue";
 import { planMirror } from "./plan-mirror.ts";
-import { DELETING, QUEUE_FINALIZER, readQueueRow, type QueueRow } from "./queue-row.ts";
+import { QUEUE_FINALIZER, readQueueRow, type QueueRow } from "./queue-row.ts";
 import type { QueueRecord } from "./read-queue.ts";
 
 function queue(name: string, more: Partial<QueueRow> = {}): QueueRow {

@@ -1,10 +1,9 @@
+import { DELETING } from "@muster/ledger-client/choose-queue";
 import { API_GROUP } from "@muster/names";
 import { readQueue, type QueueRecord } from "./read-queue.ts";
 
 /** Keeps a Queue until it has no work and no queues below it. */
 export const QUEUE_FINALIZER = `${API_GROUP}/queue-in-use`;
-/** In the record of a queue whose deletion was requested. */
-export const DELETING = "it is being deleted";
 
 /** A Queue as it is cached. */
 export type QueueRow = {

@@ -1,4 +1,5 @@
 import { parseDuration } from "@muster/faults";
+import type { NamespaceSelector } from "@muster/ledger-client/choose-queue";
 import { amountOf, COUNTABLE, parseQuantity, printAmount } from "@muster/resources";
 import type { Problem } from "../kind.ts";
 import { type Fields, fieldsOf, INT32, type Notes } from "../read-fields.ts";
@@ -46,14 +47,6 @@ type ResourceQuota = {
   readonly borrowingLimit: number | undefined;
   readonly lendingLimit: number | undefined;
 };
-
-/** As Kubernetes defines it. All of it must hold; an empty one matches everything. */
-export type NamespaceSelector = {
-  readonly matchLabels: Readonly<Record<string, string>>;
-  readonly matchExpressions: readonly SelectorRequirement[];
-};
-
-type SelectorRequirement = { readonly key: string; readonly operator: string; readonly values: readonly string[] };
 
 const STRATEGIES = ["BestEffortFIFO", "StrictFIFO"] as const;
 const STOP_POLICIES = ["None", "Hold", "HoldAndDrain"] as const;
@@ -272,7 +265,7 @@ function readLabels(selector: Fields): readonly (readonly [key: string, value: s
   });
 }
 
-function readRequirement(fields: Fields): readonly SelectorRequirement[] {
+function readRequirement(fields: Fields): NamespaceSelector["matchExpressions"] {
   const key = readName(fields, "key", MAX_QUALIFIED_NAME) ?? "";
   if (key === "" && (fields.raw("key") === undefined || fields.raw("key") === "")) fields.refuse("key", "is missing");
   const operator = fields.oneOf("operator", OPERATORS);

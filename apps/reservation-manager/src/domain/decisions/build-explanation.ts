@@ -15,6 +15,7 @@ import { explainParts } from "./explain-parts.ts";
 import { explainPreemption } from "./explain-preemption.ts";
 import { findHolds } from "./find-hold.ts";
 import { holdAheadOf, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
+import { demandOf } from "./future.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
@@ -39,7 +40,7 @@ export function buildExplanation(
   const because = explainWaiting(reservation, world, holds);
   const place = reservation.grant === undefined ? placeOf(reservation) : undefined;
   const needs = countByPool(reservation.needs);
-  const keptFor = place && holdAheadOf({ needs, queue: reservation.queue }, place, world, hold);
+  const keptFor = place && holdAheadOf(demandOf(reservation), place, world, hold);
   const granted = findGranted(ledger);
   const facts = {
     reservation,

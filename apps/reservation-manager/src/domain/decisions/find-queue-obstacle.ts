@@ -7,6 +7,7 @@ import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, levelOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { isPreemptible } from "./is-preemptible.ts";
 import { findKept, useWithKept, type HeldQuota } from "./queue-bounds.ts";
 import { findQuotaTooSmall, findStrictHead, mayNotBorrow, quotaWorldOf } from "./queue-heads.ts";
 
@@ -27,7 +28,7 @@ export type QuotaShortage = {
 };
 
 /** What is asked for, and in which queue. */
-export type QueueDemand = PoolGang & Pick<WaitingClass, "queue" | "notPreemptible">;
+export type QueueDemand = PoolGang & Pick<WaitingClass, "ownerKind" | "queue" | "notPreemptible">;
 
 /** What the queue of the demand has against a grant at this place now; undefined: nothing, or the demand has no queue. */
 export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
@@ -49,14 +50,14 @@ export function findQuotaShortage(demand: QueueDemand, world: World): QueueObsta
 
 /** As `findQuotaShortage`, whatever is kept for others. */
 export function findShortageAlone(demand: QueueDemand, world: World): QueueObstacle | undefined {
-  const { queue, needs, notPreemptible } = demand;
+  const { ownerKind, queue, needs, notPreemptible } = demand;
   if (queue === undefined) return undefined;
   const node = forestOf(world.ledger.queues).get(queue);
   if (node === undefined) return { code: "QUEUE_UNKNOWN", queue };
   if (node.problem !== undefined) return { code: "QUEUE_HELD", queue };
   const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
   const short = findUnavailable(node, asked, quotaWorldOf(world));
-  if (short !== undefined || notPreemptible !== true) return short;
+  if (short !== undefined || isPreemptible({ owner: { kind: ownerKind }, notPreemptible }, node)) return short;
   return findUnreclaimable(node, asked, world);
 }
 

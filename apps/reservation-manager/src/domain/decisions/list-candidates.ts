@@ -1,4 +1,3 @@
-import { BATCH_KINDS } from "@muster/names";
 import { admittedKey, compareAdmitted, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
@@ -6,6 +5,7 @@ import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { totalOf } from "../ledger/quota.ts";
 import type { World } from "../ledger/world.ts";
+import { isPreemptible } from "./is-preemptible.ts";
 import { quotaWorldOf } from "./queue-heads.ts";
 
 /** Granted work that may be preempted. `use`: what of it is limited by quotas. */
@@ -77,13 +77,6 @@ function remember<Value extends object>(source: Iterator<Value>): Iterable<Value
       }
     },
   };
-}
-
-/** Owners of other kinds do not give machines back when they are asked to. */
-const PREEMPTIBLE_KINDS: ReadonlySet<string> = new Set(["job", ...BATCH_KINDS]);
-
-export function isPreemptible({ owner, notPreemptible }: Reservation, { queue }: QueueNode): boolean {
-  return PREEMPTIBLE_KINDS.has(owner.kind) && !(notPreemptible === true && queue.permitsNonPreemptible === true);
 }
 
 /** The order in which work is preempted. */

@@ -6,7 +6,7 @@ import { SortedMap } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { findVictims, type Victims } from "./find-victims.ts";
-import { isPreemptible } from "./list-candidates.ts";
+import { isPreemptible } from "./is-preemptible.ts";
 import { firstOfHeads, type Head } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, obstacleTo } from "./fit.ts";

@@ -60,8 +60,8 @@ function show({ world: { ledger } }: Run): string {
     .join(" ");
 }
 
-function explain(run: Run, id: string) {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
+function explain(run: Run, id: string, kind = "job") {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id, kind));
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
@@ -281,6 +281,20 @@ describe("work that is spared", () => {
     ask(spared, "q", "borrower", 10, { notPreemptible: true });
     ask(spared, "x", "owner", 10);
     expect(show(spared)).toBe("P Q>x x");
+  });
+
+  it("is that of an owner that gives nothing back, which therefore borrows nothing that another queue may reclaim", () => {
+    const run = worldOf([root, owner, borrower]);
+    ask(run, "p", "borrower", 10, { owner: ownerOf("p", "session") });
+    ask(run, "q", "borrower", 10, { owner: ownerOf("q", "session") });
+    expect(show(run)).toBe("P q");
+    expect(explain(run, "q", "session")).toMatchObject({ because: { code: "KEPT_FOR_OWNER", queue: "borrower" } });
+    ask(run, "r", "borrower", 10);
+    ask(run, "x", "owner", 10);
+    expect(show(run)).toBe("P q R>x x");
+    const lenders = worldOf([root, queueOf("owner", { [CPU]: 10 }, { parent: "root" }), borrower]);
+    ask(lenders, "p", "borrower", 20, { owner: ownerOf("p", "session") });
+    expect(show(lenders)).toBe("P");
   });
 });
 

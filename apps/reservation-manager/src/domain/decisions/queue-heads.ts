@@ -9,6 +9,7 @@ import { comparePlaces, placeOf, type Place, type WaitingClass } from "../ledger
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { poolAmounts } from "./pool-amounts.ts";
+import { isPreemptible } from "./is-preemptible.ts";
 
 export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
   const { tree, later } = ledger.use;
@@ -45,20 +46,20 @@ export function isPossible(gang: PoolGang, machines: Machines): boolean {
 /** The pair that is short even while nothing is used: the request can never be granted. */
 export function findQuotaTooSmall(
   node: QueueNode,
-  { needs, notPreemptible }: PoolGang & Partial<Pick<WaitingClass, "notPreemptible">>,
+  { needs, ownerKind, notPreemptible }: PoolGang & Partial<Pick<WaitingClass, "ownerKind" | "notPreemptible">>,
   machines: Machines,
 ): PairShortage | undefined {
   const pools = poolAmounts(machines);
   const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
-  const isOwnOnly = notPreemptible === true && mayNotBorrow(node);
+  const mayLeave = ownerKind === undefined || isPreemptible({ owner: { kind: ownerKind }, notPreemptible }, node);
+  const isOwnOnly = !mayLeave && mayNotBorrow(node);
   return findShortage(asked, (pair) =>
     isOwnOnly ? Math.min(totalOf(node, pair, pools), mostOf(node, pair, pools)) : mostOf(node, pair, pools),
   );
 }
 
-/** Whether work of the queue that may not be preempted borrows nothing, because another queue of the tree may reclaim. */
+/** Whether work of the queue that does not leave when it is asked to borrows nothing, because another queue of the tree may reclaim. */
 export function mayNotBorrow(own: QueueNode): boolean {
-  if (own.queue.permitsNonPreemptible !== true) return false;
   const isOther = (node: QueueNode): boolean => node !== own && node.children.length === 0;
   return [...withQueuesBelow(own.path.at(-1) ?? own)].some((node) => isOther(node) && node.queue.reclaim !== undefined);
 }

@@ -1,27 +1,50 @@
 import { API_GROUP, matchesLabels, type LabelSelector } from "@muster/names";
-import type { NamespaceSelector, QueueRecord } from "./read-queue.ts";
 
-/** Label of a job: the name of its queue. */
+/** Label of work: the name of its queue. */
 export const QUEUE_LABEL = `${API_GROUP}/queue`;
 /** Label of a namespace: the queue of its work that names none. */
 export const DEFAULT_QUEUE_LABEL = `${API_GROUP}/default-queue`;
 
-/** Code of the wait of a job whose queue is not known. */
+/** In the record of a queue whose deletion was requested. */
+export const DELETING = "it is being deleted";
+
+/** Code of the wait of work whose queue is not known. */
 export const QUEUE_UNKNOWN = "QUEUE_UNKNOWN";
 
-/** The queue whose quota a job uses. */
+/** The queue whose quota work uses. */
 export type QueueChoice =
-  /** No Queue exists: no quota limits the job. */
+  /** No Queue exists: no quota limits the work. */
   | { readonly kind: "none" }
-  /** `maxPriority`: a higher priority of the job is lowered to it. */
+  /** `maxPriority`: a higher priority is lowered to it. */
   | { readonly kind: "queue"; readonly name: string; readonly maxPriority?: number | undefined }
   /** It waits with the code QUEUE_UNKNOWN; `message`: which queue is meant, and what would be right. */
   | { readonly kind: "unknown"; readonly message: string }
   /** The queues have not been listed yet: nothing is requested until they are. */
   | { readonly kind: "unlisted" };
 
-/** A Queue as far as it decides about jobs. */
-export type SeenQueue = { readonly record: QueueRecord; readonly isDeleting: boolean };
+/** A Queue as far as it decides about work. */
+export type SeenQueue = {
+  readonly record: {
+    readonly name: string;
+    /** Empty: it is the root of a tree. */
+    readonly parent: string;
+    readonly maxPriority?: number | undefined;
+    /** The namespaces that it serves; undefined: none. */
+    readonly namespaces?: NamespaceSelector | undefined;
+  };
+  readonly isDeleting: boolean;
+};
+
+/** As in Kubernetes: all of it must hold. */
+export type NamespaceSelector = {
+  readonly matchLabels: Readonly<Record<string, string>>;
+  readonly matchExpressions: readonly SelectorRequirement[];
+};
+
+type SelectorRequirement = { readonly key: string; readonly operator: string; readonly values: readonly string[] };
+
+/** What work states about its queue: a name, empty for none, and for people the field that has it, such as `spec.queue of the session`. */
+export type NamedQueue = { readonly name: string; readonly field: string };
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -29,17 +52,15 @@ type Namespace = { readonly name: string; readonly labels: Labels };
 
 const NAMES_SHOWN = 5;
 
-/** The label of the job decides, then that of its namespace, then the only leaf that serves the namespace. */
+/** What the work names decides, then the label of its namespace, then the only leaf that serves the namespace. */
 export function chooseQueue(
-  jobLabels: Labels | undefined,
+  { name: named, field }: NamedQueue,
   namespace: Namespace,
   queues: ReadonlyMap<string, SeenQueue>,
 ): QueueChoice {
   const leaves = findLeaves(queues);
   const serving = leaves.filter((queue) => serves(queue, namespace));
-  const named = jobLabels?.[QUEUE_LABEL] ?? "";
-  if (named !== "")
-    return chooseNamed(named, `the label ${QUEUE_LABEL} of the job`, { namespace, queues, leaves, serving });
+  if (named !== "") return chooseNamed(named, field, { namespace, queues, leaves, serving });
   const preset = namespace.labels[DEFAULT_QUEUE_LABEL] ?? "";
   if (preset !== "") {
     const source = `the label ${DEFAULT_QUEUE_LABEL} of the namespace ${namespace.name}`;
@@ -51,7 +72,7 @@ export function chooseQueue(
   if (others.length === 0) return chosen(only);
   const names = listNames([only, ...others]);
   return unknown(
-    `the queues ${names} serve the namespace ${namespace.name}: name one of them in the label ${QUEUE_LABEL} of the job, or in the label ` +
+    `the queues ${names} serve the namespace ${namespace.name}: name one of them in ${field}, or in the label ` +
       `${DEFAULT_QUEUE_LABEL} of the namespace`,
   );
 }

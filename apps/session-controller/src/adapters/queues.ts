@@ -1,0 +1,82 @@
+import type { KubeConfig } from "@kubernetes/client-node";
+import { informer, isForbidden, listWatch, type KubeObject } from "@muster/kube";
+import { chooseQueue, DELETING, type QueueChoice } from "@muster/ledger-client/choose-queue";
+import type { muster } from "@muster/proto";
+import type { View } from "@muster/store";
+
+/** The queue of a session that names this one; empty: it names none. */
+export type ChooseQueue = (named: string) => QueueChoice;
+
+/** The queues that sessions may have. */
+export type SessionQueues = AsyncDisposable & {
+  readonly choose: ChooseQueue;
+  /** Resolves once the labels of the namespace are listed, or refused. */
+  readonly synced: Promise<unknown>;
+};
+
+type QueueDeps = {
+  readonly kube: KubeConfig;
+  /** That of the pods. */
+  readonly namespace: string;
+  /** The Queues, as the job-controller mirrors them. */
+  readonly queues: Pick<View<muster.reservation.v1.Queue>, "entries" | "onChange">;
+  /** Called when a session may have another queue. */
+  readonly changed: () => void;
+  readonly onProblem: (error: unknown, retryInMs: number) => void;
+};
+
+const FIELD = "spec.queue of the session";
+const NO_RIGHT =
+  "the session controller has no right to read namespaces: deploy/kubernetes/session-controller.yaml grants it";
+
+/** Follows the labels of the namespace. Without the right to read them only sessions that name a queue need one, and these wait. */
+export function openQueues({ kube, namespace, queues, changed, onProblem }: QueueDeps): SessionQueues {
+  const choices = new Map<string, QueueChoice>();
+  const refused = Promise.withResolvers<undefined>();
+  let isRefused = false;
+  const renew = (): void => {
+    choices.clear();
+    changed();
+  };
+  const namespaces = informer<KubeObject, Readonly<Record<string, string>>>({
+    source: listWatch(kube, "/api/v1/namespaces", { fieldSelector: `metadata.name=${namespace}` }),
+    project: ({ metadata }) => metadata?.labels ?? {},
+    onError: (error, retryInMs) => {
+      const before = isRefused;
+      isRefused = isForbidden(error);
+      if (isRefused && before) return;
+      if (isRefused) refused.resolve(undefined);
+      renew();
+      onProblem(error, retryInMs);
+    },
+  });
+  namespaces.onChange(({ before, after }) => {
+    if (JSON.stringify(before) !== JSON.stringify(after)) renew();
+  });
+  queues.onChange(renew);
+  const chooseNow = (name: string): QueueChoice => {
+    const isListed = Number.isFinite(namespaces.listAgeMs());
+    if (!isListed && !isRefused) return { kind: "unlisted" };
+    if (!isListed)
+      return name === ""
+        ? { kind: "none" }
+        : { kind: "unknown", message: `the session names the queue "${name}", and ${NO_RIGHT}` };
+    const seen = queues.entries().map(({ value }) => {
+      return [value.name, { record: value, isDeleting: value.problem === DELETING }] as const;
+    });
+    return chooseQueue(
+      { name, field: FIELD },
+      { name: namespace, labels: namespaces.get(namespace) ?? {} },
+      new Map(seen),
+    );
+  };
+  return {
+    choose: (named) => {
+      const choice = choices.get(named) ?? chooseNow(named);
+      if (choice.kind !== "unlisted") choices.set(named, choice);
+      return choice;
+    },
+    synced: Promise.race([namespaces.synced, refused.promise]),
+    [Symbol.asyncDispose]: () => namespaces[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,118 @@
+import { buckets, muster } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import { scriptedCluster } from "./scripted-cluster.ts";
+import { eventsOf, finished, RAN, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+
+const POOLS = { drivers: 3 };
+/** Millicores and bytes. */
+const MACHINE = { cpu: 4000, memory: 8 * 2 ** 30 };
+const { Queue } = muster.reservation.v1;
+
+/** Serves namespaces of this team, and owns one machine. */
+function queueOf(name: string, team: string): muster.reservation.v1.Queue {
+  const limits = { borrowingLimit: undefined, lendingLimit: undefined };
+  const resources = Object.entries(MACHINE).map(([resource, nominal]) => ({ resource, nominal, ...limits }));
+  const namespaces = { matchLabels: { team }, matchExpressions: [] };
+  const usual = { weightMilli: 1000, strategy: "BestEffortFIFO", stopPolicy: "None" };
+  return Queue.create({ name, ...usual, namespaces, quotas: [{ pool: "drivers", resources }] });
+}
+
+async function setSize({ cluster: { api } }: SessionWorld, name: string): Promise<void> {
+  const node = await api.readNode({ name });
+  const allocatable = { cpu: "4", memory: "8Gi", pods: "10" };
+  await api.replaceNodeStatus({
+    name,
+    body: { ...node, status: { ...node.status, allocatable, capacity: allocatable } },
+  });
+}
+
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`sessions with queues, under ${server.title}`, { timeout: 120_000 }, () => {
+    let world: SessionWorld;
+    const driver = (): ReturnType<typeof scripted>[] => [scripted("driver", "driver", "serve")];
+
+    beforeAll(async () => {
+      world = await sessionWorld(await scriptedCluster(await server.start(), POOLS), POOLS);
+      for (let index = 0; index < POOLS.drivers; index += 1) await setSize(world, `drivers-${index}`);
+      await until("the ledger knows the sizes", async () => {
+        const { pools } = await world.ledger.listPools({});
+        return pools.find(({ name }) => name === "drivers")?.allocatable["cpu"] === POOLS.drivers * MACHINE.cpu;
+      });
+      await world.startController({ SESSION_EXECUTORS: "0" });
+    }, 120_000);
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    const put = async (queue: muster.reservation.v1.Queue): Promise<void> => {
+      const bucket = await openBucket(world.bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+      await bucket.create(queue.name, queue);
+    };
+    const label = async (labels: Readonly<Record<string, string>>): Promise<void> => {
+      const body = await world.cluster.api.readNamespace({ name: "default" });
+      await world.cluster.api.replaceNamespace({
+        name: "default",
+        body: { ...body, metadata: { ...body.metadata, labels } },
+      });
+    };
+    const reservationOf = async (name: string) =>
+      (await world.ledger.getReservation({ owner: { kind: "session", id: name } })).reservation;
+    const cancel = async (name: string): Promise<void> => {
+      await world.sessions.cancelSession({ requestId: `cancel-${name}`, name });
+      await finished(world, name);
+    };
+    const untilWaits = async (name: string, code: string, text: RegExp): Promise<void> => {
+      await until(`${name} waits for ${code}`, async () => {
+        const { session } = await world.sessions.getSession({ name });
+        expect(session?.waitingBecause).toMatch(text);
+        return true;
+      });
+      const { explanation } = await world.sessions.explainSession({ name });
+      expect(explanation?.reasons.map((reason) => reason.code)).toEqual([code]);
+    };
+
+    it("need none while no Queue exists", async () => {
+      await submit(world, "free", driver());
+      await sawEvent(world, "free", "RUN");
+      expect(await reservationOf("free")).toMatchObject({ queue: "", notPreemptible: false });
+      await cancel("free");
+    });
+
+    it("wait for a queue once one exists, use its quota, and are not preemptible", async () => {
+      await put(queueOf("team-a", "a"));
+      await put(queueOf("team-b", "b"));
+      await submit(world, "first", driver());
+      await untilWaits("first", "QUEUE_UNKNOWN", /^no queue serves the namespace default: select/);
+      await label({ team: "a" });
+      await sawEvent(world, "first", "RUN");
+      expect(await reservationOf("first")).toMatchObject({ queue: "team-a", notPreemptible: true });
+
+      await submit(world, "second", driver(), { queue: "team-a" });
+      await untilWaits(
+        "second",
+        "WAITING_FOR_QUOTA",
+        /of cpu in pool drivers are needed, and the quota of the queue team-a/,
+      );
+      await submit(world, "foreign", driver(), { queue: "team-b" });
+      await untilWaits(
+        "foreign",
+        "QUEUE_UNKNOWN",
+        /^spec.queue of the session names the queue "team-b", which does not serve the namespace default/,
+      );
+      await submit(world, "large", [...driver(), { ...scripted("server", "server"), pool: "drivers" }]);
+      await untilWaits("large", "QUOTA_EXCEEDED", /team-a/);
+
+      await cancel("first");
+      await sawEvent(world, "second", "RUN");
+      await label({ team: "b" });
+      await sawEvent(world, "foreign", "RUN");
+      expect(await reservationOf("second")).toMatchObject({ queue: "team-a" });
+      for (const name of ["second", "foreign"]) await cancel(name);
+      expect(eventsOf((await world.sessions.getSession({ name: "second" })).session ?? {})).toEqual([
+        ...RAN,
+        "CANCELLED",
+      ]);
+    });
+  });
+}
