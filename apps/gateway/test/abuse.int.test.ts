@@ -171,6 +171,18 @@ it("refuses an address that sends unknown tokens, with a time to retry, and not 
   expect(reports).toEqual([expect.stringContaining('"address":"127.0.0.1","refused":1')]);
 });
 
+it("refuses an address that tries tokens at the sign-in, which share one limit with those of the API", async () => {
+  const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "2" });
+  const signIn = (token: string) => limited.ask("/auth/session", { method: "POST", body: { token }, token: null });
+  expect((await signIn(limited.token)).status).toBe(200);
+  expect((await limited.ask("/v1/pools", { token: "a" })).status).toBe(401);
+  expect((await signIn("b")).status).toBe(401);
+  const refused = await signIn("c");
+  expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", status: 429 });
+  expect(Number(refused.headers["retry-after"])).toBeGreaterThan(0);
+  expect((await signIn(limited.token)).status).toBe(200);
+});
+
 it.each([
   ["the client behind a trusted proxy", "127.0.0.0/8", [401, 429, 401]],
   ["the proxy itself where none is trusted", "10.0.0.1", [401, 429, 429]],

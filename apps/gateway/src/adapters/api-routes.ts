@@ -1,34 +1,33 @@
 import { hash, randomUUID } from "node:crypto";
-import type { Refusal, RequestRates } from "@muster/bus";
+import type { RequestRates } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import type { Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
-import type { FailedTokens } from "../api/failed-tokens.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
-import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
+import type { Access, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { decideSessionRequest } from "../domain/decide-origin.ts";
 import { answerOnce, type Answer } from "./answer-once.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
+import { reviewToken, type ReviewParts } from "./review-token.ts";
 import { streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 import { browserRequest } from "./session-routes.ts";
 import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 
 export type ApiParts = ProblemContext &
+  ReviewParts &
   StreamParts & {
     readonly routes: readonly Route[];
-    readonly authenticate: Authenticate;
     readonly authorize: Authorize;
     readonly sessions: Sessions;
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
     /** Requests of each user. */
     readonly rates: RequestRates;
-    readonly failedTokens: FailedTokens;
     /** Where the rights on resources without a namespace in their paths are asked for. */
     readonly namespace: string;
   };
@@ -51,15 +50,14 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
       const verdict = decideSessionRequest(browserRequest(request), credentials.session.csrfToken);
       if (verdict.kind === "refused") return sendProblem(reply, buildRefusal("CSRF", verdict.because));
     }
-    const blocked = credentials && parts.failedTokens.refusal(request.ip, credentials.token);
-    if (blocked !== undefined) return sendProblem(reply, tooManyTokens(blocked, parts));
-    const user = credentials && (await parts.authenticate(credentials.token));
-    if (credentials !== undefined) parts.failedTokens.record(request.ip, credentials.token, user !== undefined);
-    if (credentials === undefined || user === undefined) {
-      void reply.header("www-authenticate", 'Bearer realm="muster"');
-      const because = credentials === undefined ? "a bearer token is needed" : "the token is unknown or expired";
-      return sendProblem(reply, buildRefusal("UNAUTHENTICATED", because));
-    }
+    const refuse = (problem: Problem): FastifyReply => {
+      if (problem.status === 401) void reply.header("www-authenticate", 'Bearer realm="muster"');
+      return sendProblem(reply, problem);
+    };
+    if (credentials === undefined) return refuse(buildRefusal("UNAUTHENTICATED", "a bearer token is needed"));
+    const reviewed = await reviewToken(request, credentials.token, parts);
+    if ("problem" in reviewed) return refuse(reviewed.problem);
+    const { user } = reviewed;
     const refusal = parts.rates.take(user.name, performance.now());
     if (refusal !== undefined) {
       const { retryAfterMs, reportRefused } = refusal;
@@ -114,12 +112,6 @@ function describeRefusal(user: User | undefined, access: Access, { resource }: R
 
 function tooOften(retryAfterMs: number): Problem {
   return buildProblem({ code: "limit_exceeded", what: "the rate of your requests", limit: 0, retryAfterMs });
-}
-
-function tooManyTokens({ user: address, retryAfterMs, reportRefused }: Refusal, { logger }: ApiParts): Problem {
-  if (reportRefused !== undefined)
-    logger.warn({ address, refused: reportRefused }, "an address sends too many unknown tokens and is refused");
-  return buildProblem({ code: "limit_exceeded", what: "the rate of unknown tokens", limit: 0, retryAfterMs });
 }
 
 function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {

@@ -2,16 +2,16 @@ import type { RequestRates } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Authenticate, User } from "../api/user.ts";
+import type { User } from "../api/user.ts";
 import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
 import { decideOrigin, decideSessionRequest, type BrowserRequest } from "../domain/decide-origin.ts";
 import { decideReturnPath } from "../domain/decide-return-path.ts";
 import { sendProblem } from "./http-problems.ts";
 import type { OidcSignIn } from "./oidc-sign-in.ts";
+import { reviewToken, type ReviewParts } from "./review-token.ts";
 import { usesTls, type Session, type Sessions } from "./sessions.ts";
 
-export type SignInParts = {
-  readonly authenticate: Authenticate;
+export type SignInParts = ReviewParts & {
   readonly rates: RequestRates;
   readonly sessions: Sessions;
   /** Undefined: no issuer; a browser signs in with a token. */
@@ -38,8 +38,9 @@ export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): v
     const verdict = decideOrigin(browserRequest(request));
     if (verdict.kind === "refused") return sendProblem(reply, buildRefusal("CSRF", verdict.because));
     const token = readToken(request.body);
-    const user = await parts.authenticate(token);
-    if (user === undefined) return sendUnauthenticated(reply, "the token is unknown or expired");
+    const reviewed = await reviewToken(request, token, parts);
+    if ("problem" in reviewed) return sendProblem(reply, reviewed.problem);
+    const { user } = reviewed;
     const refused = refuseRate(parts, user, reply);
     if (refused !== undefined) return refused;
     const session = await sessions.begin(request, reply, { token, user: user.name });
