@@ -109,12 +109,21 @@ it("shows that the list is stale while its service is away, and then what has ch
   await using stream = await gateway.stream("/v1/sessions?watch=true");
   await until("the list is there", isSynced(stream));
   const before = world.answers["listSessions"]!;
-  world.answers["listSessions"] = () => throwFault({ code: "invalid_request", field: "x", reason: "is wrong" });
+  world.answers["listSessions"] = () =>
+    throwFault({ code: "conflict", id: "x", expectedRevision: 1, actualRevision: 2 });
   await until("it is stale", () => shown(stream).includes("stale"));
   sessions.set("a", 2);
   world.answers["listSessions"] = before;
   await until("it is current", () => shown(stream).at(-1) === "synced");
   expect(shown(stream).slice(4)).toEqual(["stale", "modified a@2", "synced"]);
+});
+
+it("ends a watch of a list that no later request can read, with the reason", async () => {
+  world.answers["listJobs"] = () =>
+    throwFault({ code: "invalid_request", field: "namespace", reason: "is not served" });
+  await using stream = await gateway.stream("/v1/jobs/elsewhere?watch=true");
+  await until("it is over", () => stream.over() !== undefined);
+  expect(stream.events()).toMatchObject([{ event: "closed", data: { code: "INVALID_REQUEST", field: "namespace" } }]);
 });
 
 it("keeps a watch open while NATS is away for a minute, and then continues it", async () => {

@@ -35,11 +35,11 @@ export type StreamRequest = {
 
 /** Serves a list that is watched until the client is gone or is sent away. Throws FaultError before the first byte. */
 export async function streamWatch(parts: StreamParts, route: Route, asking: StreamRequest): Promise<void> {
-  const { request, reply, refusal } = asking;
+  const { request, reply, user, refusal } = asking;
   const { params, query } = request as Asked;
   readRequest(route, { params, query, body: undefined });
   using _slot = takeSlot(parts, asking);
-  using followed = parts.feeds.follow(route, { params, query });
+  using followed = parts.feeds.follow(route, { params, query }, user);
   const stream = openHttpStream(reply, "text/event-stream; charset=utf-8", parts.streams.stallMs);
   const lastEventId = request.headers["last-event-id"];
   await serveWatch(stream, followed.feed, {

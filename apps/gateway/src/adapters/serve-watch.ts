@@ -28,9 +28,7 @@ export async function serveWatch(stream: HttpStream, feed: WatchFeed, options: W
       throw error;
     }
     const detail = "events were not read for too long; reconnect with the last event id, or read the list again";
-    stream.end(
-      eventOf("closed", undefined, JSON.stringify({ ...buildRefusal("REQUEST_TIMEOUT", detail), code: "TOO_SLOW" })),
-    );
+    stream.end(closedEvent({ ...buildRefusal("REQUEST_TIMEOUT", detail), code: "TOO_SLOW" }));
   }
 }
 
@@ -48,7 +46,7 @@ async function writeChanges(
     if (performance.now() - checkedAtMs >= recheckMs) {
       const refused = await refusal();
       if (refused !== undefined) {
-        stream.end(eventOf("closed", undefined, JSON.stringify(refused)));
+        stream.end(closedEvent(refused));
         return;
       }
       checkedAtMs = performance.now();
@@ -57,6 +55,10 @@ async function writeChanges(
     if (feed.trouble !== shownTrouble) {
       shownTrouble = feed.trouble;
       await stream.write(shownTrouble === undefined ? syncedEvent(feed, cursor ?? 0) : staleEvent(shownTrouble));
+    }
+    if (feed.end !== undefined) {
+      stream.end(closedEvent(feed.end));
+      return;
     }
     const isRung = await bell.wait(Math.min(SILENCE_MS, recheckMs), stream.closed);
     if (!isRung) await stream.write(": alive\n\n");
@@ -93,6 +95,10 @@ function idOf(feed: WatchFeed, number: number): string {
 
 function syncedEvent(feed: WatchFeed, number: number): string {
   return eventOf("synced", idOf(feed, number), "{}");
+}
+
+function closedEvent(problem: Problem): string {
+  return eventOf("closed", undefined, JSON.stringify(problem));
 }
 
 function staleEvent(trouble: string): string {
