@@ -80,7 +80,8 @@ async function writeFrom(stream: HttpStream, feed: WatchFeed, cursor: number | u
   }
   // Both of the same moment, although the feed continues while they are written.
   const { items, last } = feed;
-  await stream.write(eventOf("reset", undefined, "{}"));
+  // The empty id replaces that of another list: a client that loses this one halfway receives all of it again, wherever it reconnects.
+  await stream.write(eventOf("reset", "", "{}"));
   for (const text of items.values()) {
     if (stream.closed.aborted) break;
     await stream.write(eventOf("added", undefined, text));
