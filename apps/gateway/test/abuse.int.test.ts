@@ -157,7 +157,6 @@ it("refuses requests over the limit of concurrent ones with a time to retry, and
 
 it("refuses an address that sends unknown tokens, with a time to retry, and not the known ones behind it", async () => {
   const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "3" });
-  expect((await limited.ask("/v1/pools")).status).toBe(200);
   const statuses: number[] = [];
   for (const token of ["a", "b", null, "c", "d", "e"])
     statuses.push((await limited.ask("/v1/pools", { token })).status);
@@ -174,7 +173,6 @@ it("refuses an address that sends unknown tokens, with a time to retry, and not 
 it("refuses an address that tries tokens at the sign-in, which share one limit with those of the API", async () => {
   const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "2" });
   const signIn = (token: string) => limited.ask("/auth/session", { method: "POST", body: { token }, token: null });
-  expect((await signIn(limited.token)).status).toBe(200);
   expect((await limited.ask("/v1/pools", { token: "a" })).status).toBe(401);
   expect((await signIn("b")).status).toBe(401);
   const refused = await signIn("c");

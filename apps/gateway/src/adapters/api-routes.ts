@@ -171,13 +171,13 @@ function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
 
 /** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */
 async function refusalOf(
-  { authenticate, authorize }: ApiParts,
+  { admission, authorize }: ApiParts,
   route: Route,
   { access, credentials: { token, session } }: Admitted,
 ): Promise<Problem | undefined> {
   try {
     const isOver = session !== undefined && Date.now() >= session.expiresAtMs;
-    const user = isOver ? undefined : await authenticate(token);
+    const user = isOver ? undefined : await admission.authenticate(token);
     if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token or the session has expired");
     if (await authorize(user, access)) return undefined;
     return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));

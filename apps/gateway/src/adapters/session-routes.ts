@@ -30,7 +30,7 @@ export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): v
   server.get("/auth/methods", () => ({ token: true, oidc: signIn !== undefined, jaegerUrl }));
   server.get("/auth/session", async (request, reply) => {
     const session = await sessions.read(request);
-    const user = session && (await parts.authenticate(session.token));
+    const user = session && (await parts.admission.authenticate(session.token));
     if (session === undefined || user === undefined) return sendUnauthenticated(reply, "there is no session");
     return refuseRate(parts, user, reply) ?? reply.send(shown(session));
   });
@@ -78,7 +78,7 @@ function addIssuerRoutes(server: FastifyInstance, parts: SignInParts & { readonl
     };
     if ("reason" in finished) return refuse(finished.reason);
     const { token } = finished;
-    const user = await parts.authenticate(token);
+    const user = await parts.admission.authenticate(token);
     if (user === undefined) return refuse("its token has no user whom the gateway accepts");
     await sessions.begin(request, reply, { token, user: user.name });
     logger.info({ user: user.name, address: request.ip }, "a user signs in at the issuer");
