@@ -189,6 +189,24 @@ it("limits the streams of one user", async () => {
   await until("there is room again", async () => (await limited.ask("/v1/sessions?watch=true")).status === 200);
 });
 
+it.each([
+  ["/v1/sessions?watch=true", "text/event-stream; charset=utf-8"],
+  ["/v1/sessions/echo/logs/driver?follow=true", "text/plain; charset=utf-8"],
+])("answers HEAD of %s without a stream", async (path, type) => {
+  const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
+  const socket = connect(limited.port, "127.0.0.1");
+  let text = "";
+  socket.setEncoding("utf8").on("data", (part: string) => (text += part));
+  const common = `host: x\r\nauthorization: Bearer ${limited.token}\r\n\r\n`;
+  socket.write(`HEAD ${path} HTTP/1.1\r\n${common}GET /healthz HTTP/1.1\r\n${common}`);
+  await until("the next request of the connection is answered", () => text.includes('"status":"ok"'));
+  expect(text).toMatch(/^HTTP\/1.1 200 OK/);
+  expect(text).toContain(`content-type: ${type}`);
+  expect((await limited.ask("/v1/sessions?watch=true")).status).toBe(200);
+  expect((await limited.ask(`${path}&unknown=1`, { method: "HEAD" })).status).toBe(400);
+  socket.destroy();
+});
+
 const encoder = new TextEncoder();
 
 /** A log that arrives in pieces. */

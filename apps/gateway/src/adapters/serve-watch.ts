@@ -1,5 +1,6 @@
 import { makeBell } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
+import type { StreamCheck } from "../api/limit-failed-checks.ts";
 import type { WatchFeed } from "../api/watch-feed.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import type { HttpStream } from "./http-stream.ts";
@@ -10,8 +11,8 @@ const SILENCE_MS = 15_000;
 export type WatchOptions = {
   /** The header `Last-Event-ID`. */
   readonly lastEventId: string | undefined;
-  /** Why the client may not watch any longer; undefined: it may. Asked every `recheckMs`. */
-  readonly refusal: () => Promise<Problem | undefined>;
+  /** Why the client may not watch any longer. Called every `recheckMs`. */
+  readonly refusal: StreamCheck;
   readonly recheckMs: number;
 };
 
