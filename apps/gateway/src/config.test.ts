@@ -54,6 +54,8 @@ it("takes an issuer only with TLS, with an audience, and with a cluster that kno
   expect(() => readConfig({ ...env, GATEWAY_OIDC_SCOPE: "email" })).toThrow("one of them openid");
   expect(() => readConfig({ ...env, GATEWAY_OIDC_CLIENT_ID: "" })).toThrow("GATEWAY_OIDC_CLIENT_ID is missing");
   expect(() => readConfig({ ...env, GATEWAY_OIDC_ISSUER_URL: "http://issuer.example" })).toThrow("https is needed");
+  for (const host of ["127.0.0.1", "localhost", "[::1]"])
+    expect(readConfig({ ...env, GATEWAY_OIDC_ISSUER_URL: `http://${host}:9000` }).oidc?.issuer).toContain(host);
 });
 
 it("trusts the proxies that are named, and refuses what is no address", () => {

@@ -5,7 +5,7 @@ import { readEnv, type EnvReader } from "@muster/service";
 export type Config = {
   readonly nats: NatsAccess;
   readonly http: HttpConfig;
-  /** Undefined: there is no local token. */
+  /** Undefined: no local token. */
   readonly tokenFile: string | undefined;
   /** Undefined: no cluster; only the owner of the local token has rights. */
   readonly kube: KubeConfiguration | undefined;
@@ -80,7 +80,12 @@ const ADDRESS = {
   pattern: /^([^\s:/]+|\[[0-9a-fA-F:]+\]):\d{1,5}$/,
   needed: "host:port is needed, such as 0.0.0.0:8480",
 };
-const LOOPBACK = /^(127\.\d+\.\d+\.\d+|localhost|::1)$/;
+const LOOPBACK = /^(127\.\d+\.\d+\.\d+|localhost|::1|\[::1\])$/;
+
+/** Whether only this machine reaches the host, which may be in brackets, as in a URL. */
+export function isLoopback(host: string): boolean {
+  return LOOPBACK.test(host);
+}
 
 /** Reads the configuration; throws one fault that names every problem. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
@@ -174,7 +179,7 @@ function readOidc(read: EnvReader, hasCluster: boolean): OidcConfig | undefined 
   if (read.optional("GATEWAY_OIDC_ISSUER_URL") === undefined) return undefined;
   const issuer = read.httpUrl("GATEWAY_OIDC_ISSUER_URL");
   const url = URL.parse(issuer);
-  if (url?.protocol === "http:" && !LOOPBACK.test(url.hostname))
+  if (url?.protocol === "http:" && !isLoopback(url.hostname))
     read.matching("GATEWAY_OIDC_ISSUER_URL", { pattern: /^https:/, needed: "https is needed" });
   // Rights are those of the cluster: the reader reports the missing variable with the other problems.
   if (!hasCluster) read.text("MUSTER_KUBECONFIG");
@@ -203,7 +208,7 @@ function readHttp(read: EnvReader): HttpConfig {
   const tls = readTls(read);
   /** `true`: serve other hosts without TLS, behind a proxy that has it. Tokens cross the network in plain text. */
   const isPlainAllowed = read.flag("GATEWAY_PLAIN_HTTP", false);
-  if (tls === undefined && !isPlainAllowed && !LOOPBACK.test(host))
+  if (tls === undefined && !isPlainAllowed && !isLoopback(host))
     // A certificate is what is missing: the reader reports it with the other problems.
     read.matching("GATEWAY_ADDR", {
       pattern: /^$/,

@@ -1,5 +1,4 @@
 import { hash, randomUUID } from "node:crypto";
-import type { RequestRates } from "@muster/bus";
 import type { Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
@@ -7,12 +6,13 @@ import { answerRequest } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Access, Authorize, User } from "../api/user.ts";
-import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import { buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { decideSessionRequest } from "../domain/decide-origin.ts";
 import { answerOnce, type Answer } from "./answer-once.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
+import { limitRate, type RateParts } from "./limit-rate.ts";
 import { reviewToken, type ReviewParts } from "./review-token.ts";
 import { sendStreamHead, streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 import { browserRequest } from "./session-routes.ts";
@@ -20,14 +20,13 @@ import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 
 export type ApiParts = ProblemContext &
   ReviewParts &
+  RateParts &
   StreamParts & {
     readonly routes: readonly Route[];
     readonly authorize: Authorize;
     readonly sessions: Sessions;
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
-    /** Requests of each user. */
-    readonly rates: RequestRates;
     /** Where the rights on resources without a namespace in their paths are asked for. */
     readonly namespace: string;
   };
@@ -39,7 +38,7 @@ type Admitted = Identified & { readonly access: Access };
 type Identified = { readonly user: User; readonly credentials: Credentials };
 
 /**
- * Adds the paths of the table. A request is looked at in this order: who asks, how often, whether the user has the right, and only then its query and its body.
+ * Adds the paths of the table. The checks of a request have this order: its user, the rate of the user, the right, and only then the query and the body.
  */
 export function addApi(api: FastifyInstance, parts: ApiParts): void {
   const identified = new WeakMap<FastifyRequest, Identified>();
@@ -58,13 +57,8 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
     const reviewed = await reviewToken(request, credentials.token, parts);
     if ("problem" in reviewed) return refuse(reviewed.problem);
     const { user } = reviewed;
-    const refusal = parts.rates.take(user.name, performance.now());
-    if (refusal !== undefined) {
-      const { retryAfterMs, reportRefused } = refusal;
-      if (reportRefused !== undefined)
-        parts.logger.warn({ user: refusal.user, refused: reportRefused }, "a user asks too often and is refused");
-      return sendProblem(reply, tooOften(retryAfterMs));
-    }
+    const limited = limitRate(user, parts);
+    if (limited !== undefined) return sendProblem(reply, limited);
     identified.set(request, { user, credentials });
   });
   for (const route of parts.routes) {
@@ -108,10 +102,6 @@ async function findMissing(
 
 function describeRefusal(user: User | undefined, access: Access, { resource }: Route): string {
   return `user ${user?.name ?? ""} cannot ${describeAccess(access, resource.scope)} of the API group muster.dev`;
-}
-
-function tooOften(retryAfterMs: number): Problem {
-  return buildProblem({ code: "limit_exceeded", what: "the rate of your requests", limit: 0, retryAfterMs });
 }
 
 function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {

@@ -73,7 +73,7 @@ async function reviewAccess(calls: Reviews, user: User, access: Access): Promise
   return status?.allowed === true;
 }
 
-/** Every failure is an outage to the client, who can do nothing about it; the error says to operators which right is missing. */
+/** Every failure is an outage to the client. For operators, the cause of the error names the missing right. */
 async function asking<Review>(what: string, call: Promise<Review>): Promise<Review> {
   try {
     return await call;

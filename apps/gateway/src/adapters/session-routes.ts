@@ -1,25 +1,24 @@
-import type { RequestRates } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { User } from "../api/user.ts";
-import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
+import { buildRefusal } from "../domain/build-problem.ts";
 import { decideOrigin, decideSessionRequest, type BrowserRequest } from "../domain/decide-origin.ts";
 import { decideReturnPath } from "../domain/decide-return-path.ts";
 import { sendProblem } from "./http-problems.ts";
+import { limitRate, type RateParts } from "./limit-rate.ts";
 import type { OidcSignIn } from "./oidc-sign-in.ts";
 import { reviewToken, type ReviewParts } from "./review-token.ts";
 import { usesTls, type Session, type Sessions } from "./sessions.ts";
 
-export type SignInParts = ReviewParts & {
-  readonly rates: RequestRates;
-  readonly sessions: Sessions;
-  /** Undefined: no issuer; a browser signs in with a token. */
-  readonly signIn: OidcSignIn | undefined;
-  /** Undefined: pages show no links to traces. */
-  readonly jaegerUrl: string | undefined;
-  readonly logger: Pick<Logger, "info" | "warn">;
-};
+export type SignInParts = ReviewParts &
+  RateParts & {
+    readonly sessions: Sessions;
+    /** Undefined: no issuer; a browser signs in with a token. */
+    readonly signIn: OidcSignIn | undefined;
+    /** Undefined: pages show no links to traces. */
+    readonly jaegerUrl: string | undefined;
+    readonly logger: Pick<Logger, "info" | "warn">;
+  };
 
 const CALLBACK = "/auth/oidc/callback";
 /** Anyone may send a body to this path, and so it is small and arrives soon. */
@@ -35,8 +34,9 @@ export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): v
   server.get(SESSION, async (request, reply) => {
     const session = await sessions.read(request);
     const user = session && (await parts.admission.authenticate(session.token));
-    if (session === undefined || user === undefined) return sendUnauthenticated(reply, "there is no session");
-    return refuseRate(parts, user, reply) ?? reply.send(shown(session));
+    if (session === undefined || user === undefined) return sendUnauthenticated(reply, "the browser has no session");
+    const limited = limitRate(user, parts);
+    return limited === undefined ? reply.send(shown(session)) : sendProblem(reply, limited);
   });
   server.post(SESSION, { bodyLimit: MAX_SIGN_IN_BYTES }, async (request, reply) => {
     const verdict = decideOrigin(browserRequest(request));
@@ -45,8 +45,8 @@ export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): v
     const reviewed = await reviewToken(request, token, parts);
     if ("problem" in reviewed) return sendProblem(reply, reviewed.problem);
     const { user } = reviewed;
-    const refused = refuseRate(parts, user, reply);
-    if (refused !== undefined) return refused;
+    const limited = limitRate(user, parts);
+    if (limited !== undefined) return sendProblem(reply, limited);
     const session = await sessions.begin(request, reply, { token, user: user.name });
     parts.logger.info({ user: user.name, address: request.ip }, "a user signs in with a token");
     return reply.send(shown(session));
@@ -122,14 +122,6 @@ function readToken(body: unknown): string {
     return throwFault({ code: "invalid_request", field: unknown, reason: "token is the only field" });
   if (typeof token === "string" && TOKEN.test(token)) return token;
   return throwFault({ code: "invalid_request", field: "token", reason: "a bearer token is needed" });
-}
-
-function refuseRate({ rates }: SignInParts, { name }: User, reply: FastifyReply): FastifyReply | undefined {
-  const refusal = rates.take(name, performance.now());
-  if (refusal === undefined) return undefined;
-  const { retryAfterMs } = refusal;
-  const what = "the rate of your requests";
-  return sendProblem(reply, buildProblem({ code: "limit_exceeded", what, limit: 0, retryAfterMs }));
 }
 
 function sendUnauthenticated(reply: FastifyReply, detail: string): FastifyReply {

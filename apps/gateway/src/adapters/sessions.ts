@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { throwFault } from "@muster/faults";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { decodeJwt } from "jose";
+import { isLoopback } from "../config.ts";
 import type { Purpose, Sealer } from "./sealer.ts";
 
 /** What the cookie of a browser holds. The gateway keeps nothing of it. */
@@ -44,14 +45,13 @@ const MAX_COOKIE_CHARACTERS = 4000;
 const FLOW_MS = 600_000;
 const CSRF_BYTES = 24;
 const NAMES: Readonly<Record<Purpose, string>> = { session: "muster-session", "sign-in": "muster-sign-in" };
-const LOOPBACK = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
 
 /**
  * Whether the browser uses TLS. A gateway without a certificate serves other hosts only behind a proxy that has TLS, and so only a browser on this machine
  * may be without it.
  */
 export function usesTls({ protocol, host }: Pick<FastifyRequest, "protocol" | "host">): boolean {
-  return protocol === "https" || !LOOPBACK.test(URL.parse(`http://${host}`)?.hostname ?? "");
+  return protocol === "https" || !isLoopback(URL.parse(`http://${host}`)?.hostname ?? "");
 }
 
 /** The token of the header, and otherwise of the cookie. A header that is no token is never replaced by a cookie. */

@@ -5,7 +5,7 @@ export type KeptAnswers<Value> = {
   readonly size: number;
 };
 
-/** Keeps each answer for `keptMs`, and at most `maxEntries` of them: the oldest goes first. `nowMs` is a monotonic clock. */
+/** Keeps each answer for `keptMs`, and at most `maxEntries` of them: a new one replaces the oldest. `nowMs` is a monotonic clock. */
 export function keepAnswers<Value>({
   keptMs,
   maxEntries,

@@ -1,0 +1,20 @@
+import type { RequestRates } from "@muster/bus";
+import type { Logger } from "@muster/service";
+import type { User } from "../api/user.ts";
+import { buildProblem, type Problem } from "../domain/build-problem.ts";
+
+export type RateParts = {
+  /** Requests of each user. */
+  readonly rates: RequestRates;
+  readonly logger: Pick<Logger, "warn">;
+};
+
+/** Counts a request of the user. The problem: it is one too many. */
+export function limitRate({ name }: User, { rates, logger }: RateParts): Problem | undefined {
+  const refusal = rates.take(name, performance.now());
+  if (refusal === undefined) return undefined;
+  const { user, retryAfterMs, reportRefused } = refusal;
+  if (reportRefused !== undefined)
+    logger.warn({ user, refused: reportRefused }, "a user asks too often and is refused");
+  return buildProblem({ code: "limit_exceeded", what: "the rate of your requests", limit: 0, retryAfterMs });
+}
