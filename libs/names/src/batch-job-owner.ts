@@ -1,16 +1,6 @@
+import { JOB_SET, BATCH_JOB, QUEUED_POD, type BatchKind } from "./batch-kinds.ts";
 import type { Owner } from "./owners.ts";
 import { shortHash } from "./short-hash.ts";
-
-/** Kind of the owners of machines for Jobs of the API group `batch`. */
-export const BATCH_JOB = "batch-job";
-/** Kind of the owners of machines for JobSets. */
-export const JOB_SET = "job-set";
-/** Kind of the owners of machines for pods that wait in a queue by themselves. */
-export const QUEUED_POD = "queued-pod";
-
-/** Kinds of the owners whose objects are of Kubernetes: the job-controller queues them, and other controllers run them. */
-export const BATCH_KINDS = [BATCH_JOB, JOB_SET, QUEUED_POD] as const;
-export type BatchKind = (typeof BATCH_KINDS)[number];
 
 const MAX_NAMESPACE_PART = 16;
 const MAX_NAME_PART = 24;

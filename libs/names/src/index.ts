@@ -1,8 +1,9 @@
 export { matchesLabels, parseLabelSelector } from "./label-selector.ts";
 export type { LabelSelector, Requirement } from "./label-selector.ts";
 export { API_GROUP } from "./api-group.ts";
-export { BATCH_JOB, BATCH_KINDS, batchOwnerId, isBatchOwner, JOB_SET, QUEUED_POD } from "./batch-job-owner.ts";
-export type { BatchKind } from "./batch-job-owner.ts";
+export { batchOwnerId, isBatchOwner } from "./batch-job-owner.ts";
+export { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
+export type { BatchKind } from "./batch-kinds.ts";
 export { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "./muster-keys.ts";
 export { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelKey, checkLabelValue } from "./names.ts";
 export { otherInstallation } from "./other-installation.ts";

@@ -1,4 +1,4 @@
-import { BATCH_KINDS } from "./batch-job-owner.ts";
+import { BATCH_KINDS } from "./batch-kinds.ts";
 
 /** Who holds machines, or whose pods run on them. Both are DNS labels. */
 export type Owner = { readonly kind: string; readonly id: string };

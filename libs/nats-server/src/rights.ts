@@ -168,7 +168,7 @@ export const rights = {
     locks: ["node-scaler"],
   },
   gateway: {
-    // The methods of apps/gateway/src/api/resources.ts.
+    // The methods of libs/gateway-api/src/resources.ts.
     asks: [
       ...requests(
         SessionService,
@@ -179,6 +179,7 @@ export const rights = {
         "submitSession",
         "cancelSession",
         "deleteSession",
+        "watchSession",
       ),
       ...requests(
         JobService,
@@ -190,6 +191,7 @@ export const rights = {
         "submitJob",
         "checkJob",
         "cancelJob",
+        "watchJob",
       ),
       ...requests(
         FarmService,
@@ -203,6 +205,10 @@ export const rights = {
         "transferNode",
         "holdTransfers",
         "deleteReplicaSet",
+        "listRolls",
+        "getRoll",
+        "createRoll",
+        "changeRoll",
       ),
       ...requests(
         LeaseService,
@@ -213,6 +219,7 @@ export const rights = {
         "orderLease",
         "renewLease",
         "endLease",
+        "getEngine",
       ),
       ...requests(
         ReservationService,
@@ -221,8 +228,9 @@ export const rights = {
         "getReservation",
         "explainReservation",
         "listQueues",
+        "listMachines",
       ),
-      ...requests(NodeService, "listNodes", "terminateNode"),
+      ...requests(NodeService, "listNodes", "terminateNode", "explainDemand"),
     ],
     owns: [buckets.apiRequests],
     publishes: [subjects.anyChangeAudited],

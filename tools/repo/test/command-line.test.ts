@@ -15,6 +15,7 @@ const OF_A_CLONE = [
   "docs/tracing.md",
   "docs/tutorials/job.md",
   "docs/tutorials/lease.md",
+  "docs/tutorials/queues.md",
   "docs/tutorials/replica-set.md",
   "docs/tutorials/session.md",
   "examples/README.md",

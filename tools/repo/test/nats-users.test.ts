@@ -46,7 +46,7 @@ it("allows each service exactly the ledger methods that its source calls", async
 });
 
 it("allows the gateway exactly the methods that its table of resources names", async () => {
-  const table = await readFile(join(DEPLOY, "../apps/gateway/src/api/resources.ts"), "utf8");
+  const table = await readFile(join(DEPLOY, "../libs/gateway-api/src/resources.ts"), "utf8");
   const called = table.split("  resource({").flatMap((row) => {
     const service = services.find(({ name }) => row.includes(`service: ${name.split(".").at(-1)},`));
     const methods: Readonly<Record<string, { readonly verb: string }>> = service?.methods ?? {};

@@ -266,7 +266,7 @@ spec: {}
       "an unknown field that is near nothing",
       VALID.replace("timeout:", "flavour:"),
       [
-        'f.yaml:17:3: spec: unknown field "flavour"; known are components, scenario, timeout, queueTimeout, ttl, killAfter, priority, workerPort',
+        'f.yaml:17:3: spec: unknown field "flavour"; known are components, scenario, timeout, queueTimeout, ttl, killAfter, priority, queue, workerPort',
       ],
     ],
     [
