@@ -1,9 +1,9 @@
 /**
  * Creates the keys of an installation inside its cluster: `node install-keys.ts [USERS_CONF]`, run by a Job of the Helm chart with its own ServiceAccount.
  *
- * Creates missing Secrets: the key of the provision-engine, the key of browser sessions and, with a file of users, the seeds of the NATS users and the certificate of NATS with its
- * authority. Writes the public parts into ConfigMaps. Existing secrets are never changed, and none is logged. Imports only Node, because the Job mounts only
- * this file.
+ * Creates missing Secrets: the key of the provision-engine, the key of browser sessions and, with a file of users, the seeds of the NATS users and the
+ * certificate of NATS with its authority. Writes the public parts into ConfigMaps. Existing secrets are never changed, and none is logged. Imports only Node,
+ * because the Job mounts only this file.
  */
 import {
   createHash,

@@ -59,6 +59,7 @@ const secrets = fc.record({
     { "tls.crt": "leaf of found", "tls.key": "k", "ca.crt": "found" },
   ),
   engine: fc.constantFrom(undefined, {}, { key: "kept" }, { note: "left alone" }),
+  sessions: fc.constantFrom(undefined, {}, { "session-keys": "kept" }, { note: "left alone" }),
 });
 
 it("changes no existing secret, and names each entry that it adds", () => {
