@@ -317,6 +317,21 @@ it("preempts no more work for what others wait for only once the first victims h
   expect(show(run)).toBe("O P Q>x w x");
 });
 
+it.each(["StrictFIFO", "BestEffortFIFO"] as const)(
+  "keeps own quota behind a request that work leaves for, in a %s queue",
+  (strategy) => {
+    const own = queueOf("own", { [CPU]: 6 }, { parent: "root", strategy, reclaim: "LowerPriority" });
+    const run = worldOf([root, own, queueOf("other", { [CPU]: 4 }, { parent: "root" })]);
+    ask(run, "p", "other", 5, { priority: -1 });
+    ask(run, "q", "other", 4, { priority: -1 });
+    ask(run, "a", "own", 2);
+    ask(run, "b", "own", 4, { priority: -1 });
+    expect(show(run)).toBe("P Q>a a b");
+    ask(run, "c", "other", 1, { priority: -1 });
+    expect(show(run)).toBe("P Q>a a b c");
+  },
+);
+
 it("sets aside what can never start in a StrictFIFO queue, because it may not be preempted and would have to borrow", () => {
   const strict = queueOf(
     "strict",
