@@ -1,6 +1,5 @@
 import { RESOURCES, routesOf } from "@muster/gateway-api";
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
-import { muster, streams } from "@muster/proto";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
@@ -212,7 +211,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
   });
 
   it.skipIf(skip)("has one audit event for each change, whatever became of it", async () => {
-    const from = (await world.bus.streamState(streams.apiAudit.name))!.lastSequence + 1;
+    const audited = await world.followAudit();
     world.answers["cancelSession"] = () => ({ session: { name: "echo" } });
     const ask = (role: string, method: "GET" | "POST", path: string, body?: unknown) =>
       gateway.ask(path, { method, token: tokens.get(role)!, ...(body !== undefined && { body }) });
@@ -222,12 +221,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     await ask("admin", "POST", "/v1/replica-sets", { name: "web", wrong: 1 });
     await ask("admin", "POST", "/v1/plan/replica-sets", { name: "web" });
     await ask("admin", "GET", "/v1/pools");
-    const found: object[] = [];
-    const { lastSequence } = (await world.bus.streamState(streams.apiAudit.name))!;
-    for (let sequence = from; sequence <= lastSequence; sequence += 1) {
-      const message = await world.bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", sequence);
-      found.push(muster.gateway.v1.ChangeAudited.decode(message!.payload));
-    }
+    const found = await audited();
     const admin = { user: "system:serviceaccount:default:admin", namespace: "default", address: "127.0.0.1" };
     expect(found).toMatchObject([
       { ...admin, verb: "update", resource: "sessions", name: "echo", method: "CancelSession", status: 200, code: "" },

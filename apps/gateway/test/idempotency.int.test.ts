@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { throwFault } from "@muster/faults";
-import { buckets, muster, streams } from "@muster/proto";
+import { buckets } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { startGatewayWorld, type Answered, type Gateway, type GatewayWorld } from "./gateway-world.ts";
@@ -53,15 +53,17 @@ it("asks the service for each request without a key, and for each key", async ()
 it("refuses another request with the same key, at every gateway, with an audit event", async () => {
   const key = randomUUID();
   await submit(gateway, key);
+  const audited = await world.followAudit();
   const refused = await submit(other, key, { name: "other" });
   expect([refused.status, refused.json]).toMatchObject([422, { code: "IDEMPOTENCY_KEY_REUSED" }]);
   const elsewhere = { method: "POST", body: { name: "echo" }, headers: { "idempotency-key": key } } as const;
   expect((await other.ask("/v1/replica-sets", elsewhere)).status).toBe(422);
   expect(requestIds()).toHaveLength(1);
-  const { lastSequence } = (await world.bus.streamState(streams.apiAudit.name))!;
-  const last = await world.bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", lastSequence);
-  const audited = muster.gateway.v1.ChangeAudited.decode(last!.payload);
-  expect(audited).toMatchObject({ status: 422, code: "IDEMPOTENCY_KEY_REUSED", resource: "replicasets" });
+  expect((await audited()).at(-1)).toMatchObject({
+    status: 422,
+    code: "IDEMPOTENCY_KEY_REUSED",
+    resource: "replicasets",
+  });
 });
 
 it("repeats a refusal of the service, and not an outage", async () => {
@@ -111,6 +113,40 @@ it("refuses what is no key, and ignores the header where nothing is created", as
   const headers = { "idempotency-key": "same" };
   for (const name of ["one", "two"])
     expect((await gateway.ask(`/v1/sessions/${name}/cancel`, { method: "POST", headers })).status).toBe(200);
+});
+
+it("makes changes of different objects with one key different requests, with an audit event each", async () => {
+  const audited = await world.followAudit();
+  world.answers["changeRoll"] = ({ id }) => ({ roll: { id } });
+  world.answers["deleteSession"] = ({ name }) => ({ session: { name } });
+  const headers = { "idempotency-key": "once" };
+  const change = (id: string, body: object) => gateway.ask(`/v1/rolls/${id}/change`, { method: "POST", headers, body });
+  const drop = (query: string) => gateway.ask(`/v1/sessions/a${query}`, { method: "DELETE", headers });
+  await change("a", { change: "PAUSE" });
+  await change("b", { change: "PAUSE" });
+  await change("a", { change: "RESUME" });
+  await drop("");
+  await drop("?uid=1");
+  expect((await audited()).map(({ name, status }) => [name, status])).toEqual([
+    ["a", 200],
+    ["b", 200],
+    ["a", 200],
+    ["a", 200],
+    ["a", 200],
+  ]);
+  expect(new Set(requestIds()).size).toBe(5);
+});
+
+it("gives a repeated change the same request id, and each attempt an audit event", async () => {
+  const audited = await world.followAudit();
+  const headers = { "idempotency-key": "again" };
+  const cancel = () => gateway.ask("/v1/sessions/a/cancel", { method: "POST", headers });
+  world.answers["cancelSession"] = () => throwFault({ code: "unavailable", dependency: "store", retryAfterMs: 0 });
+  expect((await cancel()).status).toBe(503);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+  expect((await cancel()).status).toBe(200);
+  expect((await audited()).map(({ status }) => status)).toEqual([503, 200]);
+  expect(new Set(requestIds()).size).toBe(1);
 });
 
 it("keeps answers for a day, up to a limit, and then refuses keys with the time of the next attempt", async () => {
