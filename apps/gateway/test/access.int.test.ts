@@ -53,6 +53,18 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/reservations/:kind/:id/explain": "get reservations in default",
   "GET /v1/queues": "list queues in cluster",
   "GET /v1/queues/:name": "get queues in cluster",
+  "GET /v1/sessions/:name/next": "get sessions in default",
+  "GET /v1/sessions/:name/log": "get sessions/log in default",
+  "GET /v1/jobs/:namespace/:name/next": "get jobs in default",
+  "GET /v1/jobs/:namespace/:name/log": "get jobs/log in default",
+  "GET /v1/rolls": "list rolls in default",
+  "GET /v1/rolls/:id": "get rolls in default",
+  "POST /v1/rolls": "create rolls in default",
+  "POST /v1/rolls/:id/change": "update rolls in default",
+  "GET /v1/engines/:engine": "get leases in default",
+  "GET /v1/machines": "list nodes in cluster",
+  "GET /v1/machines/:node": "get nodes in cluster",
+  "GET /v1/demand/:kind/:id": "get reservations in default",
 };
 
 /** A list that is followed needs another right than one that is read. */
