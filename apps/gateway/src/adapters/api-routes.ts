@@ -1,10 +1,10 @@
 import { hash, randomUUID } from "node:crypto";
 import type { RequestRates } from "@muster/bus";
-import { faultOf } from "@muster/faults";
 import type { Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
+import { limitFailedChecks } from "../api/limit-failed-checks.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
 import type { Access, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
@@ -14,7 +14,7 @@ import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
 import { reviewToken, type ReviewParts } from "./review-token.ts";
-import { streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
+import { sendStreamHead, streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 import { browserRequest } from "./session-routes.ts";
 import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 
@@ -152,7 +152,8 @@ async function answer(
   const { params, query, body } = request as Asked;
   const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
   if (serve !== undefined) {
-    const refusal = () => refusalOf(parts, route, by);
+    if (request.method === "HEAD") return sendStreamHead(reply, route, { params, query });
+    const refusal = limitFailedChecks(() => refusalOf(parts, route, by));
     await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
     return reply;
   }
@@ -184,22 +185,17 @@ function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
   return waitMs !== "0";
 }
 
-/** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */
+/** Why a stream must end: its token has expired, or its right was withdrawn. Rejects with FaultError where that cannot be found out now. */
 async function refusalOf(
-  { authenticate, authorize }: ApiParts,
+  { admission, authorize }: ApiParts,
   route: Route,
   { access, credentials: { token, session } }: Admitted,
 ): Promise<Problem | undefined> {
-  try {
-    const isOver = session !== undefined && Date.now() >= session.expiresAtMs;
-    const user = isOver ? undefined : await authenticate(token);
-    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token or the session has expired");
-    if (await authorize(user, access)) return undefined;
-    return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
-  } catch (error) {
-    if (faultOf(error) === undefined) throw error;
-    return undefined;
-  }
+  const isOver = session !== undefined && Date.now() >= session.expiresAtMs;
+  const user = isOver ? undefined : await admission.authenticate(token);
+  if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token or the session has expired");
+  if (await authorize(user, access)) return undefined;
+  return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
 }
 
 function sendJson(

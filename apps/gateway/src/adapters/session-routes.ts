@@ -22,19 +22,23 @@ export type SignInParts = ReviewParts & {
 };
 
 const CALLBACK = "/auth/oidc/callback";
+/** Anyone may send a body to this path, and so it is small and arrives soon. */
+export const SESSION = "/auth/session";
+export const SIGN_IN_TIMEOUT_MS = 2000;
+const MAX_SIGN_IN_BYTES = 16_384;
 const TOKEN = /^[A-Za-z0-9._~+/=-]{1,8192}$/;
 
 /** Adds the paths by which a browser gets a session, reads it and ends it. */
 export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): void {
   const { sessions, signIn, jaegerUrl } = parts;
   server.get("/auth/methods", () => ({ token: true, oidc: signIn !== undefined, jaegerUrl }));
-  server.get("/auth/session", async (request, reply) => {
+  server.get(SESSION, async (request, reply) => {
     const session = await sessions.read(request);
-    const user = session && (await parts.authenticate(session.token));
+    const user = session && (await parts.admission.authenticate(session.token));
     if (session === undefined || user === undefined) return sendUnauthenticated(reply, "there is no session");
     return refuseRate(parts, user, reply) ?? reply.send(shown(session));
   });
-  server.post("/auth/session", async (request, reply) => {
+  server.post(SESSION, { bodyLimit: MAX_SIGN_IN_BYTES }, async (request, reply) => {
     const verdict = decideOrigin(browserRequest(request));
     if (verdict.kind === "refused") return sendProblem(reply, buildRefusal("CSRF", verdict.because));
     const token = readToken(request.body);
@@ -47,7 +51,7 @@ export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): v
     parts.logger.info({ user: user.name, address: request.ip }, "a user signs in with a token");
     return reply.send(shown(session));
   });
-  server.delete("/auth/session", async (request, reply) => {
+  server.delete(SESSION, async (request, reply) => {
     const session = await sessions.read(request);
     if (session !== undefined) {
       const verdict = decideSessionRequest(browserRequest(request), session.csrfToken);
@@ -78,7 +82,7 @@ function addIssuerRoutes(server: FastifyInstance, parts: SignInParts & { readonl
     };
     if ("reason" in finished) return refuse(finished.reason);
     const { token } = finished;
-    const user = await parts.authenticate(token);
+    const user = await parts.admission.authenticate(token);
     if (user === undefined) return refuse("its token has no user whom the gateway accepts");
     await sessions.begin(request, reply, { token, user: user.name });
     logger.info({ user: user.name, address: request.ip }, "a user signs in at the issuer");
