@@ -223,6 +223,21 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q X Y");
   });
 
+  it("keeps what leaves for a beneficiary also where another one is cancelled, whose victim then stays", () => {
+    const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 5, pods: 9 }) }));
+    const run = worldOf([queueOf("own", {}, { withinQueue: "LowerPriority" })], nodes);
+    ask(run, "p", "own", 5, { priority: -1 });
+    ask(run, "q", "own", 3, { priority: -1 });
+    ask(run, "x", "own", 5, { priority: 1 });
+    accept(run, "q");
+    step(run, { kind: "reserve", request: requestOf("z", [], { needs: partsOf("a", { cpu: 1 }) }) });
+    ask(run, "y", "own", 1, { priority: 1 });
+    expect(show(run)).toBe("P>y Q>x x z y");
+    end(run, "y");
+    requeue(run, "q");
+    expect(show(run)).toBe("P q X z");
+  });
+
   it("asks for no nodes for it", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
