@@ -1,6 +1,5 @@
 import { RESOURCES, routesOf } from "@muster/gateway-api";
 import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
-import { muster, streams } from "@muster/proto";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
@@ -54,6 +53,18 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/reservations/:kind/:id/explain": "get reservations in default",
   "GET /v1/queues": "list queues in cluster",
   "GET /v1/queues/:name": "get queues in cluster",
+  "GET /v1/sessions/:name/next": "get sessions in default",
+  "GET /v1/sessions/:name/log": "get sessions/log in default",
+  "GET /v1/jobs/:namespace/:name/next": "get jobs in default",
+  "GET /v1/jobs/:namespace/:name/log": "get jobs/log in default",
+  "GET /v1/rolls": "list rolls in default",
+  "GET /v1/rolls/:id": "get rolls in default",
+  "POST /v1/rolls": "create rolls in default and update+delete replicasets in default",
+  "POST /v1/rolls/:id/change": "update rolls in default",
+  "GET /v1/engines/:engine": "get leases in default",
+  "GET /v1/machines": "list nodes in cluster",
+  "GET /v1/machines/:node": "get nodes in cluster",
+  "GET /v1/demand/:kind/:id": "get reservations in default",
 };
 
 /** A list that is followed needs another right than one that is read. */
@@ -64,7 +75,13 @@ const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
 );
 const ALL = { ...NEEDS, ...WATCHES };
 
-type Grant = { readonly verbs: readonly string[]; readonly resources: readonly string[]; readonly in: string };
+type Grant = {
+  readonly verbs: readonly string[];
+  readonly resources: readonly string[];
+  readonly in: string;
+  /** Absent: of all objects. */
+  readonly names?: readonly string[];
+};
 
 const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
 const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "rolls", "leases", "reservations"];
@@ -89,30 +106,38 @@ const ROLES: Readonly<Record<string, readonly Grant[]>> = {
 
 /** Whether a role gives what is needed: one of the whole cluster gives it everywhere. */
 function isGranted(role: string, need: string): boolean {
-  const [verbs = "", resource = "", , place] = need.split(" ");
-  return verbs
-    .split("+")
-    .every((verb) =>
-      ROLES[role]!.some(
-        (grant) =>
-          grant.verbs.includes(verb) && grant.resources.includes(resource) && ["cluster", place].includes(grant.in),
-      ),
-    );
+  const rights = need.split(" and ").flatMap((each) => {
+    const [verbs = "", resource = "", , place] = each.split(" ");
+    return verbs.split("+").map((verb) => ({ verb, resource, place }));
+  });
+  return rights.every(({ verb, resource, place }) =>
+    ROLES[role]!.some(
+      (grant) =>
+        grant.verbs.includes(verb) && grant.resources.includes(resource) && ["cluster", place].includes(grant.in),
+    ),
+  );
 }
+
+/** Rolls from set `a` to set `b`. */
+const ROLLER: readonly Grant[] = [
+  { verbs: ["create"], resources: ["rolls"], in: "default" },
+  { verbs: ["update"], resources: ["replicasets"], in: "default", names: ["a", "b"] },
+  { verbs: ["delete"], resources: ["replicasets"], in: "default", names: ["a"] },
+];
 
 const RBAC = "rbac.authorization.k8s.io/v1";
 
 /** A service account with the rights of the role, and a token of it. */
-async function makeAccount(calls: KubeCalls, role: string): Promise<string> {
+async function makeAccount(calls: KubeCalls, role: string, grants: readonly Grant[]): Promise<string> {
   const accounts = { apiVersion: "v1", plural: "serviceaccounts", namespace: "default" };
   await calls.create(accounts, { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: role } });
   const subjects = [{ kind: "ServiceAccount", name: role, namespace: "default" }];
-  for (const [index, { in: place, verbs, resources }] of ROLES[role]!.entries()) {
+  for (const [index, { in: place, verbs, resources, names }] of grants.entries()) {
     const prefix = place === "cluster" ? "Cluster" : "";
     const at = place === "cluster" ? {} : { namespace: place };
     const kind = `${prefix}Role`;
     const name = `${role}-${index}`;
-    const rules = [{ apiGroups: ["muster.dev"], resources, verbs }];
+    const rules = [{ apiGroups: ["muster.dev"], resources, verbs, ...(names && { resourceNames: names }) }];
     const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind, name };
     const object = { apiVersion: RBAC, kind, metadata: { name }, rules } as KubeObject;
     await calls.create({ apiVersion: RBAC, plural: `${kind.toLowerCase()}s`, ...at }, object);
@@ -147,7 +172,8 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     calls = kubeCalls(loadKube(server.kubeconfig));
     const other = { apiVersion: "v1", kind: "Namespace", metadata: { name: "other" } };
     await calls.create({ apiVersion: "v1", plural: "namespaces" }, other);
-    for (const role of Object.keys(ROLES)) tokens.set(role, await makeAccount(calls, role));
+    for (const [role, grants] of Object.entries({ ...ROLES, roller: ROLLER }))
+      tokens.set(role, await makeAccount(calls, role, grants));
     world = await startGatewayWorld({ listPools: () => ({ pools: [{ name: "x" }] }) });
     gateway = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig });
     // A real server knows of new roles a moment later.
@@ -188,6 +214,31 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     expect(found).toEqual(Object.fromEntries(Object.entries(ALL).map(([key, need]) => [key, isGranted(role, need)])));
   });
 
+  it.skipIf(skip).each<[string, object, string | undefined]>([
+    ["both sets", { oldSet: "a", newSet: "b" }, undefined],
+    ["the new set", { oldSet: "a", newSet: "c" }, "update replicasets c"],
+    ["the old set", { oldSet: "c", newSet: "b" }, "update replicasets c"],
+    ["sets that it does not name", {}, "update replicasets"],
+    ["the end of the old set", { oldSet: "b", newSet: "a" }, "delete replicasets b"],
+    ["an old set that it leaves", { oldSet: "b", newSet: "a", leaveOld: true }, undefined],
+    ["a set that it makes", { oldSet: "a", newSet: "b", spec: {} }, "create replicasets"],
+    ["a set of a template", { oldSet: "a", newSet: "b", templateJson: "{}" }, "create replicasets"],
+    ["no template", { oldSet: "a", newSet: "b", templateJson: "", spec: null }, undefined],
+  ])("needs the rights of a rollout on %s", async (_, body, missing) => {
+    const audited = await world.followAudit();
+    const rolls = () => world.received.filter(({ method }) => method === "createRoll").length;
+    const before = rolls();
+    const { status, json } = await gateway.ask("/v1/rolls", { method: "POST", token: tokens.get("roller")!, body });
+    if (missing === undefined) {
+      expect(status).not.toBe(403);
+      return;
+    }
+    const detail = `cannot ${missing} in namespace default of the API group`;
+    expect([status, json]).toMatchObject([403, { detail: expect.stringContaining(detail) as unknown }]);
+    expect(rolls()).toBe(before);
+    expect(await audited()).toMatchObject([{ status: 403, code: "FORBIDDEN", verb: "create", resource: "rolls" }]);
+  });
+
   it.skipIf(skip)("says which right is missing, and not whether the object exists", async () => {
     const { status, json } = await gateway.ask("/v1/sessions/secret/cancel", {
       method: "POST",
@@ -212,7 +263,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
   });
 
   it.skipIf(skip)("has one audit event for each change, whatever became of it", async () => {
-    const from = (await world.bus.streamState(streams.apiAudit.name))!.lastSequence + 1;
+    const audited = await world.followAudit();
     world.answers["cancelSession"] = () => ({ session: { name: "echo" } });
     const ask = (role: string, method: "GET" | "POST", path: string, body?: unknown) =>
       gateway.ask(path, { method, token: tokens.get(role)!, ...(body !== undefined && { body }) });
@@ -222,12 +273,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     await ask("admin", "POST", "/v1/replica-sets", { name: "web", wrong: 1 });
     await ask("admin", "POST", "/v1/plan/replica-sets", { name: "web" });
     await ask("admin", "GET", "/v1/pools");
-    const found: object[] = [];
-    const { lastSequence } = (await world.bus.streamState(streams.apiAudit.name))!;
-    for (let sequence = from; sequence <= lastSequence; sequence += 1) {
-      const message = await world.bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", sequence);
-      found.push(muster.gateway.v1.ChangeAudited.decode(message!.payload));
-    }
+    const found = await audited();
     const admin = { user: "system:serviceaccount:default:admin", namespace: "default", address: "127.0.0.1" };
     expect(found).toMatchObject([
       { ...admin, verb: "update", resource: "sessions", name: "echo", method: "CancelSession", status: 200, code: "" },

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { services, type ServiceDescriptor } from "@muster/proto";
+import { muster, services, streams, type ServiceDescriptor } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { Agent, request } from "undici";
 import { readConfig } from "../src/config.ts";
@@ -93,6 +93,8 @@ export type GatewayWorld = AsyncDisposable & {
   /** Requests that the services have received. */
   readonly received: { readonly method: string; readonly request: Record<string, unknown> }[];
   readonly directory: string;
+  /** Resolves with a function that reads the audit events published after this call. */
+  followAudit(): Promise<() => Promise<muster.gateway.v1.ChangeAudited[]>>;
   start(variables?: Readonly<Record<string, string>>): Promise<Gateway>;
 };
 
@@ -118,6 +120,10 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
     answers,
     received,
     directory,
+    followAudit: async () => {
+      const from = (await lastAudited(bus)) + 1;
+      return () => readAudit(bus, from);
+    },
     start: async (variables = {}) => {
       const gateway = await startGateway(nats, directory, variables);
       all.use(gateway);
@@ -125,6 +131,21 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+async function lastAudited(bus: NatsBus): Promise<number> {
+  const state = await bus.streamState(streams.apiAudit.name);
+  return state?.lastSequence ?? 0;
+}
+
+async function readAudit(bus: NatsBus, from: number): Promise<muster.gateway.v1.ChangeAudited[]> {
+  const audited: muster.gateway.v1.ChangeAudited[] = [];
+  const last = await lastAudited(bus);
+  for (let sequence = from; sequence <= last; sequence += 1) {
+    const message = await bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", sequence);
+    audited.push(muster.gateway.v1.ChangeAudited.decode(message!.payload));
+  }
+  return audited;
 }
 
 function handlersOf(

@@ -1,8 +1,9 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { throwFault } from "@muster/faults";
-import { buckets, muster, streams } from "@muster/proto";
+import { buckets } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { openKeptRequests } from "../src/adapters/kept-requests.ts";
 import { startGatewayWorld, type Answered, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -53,15 +54,17 @@ it("asks the service for each request without a key, and for each key", async ()
 it("refuses another request with the same key, at every gateway, with an audit event", async () => {
   const key = randomUUID();
   await submit(gateway, key);
+  const audited = await world.followAudit();
   const refused = await submit(other, key, { name: "other" });
   expect([refused.status, refused.json]).toMatchObject([422, { code: "IDEMPOTENCY_KEY_REUSED" }]);
   const elsewhere = { method: "POST", body: { name: "echo" }, headers: { "idempotency-key": key } } as const;
   expect((await other.ask("/v1/replica-sets", elsewhere)).status).toBe(422);
   expect(requestIds()).toHaveLength(1);
-  const { lastSequence } = (await world.bus.streamState(streams.apiAudit.name))!;
-  const last = await world.bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", lastSequence);
-  const audited = muster.gateway.v1.ChangeAudited.decode(last!.payload);
-  expect(audited).toMatchObject({ status: 422, code: "IDEMPOTENCY_KEY_REUSED", resource: "replicasets" });
+  expect((await audited()).at(-1)).toMatchObject({
+    status: 422,
+    code: "IDEMPOTENCY_KEY_REUSED",
+    resource: "replicasets",
+  });
 });
 
 it("repeats a refusal of the service, and not an outage", async () => {
@@ -111,6 +114,78 @@ it("refuses what is no key, and ignores the header where nothing is created", as
   const headers = { "idempotency-key": "same" };
   for (const name of ["one", "two"])
     expect((await gateway.ask(`/v1/sessions/${name}/cancel`, { method: "POST", headers })).status).toBe(200);
+});
+
+it("makes changes of different objects with one key different requests, with an audit event each", async () => {
+  const audited = await world.followAudit();
+  world.answers["changeRoll"] = ({ id }) => ({ roll: { id } });
+  world.answers["deleteSession"] = ({ name }) => ({ session: { name } });
+  const headers = { "idempotency-key": "once" };
+  const change = (id: string, body: object) => gateway.ask(`/v1/rolls/${id}/change`, { method: "POST", headers, body });
+  const drop = (query: string) => gateway.ask(`/v1/sessions/a${query}`, { method: "DELETE", headers });
+  await change("a", { change: "PAUSE" });
+  await change("b", { change: "PAUSE" });
+  await change("a", { change: "RESUME" });
+  await drop("");
+  await drop("?uid=1");
+  expect((await audited()).map(({ name, status }) => [name, status])).toEqual([
+    ["a", 200],
+    ["b", 200],
+    ["a", 200],
+    ["a", 200],
+    ["a", 200],
+  ]);
+  expect(new Set(requestIds()).size).toBe(5);
+});
+
+it("gives a repeated change the same request id, and each attempt an audit event", async () => {
+  const audited = await world.followAudit();
+  const headers = { "idempotency-key": "again" };
+  const cancel = () => gateway.ask("/v1/sessions/a/cancel", { method: "POST", headers });
+  world.answers["cancelSession"] = () => throwFault({ code: "internal", operation: "cancel" });
+  expect((await cancel()).status).toBe(500);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+  expect((await cancel()).status).toBe(200);
+  expect((await audited()).map(({ status }) => status)).toEqual([500, 200]);
+  expect(new Set(requestIds()).size).toBe(1);
+});
+
+it("keeps no answer to an invalid request, and shortens the field that it names", async () => {
+  const key = randomUUID();
+  const wrong = await submit(gateway, key, { ["x".repeat(100_000)]: 1 });
+  expect([wrong.status, wrong.text.length < 2000]).toEqual([400, true]);
+  expect(wrong.json).toMatchObject({ code: "INVALID_REQUEST", field: `${"x".repeat(252)}…` });
+  world.answers["submitSession"] = () => throwFault({ code: "invalid_request", field: "name", reason: "it is short" });
+  for (const at of [gateway, other]) expect((await submit(at, randomUUID())).status).toBe(400);
+  const same = randomUUID();
+  for (const at of [gateway, other]) await submit(at, same);
+  expect(world.received).toHaveLength(4);
+});
+
+it("keeps no answer over 64 KiB, and asks the service for it again", async () => {
+  const [key, name] = [randomUUID(), randomBytes(100_000).toString("hex")];
+  world.answers["submitSession"] = () => ({ session: { name } });
+  for (const at of [gateway, other]) expect((await submit(at, key)).status).toBe(200);
+  const [first, second, ...more] = requestIds();
+  expect([first, more]).toEqual([second, []]);
+});
+
+it("refuses keys of a user whose share of the bucket is used up, and serves other users and known keys", async () => {
+  const kept = await openKeptRequests(world.bus.connection, { warn: () => undefined });
+  const busy = { name: "busy", uid: undefined, groups: [] };
+  const answer = { status: 200, body: randomBytes(40_000).toString("hex") };
+  const fill = async (): Promise<void> => {
+    for (let n = 0; n < 1000; n += 1) {
+      const begun = await kept.begin(busy, `key-${n}`, "digest");
+      if (begun.kind === "open") await begun.keep(answer);
+    }
+  };
+  await expect(fill()).rejects.toMatchObject({
+    fault: { code: "limit_exceeded", limit: 16 * 1024 * 1024, retryAfterMs: expect.any(Number) as unknown },
+  });
+  expect(await kept.begin(busy, "key-0", "digest")).toEqual({ kind: "answered", answer });
+  expect(await kept.begin({ ...busy, name: "calm" }, "key-0", "digest")).toMatchObject({ kind: "open" });
+  expect((await world.bus.streamState(STREAM))!.bytes).toBeLessThan(18 * 1024 * 1024);
 });
 
 it("keeps answers for a day, up to a limit, and then refuses keys with the time of the next attempt", async () => {

@@ -118,6 +118,13 @@ it("restores a request that does not count, also in the bucket of all others", (
   }
 });
 
+it("takes several tokens together or none", () => {
+  const users = new RequestRates({ perSecond: 1, burst: 10 });
+  expect(users.take("a", 0, 8)).toBeUndefined();
+  expect(users.take("a", 0, 3)).toMatchObject({ user: "a", retryAfterMs: 1000 });
+  expect(users.take("a", 0, 2)).toBeUndefined();
+});
+
 it("keeps a user whose bucket is not full, however long ago a refusal was reported", () => {
   const users = new RequestRates({ perSecond: 0.001, burst: 1 });
   for (let n = 0; n < MAX_USERS; n += 1) for (let times = 0; times < 2; times += 1) users.take(`user-${n}`, 0);

@@ -1,18 +1,23 @@
-/** How many requests one user may make of one service, in one process of it: `perSecond` after a burst of `burst`. */
+/** How many requests, or units of something else, one user may take of one service, in one process of it: `perSecond` after a burst of `burst`. */
 export type RequestRate = { readonly perSecond: number; readonly burst: number };
 
 type RateDecision =
   | { readonly kind: "take"; readonly fullAtMs: number }
-  /** `retryAfterMs`: then there is room for one. */
+  /** `retryAfterMs`: then the same request has room. */
   | { readonly kind: "refuse"; readonly retryAfterMs: number };
 
 /**
  * A bucket of `burst` tokens that gains `perSecond`, as one number: `fullAtMs`, when it is full again. Times are monotonic milliseconds; -Infinity is an
  * unused bucket.
  */
-export function decideRate({ perSecond, burst }: RequestRate, fullAtMs: number, nowMs: number): RateDecision {
+export function decideRate(
+  { perSecond, burst }: RequestRate,
+  fullAtMs: number,
+  nowMs: number,
+  tokens = 1,
+): RateDecision {
   const tokenMs = 1000 / perSecond;
-  const takenUntilMs = Math.max(nowMs, fullAtMs) + tokenMs;
+  const takenUntilMs = Math.max(nowMs, fullAtMs) + tokens * tokenMs;
   const missingMs = takenUntilMs - nowMs - burst * tokenMs;
   // Sums of fractions are inexact; a nearly complete token counts.
   if (missingMs <= tokenMs / 1000) return { kind: "take", fullAtMs: takenUntilMs };
@@ -53,12 +58,12 @@ export class RequestRates {
     return this.#known.size;
   }
 
-  /** Takes one request of this user; undefined: it may be answered. */
-  take(name: string | undefined, nowMs: number): Refusal | undefined {
+  /** Takes one request of this user, or a request that counts as several; undefined: it may be answered. */
+  take(name: string | undefined, nowMs: number, tokens = 1): Refusal | undefined {
     const user = name !== undefined && this.#hasRoomFor(name, nowMs) ? name : OTHERS;
     const known = this.#known.get(user) ?? { fullAtMs: -Infinity, refused: 0, saidAtMs: -Infinity };
     this.#known.set(user, known);
-    const decision = decideRate(this.#rate, known.fullAtMs, nowMs);
+    const decision = decideRate(this.#rate, known.fullAtMs, nowMs, tokens);
     if (decision.kind === "take") {
       known.fullAtMs = decision.fullAtMs;
       return undefined;

@@ -1,4 +1,4 @@
 export { fromJson, fromText, INTEGERS, isPlain, messageFromJson, shapeOf, toJson, typeName } from "./json-messages.ts";
-export type { AnyResource, FieldPath } from "./resource.ts";
+export type { AnyResource, FieldPath, FurtherRight } from "./resource.ts";
 export { RESOURCES } from "./resources.ts";
 export { isCreation, OWN_FIELDS, routesOf, type Right, type Route } from "./route.ts";

@@ -6,6 +6,8 @@ import { shapes } from "@muster/proto/shapes";
 type Json = unknown;
 type Fields = Readonly<Record<string, unknown>>;
 
+/** Characters of a path in an error. */
+const MAX_PATH = 253;
 const NANOS = 1_000_000_000;
 /** Ranges of integers; of 64 bits, those that JSON has exactly. */
 export const INTEGERS: Readonly<Record<string, readonly [min: number, max: number]>> = {
@@ -225,6 +227,8 @@ function isMapping(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function refuse(field: string, reason: string): never {
+/** Names of fields are parts of the request, and can be as long as its body. */
+function refuse(path: string, reason: string): never {
+  const field = path.length > MAX_PATH ? `${path.slice(0, MAX_PATH - 1)}…` : path;
   return throwFault({ code: "invalid_request", field, reason });
 }

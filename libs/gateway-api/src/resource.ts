@@ -60,10 +60,25 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly verb: "create" | "update" | "delete";
   /** A further right: its service changes what exists, and makes what does not. */
   readonly alsoVerb?: "create" | "update";
+  /** Rights on other resources that its service changes with it. */
+  readonly further?: readonly FurtherRight[];
   /** The field that takes the body, as JSON text. Absent: the body has the fields of the request. */
   readonly bodyIn?: string;
   /** Fields that are set here, and no client may set. */
   readonly sets?: Readonly<Record<string, unknown>>;
+};
+
+/** A right that a change takes by what its body states. */
+export type FurtherRight = {
+  readonly verb: Change["verb"];
+  /** The plural by which roles name it. It has the scope of the row. */
+  readonly resource: string;
+  /** The field of the body that names the object. Absent: all objects. */
+  readonly name?: string;
+  /** Only with one of these fields. */
+  readonly with?: readonly string[];
+  /** Not where this field is true. */
+  readonly unless?: string;
 };
 
 /** A row with the methods of its service checked. */

@@ -92,7 +92,15 @@ export const RESOURCES: readonly AnyResource[] = [
     list: { call: "listRolls", items: "rolls", key: [["record", "id"]] },
     get: { call: "getRoll", item: "roll" },
     changes: [
-      { call: "createRoll", http: "POST", of: "all", verb: "create" },
+      {
+        ...{ call: "createRoll", http: "POST", of: "all", verb: "create" },
+        further: [
+          { verb: "update", resource: "replicasets", name: "oldSet" },
+          { verb: "update", resource: "replicasets", name: "newSet" },
+          { verb: "delete", resource: "replicasets", name: "oldSet", unless: "leaveOld" },
+          { verb: "create", resource: "replicasets", with: ["spec", "templateJson"] },
+        ],
+      },
       { call: "changeRoll", http: "POST", of: "one", action: "change", verb: "update" },
     ],
   }),

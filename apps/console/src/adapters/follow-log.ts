@@ -1,6 +1,13 @@
-import { ask, RequestError } from "./request.ts";
+import type { LogPiece } from "./messages.ts";
+import { askJson, RequestError } from "./request.ts";
 
 const RETRY_MS = 2000;
+/** The gateway answers after this time, also without text. Without a wait, `complete` would mean that one run is over, and not the job. */
+const LONG_POLL_MS = 4000;
+/** A log that is written steadily is read in pieces of so much time. */
+const BETWEEN_MS = 250;
+/** Of this size, a piece is probably not the last one that can be read. */
+const FULL_BYTES = 256 * 1024;
 
 export type LogReader = {
   readonly onText: (text: string) => void;
@@ -8,27 +15,36 @@ export type LogReader = {
   readonly onState: (state: string) => void;
 };
 
-/** Follows a log until its end or the signal, and continues where it was when the connection breaks. */
+/** Follows a log until its end or the signal, and continues where it was after an outage. An offset counts within one run of a member of a job. */
 export async function followLog(path: string, { onText, onState }: LogReader, signal: AbortSignal): Promise<void> {
-  let offset = 0;
   const decoder = new TextDecoder();
-  const read = async (): Promise<string> => {
-    const { body } = await ask(`${path}${path.includes("?") ? "&" : "?"}follow=true&offset=${offset}`, { signal });
-    onState("following");
-    const reader = body?.getReader();
-    for (let part = await reader?.read(); part?.value !== undefined; part = await reader?.read()) {
-      offset += part.value.byteLength;
-      onText(decoder.decode(part.value, { stream: true }));
-    }
-    return "complete";
+  let place = "offset=0";
+  const read = async (): Promise<Progress> => {
+    const url = `${path}${path.includes("?") ? "&" : "?"}${place}&waitMs=${LONG_POLL_MS}`;
+    const { chunk, nextOffset, complete, run = "" } = await askJson<LogPiece>(url, { signal });
+    const bytes = Uint8Array.from(atob(chunk), (character) => character.charCodeAt(0));
+    if (bytes.length > 0) onText(decoder.decode(bytes, { stream: true }));
+    place = `offset=${nextOffset}${run === "" ? "" : `&run=${encodeURIComponent(run)}`}`;
+    if (complete) return { state: "complete", nextInMs: undefined };
+    return { state: "following", nextInMs: bytes.length < FULL_BYTES ? BETWEEN_MS : 0 };
   };
+  let shown = "";
   for (;;) {
-    const end = await read().catch((error: unknown) => (isFinal(error) ? error.message : undefined));
+    const { state, nextInMs } = await read().catch(afterFailure);
     if (signal.aborted) return;
-    onState(end ?? "interrupted; it continues by itself");
-    if (end !== undefined) return;
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    if (state !== shown) onState(state);
+    shown = state;
+    if (nextInMs === undefined) return;
+    await new Promise((resolve) => setTimeout(resolve, nextInMs));
   }
+}
+
+/** `nextInMs` undefined: there is nothing more to read. */
+type Progress = { readonly state: string; readonly nextInMs: number | undefined };
+
+function afterFailure(error: unknown): Progress {
+  if (isFinal(error)) return { state: error.message, nextInMs: undefined };
+  return { state: "interrupted; it continues by itself", nextInMs: RETRY_MS };
 }
 
 /** What the gateway refuses, it refuses again, except too many requests. */

@@ -15,3 +15,9 @@ export function workPath(kind: WorkKind, id: string, part = "", type = ""): stri
   const query = type === "" ? "" : `?kind=${encodeURIComponent(type)}`;
   return `/v1/${FEED_OF[kind]}/${escaped}${part === "" ? "" : `/${part}`}${query}`;
 }
+
+/** Where the log of one component is read in pieces. */
+export function logPath(kind: WorkKind, id: string, component: string, type = ""): string {
+  const path = workPath(kind, id, "log", type);
+  return `${path}${path.includes("?") ? "&" : "?"}component=${encodeURIComponent(component)}`;
+}

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import type { AuditRecord, Explanation, JobEvent, LeaseEvent, SetExplanation } from "../adapters/messages.ts";
 import { askJson } from "../adapters/request.ts";
-import { workPath } from "../adapters/work-calls.ts";
+import { logPath, workPath } from "../adapters/work-calls.ts";
 import { formatAge, formatTime } from "../domain/describe.ts";
 import {
   timelineOfJob,
@@ -126,7 +126,7 @@ export function LogsTab({ of, id, type }: TabParts): ReactNode {
           ))}
         </select>
       </label>
-      <LogView key={chosen} path={workPath(of.kind, id, `logs/${encodeURIComponent(chosen)}`, type)} label={chosen} />
+      <LogView key={chosen} path={logPath(of.kind, id, chosen, type)} label={chosen} />
     </>
   );
 }

@@ -34,9 +34,10 @@ export async function answerOnce({
   readonly refuse: (problem: Problem) => Promise<Answer>;
 }): Promise<Answer> {
   if (key === undefined) return ask(randomUUID());
-  // The services know a repeated change by its request id.
-  if (!isCreation(route)) return ask(digestOf([user.name, route.http, route.path, validKey(key)]));
-  const begun = await keptRequests.begin(user, validKey(key), digestOfRequest(route, asked));
+  const digest = digestOfRequest(route, asked);
+  // The services recognise a repeated change by its request id.
+  if (!isCreation(route)) return ask(digestOf([user.name, user.uid ?? "", validKey(key), digest]));
+  const begun = await keptRequests.begin(user, validKey(key), digest);
   switch (begun.kind) {
     case "answered":
       return begun.answer;

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import type { Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
-import { accessesOf, accessOf, describeAccess, nameInBody } from "../api/access-of.ts";
+import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
@@ -38,7 +38,8 @@ type Admitted = Identified & { readonly access: Access };
 type Identified = { readonly user: User; readonly credentials: Credentials };
 
 /**
- * Adds the paths of the table. The checks of a request have this order: its user, the rate of the user, the right, and only then the query and the body.
+ * Adds the paths of the table. The checks of a request have this order: its user, the rate of the user, the right, the rights on what its body names, and last
+ * its query and its body.
  */
 export function addApi(api: FastifyInstance, parts: ApiParts): void {
   const identified = new WeakMap<FastifyRequest, Identified>();
@@ -75,9 +76,12 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
           admitted.set(request, { ...by, access });
           return;
         }
-        const problem = buildRefusal("FORBIDDEN", describeRefusal(by?.user, missing ?? access, route));
-        if (by !== undefined) await audit(parts, route, { ...by, access }, { request, problem });
-        return sendProblem(reply, problem);
+        return forbid(parts, route, { by: by && { ...by, access }, missing: missing ?? access }, { request, reply });
+      },
+      preHandler: async (request, reply) => {
+        const by = admitted.get(request);
+        const missing = by && (await findMissing(parts, by.user, furtherAccessesOf(route, request.body, by.access)));
+        if (missing !== undefined) return forbid(parts, route, { by, missing }, { request, reply });
       },
       handler: async (request, reply) => {
         const by = admitted.get(request);
@@ -88,6 +92,17 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
     });
   }
   for (const [path, known] of Map.groupBy(parts.routes, (route) => route.path)) refuseOtherMethods(api, path, known);
+}
+
+async function forbid(
+  parts: ApiParts,
+  route: Route,
+  { by, missing }: { readonly by: Admitted | undefined; readonly missing: Access },
+  { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
+): Promise<FastifyReply> {
+  const problem = buildRefusal("FORBIDDEN", describeRefusal(by?.user, missing, route));
+  if (by !== undefined) await audit(parts, route, by, { request, problem });
+  return sendProblem(reply, problem);
 }
 
 /** The first right that the user does not have. */

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { publishEvent, type Bus } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
@@ -37,7 +38,8 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Pro
       name,
     };
     try {
-      await publishEvent(bus, subjects.changeAudited(resource), ChangeAudited, record, { messageId: change.requestId });
+      // The request id would drop the events of repeated attempts as duplicates.
+      await publishEvent(bus, subjects.changeAudited(resource), ChangeAudited, record, { messageId: randomUUID() });
     } catch (error) {
       logger.error({ err: error, record }, "a change over HTTP is not in the audit stream");
     }

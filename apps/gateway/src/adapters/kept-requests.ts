@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
-import type { NatsBus } from "@muster/bus";
+import { RequestRates, type NatsBus, type Refusal } from "@muster/bus";
 import { faultOf, throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import type { Logger } from "@muster/service";
@@ -14,6 +14,15 @@ const KEPT_MS = 24 * 3_600_000;
 const BUCKET_BYTES = 128 * 1024 * 1024;
 /** Retry hint at that limit: by then some entries have expired. */
 const FULL_RETRY_MS = 60_000;
+/** Compressed. */
+const MAX_ENTRY_BYTES = 64 * 1024;
+/** An entry without an answer, with its subject and headers. */
+const OPEN_ENTRY_BYTES = 512;
+/** What one user may fill by one process: immediately, and again in the time after which the first entries expire. */
+const SHARE_BYTES = 16 * 1024 * 1024;
+const SHARE = { perSecond: (SHARE_BYTES * 1000) / KEPT_MS, burst: SHARE_BYTES };
+/** Users with a share of their own; beyond, they use one. */
+const MAX_SHARES = 10_000;
 /** An entry may expire between two looks at it. */
 const MAX_ATTEMPTS = 3;
 
@@ -29,7 +38,7 @@ export type Begun =
     };
 
 export type KeptRequests = {
-  /** Rejects with FaultError unavailable, or limit_exceeded where the bucket is full. */
+  /** Rejects with FaultError unavailable, or limit_exceeded for a new key where the bucket is full or the share of the user is used up. */
   begin(user: User, key: string, digest: string): Promise<Begun>;
 };
 
@@ -42,26 +51,49 @@ export async function openKeptRequests(
     name: buckets.apiRequests,
     codec: keptCodec,
     maxBytes: BUCKET_BYTES,
+    maxValueBytes: MAX_ENTRY_BYTES,
     ttlMs: KEPT_MS,
     fullRetryAfterMs: FULL_RETRY_MS,
   });
+  const shares = new RequestRates(SHARE, MAX_SHARES);
+  const take = (user: User, bytes: number) => shares.take(user.name, performance.now(), bytes);
   return {
     begin: async (user, key, digest) => {
+      const refusal = take(user, OPEN_ENTRY_BYTES);
+      if (refusal?.reportRefused !== undefined)
+        logger.warn(
+          { user: refusal.user, refused: refusal.reportRefused },
+          "a user has used up its share of requests with an idempotency key and is refused",
+        );
       // Keys of different users never meet, and none is readable in the bucket.
       const name = digestOf([user.name, user.uid ?? "", key]);
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
         const made: KeptRequest = { digest, requestId: randomUUID() };
-        const revision = await createUnlessKnown(bucket, name, made);
+        const revision = refusal === undefined ? await createUnlessKnown(bucket, name, made) : undefined;
         const entry = revision === undefined ? await bucket.get(name) : { value: made, revision };
+        if (entry === undefined && refusal !== undefined) refuseShare(refusal.retryAfterMs);
         if (entry === undefined) continue;
         const repeat = decideRepeat(entry.value, digest);
         if (repeat.kind !== "unanswered") return repeat;
-        const keep = (answer: KeptAnswer) => keepAnswer(bucket, { name, ...entry }, answer, logger);
+        const keep = (answer: KeptAnswer) =>
+          keepAnswer(bucket, { name, ...entry }, answer, {
+            logger,
+            take: (bytes) => take(user, bytes),
+          });
         return { kind: "open", requestId: repeat.requestId, keep };
       }
       return throwFault({ code: "unavailable", dependency: `bucket ${bucket.name}`, retryAfterMs: 0 });
     },
   };
+}
+
+function refuseShare(retryAfterMs: number): never {
+  return throwFault({
+    code: "limit_exceeded",
+    what: "the size of your requests with an Idempotency-Key",
+    limit: SHARE_BYTES,
+    retryAfterMs,
+  });
 }
 
 /** Equal for equal values. */
@@ -87,9 +119,11 @@ async function keepAnswer(
   bucket: Bucket<KeptRequest>,
   { name, value, revision }: { readonly name: string; readonly value: KeptRequest; readonly revision: number },
   answer: KeptAnswer,
-  logger: Pick<Logger, "warn">,
+  { logger, take }: { readonly logger: Pick<Logger, "warn">; readonly take: (bytes: number) => Refusal | undefined },
 ): Promise<KeptAnswer> {
   try {
+    const refusal = take(keptCodec.encode({ ...value, answer }).length);
+    if (refusal !== undefined) refuseShare(refusal.retryAfterMs);
     await bucket.update(name, { ...value, answer }, revision);
     return answer;
   } catch (error) {

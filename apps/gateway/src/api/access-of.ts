@@ -2,6 +2,8 @@ import type { Route } from "@muster/gateway-api";
 import { isWatch, type Asked } from "./read-request.ts";
 import type { Access } from "./user.ts";
 
+const MAX_NAME = 253;
+
 /** The right that a request takes, where it takes it. `namespace`: that of the installation. */
 export function accessOf(route: Route, { params, query }: Pick<Asked, "params" | "query">, namespace: string): Access {
   const { scope, name } = route.resource;
@@ -14,6 +16,19 @@ export function accessOf(route: Route, { params, query }: Pick<Asked, "params" |
 /** Every right that a request takes: one, or two where its service makes what does not exist and changes what does. */
 export function accessesOf({ change }: Route, access: Access): readonly Access[] {
   return change?.alsoVerb === undefined ? [access] : [access, { ...access, verb: change.alsoVerb }];
+}
+
+/** The rights on other resources that a change takes. Nothing has checked its body yet: one without a valid name takes the right on all objects. */
+export function furtherAccessesOf({ change }: Route, body: unknown, { namespace }: Access): readonly Access[] {
+  const fields = (typeof body === "object" ? (body ?? {}) : {}) as Readonly<Record<string, unknown>>;
+  const isGiven = (field: string): boolean => ![undefined, null, ""].includes(fields[field] as undefined);
+  return (change?.further ?? [])
+    .filter((right) => right.with?.some(isGiven) !== false && fields[right.unless ?? ""] !== true)
+    .map(({ verb, resource, name }) => {
+      const named = fields[name ?? ""];
+      const isName = typeof named === "string" && named.length <= MAX_NAME;
+      return { verb, resource, namespace, name: isName ? named : "" };
+    });
 }
 
 /** The right in a sentence: `create jobs in namespace default`. */

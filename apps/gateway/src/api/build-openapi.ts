@@ -1,4 +1,4 @@
-import { INTEGERS, isCreation, type Route, shapeOf, typeName } from "@muster/gateway-api";
+import { INTEGERS, isCreation, type FurtherRight, type Route, shapeOf, typeName } from "@muster/gateway-api";
 import type { FieldShape, MessageShape } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import { bodyFieldsOf } from "./read-request.ts";
@@ -60,7 +60,10 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
   return {
     operationId: operationIdOf(route),
     tags: [resource.path],
-    summary: `Needs the right to ${[right.verb, change?.alsoVerb].filter(Boolean).join(" and ")} ${[right.resource, right.subresource].filter(Boolean).join("/")}`,
+    summary: [
+      `Needs the right to ${[right.verb, change?.alsoVerb].filter(Boolean).join(" and ")} ${[right.resource, right.subresource].filter(Boolean).join("/")}`,
+      ...(change?.further ?? []).map(describeFurther),
+    ].join("; "),
     ...(doc !== undefined && { description: doc }),
     parameters: [
       ...params.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
@@ -74,6 +77,15 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
       default: PROBLEM,
     },
   };
+}
+
+function describeFurther({ verb, resource, name, with: fields, unless }: FurtherRight): string {
+  return [
+    `to ${verb} ${resource}`,
+    ...(name === undefined ? [] : [`named in ${name}`]),
+    ...(fields === undefined ? [] : [`with ${fields.join(" or ")}`]),
+    ...(unless === undefined ? [] : [`unless ${unless}`]),
+  ].join(" ");
 }
 
 const IDEMPOTENCY_KEY: Schema = {

@@ -15,7 +15,7 @@ it.each([
 
 it.each([
   [{ status: 200 }, true],
-  [{ status: 400 }, true],
+  [{ status: 400 }, false],
   [{ status: 409 }, true],
   [{ status: 422 }, true],
   [{ status: 429, retryAfterMs: 1000 }, false],

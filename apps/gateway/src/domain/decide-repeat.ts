@@ -23,7 +23,7 @@ export function decideRepeat({ digest, requestId, answer }: KeptRequest, repeate
   return answer === undefined ? { kind: "unanswered", requestId } : { kind: "answered", answer };
 }
 
-/** Whether a repetition must get the same answer. An outage or a limit that passes must not stick to a key. */
+/** Whether a repetition must get the same answer. An outage or a limit that passes must not stick to a key, and an invalid request takes no room. */
 export function isFinal({
   status,
   retryAfterMs,
@@ -31,5 +31,5 @@ export function isFinal({
   readonly status: number;
   readonly retryAfterMs?: number;
 }): boolean {
-  return status < 500 && retryAfterMs === undefined;
+  return status !== 400 && status < 500 && retryAfterMs === undefined;
 }
