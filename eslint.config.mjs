@@ -166,7 +166,14 @@ export default tseslint.config(
     },
   },
   {
-    files: ["**/main.ts", "**/*.test.ts", "**/test/**/*.ts", "**/bench/**/*.ts", "libs/testkit/src/**/*.ts"],
+    files: [
+      "**/main.ts",
+      "**/vite.config.ts",
+      "**/*.test.ts",
+      "**/test/**/*.ts",
+      "**/bench/**/*.ts",
+      "libs/testkit/src/**/*.ts",
+    ],
     rules: { "no-restricted-syntax": ["error", ...everywhere.slice(0, 2), exit] },
   },
   {

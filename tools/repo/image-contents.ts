@@ -5,6 +5,7 @@
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildSbom } from "./build-sbom.ts";
+import { buildConsole } from "./build-console.ts";
 import { bundle } from "./bundle.ts";
 import { SERVICES } from "./services.ts";
 
@@ -37,10 +38,14 @@ export async function writeContents(directory: string, { name, entry, files = []
   await mkdir(sbom, { recursive: true });
   const bundled = await bundle({ entry, outdir: app, sourcemap: false });
   await writeFile(join(app, "package.json"), '{ "type": "module" }\n');
+  const forBrowsers = name === "gateway" ? await buildConsole(join(app, "console")) : [];
   for (const file of files) await cp(join(ROOT, file), join(app, file), { recursive: true });
   await cp(join(import.meta.dirname, "health-check.ts"), join(app, "health-check.ts"));
   const lock = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8")) as Parameters<typeof buildSbom>[2];
-  await writeFile(join(sbom, `${name}.cdx.json`), `${JSON.stringify(buildSbom(name, bundled, lock), undefined, 2)}\n`);
+  await writeFile(
+    join(sbom, `${name}.cdx.json`),
+    `${JSON.stringify(buildSbom(name, [...bundled, ...forBrowsers], lock), undefined, 2)}\n`,
+  );
 }
 
 if (import.meta.main) {

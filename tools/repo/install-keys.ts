@@ -1,9 +1,9 @@
 /**
  * Creates the keys of an installation inside its cluster: `node install-keys.ts [USERS_CONF]`, run by a Job of the Helm chart with its own ServiceAccount.
  *
- * Creates missing Secrets: the key of the provision-engine and, with a file of users, the seeds of the NATS users and the certificate of NATS with its
- * authority. Writes the public parts into ConfigMaps. Existing secrets are never changed, and none is logged. Imports only Node, because the Job mounts only
- * this file.
+ * Creates missing Secrets: the key of the provision-engine, the key of browser sessions and, with a file of users, the seeds of the NATS users and the
+ * certificate of NATS with its authority. Writes the public parts into ConfigMaps. Existing secrets are never changed, and none is logged. Imports only Node,
+ * because the Job mounts only this file.
  */
 import {
   createHash,
@@ -33,6 +33,7 @@ export type Found = {
   readonly authority: Contents;
   readonly tls: Contents;
   readonly engine: Contents;
+  readonly sessions: Contents;
 };
 
 const SECRETS = {
@@ -40,11 +41,12 @@ const SECRETS = {
   authority: "muster-nats-authority",
   tls: "muster-nats-tls",
   engine: "muster-provision-engine",
+  sessions: "muster-gateway-session",
 } as const satisfies Record<keyof Found, string>;
 
 /** Names of the Secrets that a plan for these users reads; the role of the hook allows only these. */
 export function secretsRead(users: readonly string[]): readonly string[] {
-  return users.length > 0 ? Object.values(SECRETS) : [SECRETS.engine];
+  return users.length > 0 ? Object.values(SECRETS) : [SECRETS.engine, SECRETS.sessions];
 }
 
 export type PlannedObject = {
@@ -78,15 +80,15 @@ export function planKeys(found: Found, options: PlanOptions, make: Makers): read
   const ofNats = options.users.length > 0;
   return [
     ...(ofNats ? planAuthority(found, options, make) : []),
-    ...planEngine(found, make),
+    ...planKey(SECRETS.engine, "key", found.engine, make),
+    ...planKey(SECRETS.sessions, "session-keys", found.sessions, make),
     ...(ofNats ? planUsers(found, options, make) : []),
   ];
 }
 
-function planEngine({ engine }: Found, make: Makers): readonly PlannedObject[] {
-  if (engine?.["key"] !== undefined) return [];
-  const stringData = { ...engine, key: make.key() };
-  return [{ kind: "Secret", name: SECRETS.engine, ...lacking(engine, ["key"]), stringData }];
+function planKey(name: string, entry: string, found: Contents, make: Makers): readonly PlannedObject[] {
+  if (found?.[entry] !== undefined) return [];
+  return [{ kind: "Secret", name, ...lacking(found, [entry]), stringData: { ...found, [entry]: make.key() } }];
 }
 
 function lacking(
@@ -371,6 +373,7 @@ async function main(usersFile: string | undefined): Promise<void> {
     authority: await contents(SECRETS.authority),
     tls: await contents(SECRETS.tls),
     engine: await contents(SECRETS.engine),
+    sessions: await contents(SECRETS.sessions),
   };
   for (const planned of planKeys(found, { users, namespace, nowMs: Date.now() }, RANDOM_MAKERS)) {
     const { name, kind, because, missingEntries = [], ...content } = planned;

@@ -1,10 +1,7 @@
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { connectNats, serve, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
@@ -45,11 +42,9 @@ export async function startConsoleWorld(answers: Record<string, Handler>): Promi
         description: "for a test",
       }),
     );
-  const gateway = starting.use(await startGateway(nats, directory));
-  const front = starting.use(await startFront(gateway, files));
+  const { url, token } = starting.use(await startGateway(nats, directory, files));
   const all = starting.move();
-  const { token } = gateway;
-  return { url: front.url, token, nats, answers, received, [Symbol.asyncDispose]: () => all.disposeAsync() };
+  return { url, token, nats, answers, received, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
 function handlersOf(
@@ -70,7 +65,7 @@ function handlersOf(
 
 type Gateway = AsyncDisposable & { readonly url: string; readonly token: string };
 
-async function startGateway(nats: TestNats, directory: string): Promise<Gateway> {
+async function startGateway(nats: TestNats, directory: string, files: string): Promise<Gateway> {
   const tokenFile = join(directory, "token");
   const gateway = spawn(process.execPath, [GATEWAY], {
     env: {
@@ -79,6 +74,8 @@ async function startGateway(nats: TestNats, directory: string): Promise<Gateway>
       MUSTER_NATS_TOKEN: nats.token,
       GATEWAY_ADDR: "127.0.0.1:0",
       GATEWAY_TOKEN_FILE: tokenFile,
+      GATEWAY_CONSOLE_DIR: files,
+      GATEWAY_JAEGER_URL: "http://jaeger.test",
       GATEWAY_WATCH_POLL_MS: "50",
     },
     stdio: ["ignore", "ignore", "pipe"],
@@ -101,85 +98,4 @@ async function startGateway(nats: TestNats, directory: string): Promise<Gateway>
       await ended;
     },
   };
-}
-
-const TYPES: Readonly<Record<string, string>> = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript",
-  ".css": "text/css",
-  ".svg": "image/svg+xml",
-};
-const POLICY = "default-src 'self'; frame-ancestors 'none'";
-
-/** Serves the files and the session as the contract of signing in states, and passes the API on with the token of the user who is signed in. */
-async function startFront(gateway: Gateway, files: string): Promise<AsyncDisposable & { readonly url: string }> {
-  const cookie = randomBytes(16).toString("hex");
-  const csrfToken = randomBytes(16).toString("hex");
-  const session = { user: "ada", csrfToken, expiresAtMs: Date.now() + 3_600_000 };
-  const isSignedIn = ({ headers }: IncomingMessage): boolean => (headers.cookie ?? "").includes(`muster=${cookie}`);
-  const json = (reply: ServerResponse, status: number, value: unknown): void => {
-    reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
-  };
-  const unauthenticated = { status: 401, code: "UNAUTHENTICATED", detail: "the token is unknown or expired" };
-  const answerSession = async (asked: IncomingMessage, reply: ServerResponse): Promise<void> => {
-    if (asked.method === "DELETE") {
-      reply.writeHead(204, { "set-cookie": "muster=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0" }).end();
-      return;
-    }
-    if (asked.method !== "POST") {
-      json(reply, isSignedIn(asked) ? 200 : 401, isSignedIn(asked) ? session : unauthenticated);
-      return;
-    }
-    const { token } = JSON.parse(await textOf(asked)) as { readonly token: string };
-    const isRight = token === gateway.token;
-    if (isRight) reply.setHeader("set-cookie", `muster=${cookie}; Path=/; HttpOnly; SameSite=Strict`);
-    json(reply, isRight ? 200 : 401, isRight ? session : unauthenticated);
-  };
-  const passOn = (asked: IncomingMessage, reply: ServerResponse): void => {
-    if (!isSignedIn(asked) || (asked.method !== "GET" && asked.headers["x-csrf-token"] !== csrfToken)) {
-      json(reply, 401, unauthenticated);
-      return;
-    }
-    const { cookie: _, host: __, ...headers } = asked.headers;
-    const inner = request(`${gateway.url}${asked.url ?? ""}`, {
-      method: asked.method,
-      headers: { ...headers, authorization: `Bearer ${gateway.token}` },
-    });
-    inner.once("response", (answer) => {
-      reply.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(reply);
-    });
-    inner.on("error", () => reply.destroy());
-    reply.once("close", () => inner.destroy());
-    asked.pipe(inner);
-  };
-  const server = createServer((asked, reply) => {
-    const path = (asked.url ?? "").split("?")[0] ?? "";
-    if (path === "/auth/methods") json(reply, 200, { token: true, oidc: false, jaegerUrl: "http://jaeger.test" });
-    else if (path === "/auth/session") void answerSession(asked, reply);
-    else if (path.startsWith("/v1/")) passOn(asked, reply);
-    else void sendFile(files, path, reply);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
-
-async function sendFile(files: string, path: string, reply: ServerResponse): Promise<void> {
-  const file = /^\/(assets\/[\w.-]+|icon\.svg)$/.test(path) ? path : "/index.html";
-  const text = await readFile(join(files, file));
-  reply
-    .writeHead(200, { "content-type": TYPES[extname(file)] ?? "text/plain", "content-security-policy": POLICY })
-    .end(text);
-}
-
-async function textOf(asked: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = [];
-  for await (const part of asked) parts.push(part as Buffer);
-  return Buffer.concat(parts).toString("utf8");
 }

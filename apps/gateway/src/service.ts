@@ -37,7 +37,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     feeds,
     slots: streamSlots(config.streams),
     streams: config.streams,
-    authenticate: admission.authenticate,
+    admission,
     authorize: admission.authorize,
     sessions: openSessions(
       makeSealer(await readSessionKeys(config.console.sessionKeyFile)),

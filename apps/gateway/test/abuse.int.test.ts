@@ -150,14 +150,49 @@ it("refuses requests over the limit of concurrent ones with a time to retry, and
   const refused = await gateway.ask("/v1/pools");
   expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "1"]);
   expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", fault: { limit: 2 } });
+  for (const probe of ["/healthz", "/readyz"]) expect((await gateway.ask(probe)).status).toBe(200);
   resolve({ nodes: [] });
   expect((await Promise.all(slow)).map(({ status }) => status)).toEqual([200, 200]);
   await isServing();
 });
 
+const slowSignIn = (address: string): string =>
+  [
+    "POST /auth/session HTTP/1.1",
+    "host: x",
+    "content-type: application/json",
+    "content-length: 10",
+    `x-forwarded-for: ${address}`,
+    "",
+    "{",
+  ].join("\r\n");
+
+it("serves others while an address sends slow bodies without credentials", async () => {
+  const proxied = await world.start({ GATEWAY_TRUSTED_PROXIES: "127.0.0.0/8", GATEWAY_REQUESTS_MAX: "40" });
+  const slow = Array.from({ length: 40 }, () => new Raw(proxied.port));
+  for (const { socket } of slow) socket.write(slowSignIn("192.0.2.1"));
+  await until(
+    "those over its share are refused",
+    () => slow.filter(({ text }) => text.includes(" 503 ")).length === 30,
+  );
+  const from = (address: string) => proxied.ask("/v1/pools", { headers: { "x-forwarded-for": address } });
+  expect((await from("192.0.2.2")).status).toBe(200);
+  const refused = await from("192.0.2.1");
+  expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "1"]);
+  expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", fault: { limit: 10 } });
+  await until("its slow ones are ended", () => slow.every(({ isOver, text }) => isOver || text.includes(" 503 ")));
+  expect((await from("192.0.2.1")).status).toBe(200);
+  for (const each of slow) await each[Symbol.asyncDispose]();
+});
+
+it("refuses a sign-in over 16 kB", async () => {
+  const body = { token: "a".repeat(17_000) };
+  const { json } = await gateway.ask("/auth/session", { method: "POST", body, token: null });
+  expect(json).toMatchObject({ status: 413, detail: "the body is over 16384 bytes" });
+});
+
 it("refuses an address that sends unknown tokens, with a time to retry, and not the known ones behind it", async () => {
   const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "3" });
-  expect((await limited.ask("/v1/pools")).status).toBe(200);
   const statuses: number[] = [];
   for (const token of ["a", "b", null, "c", "d", "e"])
     statuses.push((await limited.ask("/v1/pools", { token })).status);
@@ -169,6 +204,17 @@ it("refuses an address that sends unknown tokens, with a time to retry, and not 
   expect((await limited.ask("/v1/pools")).status).toBe(200);
   const reports = limited.logged.filter((line) => line.includes("too many unknown tokens"));
   expect(reports).toEqual([expect.stringContaining('"address":"127.0.0.1","refused":1')]);
+});
+
+it("refuses an address that tries tokens at the sign-in, which share one limit with those of the API", async () => {
+  const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "2" });
+  const signIn = (token: string) => limited.ask("/auth/session", { method: "POST", body: { token }, token: null });
+  expect((await limited.ask("/v1/pools", { token: "a" })).status).toBe(401);
+  expect((await signIn("b")).status).toBe(401);
+  const refused = await signIn("c");
+  expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", status: 429 });
+  expect(Number(refused.headers["retry-after"])).toBeGreaterThan(0);
+  expect((await signIn(limited.token)).status).toBe(200);
 });
 
 it.each([

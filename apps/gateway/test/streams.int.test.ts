@@ -92,6 +92,8 @@ it("sends the whole list again after a reconnection to another gateway", async (
   await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
   await until("the list is there", isSynced(stream));
   expect(shown(stream)[0]).toBe("reset");
+  // A client that loses this list halfway must not continue at the first gateway where it left it.
+  expect(stream.events()[0]?.id).toBe("");
 });
 
 it("stays open beyond the time limits of requests, and beside the limit of concurrent ones", async () => {
@@ -109,12 +111,21 @@ it("shows that the list is stale while its service is away, and then what has ch
   await using stream = await gateway.stream("/v1/sessions?watch=true");
   await until("the list is there", isSynced(stream));
   const before = world.answers["listSessions"]!;
-  world.answers["listSessions"] = () => throwFault({ code: "invalid_request", field: "x", reason: "is wrong" });
+  world.answers["listSessions"] = () =>
+    throwFault({ code: "conflict", id: "x", expectedRevision: 1, actualRevision: 2 });
   await until("it is stale", () => shown(stream).includes("stale"));
   sessions.set("a", 2);
   world.answers["listSessions"] = before;
   await until("it is current", () => shown(stream).at(-1) === "synced");
   expect(shown(stream).slice(4)).toEqual(["stale", "modified a@2", "synced"]);
+});
+
+it("ends a watch of a list that no later request can read, with the reason", async () => {
+  world.answers["listJobs"] = () =>
+    throwFault({ code: "invalid_request", field: "namespace", reason: "is not served" });
+  await using stream = await gateway.stream("/v1/jobs/elsewhere?watch=true");
+  await until("it is over", () => stream.over() !== undefined);
+  expect(stream.events()).toMatchObject([{ event: "closed", data: { code: "INVALID_REQUEST", field: "namespace" } }]);
 });
 
 it("keeps a watch open while NATS is away for a minute, and then continues it", async () => {
@@ -176,6 +187,24 @@ it("limits the streams of one user", async () => {
   expect([refused.status, refused.headers["retry-after"]]).toEqual([429, "10"]);
   await stream[Symbol.asyncDispose]();
   await until("there is room again", async () => (await limited.ask("/v1/sessions?watch=true")).status === 200);
+});
+
+it.each([
+  ["/v1/sessions?watch=true", "text/event-stream; charset=utf-8"],
+  ["/v1/sessions/echo/logs/driver?follow=true", "text/plain; charset=utf-8"],
+])("answers HEAD of %s without a stream", async (path, type) => {
+  const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
+  const socket = connect(limited.port, "127.0.0.1");
+  let text = "";
+  socket.setEncoding("utf8").on("data", (part: string) => (text += part));
+  const common = `host: x\r\nauthorization: Bearer ${limited.token}\r\n\r\n`;
+  socket.write(`HEAD ${path} HTTP/1.1\r\n${common}GET /healthz HTTP/1.1\r\n${common}`);
+  await until("the next request of the connection is answered", () => text.includes('"status":"ok"'));
+  expect(text).toMatch(/^HTTP\/1.1 200 OK/);
+  expect(text).toContain(`content-type: ${type}`);
+  expect((await limited.ask("/v1/sessions?watch=true")).status).toBe(200);
+  expect((await limited.ask(`${path}&unknown=1`, { method: "HEAD" })).status).toBe(400);
+  socket.destroy();
 });
 
 const encoder = new TextEncoder();

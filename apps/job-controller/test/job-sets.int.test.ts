@@ -149,13 +149,14 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         );
       const setStopPolicy = (stopPolicy: string): Promise<unknown> =>
         calls.patch(QUEUES, "team-a", { kind: "merge", body: { spec: { stopPolicy } } });
-      const queuedPod = (name: string, flags: readonly string[] = []): object => ({
+      const queuedPod = (name: string, flags: readonly string[] = [], spec: object = {}): object => ({
         metadata: { name, labels: { "muster.dev/queue": "team-a" } },
         spec: {
           restartPolicy: "Never",
           nodeSelector: { pool: "workers" },
           schedulingGates: [{ name: "muster.dev/queue" }],
           containers: [{ name: "main", image: "none", command: ["simulate", ...flags] }],
+          ...spec,
         },
       });
       const getPod = (name: string): Promise<V1Pod | undefined> => unlessMissing(calls.get<V1Pod>(pods, name));
@@ -200,6 +201,17 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         await untilPod("waits", "Running");
         await calls.delete(pods, "waits");
         await untilReleased("queued-pod");
+      });
+
+      it("a pod that does not end within its grace is removed by force after the deadline", async () => {
+        await calls.create(pods, queuedPod("clings", ["--ignore-term"], { terminationGracePeriodSeconds: 1 }));
+        await untilPod("clings", "Running");
+        expect(await reservations("queued-pod")).toMatchObject([{ graceMs: 11_000 }]);
+        await setStopPolicy("HoldAndDrain");
+        await untilEvent("clings", /^Warning ForcedDeletePod: pod clings was removed by force: .*within its grace/);
+        await until("it is gone", async () => (await getPod("clings")) === undefined, PATIENCE);
+        await untilReleased("queued-pod");
+        await setStopPolicy("None");
       });
 
       it("a JobSet is found once its definition is installed, and runs as one gang in places of its own", async () => {

@@ -4,7 +4,7 @@ import { planBatchJob, type BatchStep } from "../src/domain/batch/plan-batch-job
 import type { UnitSeen } from "../src/domain/snapshot.ts";
 
 const NODES = ["n1", "n2", "n3", "n4", "n5", "n6"];
-const POLICY = { replacementWaitMs: 10, refusedRetryMs: 10 };
+const POLICY = { replacementWaitMs: 10, refusedRetryMs: 10, maxRecheckMs: 1000 };
 const SHARE = { cpu: 100 };
 const NEED = { pool: "workers", shared: SHARE };
 const PARALLELISM = 2;
@@ -110,11 +110,14 @@ export class PlannedBatchWorld {
         return { name, first: index * PARALLELISM, pods: Math.max(0, Math.min(PARALLELISM, left)), need: NEED };
       }),
       topology: undefined,
+      graceMs: 0,
       ...ofPod,
     };
     const units = [...this.#units.values()];
     const queue = { kind: "queue", name: "team-a" } as const;
-    return { nowMs: this.#nowMs, job, pods: this.#pods, units, queue, priority: 0, nodesLost: [...this.#lost] };
+    const nodesLost = [...this.#lost];
+    const nodesReady = NODES.filter((node) => !this.#lost.has(node));
+    return { nowMs: this.#nowMs, job, pods: this.#pods, units, queue, priority: 0, nodesLost, nodesReady };
   }
 
   #succeededOf(set: string): number {
@@ -164,7 +167,8 @@ export class PlannedBatchWorld {
     const unit = granted[pick % Math.max(1, granted.length)];
     if (unit === undefined || unit.preemption !== undefined) return;
     const beneficiary = { kind: "job", id: "other" };
-    const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs: 0, accepted: false };
+    const deadlineMs = this.#nowMs + pick;
+    const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs, accepted: false };
     this.#units.set(unit.id, { ...unit, preemption });
   }
 
@@ -232,6 +236,11 @@ export class PlannedBatchWorld {
         return;
       case "delete-pod":
         if (pod !== undefined) pod.deleting = true;
+        return;
+      case "force-pod":
+        if (pod !== undefined && (!pod.deleting || this.#lost.has(pod.place ?? "")))
+          throw new Error(`${pod.name} is forced, although its node does not answer or it has not been deleted`);
+        this.#pods = this.#pods.filter((each) => each !== pod);
         return;
       case "accept-preemption":
       case "requeue":

@@ -530,8 +530,11 @@ class Script {
   readonly #ledger: NaivePreemption;
   readonly #names = new Map<number, string>();
 
-  constructor(queues: readonly Queue[], nodeCpu = 1000) {
-    this.#ledger = new NaivePreemption([nodeOf("n", "a", { allocatable: amounts({ cpu: nodeCpu, pods: 1000 }) })]);
+  /** One node for each number of cpu. */
+  constructor(queues: readonly Queue[], ...nodeCpus: readonly number[]) {
+    const sizes = nodeCpus.length === 0 ? [1000] : nodeCpus;
+    const nodes = sizes.map((cpu, index) => nodeOf(`n${index}`, "a", { allocatable: amounts({ cpu, pods: 1000 }) }));
+    this.#ledger = new NaivePreemption(nodes);
     for (const each of queues) this.#ledger.step({ kind: "put", queue: each });
   }
 
@@ -539,7 +542,12 @@ class Script {
     return this.#ledger.world;
   }
 
-  reserve(name: string, queueName: string, cpu: number, more: { priority?: number; graceMs?: number } = {}): string[] {
+  reserve(
+    name: string,
+    queueName: string | undefined,
+    cpu: number,
+    more: { priority?: number; graceMs?: number } = {},
+  ): string[] {
     const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
     return this.#do({ kind: "reserve", owner: ownerOf(name, "job"), queue: queueName, needs, priority: 0, ...more });
   }
@@ -618,6 +626,18 @@ describe("protocol", () => {
     expect(script.does("release", "x")).toEqual(["released x", "withdrawn b"]);
     expect(script.does("accept", "b")).toEqual([]);
     expect(script.does("requeue", "b")).toEqual([]);
+  });
+
+  it("keeps what leaves for a beneficiary also where another one is cancelled, whose victim then stays", () => {
+    const script = new Script([queue("own", 0, { withinQueue: "LowerPriority" })], 5, 5);
+    script.reserve("p", "own", 5, { priority: -1 });
+    script.reserve("q", "own", 3, { priority: -1 });
+    expect(script.reserve("x", "own", 5, { priority: 1 })).toEqual(["preempted q for x: WITHIN_QUEUE, 30000 ms"]);
+    script.does("accept", "q");
+    expect(script.reserve("z", undefined, 1)).toEqual([]);
+    expect(script.reserve("y", "own", 1, { priority: 1 })).toEqual(["preempted p for y: WITHIN_QUEUE, 30000 ms"]);
+    expect(script.does("release", "y")).toEqual(["released y", "withdrawn p"]);
+    expect(script.does("requeue", "q")).toEqual(["requeued q", "granted x"]);
   });
 
   it("counts what leaves without a beneficiary as free for the first in order", () => {

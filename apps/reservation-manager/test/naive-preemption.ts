@@ -14,6 +14,7 @@ import {
 } from "./naive-quota.ts";
 import {
   admit,
+  areAllServed,
   expected,
   forestIn,
   futureOf,
@@ -100,9 +101,9 @@ function isServedBy(world: PreemptionWorld, { sequence }: Work, { victims }: Pre
     }
     return each.sequence === sequence ? { promise: Number.MAX_SAFE_INTEGER, ...each } : each;
   });
-  const before = futureOf(world);
-  const after = futureOf({ ...world, work });
-  return work.every((each) => (each.sequence !== sequence && !isServed(before, each)) || isServed(after, each));
+  const after = { ...world, work };
+  const isItself = work.every((each) => each.sequence !== sequence || isServed(futureOf(after), each));
+  return isItself && areAllServed(world, after);
 }
 
 /** Of each queue, and of the requests without a queue, the first that can be helped; and of those the first, in the order of grants. */

@@ -213,9 +213,20 @@ export function grantable(
 
 /** Whether every beneficiary that the future serves is served, too, once the work is granted and its victims stay that may. */
 function keepsPromises(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
-  const before = futureOf(world);
-  const after = futureOf(expected(withdrawnFor(world, work), work, nodes));
-  return world.work.every((each) => !isServed(before, each) || isServed(after, each));
+  return areAllServed(world, expected(withdrawnFor(world, work), work, nodes));
+}
+
+/** Whether every beneficiary that is served in the future of one world is served in that of another, too; also once one of them is cancelled. */
+export function areAllServed(before: PreemptionWorld, after: PreemptionWorld): boolean {
+  const sparing = waitingIn(before).filter(({ sequence, promise }) => {
+    return promise !== undefined && before.work.some((each) => isToBeWithdrawn(each, sequence));
+  });
+  return [undefined, ...sparing].every((cancelled) => {
+    const [was, is] = [before, after].map((world) => {
+      return futureOf(cancelled === undefined ? world : released(withdrawnFor(world, cancelled), [cancelled]));
+    });
+    return before.work.every((each) => !was || !is || !isServed(was, each) || isServed(is, each));
+  });
 }
 
 /** The world in which the work has no victims: those whose owners have not begun to end them stay. */

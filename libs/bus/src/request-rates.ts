@@ -58,12 +58,6 @@ export class RequestRates {
     return this.#known.size;
   }
 
-  /** Whether a request of this user would be refused now. Takes nothing. */
-  isExhausted(name: string, nowMs: number): boolean {
-    const user = this.#known.has(name) || this.#named() < this.#maxUsers ? name : OTHERS;
-    return decideRate(this.#rate, this.#known.get(user)?.fullAtMs ?? -Infinity, nowMs).kind === "refuse";
-  }
-
   /** Takes one request of this user, or a request that counts as several; undefined: it may be answered. */
   take(name: string | undefined, nowMs: number, tokens = 1): Refusal | undefined {
     const user = name !== undefined && this.#hasRoomFor(name, nowMs) ? name : OTHERS;
@@ -81,6 +75,12 @@ export class RequestRates {
     known.refused = 0;
     known.saidAtMs = nowMs;
     return { user, retryAfterMs, reportRefused };
+  }
+
+  /** Reverses one `take` of this user: its request does not count. */
+  restore(name: string): void {
+    const known = this.#known.get(this.#known.has(name) ? name : OTHERS);
+    if (known !== undefined) known.fullAtMs -= 1000 / this.#rate.perSecond;
   }
 
   #hasRoomFor(name: string, nowMs: number): boolean {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { BATCH_JOB, BATCH_KINDS, batchOwnerId, isBatchOwner, JOB_SET, QUEUED_POD } from "./batch-job-owner.ts";
+import { batchOwnerId, isBatchOwner } from "./batch-job-owner.ts";
+import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
 import { checkDnsLabel } from "./names.ts";
 import { mayOccupy, PART_SEPARATOR } from "./owners.ts";
 

@@ -125,7 +125,7 @@ async function usage(stack: Stack, directory: string): Promise<string> {
   // A browser keeps the fragment to itself: the token is in no request line and no log.
   const token = (await readFile(stack.api.tokenFile, "utf8")).trim();
   return `
-Muster is running. The HTTP API, with the token of its owner:
+Muster is running. The web console and the HTTP API, with the token of their owner:
   ${stack.api.url}/#token=${token}
 In another terminal:
   npx muster pools

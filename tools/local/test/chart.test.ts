@@ -264,7 +264,7 @@ describe.skipIf(missing !== undefined)(
     it("serves the HTTP API in plain text for an ingress, or with the certificate of a Secret, to those who may connect", async () => {
       const plain = await gatewayOf({});
       expect(plain.env).toMatchObject({ GATEWAY_ADDR: "0.0.0.0:8480", GATEWAY_PLAIN_HTTP: "true" });
-      expect(plain).toMatchObject({ replicas: 2, port: 80, routes: [], volumes: ["tmp", "nats-ca"] });
+      expect(plain).toMatchObject({ replicas: 2, port: 80, routes: [], volumes: ["tmp", "nats-ca", "session"] });
       expect(plain.from).toBeUndefined();
       const ingress = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ingress" } } };
       const secured = await gatewayOf({ ...ALL, "networkPolicy.gatewayFrom": [ingress] });
@@ -273,11 +273,25 @@ describe.skipIf(missing !== undefined)(
         GATEWAY_TLS_CERT_FILE: "/etc/muster-tls/tls.crt",
         GATEWAY_TLS_KEY_FILE: "/etc/muster-tls/tls.key",
       });
-      expect(secured).toMatchObject({ port: 443, from: [ingress], volumes: ["tmp", "nats-ca", "tls"] });
+      expect(secured).toMatchObject({ port: 443, from: [ingress], volumes: ["tmp", "nats-ca", "session", "tls"] });
       expect(secured.routes).toEqual(["HTTPRoute", "Ingress"]);
       const without = await render("here", { ...ALL, "services.gateway.enabled": false });
       const routed = without.filter(({ kind = "" }) => ["Service", "Ingress", "HTTPRoute"].includes(kind));
       expect(routed.filter(({ metadata }) => /^(muster|gateway)$/.test(metadata?.name ?? ""))).toEqual([]);
+    });
+
+    it("gives all replicas of the gateway the keys of browser sessions of one Secret", async () => {
+      const ours = await gatewayOf({});
+      expect(ours.env).toMatchObject({ GATEWAY_SESSION_KEY_FILE: "/etc/muster-session/session-keys" });
+      expect(ours.mounts).toMatchObject({ session: "/etc/muster-session" });
+      // The gateway refuses a file that others can read.
+      expect(ours.sessionKeys).toEqual({ secretName: "muster-gateway-session", defaultMode: 0o440 });
+      expect(ours.fsGroup).toBe(1000);
+      const own = await gatewayOf({ "gateway.sessionKeysSecret": "own" });
+      expect(own.sessionKeys).toMatchObject({ secretName: "own" });
+      await expect(render("here", { "gateway.sessionKeysSecret": "" })).rejects.toThrow(
+        /don't meet the specifications/,
+      );
     });
 
     it("does not touch the keys and the authority of an external NATS", async () => {
@@ -368,6 +382,9 @@ async function gatewayOf(values: object) {
     replicas,
     env: Object.fromEntries(container?.env?.map(({ name, value }) => [name, value]) ?? []),
     volumes: template?.spec?.volumes?.map(({ name }) => name),
+    mounts: Object.fromEntries(container?.volumeMounts?.map(({ name, mountPath }) => [name, mountPath]) ?? []),
+    sessionKeys: template?.spec?.volumes?.find(({ name }) => name === "session")?.secret,
+    fsGroup: template?.spec?.securityContext?.fsGroup,
     port: (named("Service", "muster") as V1Service).spec?.ports?.[0]?.port,
     // The client of Kubernetes renames the field.
     from: (rule as { readonly from?: readonly object[] } | undefined)?.from,

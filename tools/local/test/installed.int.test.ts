@@ -265,6 +265,7 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     expect((await left(SYSTEM)).filter((name) => !name.startsWith("persistentvolumeclaim/data-nats-"))).toEqual([
       "configmap/muster-nats-ca",
       "configmap/muster-nats-keys",
+      "secret/muster-gateway-session",
       "secret/muster-nats-authority",
       "secret/muster-nats-nkeys",
       "secret/muster-nats-tls",

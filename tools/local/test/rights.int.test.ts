@@ -69,6 +69,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "pods/log default": "get",
     "limitranges default": "list watch",
     "runtimeclasses.node.k8s.io everywhere": "list watch",
+    "namespaces everywhere": "list watch",
     "nodes everywhere": "get",
   },
   "job-controller": {

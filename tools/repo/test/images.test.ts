@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, mkdtempDisposable, readdir, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -68,6 +68,18 @@ it("bundles the same sources into the same bytes, without a path of this machine
   } finally {
     await Promise.all(directories.map((directory) => rm(directory, { recursive: true })));
   }
+});
+
+it("contains the console in the image of the gateway, with its packages in the bill of materials", async () => {
+  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-image-"));
+  await writeContents(directory.path, { name: "gateway", entry: "apps/gateway/src/main.ts" });
+  const read = (file: string) => readFile(join(directory.path, "gateway", file), "utf8");
+  const page = await read("app/console/index.html");
+  const assets = [...page.matchAll(/(?:src|href)="\/(assets\/[^"]+)"/g)].map(([, path = ""]) => path);
+  expect(assets.length).toBeGreaterThan(1);
+  for (const asset of assets) expect((await read(join("app/console", asset))).includes(ROOT)).toBe(false);
+  expect(await read("usr/share/sbom/gateway.cdx.json")).toMatch(/pkg:npm\/fastify@[^]*pkg:npm\/react-dom@/);
+  expect(await readFile(join(ROOT, "Dockerfile"), "utf8")).toContain("GATEWAY_CONSOLE_DIR=/app/console ");
 });
 
 it("contains the dependencies of telemetry over gRPC", async () => {

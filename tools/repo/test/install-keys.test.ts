@@ -20,34 +20,37 @@ import {
 } from "../install-keys.ts";
 import { usersConf } from "../nats-users.ts";
 
-const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
+const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined, sessions: undefined };
+const KEPT = { engine: { key: "kept" }, sessions: { "session-keys": "kept" } };
 const options = { users: usersOf(usersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
 
-it("makes a key for each NATS user, a certificate and the engine's key, and writes the public parts", () => {
+it("makes a key for each NATS user, a certificate, and the keys of engine and browser sessions, and writes the public parts", () => {
   const made = planKeys(NOTHING, options, RANDOM_MAKERS);
   expect(made.map(({ kind, name, because }) => `${kind} ${name}: ${because}`)).toEqual([
     "Secret muster-nats-authority: missing",
     "Secret muster-nats-tls: missing",
     "ConfigMap muster-nats-ca: public",
     "Secret muster-provision-engine: missing",
+    "Secret muster-gateway-session: missing",
     "Secret muster-nats-nkeys: missing",
     "ConfigMap muster-nats-keys: public",
   ]);
-  const [authority, tls, trusted, engine, seeds, keys] = made;
+  const [authority, tls, trusted, engine, sessions, seeds, keys] = made;
   expect(Object.keys(seeds?.stringData ?? {})).toEqual(NATS_USERS.map((user) => `${user}.nk`));
   for (const user of NATS_USERS) {
     const seed = seeds?.stringData?.[`${user}.nk`] ?? "";
     expect(keys?.data?.[keyVariable(user)]).toBe(publicKeyOf(seed));
   }
   expect(engine?.stringData?.["key"]).toMatch(/^[0-9a-f]{64}$/);
+  expect(sessions?.stringData?.["session-keys"]).toMatch(/^[0-9a-f]{64}$/);
   expect(trusted?.data).toEqual({ "ca.crt": authority?.stringData?.["tls.crt"] });
   expect(tls?.stringData?.["ca.crt"]).toBe(authority?.stringData?.["tls.crt"]);
 });
 
-it("makes only the key of the engine for an external NATS, and does not overwrite its authority", () => {
+it("makes only the keys of engine and browser sessions for an external NATS, and does not overwrite its authority", () => {
   const made = planKeys(NOTHING, { ...options, users: [] }, RANDOM_MAKERS);
-  expect(made.map(({ name }) => name)).toEqual(["muster-provision-engine"]);
-  expect(planKeys({ ...NOTHING, engine: { key: "kept" } }, { ...options, users: [] }, RANDOM_MAKERS)).toEqual([]);
+  expect(made.map(({ name }) => name)).toEqual(["muster-provision-engine", "muster-gateway-session"]);
+  expect(planKeys({ ...NOTHING, ...KEPT }, { ...options, users: [] }, RANDOM_MAKERS)).toEqual([]);
 });
 
 it("keeps existing keys, adds the key of a new user, and publishes the key of a removed user", () => {
@@ -55,7 +58,7 @@ it("keeps existing keys, adds the key of a new user, and publishes the key of a 
   const old = makeNkey();
   const tls = { "tls.crt": "ours", "tls.key": "secret", "ca.crt": "authority" };
   const nkeys = { "watcher.nk": `${kept.seed}\n`, "old-user.nk": old.seed, note: "left alone" };
-  const found = { ...NOTHING, nkeys, tls, engine: { key: "kept" } };
+  const found = { ...NOTHING, nkeys, tls, ...KEPT };
   const [trusted, seeds, keys, ...more] = planKeys(
     found,
     { ...options, users: ["watcher", "job-controller"] },
@@ -103,6 +106,7 @@ it("adds the key of the backup user when an older installation without it is upg
     authority: contentOf("muster-nats-authority"),
     tls: contentOf("muster-nats-tls"),
     engine: contentOf("muster-provision-engine"),
+    sessions: contentOf("muster-gateway-session"),
   };
   await expect(check(before)).rejects.toThrow(/MUSTER_NATS_KEY_BACKUP/);
   const after = planKeys(found, options, RANDOM_MAKERS);
@@ -115,7 +119,7 @@ it("reads exactly the Secrets that the role of the hook names", async () => {
   const [, named = ""] = /resourceNames: \[(muster-provision-engine.*)\]/.exec(await readFile(chart, "utf8")) ?? [];
   const listed = (names: string): readonly string[] => names.split(", ").toSorted();
   expect(secretsRead(options.users).toSorted()).toEqual(listed(named.replaceAll(/\{\{.*?\}\}/g, "")));
-  expect(secretsRead([])).toEqual(listed(named.replace(/\{\{ if .*\{\{ end \}\}/, "")));
+  expect(secretsRead([]).toSorted()).toEqual(listed(named.replace(/\{\{ if .*\{\{ end \}\}/, "")));
 });
 
 it("derives the same public key from a seed as NATS' own library, and refuses other text", () => {

@@ -10,7 +10,13 @@ import { RANDOM_MAKERS, type Found, planKeys } from "../install-keys.ts";
 
 const PATIENT = { timeoutMs: 60_000, everyMs: 100 };
 const SERVERS = [0, 1, 2];
-const NOTHING: Found = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
+const NOTHING: Found = {
+  nkeys: undefined,
+  authority: undefined,
+  tls: undefined,
+  engine: undefined,
+  sessions: undefined,
+};
 type Files = Readonly<Record<string, string>>;
 
 function installed(found: Found): { readonly tls: Files; readonly authority: Files; readonly trusted: string } {

@@ -2,12 +2,19 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { RANDOM_MAKERS, type Found, type Makers, planKeys, publicKeyOf, type PlannedObject } from "../install-keys.ts";
 
-const NOTHING: Found = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined };
+const NOTHING: Found = {
+  nkeys: undefined,
+  authority: undefined,
+  tls: undefined,
+  engine: undefined,
+  sessions: undefined,
+};
 const SECRETS: Readonly<Record<string, keyof Found>> = {
   "muster-nats-nkeys": "nkeys",
   "muster-nats-authority": "authority",
   "muster-nats-tls": "tls",
   "muster-provision-engine": "engine",
+  "muster-gateway-session": "sessions",
 };
 const USERS = ["watcher", "job-controller", "cli", "backup"];
 /** Drawn once, because each takes milliseconds. */
@@ -52,6 +59,7 @@ const secrets = fc.record({
     { "tls.crt": "leaf of found", "tls.key": "k", "ca.crt": "found" },
   ),
   engine: fc.constantFrom(undefined, {}, { key: "kept" }, { note: "left alone" }),
+  sessions: fc.constantFrom(undefined, {}, { "session-keys": "kept" }, { note: "left alone" }),
 });
 
 it("changes no existing secret, and names each entry that it adds", () => {
@@ -85,6 +93,7 @@ it("reaches the same result after a kill at any point: each user has a seed, and
       const end = after(half, rest);
       for (const kind of Object.values(SECRETS)) expect(end[kind] ?? {}).toMatchObject(half[kind] ?? {});
       expect(end.engine?.["key"]).toBeDefined();
+      expect(end.sessions?.["session-keys"]).toBeDefined();
       if (users.length === 0) return;
       for (const user of users) expect(end.nkeys?.[`${user}.nk`]).toBeDefined();
       const publicOf = (name: string) => rest.find((each) => each.name === name)?.data;

@@ -1,34 +1,33 @@
 import { hash, randomUUID } from "node:crypto";
-import type { Refusal, RequestRates } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import type { RequestRates } from "@muster/bus";
 import type { Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
-import type { FailedTokens } from "../api/failed-tokens.ts";
+import { limitFailedChecks } from "../api/limit-failed-checks.ts";
 import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
-import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
+import type { Access, Authorize, User } from "../api/user.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { decideSessionRequest } from "../domain/decide-origin.ts";
 import { answerOnce, type Answer } from "./answer-once.ts";
 import type { Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
-import { streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
+import { reviewToken, type ReviewParts } from "./review-token.ts";
+import { sendStreamHead, streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 import { browserRequest } from "./session-routes.ts";
 import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 
 export type ApiParts = ProblemContext &
+  ReviewParts &
   StreamParts & {
     readonly routes: readonly Route[];
-    readonly authenticate: Authenticate;
     readonly authorize: Authorize;
     readonly sessions: Sessions;
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
     /** Requests of each user. */
     readonly rates: RequestRates;
-    readonly failedTokens: FailedTokens;
     /** Where the rights on resources without a namespace in their paths are asked for. */
     readonly namespace: string;
   };
@@ -52,15 +51,14 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
       const verdict = decideSessionRequest(browserRequest(request), credentials.session.csrfToken);
       if (verdict.kind === "refused") return sendProblem(reply, buildRefusal("CSRF", verdict.because));
     }
-    const blocked = credentials && parts.failedTokens.refusal(request.ip, credentials.token);
-    if (blocked !== undefined) return sendProblem(reply, tooManyTokens(blocked, parts));
-    const user = credentials && (await parts.authenticate(credentials.token));
-    if (credentials !== undefined) parts.failedTokens.record(request.ip, credentials.token, user !== undefined);
-    if (credentials === undefined || user === undefined) {
-      void reply.header("www-authenticate", 'Bearer realm="muster"');
-      const because = credentials === undefined ? "a bearer token is needed" : "the token is unknown or expired";
-      return sendProblem(reply, buildRefusal("UNAUTHENTICATED", because));
-    }
+    const refuse = (problem: Problem): FastifyReply => {
+      if (problem.status === 401) void reply.header("www-authenticate", 'Bearer realm="muster"');
+      return sendProblem(reply, problem);
+    };
+    if (credentials === undefined) return refuse(buildRefusal("UNAUTHENTICATED", "a bearer token is needed"));
+    const reviewed = await reviewToken(request, credentials.token, parts);
+    if ("problem" in reviewed) return refuse(reviewed.problem);
+    const { user } = reviewed;
     const refusal = parts.rates.take(user.name, performance.now());
     if (refusal !== undefined) {
       const { retryAfterMs, reportRefused } = refusal;
@@ -131,12 +129,6 @@ function tooOften(retryAfterMs: number): Problem {
   return buildProblem({ code: "limit_exceeded", what: "the rate of your requests", limit: 0, retryAfterMs });
 }
 
-function tooManyTokens({ user: address, retryAfterMs, reportRefused }: Refusal, { logger }: ApiParts): Problem {
-  if (reportRefused !== undefined)
-    logger.warn({ address, refused: reportRefused }, "an address sends too many unknown tokens and is refused");
-  return buildProblem({ code: "limit_exceeded", what: "the rate of unknown tokens", limit: 0, retryAfterMs });
-}
-
 function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {
   const allowed = new Set<HTTPMethods>(known.map(({ http }) => http));
   if (allowed.has("GET")) allowed.add("HEAD");
@@ -160,7 +152,8 @@ async function answer(
   const { params, query, body } = request as Asked;
   const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
   if (serve !== undefined) {
-    const refusal = () => refusalOf(parts, route, by);
+    if (request.method === "HEAD") return sendStreamHead(reply, route, { params, query });
+    const refusal = limitFailedChecks(() => refusalOf(parts, route, by));
     await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
     return reply;
   }
@@ -192,22 +185,17 @@ function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
   return waitMs !== "0";
 }
 
-/** Why a stream must end: its token has expired, or its right was withdrawn. While that cannot be found out, the stream continues. */
+/** Why a stream must end: its token has expired, or its right was withdrawn. Rejects with FaultError where that cannot be found out now. */
 async function refusalOf(
-  { authenticate, authorize }: ApiParts,
+  { admission, authorize }: ApiParts,
   route: Route,
   { access, credentials: { token, session } }: Admitted,
 ): Promise<Problem | undefined> {
-  try {
-    const isOver = session !== undefined && Date.now() >= session.expiresAtMs;
-    const user = isOver ? undefined : await authenticate(token);
-    if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token or the session has expired");
-    if (await authorize(user, access)) return undefined;
-    return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
-  } catch (error) {
-    if (faultOf(error) === undefined) throw error;
-    return undefined;
-  }
+  const isOver = session !== undefined && Date.now() >= session.expiresAtMs;
+  const user = isOver ? undefined : await admission.authenticate(token);
+  if (user === undefined) return buildRefusal("UNAUTHENTICATED", "the token or the session has expired");
+  if (await authorize(user, access)) return undefined;
+  return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
 }
 
 function sendJson(

@@ -6,21 +6,32 @@ import { kubeAuthenticator, kubeAuthorizer, localAuthorizer } from "./kube-revie
 import { oidcAuthenticator } from "./oidc.ts";
 import { localAuthenticator, openTokenFile } from "./token-file.ts";
 
-export type Admission = AsyncDisposable & { readonly authenticate: Authenticate; readonly authorize: Authorize };
+export type Admission = AsyncDisposable & {
+  /** Users whom the gateway finds itself: the owner of the local token, and those of the issuer, whose keys it has. */
+  readonly verify: Authenticate;
+  /** Users whom the cluster finds, at the cost of a review. */
+  readonly review: Authenticate;
+  /** Both. */
+  readonly authenticate: Authenticate;
+  readonly authorize: Authorize;
+};
 
 /** Who is known, and who decides about rights: the owner of the local token, the issuer, and the cluster, as far as each is configured. */
 export async function openAdmission(context: ServiceContext<Config>): Promise<Admission> {
   const { tokenFile, kube, oidc } = context.config;
   await using opening = new AsyncDisposableStack();
   const calls = kube && opening.use(kubeCalls(loadServiceKube(context, kube.file)));
-  const authenticators = [
+  const verifiers = [
     ...(tokenFile === undefined ? [] : [localAuthenticator(await openTokenFile(tokenFile))]),
     ...(oidc === undefined ? [] : [oidcAuthenticator(oidc)]),
-    ...(calls === undefined ? [] : [kubeAuthenticator(calls, kube?.audience)]),
   ];
+  const verify = firstThatKnows(verifiers);
+  const review = calls === undefined ? firstThatKnows([]) : kubeAuthenticator(calls, kube?.audience);
   const opened = opening.move();
   return {
-    authenticate: firstThatKnows(authenticators),
+    verify,
+    review,
+    authenticate: firstThatKnows([verify, review]),
     authorize: calls === undefined ? localAuthorizer : kubeAuthorizer(calls),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };

@@ -5,12 +5,12 @@ import cookie from "@fastify/cookie";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { buildOpenApi } from "../api/build-openapi.ts";
 import type { HttpConfig, HttpLimits } from "../config.ts";
-import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
+import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
 import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
 import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
-import { addSessionRoutes, type SignInParts } from "./session-routes.ts";
+import { addSessionRoutes, SESSION, SIGN_IN_TIMEOUT_MS, type SignInParts } from "./session-routes.ts";
 
 export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
   SignInParts & {
@@ -32,8 +32,14 @@ const MAX_URL_CHARACTERS = 8192;
 const KEEP_ALIVE_MS = 10_000;
 /** Interval of the checks for requests that take too long to arrive. */
 const CHECK_MS = 1000;
+/** The share of one address in the concurrent requests: those whose user and body the gateway does not have yet. */
+const ADDRESS_SHARE = 0.25;
+const MIN_ADDRESS_SHARE = 8;
 /** Retry hint at the limit of concurrent requests. */
 const BUSY_RETRY_MS = 1000;
+
+/** They report whether the process lives, and so no limit refuses them. */
+const PROBES = new Set<string | undefined>(["/healthz", "/readyz"]);
 
 /** No answer but those of the console is a document of a browser, and none may be kept by others than its reader. */
 const SECURITY_HEADERS = {
@@ -52,8 +58,9 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   const context = { limits: http.limits, logger: parts.logger };
   const server = await makeServer(http, context);
   server.removeContentTypeParser("text/plain");
-  server.setErrorHandler((error: Error, _request, reply) => {
-    sendProblem(reply, problemOf(error, context));
+  server.setErrorHandler((error: Error, request, reply) => {
+    const limits = { maxBodyBytes: request.routeOptions.bodyLimit };
+    sendProblem(reply, problemOf(error, { ...context, limits }));
   });
   let sendPage: SendPage = () => false;
   server.setNotFoundHandler((request, reply) => {
@@ -148,30 +155,56 @@ function limitRequests(
   headers: Readonly<Record<string, string>>,
 ): (request: FastifyRequest) => void {
   const running = new Set<FastifyRequest>();
-  const late = new WeakMap<FastifyRequest, NodeJS.Timeout>();
-  const arrived = (request: FastifyRequest): void => clearTimeout(late.get(request));
+  const maxArriving = Math.max(MIN_ADDRESS_SHARE, Math.floor(limits.maxRequests * ADDRESS_SHARE));
+  const arriving = new Map<string, Map<FastifyRequest, NodeJS.Timeout>>();
+  const arrived = (request: FastifyRequest): void => {
+    const ofAddress = arriving.get(request.ip);
+    clearTimeout(ofAddress?.get(request));
+    if (ofAddress?.delete(request) === true && ofAddress.size === 0) arriving.delete(request.ip);
+  };
+  const begin = (request: FastifyRequest): void => {
+    const maxMs = request.routeOptions.url === SESSION ? SIGN_IN_TIMEOUT_MS : Infinity;
+    const timeoutMs = Math.min(maxMs, limits.requestTimeoutMs);
+    const late = setTimeout(() => request.raw.destroy(), timeoutMs + CHECK_MS).unref();
+    arriving.set(
+      request.ip,
+      (arriving.get(request.ip) ?? new Map<FastifyRequest, NodeJS.Timeout>()).set(request, late),
+    );
+    running.add(request);
+  };
+  const refusalOf = (request: FastifyRequest): Problem | undefined => {
+    if (request.url.length > MAX_URL_CHARACTERS)
+      return buildRefusal("PATH_TOO_LONG", `the path and query are over ${MAX_URL_CHARACTERS} characters`);
+    if (running.size > limits.maxRequests) return tooMany("number of concurrent requests", limits.maxRequests);
+    if ((arriving.get(request.ip)?.size ?? 0) > maxArriving)
+      return tooMany("number of concurrent requests of your address", maxArriving);
+    return undefined;
+  };
   server.addHook("onRequest", (request, reply, done) => {
     reply.headers(headers);
-    running.add(request);
-    late.set(request, setTimeout(() => request.raw.destroy(), limits.requestTimeoutMs + CHECK_MS).unref());
+    if (PROBES.has(request.routeOptions.url)) {
+      done();
+      return;
+    }
+    begin(request);
     reply.raw.once("close", () => {
       arrived(request);
       running.delete(request);
     });
-    if (request.url.length > MAX_URL_CHARACTERS) {
-      sendProblem(reply, buildRefusal("PATH_TOO_LONG", `the path and query are over ${MAX_URL_CHARACTERS} characters`));
-    } else if (running.size > limits.maxRequests) {
-      const what = "number of concurrent requests";
-      const fault = { code: "limit_exceeded", what, limit: limits.maxRequests, retryAfterMs: BUSY_RETRY_MS } as const;
-      // All users share this limit, and so no user has asked too often.
-      sendProblem(reply, { ...buildProblem(fault), status: 503 });
-    } else done();
+    const refusal = refusalOf(request);
+    if (refusal === undefined) done();
+    else sendProblem(reply, refusal);
   });
   server.addHook("preHandler", (request, _reply, done) => {
     arrived(request);
     done();
   });
   return (request) => void running.delete(request);
+}
+
+/** All users share these limits, and so no user has asked too often: the status is 503. */
+function tooMany(what: string, limit: number): Problem {
+  return { ...buildProblem({ code: "limit_exceeded", what, limit, retryAfterMs: BUSY_RETRY_MS }), status: 503 };
 }
 
 function pathOf(request: FastifyRequest): string {

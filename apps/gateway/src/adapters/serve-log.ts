@@ -54,12 +54,13 @@ export async function serveLog(
   try {
     let piece = first;
     while (!stream.closed.aborted) {
+      // After the read, which may have waited for minutes.
+      if (!(await mayRead())) break;
       await stream.write(piece.chunk);
       if (piece.complete || (!follow && piece.chunk.length === 0)) {
         stream.end();
         return;
       }
-      if (!(await mayRead())) break;
       piece = await readPatiently(reader, piece, stream.closed);
     }
   } catch (error) {

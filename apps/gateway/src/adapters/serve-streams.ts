@@ -2,9 +2,9 @@ import { FaultError } from "@muster/faults";
 import type { Route } from "@muster/gateway-api";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Call } from "../api/answer-request.ts";
-import { readRequest, type Asked } from "../api/read-request.ts";
+import type { StreamCheck } from "../api/limit-failed-checks.ts";
+import { isWatch, readRequest, type Asked } from "../api/read-request.ts";
 import type { StreamSlots } from "../api/stream-slots.ts";
-import type { Problem } from "../domain/build-problem.ts";
 import { openHttpStream } from "./http-stream.ts";
 import { logReader, serveLog } from "./serve-log.ts";
 import { serveWatch } from "./serve-watch.ts";
@@ -24,23 +24,36 @@ export type StreamParts = {
   readonly leaveRequests: (request: FastifyRequest) => void;
 };
 
+const EVENTS = "text/event-stream; charset=utf-8";
+const TEXT = "text/plain; charset=utf-8";
+
 export type StreamRequest = {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly user: string;
-  /** Why the user may not read any longer; undefined: the user may. */
-  readonly refusal: () => Promise<Problem | undefined>;
+  /** Why the user may not read any longer. */
+  readonly refusal: StreamCheck;
   readonly signal: AbortSignal;
 };
 
-/** Serves a list that is watched until the client is gone or is sent away. Throws FaultError before the first byte. */
+/** Answers HEAD of a stream, which then takes no place. Throws FaultError for a wrong request. */
+export function sendStreamHead(
+  reply: FastifyReply,
+  route: Route,
+  asked: Pick<Asked, "params" | "query">,
+): FastifyReply {
+  readRequest(route, { ...asked, body: undefined });
+  return reply.type(isWatch(route, asked.query) ? EVENTS : TEXT).send();
+}
+
+/** Serves a list that is watched until the client is gone, or the gateway ends it. Throws FaultError before the first byte. */
 export async function streamWatch(parts: StreamParts, route: Route, asking: StreamRequest): Promise<void> {
-  const { request, reply, refusal } = asking;
+  const { request, reply, user, refusal } = asking;
   const { params, query } = request as Asked;
   readRequest(route, { params, query, body: undefined });
   using _slot = takeSlot(parts, asking);
-  using followed = parts.feeds.follow(route, { params, query });
-  const stream = openHttpStream(reply, "text/event-stream; charset=utf-8", parts.streams.stallMs);
+  using followed = parts.feeds.follow(route, { params, query }, user);
+  const stream = openHttpStream(reply, EVENTS, parts.streams.stallMs);
   const lastEventId = request.headers["last-event-id"];
   await serveWatch(stream, followed.feed, {
     lastEventId: typeof lastEventId === "string" ? lastEventId : undefined,
@@ -57,7 +70,7 @@ export async function streamLog(parts: StreamParts, route: Route, asking: Stream
   using _slot = takeSlot(parts, asking);
   const reader = logReader(route, asked, parts.call);
   const first = await reader.next(undefined, signal);
-  const stream = openHttpStream(reply, "text/plain; charset=utf-8", parts.streams.stallMs);
+  const stream = openHttpStream(reply, TEXT, parts.streams.stallMs);
   let checkedAtMs = performance.now();
   const mayRead = async (): Promise<boolean> => {
     if (performance.now() - checkedAtMs < parts.streams.recheckMs) return true;

@@ -1,5 +1,6 @@
 import { makeBell } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
+import type { StreamCheck } from "../api/limit-failed-checks.ts";
 import type { WatchFeed } from "../api/watch-feed.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import type { HttpStream } from "./http-stream.ts";
@@ -10,8 +11,8 @@ const SILENCE_MS = 15_000;
 export type WatchOptions = {
   /** The header `Last-Event-ID`. */
   readonly lastEventId: string | undefined;
-  /** Why the client may not watch any longer; undefined: it may. Asked every `recheckMs`. */
-  readonly refusal: () => Promise<Problem | undefined>;
+  /** Why the client may not watch any longer. Called every `recheckMs`. */
+  readonly refusal: StreamCheck;
   readonly recheckMs: number;
 };
 
@@ -28,9 +29,7 @@ export async function serveWatch(stream: HttpStream, feed: WatchFeed, options: W
       throw error;
     }
     const detail = "events were not read for too long; reconnect with the last event id, or read the list again";
-    stream.end(
-      eventOf("closed", undefined, JSON.stringify({ ...buildRefusal("REQUEST_TIMEOUT", detail), code: "TOO_SLOW" })),
-    );
+    stream.end(closedEvent({ ...buildRefusal("REQUEST_TIMEOUT", detail), code: "TOO_SLOW" }));
   }
 }
 
@@ -48,7 +47,7 @@ async function writeChanges(
     if (performance.now() - checkedAtMs >= recheckMs) {
       const refused = await refusal();
       if (refused !== undefined) {
-        stream.end(eventOf("closed", undefined, JSON.stringify(refused)));
+        stream.end(closedEvent(refused));
         return;
       }
       checkedAtMs = performance.now();
@@ -57,6 +56,10 @@ async function writeChanges(
     if (feed.trouble !== shownTrouble) {
       shownTrouble = feed.trouble;
       await stream.write(shownTrouble === undefined ? syncedEvent(feed, cursor ?? 0) : staleEvent(shownTrouble));
+    }
+    if (feed.end !== undefined) {
+      stream.end(closedEvent(feed.end));
+      return;
     }
     const isRung = await bell.wait(Math.min(SILENCE_MS, recheckMs), stream.closed);
     if (!isRung) await stream.write(": alive\n\n");
@@ -78,7 +81,8 @@ async function writeFrom(stream: HttpStream, feed: WatchFeed, cursor: number | u
   }
   // Both of the same moment, although the feed continues while they are written.
   const { items, last } = feed;
-  await stream.write(eventOf("reset", undefined, "{}"));
+  // The empty id replaces that of another list: a client that loses this one halfway receives all of it again, wherever it reconnects.
+  await stream.write(eventOf("reset", "", "{}"));
   for (const text of items.values()) {
     if (stream.closed.aborted) break;
     await stream.write(eventOf("added", undefined, text));
@@ -93,6 +97,10 @@ function idOf(feed: WatchFeed, number: number): string {
 
 function syncedEvent(feed: WatchFeed, number: number): string {
   return eventOf("synced", idOf(feed, number), "{}");
+}
+
+function closedEvent(problem: Problem): string {
+  return eventOf("closed", undefined, JSON.stringify(problem));
 }
 
 function staleEvent(trouble: string): string {

@@ -2,16 +2,16 @@ import type { RequestRates } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Authenticate, User } from "../api/user.ts";
+import type { User } from "../api/user.ts";
 import { buildProblem, buildRefusal } from "../domain/build-problem.ts";
 import { decideOrigin, decideSessionRequest, type BrowserRequest } from "../domain/decide-origin.ts";
 import { decideReturnPath } from "../domain/decide-return-path.ts";
 import { sendProblem } from "./http-problems.ts";
 import type { OidcSignIn } from "./oidc-sign-in.ts";
+import { reviewToken, type ReviewParts } from "./review-token.ts";
 import { usesTls, type Session, type Sessions } from "./sessions.ts";
 
-export type SignInParts = {
-  readonly authenticate: Authenticate;
+export type SignInParts = ReviewParts & {
   readonly rates: RequestRates;
   readonly sessions: Sessions;
   /** Undefined: no issuer; a browser signs in with a token. */
@@ -22,31 +22,36 @@ export type SignInParts = {
 };
 
 const CALLBACK = "/auth/oidc/callback";
+/** Anyone may send a body to this path, and so it is small and arrives soon. */
+export const SESSION = "/auth/session";
+export const SIGN_IN_TIMEOUT_MS = 2000;
+const MAX_SIGN_IN_BYTES = 16_384;
 const TOKEN = /^[A-Za-z0-9._~+/=-]{1,8192}$/;
 
 /** Adds the paths by which a browser gets a session, reads it and ends it. */
 export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): void {
   const { sessions, signIn, jaegerUrl } = parts;
   server.get("/auth/methods", () => ({ token: true, oidc: signIn !== undefined, jaegerUrl }));
-  server.get("/auth/session", async (request, reply) => {
+  server.get(SESSION, async (request, reply) => {
     const session = await sessions.read(request);
-    const user = session && (await parts.authenticate(session.token));
+    const user = session && (await parts.admission.authenticate(session.token));
     if (session === undefined || user === undefined) return sendUnauthenticated(reply, "there is no session");
     return refuseRate(parts, user, reply) ?? reply.send(shown(session));
   });
-  server.post("/auth/session", async (request, reply) => {
+  server.post(SESSION, { bodyLimit: MAX_SIGN_IN_BYTES }, async (request, reply) => {
     const verdict = decideOrigin(browserRequest(request));
     if (verdict.kind === "refused") return sendProblem(reply, buildRefusal("CSRF", verdict.because));
     const token = readToken(request.body);
-    const user = await parts.authenticate(token);
-    if (user === undefined) return sendUnauthenticated(reply, "the token is unknown or expired");
+    const reviewed = await reviewToken(request, token, parts);
+    if ("problem" in reviewed) return sendProblem(reply, reviewed.problem);
+    const { user } = reviewed;
     const refused = refuseRate(parts, user, reply);
     if (refused !== undefined) return refused;
     const session = await sessions.begin(request, reply, { token, user: user.name });
     parts.logger.info({ user: user.name, address: request.ip }, "a user signs in with a token");
     return reply.send(shown(session));
   });
-  server.delete("/auth/session", async (request, reply) => {
+  server.delete(SESSION, async (request, reply) => {
     const session = await sessions.read(request);
     if (session !== undefined) {
       const verdict = decideSessionRequest(browserRequest(request), session.csrfToken);
@@ -77,7 +82,7 @@ function addIssuerRoutes(server: FastifyInstance, parts: SignInParts & { readonl
     };
     if ("reason" in finished) return refuse(finished.reason);
     const { token } = finished;
-    const user = await parts.authenticate(token);
+    const user = await parts.admission.authenticate(token);
     if (user === undefined) return refuse("its token has no user whom the gateway accepts");
     await sessions.begin(request, reply, { token, user: user.name });
     logger.info({ user: user.name, address: request.ip }, "a user signs in at the issuer");

@@ -9,19 +9,23 @@ import { decideReadInterval } from "../domain/decide-read-interval.ts";
 
 /** Lists that are followed concurrently: each costs its service a list at every interval. */
 const MAX_FEEDS = 64;
+/** Lists of one user: the eight that a page of the console follows, and as many others. */
+const MAX_USER_FEEDS = 16;
 const HISTORY = { maxChanges: 8192, maxCharacters: 8 * 1024 * 1024 };
 /** A feed without readers stays as long, so that one that reconnects finds its place. */
 const LINGER_MS = 30_000;
+const RETRY_MS = 10_000;
 
 export type WatchFeeds = AsyncDisposable & {
-  /** The feed of this list, which stays open until it is disposed. Throws FaultError limit_exceeded beyond the limit of lists. */
-  follow(route: Route, asked: Pick<Asked, "params" | "query">): Disposable & { readonly feed: WatchFeed };
+  /** The feed of this list, which stays open until it is disposed. Throws FaultError limit_exceeded beyond the limits of lists. */
+  follow(route: Route, asked: Pick<Asked, "params" | "query">, user: string): Disposable & { readonly feed: WatchFeed };
 };
 
 type Open = {
   readonly feed: WatchFeed;
   readonly stop: AbortController;
-  readers: number;
+  /** One for each stream. */
+  readonly readers: Set<{ readonly user: string }>;
   lingering: NodeJS.Timeout | undefined;
 };
 
@@ -62,14 +66,8 @@ export function openWatchFeeds({
   };
   const start = (key: string, route: Route, asked: Pick<Asked, "params" | "query">): Open => {
     if (open.size >= MAX_FEEDS) {
-      const idle = [...open].find(([, { readers }]) => readers === 0);
-      if (idle === undefined)
-        return throwFault({
-          code: "limit_exceeded",
-          what: "lists that are watched",
-          limit: MAX_FEEDS,
-          retryAfterMs: 10_000,
-        });
+      const idle = [...open].find(([, { readers }]) => readers.size === 0);
+      if (idle === undefined) return refuse("lists that are watched", MAX_FEEDS);
       close(idle[0]);
     }
     const stop = new AbortController();
@@ -78,25 +76,30 @@ export function openWatchFeeds({
       ...paced((signal) => readItems(route, asked, { call, signal }), pollMs),
       signal: stop.signal,
     });
-    ended.catch((error: unknown) => {
-      logger.error({ err: error, path: route.path }, "a list that is watched cannot be followed");
-      close(key);
-    });
-    const opened = { feed, stop, readers: 0, lingering: undefined };
+    const opened: Open = { feed, stop, readers: new Set(), lingering: undefined };
     open.set(key, opened);
+    const report = (error: unknown): void =>
+      logger.error({ err: error, path: route.path }, "a list that is watched cannot be followed");
+    void ended.catch(report).finally(() => {
+      if (open.get(key) === opened) close(key);
+    });
     return opened;
   };
   return {
-    follow: (route, asked) => {
+    follow: (route, asked, user) => {
       const key = JSON.stringify([route.path, asked.params, Object.entries(asked.query).toSorted()]);
+      const own = [...open].filter(([, { readers }]) => [...readers].some((reader) => reader.user === user));
+      if (own.length >= MAX_USER_FEEDS && !own.some(([each]) => each === key))
+        return refuse("lists that you watch", MAX_USER_FEEDS);
       const found = open.get(key) ?? start(key, route, asked);
       clearTimeout(found.lingering);
-      found.readers += 1;
+      const reader = { user };
+      found.readers.add(reader);
       return {
         feed: found.feed,
         [Symbol.dispose]: () => {
-          found.readers -= 1;
-          if (found.readers === 0)
+          found.readers.delete(reader);
+          if (found.readers.size === 0)
             found.lingering = setTimeout(() => {
               if (open.get(key) === found) close(key);
             }, LINGER_MS).unref();
@@ -111,4 +114,8 @@ export function openWatchFeeds({
       return Promise.resolve();
     },
   };
+}
+
+function refuse(what: string, limit: number): never {
+  return throwFault({ code: "limit_exceeded", what, limit, retryAfterMs: RETRY_MS });
 }

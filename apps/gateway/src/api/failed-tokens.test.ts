@@ -2,49 +2,74 @@ import { expect, it } from "vitest";
 import { failedTokens } from "./failed-tokens.ts";
 
 const RATE = { perSecond: 0.5, burst: 2 };
+const known = () => Promise.resolve("ada");
+const unknown = () => Promise.resolve(undefined);
 
 function clocked() {
   const clock = { nowMs: 0 };
-  const tokens = failedTokens(RATE, () => clock.nowMs);
-  const fail = (address: string, token: string) => tokens.record(address, token, false);
-  return { clock, tokens, fail };
+  return { clock, tokens: failedTokens(RATE, () => clock.nowMs) };
 }
 
-it("refuses an address after a burst of unknown tokens, until there is room for one", () => {
-  const { clock, tokens, fail } = clocked();
-  for (const token of ["a", "b"]) {
-    expect(tokens.refusal("10.0.0.1", token)).toBeUndefined();
-    fail("10.0.0.1", token);
-  }
-  expect(tokens.refusal("10.0.0.1", "c")).toMatchObject({ retryAfterMs: 2000, reportRefused: 1 });
-  expect(tokens.refusal("10.0.0.1", "d")).toMatchObject({ reportRefused: undefined });
-  expect(tokens.refusal("10.0.0.2", "c")).toBeUndefined();
+it("refuses an address after a burst of unknown tokens, until there is room for one", async () => {
+  const { clock, tokens } = clocked();
+  const refusalOf = async (address: string) => (await tokens.review(address, "c", unknown)).refusal;
+  for (const token of ["a", "b"]) expect(await tokens.review("10.0.0.1", token, unknown)).toEqual({ user: undefined });
+  expect(await refusalOf("10.0.0.1")).toMatchObject({ retryAfterMs: 2000, reportRefused: 1 });
+  expect(await refusalOf("10.0.0.1")).toMatchObject({ reportRefused: undefined });
+  expect(await refusalOf("10.0.0.2")).toBeUndefined();
   clock.nowMs = 2000;
-  expect(tokens.refusal("10.0.0.1", "c")).toBeUndefined();
+  expect(await refusalOf("10.0.0.1")).toBeUndefined();
 });
 
-it("costs known tokens nothing, and looks at them although others behind the address send unknown ones", () => {
-  const { tokens, fail } = clocked();
-  for (let request = 0; request < 10; request += 1) tokens.record("10.0.0.1", "good", true);
-  for (const token of ["a", "b"]) fail("10.0.0.1", token);
-  expect(tokens.refusal("10.0.0.1", "good")).toBeUndefined();
-  expect(tokens.refusal("10.0.0.1", "new")).toBeDefined();
+it("asks for no more than a burst of tokens that arrive together", async () => {
+  const { tokens } = clocked();
+  let asked = 0;
+  const review = () => {
+    asked += 1;
+    return unknown();
+  };
+  await Promise.all(Array.from({ length: 500 }, (_, number) => tokens.review("10.0.0.1", `t-${number}`, review)));
+  expect(asked).toBe(2);
 });
 
-it("counts a known token that has expired", () => {
-  const { tokens, fail } = clocked();
-  tokens.record("10.0.0.1", "good", true);
-  for (const token of ["good", "good"]) fail("10.0.0.1", token);
-  expect(tokens.refusal("10.0.0.1", "good")).toBeDefined();
+it("asks once for a token of requests that arrive together", async () => {
+  const { tokens } = clocked();
+  let asked = 0;
+  const review = () => {
+    asked += 1;
+    return known();
+  };
+  const answers = await Promise.all(Array.from({ length: 8 }, () => tokens.review("10.0.0.1", "good", review)));
+  expect(answers.every(({ user }) => user === "ada")).toBe(true);
+  expect(asked).toBe(1);
 });
 
-it("lets addresses beyond the limit share one rate", () => {
-  const { tokens, fail } = clocked();
-  for (let address = 0; address < 10_000; address += 1) fail(`10.0.0.${address}`, "a");
-  for (const address of ["new-1", "new-2"]) {
-    expect(tokens.refusal(address, "a")).toBeUndefined();
-    fail(address, "a");
-  }
-  expect(tokens.refusal("new-3", "a")).toBeDefined();
-  expect(tokens.refusal("10.0.0.1", "a")).toBeUndefined();
+it("costs known tokens nothing, and reviews them although others behind the address send unknown ones", async () => {
+  const { tokens } = clocked();
+  for (let number = 0; number < 10; number += 1) await tokens.review("10.0.0.1", `good-${number}`, known);
+  for (const token of ["a", "b"]) expect(await tokens.review("10.0.0.1", token, unknown)).toEqual({ user: undefined });
+  expect(await tokens.review("10.0.0.1", "good-1", known)).toEqual({ user: "ada" });
+  expect((await tokens.review("10.0.0.1", "new", known)).refusal).toBeDefined();
+});
+
+it("costs nothing while the cluster cannot be asked", async () => {
+  const { tokens } = clocked();
+  for (let number = 0; number < 10; number += 1)
+    await expect(tokens.review("10.0.0.1", "a", () => Promise.reject(new Error("away")))).rejects.toThrow("away");
+});
+
+it("counts a known token that has expired", async () => {
+  const { tokens } = clocked();
+  await tokens.review("10.0.0.1", "good", known);
+  for (let number = 0; number < 2; number += 1) await tokens.review("10.0.0.1", "good", unknown);
+  expect((await tokens.review("10.0.0.1", "good", known)).refusal).toBeDefined();
+});
+
+it("lets addresses beyond the limit share one rate", async () => {
+  const { tokens } = clocked();
+  for (let address = 0; address < 10_000; address += 1) await tokens.review(`10.0.0.${address}`, "a", unknown);
+  for (const address of ["new-1", "new-2"])
+    expect(await tokens.review(address, "a", unknown)).toEqual({ user: undefined });
+  expect((await tokens.review("new-3", "a", unknown)).refusal).toBeDefined();
+  expect((await tokens.review("10.0.0.1", "a", unknown)).refusal).toBeUndefined();
 });

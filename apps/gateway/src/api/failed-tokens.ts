@@ -5,38 +5,61 @@ import { RequestRates, type Refusal, type RequestRate } from "@muster/bus";
 const MAX_ADDRESSES = 10_000;
 const MAX_TOKENS = 10_000;
 
-/** Limits unknown tokens by address: each costs the cluster, or the issuer, a question. */
-export type FailedTokens = {
-  /** Undefined: the token may be reviewed. An accepted token always may: other clients behind the same address lock no user out. */
-  refusal(address: string, token: string): Refusal | undefined;
-  /** Counts an unknown token, and remembers a known one. */
-  record(address: string, token: string, isKnown: boolean): void;
+type Reviewed<User> =
+  | { readonly user: User | undefined; readonly refusal?: undefined }
+  | { readonly user?: undefined; readonly refusal: Refusal };
+
+/** Limits unknown tokens by address: each costs the cluster a review. */
+export type FailedTokens<User> = {
+  /**
+   * Reviews a token unless its address has sent too many unknown ones. An accepted token is always reviewed: other clients behind the same address lock no
+   * user out. Requests that arrive together with one token share its review.
+   */
+  review(address: string, token: string, ask: () => Promise<User | undefined>): Promise<Reviewed<User>>;
 };
 
 /** `nowMs` is a monotonic clock. */
-export function failedTokens(rate: RequestRate, nowMs: () => number): FailedTokens {
+export function failedTokens<User>(rate: RequestRate, nowMs: () => number): FailedTokens<User> {
   const rates = new RequestRates(rate, MAX_ADDRESSES);
   // Digests, in the order of their last use. No token is kept.
   const accepted = new Set<string>();
+  // As many as each address may send in a burst.
+  const inFlight = new Map<string, Promise<Reviewed<User>>>();
+  const accept = (digest: string): void => {
+    accepted.delete(digest);
+    const oldest = accepted.size >= MAX_TOKENS ? accepted.values().next().value : undefined;
+    if (oldest !== undefined) accepted.delete(oldest);
+    accepted.add(digest);
+  };
+  const reviewOnce = async (
+    address: string,
+    digest: string,
+    ask: () => Promise<User | undefined>,
+  ): Promise<Reviewed<User>> => {
+    const wasAccepted = accepted.has(digest);
+    // Taken before the review, because others may arrive during it.
+    const refusal = wasAccepted ? undefined : rates.take(address, nowMs());
+    if (refusal !== undefined) return { refusal };
+    let isUnknown = false;
+    try {
+      const user = await ask();
+      isUnknown = user === undefined;
+      if (!isUnknown) accept(digest);
+      return { user };
+    } finally {
+      if (isUnknown && wasAccepted) rates.take(address, nowMs());
+      if (isUnknown) accepted.delete(digest);
+      else if (!wasAccepted) rates.restore(address);
+    }
+  };
   return {
-    refusal: (address, token) => {
-      if (accepted.has(digestOf(token)) || !rates.isExhausted(address, nowMs())) return undefined;
-      return rates.take(address, nowMs());
-    },
-    record: (address, token, isKnown) => {
-      const digest = digestOf(token);
-      accepted.delete(digest);
-      if (!isKnown) {
-        rates.take(address, nowMs());
-        return;
-      }
-      const oldest = accepted.size >= MAX_TOKENS ? accepted.values().next().value : undefined;
-      if (oldest !== undefined) accepted.delete(oldest);
-      accepted.add(digest);
+    review: (address, token, ask) => {
+      const digest = createHash("sha256").update(token).digest("base64");
+      const known = inFlight.get(digest);
+      if (known !== undefined) return known;
+      const reviewed = reviewOnce(address, digest, ask).finally(() => inFlight.delete(digest));
+      inFlight.set(digest, reviewed);
+      return reviewed;
     },
   };
-}
-
-function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64");
 }

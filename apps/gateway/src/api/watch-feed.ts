@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, faultOf, isRetryable, type Fault } from "@muster/faults";
+import { buildProblem, type Problem } from "../domain/build-problem.ts";
 import type { Items } from "../domain/plan-changes.ts";
 import { changeHistory, type HistoryLimits, type NumberedChange } from "./change-history.ts";
 
@@ -14,6 +15,8 @@ export type WatchFeed = {
   readonly isRead: boolean;
   /** Why the list is not current, for people; undefined: it is. */
   readonly trouble: string | undefined;
+  /** Why nothing follows the list any more; undefined: it is followed. */
+  readonly end: Problem | undefined;
   /** Calls the listener at each change of anything here, until disposed. */
   onChange(listener: () => void): Disposable;
 };
@@ -26,7 +29,7 @@ export type FeedOptions = HistoryLimits & {
   readonly signal: AbortSignal;
 };
 
-/** Follows a list until the signal. `ended` rejects with an error that is no fault. */
+/** Follows a list until the signal, or a fault that no later read can pass. `ended` rejects with an error that is no fault. */
 export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): {
   readonly feed: WatchFeed;
   readonly ended: Promise<void>;
@@ -35,7 +38,11 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
   const history = changeHistory(limits);
   let isRead = false;
   let trouble: string | undefined;
+  let end: Problem | undefined;
   const listeners = new Set<() => void>();
+  const notifyAll = (): void => {
+    for (const notify of listeners) notify();
+  };
   const readOnce = async (): Promise<number> => {
     const before = trouble;
     const wasRead = isRead;
@@ -46,15 +53,22 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
       trouble = undefined;
     } catch (error) {
       const fault = faultOf(error);
-      if (fault === undefined) throw error;
+      if (fault === undefined || isOfRequest(fault)) {
+        end = buildProblem(fault ?? { code: "internal", operation: "the watch" });
+        notifyAll();
+        if (fault === undefined) throw error;
+        return 0;
+      }
       trouble = describeFault(fault);
     }
-    if (changes > 0 || trouble !== before || isRead !== wasRead) for (const notify of listeners) notify();
+    if (changes > 0 || trouble !== before || isRead !== wasRead) notifyAll();
     return changes;
   };
   const follow = async (): Promise<void> => {
     while (!signal.aborted) {
-      await pause(await readOnce(), signal);
+      const changes = await readOnce();
+      if (end !== undefined) return;
+      await pause(changes, signal);
     }
   };
   const feed: WatchFeed = {
@@ -71,6 +85,9 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
     get trouble() {
       return trouble;
     },
+    get end() {
+      return end;
+    },
     after: (number) => history.after(number),
     onChange: (listener) => {
       // Each has its own entry, also where two are the same function.
@@ -80,4 +97,9 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
     },
   };
   return { feed, ended: follow() };
+}
+
+/** Whether the request itself is wrong, so that no later read succeeds. */
+function isOfRequest(fault: Fault): boolean {
+  return !isRetryable(fault) && buildProblem(fault).status < 500;
 }

@@ -179,7 +179,8 @@ async function forcePod(
 
 export type ForceReason = Extract<JobStep, { kind: "force-pod" }>["because"];
 
-const WHY_FORCED: Record<ForceReason, string> = {
+/** For people. */
+export const WHY_FORCED: Record<ForceReason, string> = {
   "machine-lost": "its machine is gone, or has been silent for too long",
   preempted: "its machine is taken for other work, and it has not ended within its grace",
 };

@@ -142,9 +142,9 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
 }
 
 /** The nodes that answer, only where a plan depends on them. */
-function readyNodes(
+export function readyNodes(
   { stateOf }: Pick<ObserveDeps, "stateOf">,
-  { units, nowMs }: Snapshot,
+  { units, nowMs }: Pick<Snapshot, "units" | "nowMs">,
   occupied: ReadonlySet<string>,
 ): Pick<Snapshot, "nodesReady"> {
   if (units.every((unit) => unit.state !== "granted" || unit.preemption === undefined)) return {};

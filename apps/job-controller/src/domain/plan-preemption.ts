@@ -10,7 +10,9 @@ import type { JobPlan, JobStep } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, Snapshot, UnitPreemption } from "./snapshot.ts";
 import { transitionConditions } from "./transition-conditions.ts";
 
-type PreemptedUnit = GrantedUnit & { readonly preemption: UnitPreemption };
+export type PreemptedUnit = GrantedUnit & { readonly preemption: UnitPreemption };
+/** Removes a pod that is still there after the deadline of its preemption. */
+export type ForcePreempted = Extract<JobStep, { readonly kind: "force-pod" }> & { readonly because: "preempted" };
 
 /** A pod on a node that does not answer is left to the node: this long after the deadline, and after each attempt, its node is checked again. */
 const FORCE_AGAIN_MS = 5000;
@@ -44,7 +46,7 @@ export function planPreemptedGang(
         pods.filter((pod) => isActive(pod) || pod.preempted),
         "preempted",
       ),
-      ...planOverdue(snapshot, pods, preemption),
+      ...planOverdue(snapshot, pods.filter(mayRun), preemption),
       ...planServiceDeletions(snapshot, "preempted"),
       ...planBudgetDeletion(snapshot, "preempted"),
       ...planGroupDeletions(snapshot, "preempted"),
@@ -68,7 +70,7 @@ export function planPreemptedMembers(
       const pods = podsOf(snapshot).filter(({ component }) => unit.nodes.has(component));
       return [
         ...planDeletions(pods.filter(isActive), "preempted"),
-        ...planOverdue(snapshot, pods, unit.preemption),
+        ...planOverdue(snapshot, pods.filter(mayRun), unit.preemption),
         ...(isOccupied(snapshot, unit) ? [] : [requeue(unit)]),
       ];
     }),
@@ -80,7 +82,8 @@ export function planPreemptedMembers(
   };
 }
 
-function isPreempted(unit: Snapshot["units"][number]): unit is PreemptedUnit {
+/** Whether the machines of the unit are taken for other work. */
+export function isPreempted(unit: Snapshot["units"][number]): unit is PreemptedUnit {
   return unit.state === "granted" && unit.preemption !== undefined;
 }
 
@@ -92,18 +95,25 @@ function requeue({ id }: PreemptedUnit): JobStep {
   return { kind: "requeue", unitId: id, because: "preempted" };
 }
 
+type RunningPod = Pick<PodFact, "name" | "uid" | "node" | "deleting">;
+
 /** Forces pods whose grace is over, only where the kubelet can still end them: elsewhere they may run on although they are gone. */
-function planOverdue({ nowMs, nodesReady = [] }: Snapshot, pods: readonly PodFact[], preemption: UnitPreemption) {
-  if (nowMs < preemption.deadlineMs) return [];
-  return pods
-    .filter((pod) => pod.deleting && mayRun(pod) && pod.node !== undefined && nodesReady.includes(pod.node))
-    .map(({ name, uid }): JobStep => ({ kind: "force-pod", pod: name, uid, because: "preempted" }));
+export function planOverdue(
+  { nowMs, nodesReady = [] }: Pick<Snapshot, "nowMs" | "nodesReady">,
+  running: readonly RunningPod[],
+  { deadlineMs }: Pick<UnitPreemption, "deadlineMs">,
+): ForcePreempted[] {
+  if (nowMs < deadlineMs) return [];
+  return running
+    .filter(({ deleting, node }) => deleting && node !== undefined && nodesReady.includes(node))
+    .map(({ name, uid }) => ({ kind: "force-pod", pod: name, uid, because: "preempted" }));
 }
 
-function untilForce(
-  { nowMs }: Snapshot,
-  preemptions: readonly UnitPreemption[],
-  { maxRecheckMs }: JobPolicy,
+/** When the pods of preempted units are to be forced, or checked again, in milliseconds; undefined without such units. */
+export function untilForce(
+  { nowMs }: Pick<Snapshot, "nowMs">,
+  preemptions: readonly Pick<UnitPreemption, "deadlineMs">[],
+  { maxRecheckMs }: Pick<JobPolicy, "maxRecheckMs">,
 ): number | undefined {
   if (preemptions.length === 0) return undefined;
   const dueMs = preemptions.map(({ deadlineMs }) => (deadlineMs > nowMs ? deadlineMs - nowMs : FORCE_AGAIN_MS));

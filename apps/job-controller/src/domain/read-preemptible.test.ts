@@ -42,6 +42,7 @@ it.each([
   ["the default", [undefined], 40_000],
   ["the longest", [5, 120, 0], 130_000],
   ["none", [0], 10_000],
+  ["an hour for a longer one", [86_400], 3_600_000],
   ["the default for what no pod can have", ["x"], 40_000],
 ])("states a grace of %s and a little more", (_title, seconds, graceMs) => {
   expect(graceOf(withGrace(...seconds))).toBe(graceMs);

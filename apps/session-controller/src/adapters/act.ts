@@ -186,8 +186,9 @@ async function reserve(
   const { priority, queue } = record.spec;
   const choice = chooseQueue(queue);
   if (choice.kind !== "queue" && choice.kind !== "none") {
-    const found = record.reservationId === "" ? undefined : await ledger.sessions.ask(record.name);
-    if (found !== undefined && found.id === record.reservationId) return reservationSeenOf(found);
+    // Without an id in the record, its process may have died between the request and the write.
+    const found = await ledger.sessions.ask(record.name);
+    if (found !== undefined && decideSessionRelease(record, found) === found.id) return reservationSeenOf(found);
     return { state: "unqueued", text: textOf(choice) };
   }
   const options = { priority, concurrencyLimit: executorsMax, ...inQueue(queueOf(choice)) };

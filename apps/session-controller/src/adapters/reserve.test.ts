@@ -23,6 +23,9 @@ const DRIVER: Need = { component: "driver", pool: "drivers", selection: SELECTIO
 const SERVER: Need = { component: "server-0", pool: "workers", shared: { cpu: 500, memory: 1024 } };
 const PLAIN = [DRIVER, SERVER].map(({ component: name, pool }) => ({ component: name, pool }));
 
+/** When the reservation of the ledger was created. */
+const CREATED_MS = 1;
+
 /** Reserves in a ledger that answers with a fault, or grants; `existing` are the needs of the reservation that it has. */
 function reserving(
   fault: Fault | undefined,
@@ -35,7 +38,16 @@ function reserving(
   const options: Parameters<LedgerCalls["reserve"]>[2][] = [];
   const reservation = (needs: readonly Need[]): Reservation => {
     const machines = needs.map((need) => ({ component: need.component, pool: need.pool, node: "n-1" }));
-    return { id: "r-1", ownerId: "bench", sequence: 1, revision: 0, createdAtMs: 1, needs, state: "granted", machines };
+    return {
+      id: "r-1",
+      ownerId: "bench",
+      sequence: 1,
+      revision: 0,
+      createdAtMs: CREATED_MS,
+      needs,
+      state: "granted",
+      machines,
+    };
   };
   const ledger: Pick<LedgerCalls, "reserve" | "ask"> = {
     reserve: (_owner, needs, more) => {
@@ -148,6 +160,17 @@ it("requests nothing while its queue is not known, and keeps what it has", async
   const former = reserving(undefined, PLAIN, { ...SESSION, reservationId: "r-0" }, undefined, UNKNOWN);
   expect(await former.step(RESERVE)).toMatchObject({ state: "unqueued" });
   expect([asked, early.asked, held.asked, former.asked].flat()).toEqual([]);
+});
+
+it("takes a reservation that it made before its process died, and none of an earlier session of its name", async () => {
+  const { createdAtMs } = SESSION;
+  for (const choice of [UNKNOWN, { kind: "unlisted" } as const]) {
+    const own = reserving(undefined, PLAIN, { ...SESSION, createdAtMs: CREATED_MS }, undefined, choice);
+    expect(await own.step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
+    const earlier = reserving(undefined, PLAIN, { ...SESSION, createdAtMs }, undefined, choice);
+    expect(await earlier.step(RESERVE)).toMatchObject({ state: "unqueued" });
+    expect([own.asked, earlier.asked].flat()).toEqual([]);
+  }
 });
 
 it.each<[Fault, string]>([

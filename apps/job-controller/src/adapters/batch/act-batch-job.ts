@@ -15,6 +15,7 @@ import { QUEUE_GATE } from "../../domain/batch/batch-job.ts";
 import type { BatchStep } from "../../domain/batch/plan-batch-job.ts";
 import type { JobSpec } from "../../domain/batch/read-batch-job.ts";
 import { ownerIdOfUnit } from "../../domain/build-units.ts";
+import { removeByForce, type ForceReason } from "../act.ts";
 import type { Machines } from "../machines.ts";
 import { BATCH_RESOURCES, ownerIdOfRow, podRow, type JobRow, type PodRow, type StoredJobSet } from "./batch-rows.ts";
 import type { BatchWorld } from "./follow-batch-jobs.ts";
@@ -23,6 +24,7 @@ export type BatchActDeps = {
   readonly calls: Pick<KubeCalls, "get" | "list" | "patch" | "delete">;
   readonly world: Pick<BatchWorld, "recordJob" | "recordPod">;
   readonly machines: Readonly<Record<BatchKind, Pick<Machines, "reserve" | "release" | "accept" | "requeue">>>;
+  readonly forced: (because: ForceReason) => void;
   /** The id of our installation. */
   readonly installation: string;
 };
@@ -68,6 +70,10 @@ export async function actOnBatchJob(
       return patchPod(deps, job, findPod(pods, step), openedSpec);
     case "delete-pod":
       return deletePod(deps, job, { name: step.pod, uid: step.uid });
+    case "force-pod":
+      await removeByForce(deps.calls, job.namespace, { name: step.pod, uid: step.uid });
+      deps.forced(step.because);
+      return true;
     default:
       return assertNever(step);
   }

@@ -11,6 +11,7 @@ import type { Config } from "../../config.ts";
 import { ownerIdOfUnit } from "../../domain/build-units.ts";
 import type { Queues } from "../follow-queues.ts";
 import { makeMachines, type Machines } from "../machines.ts";
+import { countForced } from "../metrics.ts";
 import { batchReconcile, type BatchPassDeps } from "./batch-passes.ts";
 import { keyOfRow, type JobRow } from "./batch-rows.ts";
 import { followBatchJobs, type BatchWorld } from "./follow-batch-jobs.ts";
@@ -34,7 +35,7 @@ type BatchDeps = {
   readonly bus: NatsBus;
   readonly ledger: ReservationCalls;
   readonly queues: Pick<Queues, "choose">;
-  readonly nodes: Pick<Nodes, "lostAmong">;
+  readonly nodes: Pick<Nodes, "lostAmong" | "stateOf">;
   readonly installation: string;
   readonly recordEvent: Parameters<typeof batchReports>[0];
 };
@@ -66,7 +67,8 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
   };
   const { queues, nodes } = deps;
   const { policy } = config;
-  const passing = { calls, world, machines, queues, nodes, installation, reports, policy, now: Date.now };
+  const acting = { calls, world, machines, installation, forced: countForced() };
+  const passing = { ...acting, queues, nodes, reports, policy, now: Date.now };
   const sweep = async (): Promise<boolean> => {
     const sweeping = BATCH_KINDS.map((kind) =>
       sweepBatchJobs({ kind, logger, calls, namespace, machines: machines[kind], world }),

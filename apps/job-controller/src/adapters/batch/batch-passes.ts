@@ -10,6 +10,7 @@ import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "
 import { fenced, type Fence } from "../fence.ts";
 import type { Queues } from "../follow-queues.ts";
 import type { Machines } from "../machines.ts";
+import { readyNodes } from "../observe.ts";
 import { actOnBatchJob, type BatchActDeps } from "./act-batch-job.ts";
 import { keyOfRow, ownerIdOfRow, type JobRow, type PodRow } from "./batch-rows.ts";
 import type { BatchWorld } from "./follow-batch-jobs.ts";
@@ -19,7 +20,7 @@ export type BatchPassDeps = Omit<BatchActDeps, "world" | "machines"> & {
   readonly world: BatchWorld;
   readonly machines: Readonly<Record<BatchKind, Machines>>;
   readonly queues: Pick<Queues, "choose">;
-  readonly nodes: Pick<Nodes, "lostAmong">;
+  readonly nodes: Pick<Nodes, "lostAmong" | "stateOf">;
   readonly reports: BatchReports;
   readonly policy: BatchPolicy;
   readonly now: () => number;
@@ -45,7 +46,7 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
       steps.length === 0
         ? undefined
         : { name: "batch job pass", parent: contextOfJob(job), attributes: { "muster.job": keyOfRow(job) } },
-    act: async (seen, { steps, wait }): Promise<Reconciled | "again"> => {
+    act: async (seen, { steps, wait, recheckInMs }): Promise<Reconciled | "again"> => {
       reports.waiting(seen.job, wait);
       const take = (step: BatchStep): Promise<boolean> =>
         inSpan("job-controller", step.kind, { attributes: { "muster.because": step.because } }, async () => {
@@ -58,7 +59,8 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
           return isDone;
         });
       try {
-        return await takeAll(steps, take);
+        const taken = await takeAll(steps, take);
+        return taken ?? (recheckInMs === undefined ? {} : { requeueAfterMs: recheckInMs });
       } catch (error) {
         // The cached version is planned from again, not the own write that the API server contradicts.
         if (kubeFault(error)?.code === "conflict") world.forgetWrites(keyOfRow(seen.job), seen.pods);
@@ -92,15 +94,19 @@ function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: st
     queue: queues.choose(job.labels, job.namespace),
     priority: world.priorityOf(job.priorityClasses),
     nodesLost: [...nodes.lostAmong(new Set(tolerations.keys()), about).keys()],
+    ...readyNodes(nodes, { units, nowMs }, occupied),
   };
   return { seen: { job, pods, snapshot } };
 }
 
-/** Steps of the Job in their order, then those of its pods. A deleted pod is not observed again before the cache shows it. */
+/**
+ * Steps of the Job in their order, then those of its pods. A deleted pod is not observed again before the cache shows it. Undefined: nothing is left to do
+ * before something is due.
+ */
 async function takeAll(
   steps: readonly BatchStep[],
   take: (step: BatchStep) => Promise<boolean>,
-): Promise<Reconciled | "again"> {
+): Promise<Reconciled | "again" | undefined> {
   const ofPods = steps.filter((step) => "pod" in step);
   let isChanged = false;
   for (const step of steps) if (!("pod" in step)) isChanged = (await take(step)) || isChanged;
@@ -114,7 +120,7 @@ async function takeAll(
     (_step, error) => failures.push(error),
   );
   if (failures.length > 0) throw failures[0];
-  if (steps.length === 0) return {};
+  if (steps.every(({ kind }) => kind === "force-pod")) return undefined;
   return isChanged && !steps.some(({ kind }) => kind === "delete-pod") ? "again" : { requeueAfterMs: RETRY_MS };
 }
 

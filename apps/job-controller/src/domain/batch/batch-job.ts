@@ -47,6 +47,8 @@ export type BatchJob = {
   readonly gated: boolean;
   readonly sets: readonly PodSet[];
   readonly topology: string | undefined;
+  /** How long its pods take to end once they are deleted. */
+  readonly graceMs: number;
 };
 
 /** A pod of a Job or JobSet, or the pod itself. */
@@ -79,6 +81,8 @@ export type BatchSnapshot = {
   readonly priority: number;
   /** Granted nodes on which no pod of the Job can be placed any more. */
   readonly nodesLost: readonly string[];
+  /** Nodes that answer, of pods that are preempted. Absent: no unit is preempted. */
+  readonly nodesReady?: readonly string[];
 };
 
 /** The name of the only set of a Job, and of that of a pod. */

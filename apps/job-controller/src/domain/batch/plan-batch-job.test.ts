@@ -5,7 +5,7 @@ import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet
 import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
 
 const NOW = 1_000_000;
-const POLICY = { replacementWaitMs: 600_000, refusedRetryMs: 30_000 };
+const POLICY = { replacementWaitMs: 600_000, refusedRetryMs: 30_000, maxRecheckMs: 3_600_000 };
 const SHARE = { cpu: 100 };
 
 const SET: PodSet = { name: "pod", first: 0, pods: 2, need: { pool: "workers", shared: SHARE } };
@@ -26,6 +26,7 @@ function job(more: Partial<BatchJob> = {}): BatchJob {
     gated: true,
     sets: [SET],
     topology: undefined,
+    graceMs: 130_000,
     ...more,
   };
 }
@@ -318,12 +319,14 @@ describe("a batch Job that ends or leaves its queue", () => {
 });
 
 describe("a batch Job whose machines are taken for other work", () => {
-  const taken = (accepted: boolean, unit: UnitSeen = GANG): UnitSeen => {
+  const taken = (accepted: boolean, unit: UnitSeen = GANG, deadlineMs = NOW): UnitSeen => {
     const beneficiary = { kind: "job", id: "other" };
-    const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs: NOW, accepted };
+    const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs, accepted };
     return unit.state === "granted" ? { ...unit, preemption } : unit;
   };
   const pods = [placed("a", "pod-0", "n1"), placed("b", "pod-1", "n2")];
+  const leaving = pods.map((each) => ({ ...each, deleting: true }));
+  const nodesReady = ["n1", "n2"];
   const beside = granted({ "pod-2": "n3" }, extra("pod-2"));
   it.each<Case>([
     [
@@ -339,8 +342,54 @@ describe("a batch Job whose machines are taken for other work", () => {
       { units: [GANG, taken(true, beside)] },
       [`release ${extra("pod-2")}: preempted`],
     ],
+    [
+      "forces the pods that are left after the deadline",
+      { units: [taken(true)], pods: leaving, nodesReady },
+      ["force-pod a: preempted", "force-pod b: preempted"],
+    ],
+    ["forces none before the deadline", { units: [taken(true, GANG, NOW + 1)], pods: leaving, nodesReady }, []],
+    ["forces none that Kubernetes has not deleted yet", { units: [taken(true)], pods, nodesReady }, []],
+    [
+      "forces none on a node that does not answer, and keeps its machines",
+      { units: [taken(true)], pods: leaving, nodesReady: ["n2"] },
+      ["force-pod b: preempted"],
+    ],
+    [
+      "forces none while it continues",
+      { job: job(RUNNING), units: [taken(false)], pods: leaving, nodesReady },
+      [`accept-preemption ${ID}: preempted`],
+    ],
+    [
+      "forces the pods that are left when it is deleted meanwhile",
+      { job: job({ deleting: true }), units: [taken(false)], pods: leaving, nodesReady },
+      ["force-pod a: preempted", "force-pod b: preempted"],
+    ],
+    [
+      "forces all pods of it when only the deadline of a place beside its gang has passed",
+      { units: [taken(true, GANG, NOW + 1), taken(true, beside)], pods: leaving, nodesReady },
+      ["force-pod a: preempted", "force-pod b: preempted"],
+    ],
   ])("%s", (_title, given, expected) => {
     expect(texts(given)).toEqual(expected);
+  });
+
+  it("is planned again at the deadline, and after that in short intervals until its pods are gone", () => {
+    const recheck = (more: Partial<BatchSnapshot>) => plan(more).recheckInMs;
+    expect(recheck({ units: [taken(true, GANG, NOW + 40_000)], pods: leaving })).toBe(40_000);
+    expect(recheck({ units: [taken(true, GANG, NOW + 40_000)], pods: leaving, job: job({ deleting: true }) })).toBe(
+      40_000,
+    );
+    expect(recheck({ units: [taken(true)], pods: leaving, nodesReady })).toBe(5000);
+    expect(recheck({ units: [taken(true)], pods: leaving })).toBe(5000);
+    expect(recheck({ units: [taken(true)] })).toBeUndefined();
+    expect(recheck({ units: [GANG], pods: leaving })).toBeUndefined();
+  });
+
+  it("has stated how long its pods take to end", () => {
+    const [step] = plan({}).steps;
+    expect(step).toMatchObject({ kind: "reserve", unit: { graceMs: 130_000 } });
+    const [, beside] = plan({ job: job(RUNNING), units: [GANG], nodesLost: ["n1"], pods: [pod("a"), pod("b")] }).steps;
+    expect(beside).toMatchObject({ kind: "reserve", unit: { graceMs: 130_000 } });
   });
 });
 
@@ -479,6 +528,16 @@ describe("a pod that waits by itself", () => {
       "keeps its machine while it terminates",
       { job: single({ ...bound, deleting: true }), units: [taken], pods: [{ ...running, deleting: true }] },
       [],
+    ],
+    [
+      "is forced after the deadline",
+      {
+        job: single({ ...bound, deleting: true }),
+        units: [taken],
+        pods: [{ ...running, deleting: true }],
+        nodesReady: ["n1"],
+      },
+      ["force-pod p: preempted"],
     ],
     [
       "releases its machine when it has ended",

@@ -2,9 +2,10 @@ import { QUEUED_POD } from "@muster/names";
 import { inDomainOf, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { Problem } from "../kind.ts";
+import { isPreempted, planOverdue, untilForce, type ForcePreempted, type PreemptedUnit } from "../plan-preemption.ts";
 import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { holds } from "../requests.ts";
-import type { JobPolicy, UnitPreemption, UnitSeen } from "../snapshot.ts";
+import type { JobPolicy, UnitSeen } from "../snapshot.ts";
 import {
   countPods,
   extraIdOf,
@@ -59,14 +60,20 @@ export type BatchStep =
       readonly pod: string;
       readonly uid: string;
       readonly because: Misplaced["because"];
-    };
+    }
+  | ForcePreempted;
 
 /** What the Job waits for: a stable code, and a text for people. */
 export type BatchWait = { readonly code: string; readonly text: string };
 
-export type BatchPlan = { readonly steps: readonly BatchStep[]; readonly wait?: BatchWait };
+export type BatchPlan = {
+  readonly steps: readonly BatchStep[];
+  readonly wait?: BatchWait;
+  /** Something is due after this; absent: nothing is due before something changes. */
+  readonly recheckInMs?: number | undefined;
+};
 
-export type BatchPolicy = Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs">;
+export type BatchPolicy = Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs" | "maxRecheckMs">;
 
 /**
  * The next steps of a Job of the API group `batch`, of a JobSet or of a pod. It is suspended, and a pod gated, until the ledger has granted its gang. Then each
@@ -74,11 +81,12 @@ export type BatchPolicy = Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs"
  */
 export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): BatchPlan {
   const { job } = snapshot;
-  if (job.finished || job.deleting) return { steps: planReleases(snapshot, "finished") };
+  const preempted = snapshot.units.filter(isPreempted);
+  if (job.finished || job.deleting)
+    return withForce(snapshot, { steps: planReleases(snapshot, "finished"), preempted }, policy);
   if (job.queue === "") return { steps: planLeave(snapshot) };
   const gang = gangOf(snapshot);
-  const preempted = snapshot.units.filter(isPreempted);
-  if (preempted.length > 0) return { steps: planPreempted(snapshot, preempted) };
+  if (preempted.length > 0) return planPreempted(snapshot, preempted, policy);
   const requeue = whyRequeue(snapshot, gang, policy);
   if (requeue !== undefined) return { steps: planRequeue(snapshot, requeue) };
   if (gang.state === "granted") return planAdmitted(snapshot, gang, policy);
@@ -95,16 +103,31 @@ function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly 
  * The same for machines that are taken for other work, once the ledger knows that the Job leaves: the gang waits again at its old place, and places beside it
  * are released.
  */
-function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUnit[]): readonly BatchStep[] {
+function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUnit[], policy: BatchPolicy): BatchPlan {
   const because = "preempted";
   const unknown = preempted.filter(({ preemption }) => !preemption.accepted);
-  if (unknown.length > 0) return unknown.map(({ id }) => ({ kind: "accept-preemption", unitId: id, because }));
+  if (unknown.length > 0)
+    return { steps: unknown.map(({ id }) => ({ kind: "accept-preemption", unitId: id, because })) };
   const gangId = gangIdOf(snapshot.job);
-  return planEnd(
-    snapshot,
-    because,
-    preempted.map(({ id }) => ({ kind: id === gangId ? "requeue" : "release", unitId: id, because })),
-  );
+  const last = preempted.map(({ id }): BatchStep => {
+    return { kind: id === gangId ? "requeue" : "release", unitId: id, because };
+  });
+  return withForce(snapshot, { steps: planEnd(snapshot, because, last), preempted }, policy);
+}
+
+type Ending = { readonly steps: readonly BatchStep[]; readonly preempted: readonly PreemptedUnit[] };
+
+/** Forces the pods of work that leaves its machines. One place that is taken ends all of them: the earliest deadline counts. */
+function withForce(snapshot: BatchSnapshot, { steps, preempted }: Ending, policy: BatchPolicy): BatchPlan {
+  const running = runningPods(snapshot);
+  const [first, ...others] = preempted.map(({ preemption }) => preemption.deadlineMs);
+  if (first === undefined || running.length === 0) return { steps };
+  const earliest = { deadlineMs: Math.min(first, ...others) };
+  const pods = running.map(({ place, scheduled, ...pod }) => ({ ...pod, node: scheduled ? place : undefined }));
+  return {
+    steps: [...steps, ...planOverdue(snapshot, pods, earliest)],
+    recheckInMs: untilForce(snapshot, [earliest], policy),
+  };
 }
 
 /**
@@ -117,11 +140,6 @@ function planEnd(snapshot: BatchSnapshot, because: RequeueReason, last: readonly
 }
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
-type PreemptedUnit = GrantedUnit & { readonly preemption: UnitPreemption };
-
-function isPreempted(unit: UnitSeen): unit is PreemptedUnit {
-  return unit.state === "granted" && unit.preemption !== undefined;
-}
 
 function gangOf({ job, units }: BatchSnapshot): UnitSeen {
   const id = gangIdOf(job);
@@ -224,7 +242,7 @@ function buildGang({ job }: BatchSnapshot, queue: string): Unit {
     if ("problems" in need) return [];
     return Array.from({ length: pods }, (_, index) => needOf(need, placeName(name, first + index)));
   });
-  return { id: gangIdOf(job), needs, topology: job.topology, queue, because: "gang" };
+  return { id: gangIdOf(job), needs, topology: job.topology, queue, graceMs: job.graceMs, because: "gang" };
 }
 
 function needOf({ pool, shared, selection }: PodNeed, component: string): Unit["needs"][number] {
@@ -347,6 +365,6 @@ function planExtra(
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
   const needs = [inDomainOf(gang, needOf(set.need, name))];
-  const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, because };
+  const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
   return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
 }

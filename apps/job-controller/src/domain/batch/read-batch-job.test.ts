@@ -35,6 +35,13 @@ describe("the pods that a batch Job runs concurrently", () => {
   });
 });
 
+it.each([
+  ["a batch Job without one", written(), 40_000],
+  ["a batch Job", written({ pod: { terminationGracePeriodSeconds: 120 } }), 130_000],
+])("%s states the grace of its template and a little more", (_title, row, graceMs) => {
+  expect(row.graceMs).toBe(graceMs);
+});
+
 describe("the need of a batch Job", () => {
   const needOf = (more: Parameters<typeof written>[0]) => written(more).sets[0]?.needWith(NO_DEFAULTS);
   it("is a part of a machine where the template has requests, else a whole machine", () => {
@@ -122,6 +129,7 @@ describe("a JobSet", () => {
       ],
     });
     expect(jobSet().priorityClasses).toEqual(["high", ""]);
+    expect(jobSet({ workers: { terminationGracePeriodSeconds: 60 } }).graceMs).toBe(70_000);
   });
 
   it.each<[string, readonly ReturnType<typeof child>[], readonly string[], object?]>([

@@ -5,6 +5,7 @@ import { parseIndexes } from "../completed-indexes.ts";
 import type { PodTemplate } from "../job.ts";
 import type { KindDefaults } from "../kind.ts";
 import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
+import { graceOf } from "../read-preemptible.ts";
 import { fieldsOf, type Fields, type Notes } from "../read-fields.ts";
 import { readIsShared, readJobSharing, replicaWith } from "../read-sharing.ts";
 import { readTemplate } from "../read-template.ts";
@@ -253,6 +254,7 @@ type Reading = {
 
 function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults: KindDefaults) {
   let topology: string | undefined;
+  const replicas: Replica[] = [];
   const sets = shapes.map((shape, index): SetRow => {
     const notes: Notes = { problems: [], warnings: [] };
     const root = isRead ? fieldsOf(object, "", notes) : undefined;
@@ -260,6 +262,7 @@ function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults:
     topology = readTopology(metadata);
     const spec = root === undefined ? undefined : specOf(root, index);
     const replica = spec === undefined ? undefined : readReplica(spec, metadata, defaults, notes);
+    if (replica !== undefined) replicas.push(replica);
     return {
       ...shape,
       needWith: (podDefaults) =>
@@ -268,7 +271,7 @@ function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults:
           : needOf(replicaWith(replica, podDefaults)),
     };
   });
-  return { topology, sets };
+  return { topology, sets, graceMs: graceOf({ replicas }) };
 }
 
 type Replica = PodNeed & { readonly template: PodTemplate };

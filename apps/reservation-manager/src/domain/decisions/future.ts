@@ -29,7 +29,7 @@ const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly know
 type FutureOptions = {
   /** Only the first beneficiaries, so many of them. */
   readonly beneficiaries?: number;
-  /** The work that is preempted for this request stays where its owner has not begun to end it. */
+  /** The request is cancelled if work then stays that is preempted for it, and that its owner has not begun to end. */
   readonly without?: number;
 };
 
@@ -37,7 +37,7 @@ export function futureOf(world: World, options: FutureOptions = {}): Future {
   const { ledger, machines } = world;
   const { beneficiaries = ledger.beneficiaries.length } = options;
   // Most futures are the same without, and are then built once.
-  const without = isSparing(ledger, options.without) ? options.without : undefined;
+  const without = sparedFor(ledger).has(options.without) ? options.without : undefined;
   const kept = futures.get(ledger);
   const known = kept?.machines === machines ? kept.known : new Map<string, Future>();
   futures.set(ledger, { machines, known });
@@ -47,11 +47,14 @@ export function futureOf(world: World, options: FutureOptions = {}): Future {
   return future;
 }
 
-/** Whether some work that is preempted for this request may stay. */
-function isSparing({ leaving, reservations }: Ledger, beneficiary: number | undefined): boolean {
-  if (beneficiary === undefined) return false;
-  for (const sequence of leaving.keys()) if (mayStay(reservations.get(sequence), beneficiary)) return true;
-  return false;
+/** The requests for which work is preempted that may stay. */
+function sparedFor({ leaving, reservations }: Ledger): ReadonlySet<number | undefined> {
+  const spared = new Set<number>();
+  for (const sequence of leaving.keys()) {
+    const { beneficiary, isAccepted } = reservations.get(sequence)?.grant?.preemption ?? {};
+    if (beneficiary !== undefined && isAccepted === false) spared.add(beneficiary);
+  }
+  return spared;
 }
 
 /** Whether the work is preempted for this request, and its owner has not begun to end it. */
@@ -63,7 +66,8 @@ function mayStay(reservation: Reservation | undefined, beneficiary: number | und
 function buildFuture(world: World, count: number, without: number | undefined): Future {
   if (count > 0) {
     const before = futureOf(world, { beneficiaries: count - 1, ...(without !== undefined && { without }) });
-    return withPlaced(before, world.ledger.beneficiaries[count - 1]?.sequence);
+    const sequence = world.ledger.beneficiaries[count - 1]?.sequence;
+    return sequence === without ? before : withPlaced(before, sequence);
   }
   const { ledger } = world;
   const nodes = new Set<string>();
@@ -95,17 +99,31 @@ function withPlaced(future: Future, sequence: number | undefined): Future {
   };
 }
 
-/** Whether each beneficiary that has machines in the future of a world has them after these events, too, or now. */
+/**
+ * Whether each beneficiary that has machines in the future of a world has them after these events, too, or now. The same holds in the futures in which one
+ * other beneficiary is cancelled, so that the work stays that was preempted for it.
+ */
 export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boolean {
-  if (world.ledger.beneficiaries.length === 0) return true;
+  const { beneficiaries } = world.ledger;
+  if (beneficiaries.length === 0) return true;
   // Copies: what an event comes to is remembered with it, and a request that is not granted after all has to wait.
   const after = evolveWorld(
     world,
     events.map((event) => ({ ...event })),
   );
-  const { placed } = futureOf(after);
+  if (!keepsPlacesIn(world, after, {})) return false;
+  const spared = sparedFor(world.ledger);
+  return beneficiaries.every(
+    ({ sequence }) => !spared.has(sequence) || keepsPlacesIn(world, after, { without: sequence }),
+  );
+}
+
+function keepsPlacesIn(before: World, after: World, options: FutureOptions): boolean {
   const isGranted = (sequence: number): boolean => after.ledger.reservations.get(sequence)?.grant !== undefined;
-  return [...futureOf(world).placed].every((sequence) => placed.has(sequence) || isGranted(sequence));
+  const kept = [...futureOf(before, options).placed].filter((sequence) => !isGranted(sequence));
+  if (kept.length === 0) return true;
+  const { placed } = futureOf(after, options);
+  return kept.every((sequence) => placed.has(sequence));
 }
 
 type Asked = Pick<Reservation, "owner" | "needs" | "topology" | "queue" | "notPreemptible">;

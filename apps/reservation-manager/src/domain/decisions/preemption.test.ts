@@ -223,6 +223,21 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q X Y");
   });
 
+  it("keeps what leaves for a beneficiary also where another one is cancelled, whose victim then stays", () => {
+    const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 5, pods: 9 }) }));
+    const run = worldOf([queueOf("own", {}, { withinQueue: "LowerPriority" })], nodes);
+    ask(run, "p", "own", 5, { priority: -1 });
+    ask(run, "q", "own", 3, { priority: -1 });
+    ask(run, "x", "own", 5, { priority: 1 });
+    accept(run, "q");
+    step(run, { kind: "reserve", request: requestOf("z", [], { needs: partsOf("a", { cpu: 1 }) }) });
+    ask(run, "y", "own", 1, { priority: 1 });
+    expect(show(run)).toBe("P>y Q>x x z y");
+    end(run, "y");
+    requeue(run, "q");
+    expect(show(run)).toBe("P q X z");
+  });
+
   it("asks for no nodes for it", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
@@ -316,6 +331,21 @@ it("preempts no more work for what others wait for only once the first victims h
   ask(run, "x", "fair", 3);
   expect(show(run)).toBe("O P Q>x w x");
 });
+
+it.each(["StrictFIFO", "BestEffortFIFO"] as const)(
+  "keeps own quota behind a request that work leaves for, in a %s queue",
+  (strategy) => {
+    const own = queueOf("own", { [CPU]: 6 }, { parent: "root", strategy, reclaim: "LowerPriority" });
+    const run = worldOf([root, own, queueOf("other", { [CPU]: 4 }, { parent: "root" })]);
+    ask(run, "p", "other", 5, { priority: -1 });
+    ask(run, "q", "other", 4, { priority: -1 });
+    ask(run, "a", "own", 2);
+    ask(run, "b", "own", 4, { priority: -1 });
+    expect(show(run)).toBe("P Q>a a b");
+    ask(run, "c", "other", 1, { priority: -1 });
+    expect(show(run)).toBe("P Q>a a b c");
+  },
+);
 
 it("sets aside what can never start in a StrictFIFO queue, because it may not be preempted and would have to borrow", () => {
   const strict = queueOf(

@@ -146,7 +146,10 @@ function ownerSummaries(world: World): Summaries<WaitingTree, true> {
 function hasOwner(tree: WaitingTree, owners: Summaries<WaitingTree, true>, world: World): boolean {
   const requests = requestsOf(tree);
   if (requests === undefined) return tree.children.summary(owners) === true;
-  const heads = requests.heads.summary(headSummaries(world), lastPlaceOf(tree, world));
+  const { node } = tree;
+  // What is behind a request that work is preempted for may keep quota, as `findKept` finds.
+  const last = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
+  const heads = requests.heads.summary(headSummaries(world), last);
   return heads !== undefined && suffices(tree, limitedBounds(heads, tree.node), poolAmounts(world.machines));
 }
 
