@@ -175,6 +175,22 @@ it.each([
   expect(String(failure)).not.toMatch(/secret|aaaa/);
 });
 
+it.each([
+  ["muster.example.org", 200],
+  ["muster.example.org:8480", 200],
+  ["[::1]:8480", 200],
+  ["a b", 400],
+  ["ada@example.org", 400],
+  ["example.org/path", 400],
+  ["example.org:99999", 400],
+])("answers a request for the host %s with %i", async (host, expected) => {
+  for (const path of ["/auth/methods", "/openapi.json", "/v1/pools"]) {
+    const { status, json } = await gateway.ask(path, { headers: { host } });
+    expect([path, status]).toEqual([path, expected]);
+    if (expected === 400) expect(json).toMatchObject({ code: "MALFORMED_REQUEST" });
+  }
+});
+
 it("counts requests with the cookie and with the token of one user together", async () => {
   const limited = await world.start({ GATEWAY_REQUESTS_PER_SECOND: "1", GATEWAY_REQUESTS_BURST: "3" });
   const browser = openBrowser(limited);
