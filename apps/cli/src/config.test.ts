@@ -19,7 +19,7 @@ it("takes empty variables for missing ones", () => {
     localFiles: ["/local"],
     key: undefined,
     keyFile: "/key",
-    gateway: {},
+    gateway: { isPlainHttpAllowed: false },
     contextFile: "/home/ada/.config/muster/config.yaml",
     colours: true,
     columns: undefined,

@@ -62,6 +62,8 @@ export function readConfig(
        * @default those that Node knows
        */
       caFile: text(env["MUSTER_SERVER_CA_FILE"]),
+      /** `true`: use a gateway on another machine without TLS. Tokens cross the network in plain text. */
+      isPlainHttpAllowed: env["MUSTER_PLAIN_HTTP"] === "true",
     },
     /**
      * File of contexts: gateways and their users, in the form of a kubeconfig.

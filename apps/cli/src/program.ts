@@ -31,6 +31,7 @@ Environment:
   MUSTER_TOKEN       the token for it, or its file in MUSTER_TOKEN_FILE
   MUSTER_SERVER_CA_FILE
                      who signs its certificate
+  MUSTER_PLAIN_HTTP  true: use a gateway on another machine without TLS
   MUSTER_CONFIG      the file of contexts; default ~/.config/muster/config.yaml
   MUSTER_NATS_URL    the NATS server; without it the local stack of
                      \`npm start -- --keep\` or \`docker compose up\`, then

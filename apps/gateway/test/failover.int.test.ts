@@ -17,7 +17,7 @@ beforeAll(async () => {
     listSessions: () => ({ sessions: [...sessions].map(([name, revision]) => ({ name, revision })) }),
   });
   const keys = join(world.directory, "session-keys");
-  await writeFile(keys, "k".repeat(40));
+  await writeFile(keys, "k".repeat(40), { mode: 0o600 });
   const variables = {
     GATEWAY_TOKEN_FILE: join(world.directory, "token"),
     GATEWAY_SESSION_KEY_FILE: keys,

@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { chmod, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
@@ -144,7 +144,7 @@ it("knows a session at every replica with its key, and while keys are replaced",
   const [old, next] = ["a".repeat(40), "b".repeat(40)];
   const withKeys = async (name: string, keys: readonly string[]): Promise<Gateway> => {
     const file = join(world.directory, name);
-    await writeFile(file, `${keys.join("\n")}\n`);
+    await writeFile(file, `${keys.join("\n")}\n`, { mode: 0o600 });
     return world.start({ GATEWAY_SESSION_KEY_FILE: file });
   };
   const browser = openBrowser(await withKeys("old", [old]));
@@ -160,15 +160,35 @@ it("knows a session at every replica with its key, and while keys are replaced",
 });
 
 it.each([
-  ["is missing", undefined, "ENOENT"],
-  ["is empty", "\n", "1 to 16 keys"],
-  ["has a short key", `${"a".repeat(32)}\nsecret`, "key 2 has fewer than 32 characters"],
-])("does not start with a file of keys that %s, and shows none of them", async (_what, text, problem) => {
+  ["is missing", undefined, 0o600, "ENOENT"],
+  ["is empty", "\n", 0o600, "1 to 16 keys"],
+  ["has a short key", `${"a".repeat(32)}\nsecret`, 0o600, "key 2 has fewer than 32 characters"],
+  ["others can read", "a".repeat(40), 0o644, "others can use it, its mode is 0644"],
+  ["its group can write", "a".repeat(40), 0o660, "others can use it, its mode is 0660"],
+])("does not start with a file of keys that %s, and shows none of them", async (_what, text, mode, problem) => {
   const file = join(world.directory, "keys");
+  await rm(file, { force: true });
   if (text !== undefined) await writeFile(file, text);
+  if (text !== undefined) await chmod(file, mode);
   const failure: unknown = await world.start({ GATEWAY_SESSION_KEY_FILE: file }).catch((error: unknown) => error);
   expect(String(failure)).toContain(problem);
   expect(String(failure)).not.toMatch(/secret|aaaa/);
+});
+
+it.each([
+  ["muster.example.org", 200],
+  ["muster.example.org:8480", 200],
+  ["[::1]:8480", 200],
+  ["a b", 400],
+  ["ada@example.org", 400],
+  ["example.org/path", 400],
+  ["example.org:99999", 400],
+])("answers a request for the host %s with %i", async (host, expected) => {
+  for (const path of ["/auth/methods", "/openapi.json", "/v1/pools"]) {
+    const { status, json } = await gateway.ask(path, { headers: { host } });
+    expect([path, status]).toEqual([path, expected]);
+    if (expected === 400) expect(json).toMatchObject({ code: "MALFORMED_REQUEST" });
+  }
 });
 
 it("counts requests with the cookie and with the token of one user together", async () => {

@@ -14,6 +14,8 @@ export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly path: string;
   /** The plural by which roles name it, in the group muster.dev. */
   readonly plural: string;
+  /** Its names are not those of `plural`: a request takes the right on all of them. */
+  readonly takesRightOnAll?: true;
   readonly noun: string;
   readonly scope: Scope;
   /** Fields of the requests that name one: the last parts of the path. */

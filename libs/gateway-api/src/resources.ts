@@ -125,6 +125,7 @@ export const RESOURCES: readonly AnyResource[] = [
   resource({
     path: "engines",
     plural: "leases",
+    takesRightOnAll: true,
     noun: "engine",
     scope: "installation",
     name: ["engine"],

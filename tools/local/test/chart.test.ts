@@ -284,9 +284,11 @@ describe.skipIf(missing !== undefined)(
       const ours = await gatewayOf({});
       expect(ours.env).toMatchObject({ GATEWAY_SESSION_KEY_FILE: "/etc/muster-session/session-keys" });
       expect(ours.mounts).toMatchObject({ session: "/etc/muster-session" });
-      expect(ours.sessionKeys).toBe("muster-gateway-session");
+      // The gateway refuses a file that others can read.
+      expect(ours.sessionKeys).toEqual({ secretName: "muster-gateway-session", defaultMode: 0o440 });
+      expect(ours.fsGroup).toBe(1000);
       const own = await gatewayOf({ "gateway.sessionKeysSecret": "own" });
-      expect(own.sessionKeys).toBe("own");
+      expect(own.sessionKeys).toMatchObject({ secretName: "own" });
       await expect(render("here", { "gateway.sessionKeysSecret": "" })).rejects.toThrow(
         /don't meet the specifications/,
       );
@@ -381,7 +383,8 @@ async function gatewayOf(values: object) {
     env: Object.fromEntries(container?.env?.map(({ name, value }) => [name, value]) ?? []),
     volumes: template?.spec?.volumes?.map(({ name }) => name),
     mounts: Object.fromEntries(container?.volumeMounts?.map(({ name, mountPath }) => [name, mountPath]) ?? []),
-    sessionKeys: template?.spec?.volumes?.find(({ name }) => name === "session")?.secret?.secretName,
+    sessionKeys: template?.spec?.volumes?.find(({ name }) => name === "session")?.secret,
+    fsGroup: template?.spec?.securityContext?.fsGroup,
     port: (named("Service", "muster") as V1Service).spec?.ports?.[0]?.port,
     // The client of Kubernetes renames the field.
     from: (rule as { readonly from?: readonly object[] } | undefined)?.from,

@@ -3,7 +3,7 @@ import https from "node:https";
 import { backoffMs, pause } from "@muster/backoff";
 import { FaultError, WIRE_CODE, type Fault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
-import { describeGateway, type Gateway } from "../domain/decide-gateway.ts";
+import { describeGateway, hintOfPlainServer, type Gateway } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { TokenSource } from "./gateway-token.ts";
 
@@ -236,7 +236,7 @@ function failureOf(gateway: Gateway, cause: unknown): Error {
   const what = isPlain ? "it does not serve TLS" : `its certificate is refused: ${messageOf(cause)}`;
   return new CommandError(EXIT.unreachable, `cannot connect to ${describeGateway(gateway)}: ${what}`, {
     hint: isPlain
-      ? "use an address that begins with http://"
+      ? hintOfPlainServer(gateway.server)
       : "--certificate-authority FILE, or MUSTER_SERVER_CA_FILE, names who signs it",
     cause,
   });

@@ -1,6 +1,7 @@
 import * as oidc from "openid-client";
 import { CommandError } from "../command-error.ts";
 import { putNamed, type OidcConfig } from "../domain/contexts.ts";
+import { isLoopback } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { readContexts, writeContexts } from "./context-file.ts";
 
@@ -51,12 +52,12 @@ export async function refreshTokens(name: string, config: OidcConfig, contextFil
 
 function discover(config: OidcConfig): Promise<oidc.Configuration> {
   const issuer = new URL(config["idp-issuer-url"]);
-  const isLoopback = issuer.protocol === "http:" && ["127.0.0.1", "[::1]", "localhost"].includes(issuer.hostname);
+  const isLocal = issuer.protocol === "http:" && isLoopback(issuer);
   return oidc.discovery(issuer, config["client-id"], config["client-secret"], undefined, {
     timeout: DISCOVERY_TIMEOUT_S,
     // Deprecated in name only, so that it stands out: local issuers have no TLS.
     // eslint-disable-next-line @typescript-eslint/no-deprecated
-    ...(isLoopback && { execute: [oidc.allowInsecureRequests] }),
+    ...(isLocal && { execute: [oidc.allowInsecureRequests] }),
   });
 }
 

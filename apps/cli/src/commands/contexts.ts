@@ -3,7 +3,7 @@ import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { putNamed, resolveContext, withoutSlash, type Contexts, type User } from "../domain/contexts.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { isGatewayAddress } from "../domain/decide-gateway.ts";
+import { hideUserInfo, isGatewayAddress } from "../domain/decide-gateway.ts";
 import { buildTable } from "../domain/build-table.ts";
 import { print, printLine, type Format } from "./output.ts";
 
@@ -92,7 +92,7 @@ export function putContext(
   if (address === undefined)
     throw new CommandError(EXIT.usage, `context ${name} has no server`, { hint: "--server https://… names one" });
   if (!isGatewayAddress(address))
-    throw new CommandError(EXIT.usage, `"${address}" is no address of a gateway`, {
+    throw new CommandError(EXIT.usage, `"${hideUserInfo(address)}" is no address of a gateway`, {
       hint: "name one such as https://muster.example.com",
     });
   const before = all.contexts.find((each) => each.name === name)?.context;

@@ -10,6 +10,7 @@ import {
   type ResolvedContext,
   type User,
 } from "../domain/contexts.ts";
+import { hideUserInfo } from "../domain/decide-gateway.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { putContext } from "./contexts.ts";
 
@@ -68,7 +69,7 @@ function findContext(cli: Cli, all: Contexts): ResolvedContext | undefined {
 
 function requireUrl(server: string): string {
   if (URL.canParse(server)) return server;
-  throw new CommandError(EXIT.usage, `"${server}" is no address of a gateway`, {
+  throw new CommandError(EXIT.usage, `"${hideUserInfo(server)}" is no address of a gateway`, {
     hint: "name one such as https://muster.example.com",
   });
 }

@@ -48,6 +48,8 @@ export type GatewayVariables = {
   readonly token: string | undefined;
   readonly tokenFile: string | undefined;
   readonly caFile: string | undefined;
+  /** Whether tokens may cross a network in plain text. */
+  readonly isPlainHttpAllowed: boolean;
 };
 
 /** As in kubectl. */
@@ -87,7 +89,10 @@ function ofServer(
   known: Contexts,
 ): Chosen {
   if (!isGatewayAddress(server))
-    return { problem: `"${server}" is no address of a gateway`, hint: "name one such as https://muster.example.com" };
+    return {
+      problem: `"${hideUserInfo(server)}" is no address of a gateway`,
+      hint: "name one such as https://muster.example.com",
+    };
   return gatewayOf(server, because, options, env, contextOfServer(known, server));
 }
 
@@ -106,15 +111,31 @@ function ofContext(
     };
   if (!isGatewayAddress(found.cluster.server))
     return {
-      problem: `the server "${found.cluster.server}" of context ${name} is no address of a gateway`,
+      problem: `the server "${hideUserInfo(found.cluster.server)}" of context ${name} is no address of a gateway`,
       hint: `\`muster config set-context ${name} --server https://…\` names one`,
     };
   return gatewayOf(found.cluster.server, `${because} ${name}`, options, env, found);
 }
 
-/** Whether requests can go there: `https://host:port`, without a path. */
+/** Whether requests can go there: `https://host:port`, without a user and without a path. */
 export function isGatewayAddress(server: string): boolean {
-  return /^https?:\/\/[^/?#\s]+\/*$/.test(server) && URL.canParse(server);
+  return /^https?:\/\/[^/?#\s@]+\/*$/.test(server) && URL.canParse(server);
+}
+
+/** The address without its user and password, for errors. */
+export function hideUserInfo(server: string): string {
+  return server.replace(/^([a-z]+:\/\/)?.*@/i, "$1…@");
+}
+
+/** Whether what is sent there stays on this machine. */
+export function isLoopback({ hostname }: URL): boolean {
+  return /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/.test(hostname);
+}
+
+/** What to try where an address with https serves no TLS. Elsewhere than on this machine, plain HTTP would expose the token. */
+export function hintOfPlainServer(server: string): string {
+  if (isLoopback(new URL(server))) return "use an address that begins with http://";
+  return "check the port; the gateway, or the proxy in front of it, needs a certificate";
 }
 
 function gatewayOf(
@@ -123,7 +144,12 @@ function gatewayOf(
   options: GatewayOptions,
   env: GatewayVariables,
   context: ResolvedContext | undefined,
-): Gateway {
+): Exclude<Chosen, undefined> {
+  if (server.startsWith("http:") && !isLoopback(new URL(server)) && !env.isPlainHttpAllowed)
+    return {
+      problem: `${describeGateway({ server, because })} has no TLS: the token would cross the network in plain text`,
+      hint: "name an address with https://, or set MUSTER_PLAIN_HTTP=true where the network is trusted",
+    };
   return {
     server: withoutSlash(server),
     because,

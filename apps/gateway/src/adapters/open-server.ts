@@ -6,6 +6,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { buildOpenApi } from "../api/build-openapi.ts";
 import type { HttpConfig, HttpLimits } from "../config.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
+import { isHost } from "../domain/decide-origin.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
 import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
@@ -175,6 +176,7 @@ function limitRequests(
   const refusalOf = (request: FastifyRequest): Problem | undefined => {
     if (request.url.length > MAX_URL_CHARACTERS)
       return buildRefusal("PATH_TOO_LONG", `the path and query are over ${MAX_URL_CHARACTERS} characters`);
+    if (!isHost(request.host)) return buildRefusal("MALFORMED_REQUEST", "the header Host is no name with a port");
     if (running.size > limits.maxRequests) return tooMany("number of concurrent requests", limits.maxRequests);
     if ((arriving.get(request.ip)?.size ?? 0) > maxArriving)
       return tooMany("number of concurrent requests of your address", maxArriving);

@@ -1,5 +1,5 @@
 import { createHash, hkdfSync, randomBytes } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
 import { EncryptJWT, errors, jwtDecrypt, type JWTPayload } from "jose";
 
@@ -17,6 +17,8 @@ const ALGORITHM = { alg: "dir", enc: "A256GCM" } as const;
 const KEY_BYTES = 32;
 const MIN_KEY_CHARACTERS = 32;
 const MAX_KEYS = 16;
+/** Others, and a group that writes. A mounted Secret belongs to root, and its reader has only the group. */
+const OTHERS = 0o027;
 const FIELD = "GATEWAY_SESSION_KEY_FILE";
 
 /** Seals with the first key, and opens with each. */
@@ -47,12 +49,16 @@ export function makeSealer(secrets: readonly [string, ...string[]]): Sealer {
   };
 }
 
-/** The keys of the file; a random one without a file. Throws FaultError invalid_request for a file without keys. */
+/** The keys of the file; a random one without a file. Throws FaultError invalid_request for a file without keys, and for one that others can use. */
 export async function readSessionKeys(path: string | undefined): Promise<readonly [string, ...string[]]> {
   if (path === undefined) return [randomBytes(KEY_BYTES).toString("base64url")];
-  const text = await readFile(path, "utf8").catch((error: unknown) =>
+  await using file = await open(path).catch((error: unknown) =>
     refuse(error instanceof Error ? error.message : String(error)),
   );
+  const mode = (await file.stat()).mode & 0o777;
+  if ((mode & OTHERS) !== 0)
+    return refuse(`${path}: others can use it, its mode is ${mode.toString(8).padStart(4, "0")}; chmod 0640 is needed`);
+  const text = await file.readFile("utf8");
   const [first, ...others] = text
     .split("\n")
     .map((line) => line.trim())

@@ -6,10 +6,10 @@ const MAX_NAME = 253;
 
 /** The right that a request takes, where it takes it. `namespace`: that of the installation. */
 export function accessOf(route: Route, { params, query }: Pick<Asked, "params" | "query">, namespace: string): Access {
-  const { scope, name } = route.resource;
+  const { scope, name, takesRightOnAll = false } = route.resource;
   const right = isWatch(route, query) ? ({ ...route.right, verb: "watch" } as const) : route.right;
   const names = { path: params["namespace"] ?? "", installation: namespace, cluster: "" };
-  const isOfOne = name.every((each) => each in params);
+  const isOfOne = !takesRightOnAll && name.every((each) => each in params);
   return { ...right, namespace: names[scope], name: isOfOne ? (params[name.at(-1) ?? ""] ?? "") : "" };
 }
 

@@ -13,6 +13,11 @@ export type OriginVerdict = { readonly kind: "allowed" } | { readonly kind: "ref
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
 const ALLOWED: OriginVerdict = { kind: "allowed" };
 
+/** Whether an address can have it: a name or an IP address, and a port. */
+export function isHost(host: string): boolean {
+  return /^([\w.-]+|\[[\d.:a-f]+\])(:\d{1,5})?$/i.test(host) && URL.canParse(`http://${host}`);
+}
+
 /** Whether a page of this host, and no other page, has sent the request. The scheme may differ: a proxy in front may have TLS. */
 export function decideOrigin({ method, host, origin, fetchSite }: BrowserRequest): OriginVerdict {
   if (READING.has(method)) return ALLOWED;
