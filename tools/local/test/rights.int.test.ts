@@ -69,7 +69,9 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "pods/log default": "get",
     "limitranges default": "list watch",
     "runtimeclasses.node.k8s.io everywhere": "list watch",
+    "namespaces everywhere": "list watch",
     "nodes everywhere": "get",
+    "queues.muster.dev everywhere": "list",
   },
   "job-controller": {
     "pods default": "get list watch create patch delete",
