@@ -1,3 +1,4 @@
+import { kubeCalls, kubeFault, loadKube } from "@muster/kube";
 import { buckets, muster } from "@muster/proto";
 import { openBucket, protoCodec } from "@muster/store";
 import { until } from "@muster/testkit";
@@ -9,6 +10,18 @@ import { eventsOf, finished, RAN, sawEvent, scripted, sessionWorld, submit, type
 const POOLS = { drivers: 3 };
 /** Millicores and bytes. */
 const MACHINE = { cpu: 4000, memory: 8 * 2 ** 30 };
+const ANY_OBJECT = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
+const QUEUES = { apiVersion: "muster.dev/v1", plural: "queues" };
+const QUEUE_DEFINITION = {
+  metadata: { name: "queues.muster.dev" },
+  spec: {
+    group: "muster.dev",
+    scope: "Cluster",
+    names: { kind: "Queue", listKind: "QueueList", plural: "queues", singular: "queue" },
+    versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: ANY_OBJECT } }],
+  },
+};
 const { Queue } = muster.reservation.v1;
 
 /** Serves namespaces of this team, and owns one machine. */
@@ -18,6 +31,12 @@ function queueOf(name: string, team: string): muster.reservation.v1.Queue {
   const namespaces = { matchLabels: { team }, matchExpressions: [] };
   const usual = { weightMilli: 1000, strategy: "BestEffortFIFO", stopPolicy: "None" };
   return Queue.create({ name, ...usual, namespaces, quotas: [{ pool: "drivers", resources }] });
+}
+
+/** The API server serves a new definition some time after it has accepted it. */
+function retryUnlessServed(error: unknown): false {
+  if (kubeFault(error)?.code !== "not_found") throw error;
+  return false;
 }
 
 async function setSize({ cluster: { api } }: SessionWorld, name: string): Promise<void> {
@@ -77,6 +96,21 @@ for (const server of API_SERVERS) {
       await sawEvent(world, "free", "RUN");
       expect(await reservationOf("free")).toMatchObject({ queue: "", notPreemptible: false });
       await cancel("free");
+    });
+
+    it("wait for a Queue that exists and is not in the bucket yet, and need none again once it is deleted", async () => {
+      await using calls = kubeCalls(loadKube(world.cluster.kubeconfig), { maxInFlight: 4, timeoutMs: 30_000 });
+      await calls.create(DEFINITIONS, QUEUE_DEFINITION);
+      const spec = { namespaceSelector: { matchLabels: { team: "a" } } };
+      const queue = { apiVersion: QUEUES.apiVersion, kind: "Queue", metadata: { name: "team-a" }, spec };
+      const created = (): Promise<boolean> => calls.create(QUEUES, queue).then(() => true, retryUnlessServed);
+      await until("the definition is served", created, { timeoutMs: 30_000 });
+      await submit(world, "early", driver());
+      await untilWaits("early", "QUEUE_UNKNOWN", /^Queues exist, and the job-controller has not published them/);
+      await expect(reservationOf("early")).rejects.toMatchObject({ fault: { code: "not_found" } });
+      await calls.delete(QUEUES, "team-a");
+      await sawEvent(world, "early", "RUN");
+      await cancel("early");
     });
 
     it("wait for a queue once one exists, use its quota, and are not preemptible", async () => {

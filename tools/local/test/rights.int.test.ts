@@ -71,6 +71,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "runtimeclasses.node.k8s.io everywhere": "list watch",
     "namespaces everywhere": "list watch",
     "nodes everywhere": "get",
+    "queues.muster.dev everywhere": "list",
   },
   "job-controller": {
     "pods default": "get list watch create patch delete",

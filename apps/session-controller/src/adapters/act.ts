@@ -134,7 +134,7 @@ export async function explainWaiting(
   const options = { timeoutMs: EXPLAIN_TIMEOUT_MS };
   try {
     if (record.reservationId === "") {
-      const choice = chooseQueue(record.spec.queue);
+      const choice = await chooseQueue(record.spec.queue, options);
       if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
       const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
       return waitReasonOf(await sessions.check(record.name, needs, { ...options, queue: queueOf(choice) }));
@@ -184,7 +184,7 @@ async function reserve(
   record: SessionRecord,
 ): Promise<ReservationSeen> {
   const { priority, queue } = record.spec;
-  const choice = chooseQueue(queue);
+  const choice = await chooseQueue(queue);
   if (choice.kind !== "queue" && choice.kind !== "none") {
     // Without an id in the record, its process may have died between the request and the write.
     const found = await ledger.sessions.ask(record.name);

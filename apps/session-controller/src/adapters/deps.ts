@@ -91,7 +91,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const calls = kubeCalls(kube, CALLS);
   const podDefaults = await followPodDefaults(kube, config.kube.namespace, onProblem);
-  const queues = await followQueues(context, connection, { kube, led: () => led, onProblem });
+  const queues = await followQueues(context, connection, { kube, calls, led: () => led, onProblem });
   const ofActs = actDeps(context, bus, { kube, calls, records, logStore, installation });
   const acting = { ...ofActs, podDefaults: podDefaults.current, chooseQueue: queues.choose };
   const logFollowers = followLogs(
@@ -132,9 +132,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     [Symbol.asyncDispose]: async () => {
       stopObserving();
       logFollowers[Symbol.dispose]();
-      await grants[Symbol.asyncDispose]();
-      await podDefaults[Symbol.asyncDispose]();
-      await calls[Symbol.asyncDispose]();
+      for (const each of [grants, podDefaults, calls]) await each[Symbol.asyncDispose]();
       await Promise.all([index, pods, mark, states, queues].map((each) => each[Symbol.asyncDispose]()));
     },
   };
@@ -153,20 +151,23 @@ async function followPodDefaults(
 
 /** A change schedules a pass over the sessions that have no queue to wait in. */
 async function followQueues(
-  { config, signal }: ServiceContext<Config>,
+  { config, logger, signal }: ServiceContext<Config>,
   connection: NatsBus["connection"],
   {
     kube,
+    calls,
     led,
     onProblem,
-  }: { readonly kube: KubeConfig; readonly led: () => Led | undefined } & Pick<Required<ViewOptions>, "onProblem">,
+  }: Pick<Parameters<typeof openQueues>[0], "kube" | "calls" | "onProblem"> & { readonly led: () => Led | undefined },
 ): Promise<SessionQueues> {
   const bucket = await openBucket(connection, { name: buckets.queues, codec: protoCodec(muster.reservation.v1.Queue) });
   const view = await openView(bucket, { signal, onProblem });
   const changed = (): void => {
     for (const name of led()?.sessions.unqueued() ?? []) led()?.queue.add(name);
   };
-  const queues = openQueues({ kube, namespace: config.kube.namespace, queues: view, changed, onProblem });
+  const onRefused = (problem: string): void => logger.warn({ rights: "queues.muster.dev" }, problem);
+  const following = { kube, calls, queues: view, changed, onProblem, onRefused };
+  const queues = openQueues({ ...following, namespace: config.kube.namespace });
   await Promise.race([queues.synced, sleep(DEFAULTS_WAIT_MS)]);
   return {
     ...queues,

@@ -1,11 +1,12 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { informer, isForbidden, listWatch, type KubeObject } from "@muster/kube";
+import { informer, isForbidden, listWatch, type CallOptions, type KubeObject } from "@muster/kube";
 import { chooseQueue, DELETING, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
+import { queueCheck, type QueueCheckDeps } from "./queue-check.ts";
 
-/** The queue of a session that names this one; empty: it names none. */
-export type ChooseQueue = (named: string) => QueueChoice;
+/** The queue of a session that names this one; empty: it names none. Rejects when the API server does not answer whether a Queue exists. */
+export type ChooseQueue = (named: string, options?: CallOptions) => Promise<QueueChoice>;
 
 /** The queues that sessions may have. */
 export type SessionQueues = AsyncDisposable & {
@@ -14,7 +15,7 @@ export type SessionQueues = AsyncDisposable & {
   readonly synced: Promise<unknown>;
 };
 
-type QueueDeps = {
+type QueueDeps = QueueCheckDeps & {
   readonly kube: KubeConfig;
   /** That of the pods. */
   readonly namespace: string;
@@ -28,9 +29,16 @@ type QueueDeps = {
 const FIELD = "spec.queue of the session";
 const NO_RIGHT =
   "the session controller has no right to read namespaces: deploy/kubernetes/session-controller.yaml grants it";
+const NOT_PUBLISHED =
+  "Queues exist, and the job-controller has not published them yet: the session waits until it has, or the Queues are deleted";
 
-/** Follows the labels of the namespace. Without the right to read them only sessions that name a queue need one, and these wait. */
-export function openQueues({ kube, namespace, queues, changed, onProblem }: QueueDeps): SessionQueues {
+/**
+ * Follows the labels of the namespace. Without the right to read them only sessions that name a queue need one, and these wait. An empty bucket does not show
+ * that no Queue exists: the API server is asked, for each session that would have no queue.
+ */
+export function openQueues(deps: QueueDeps): SessionQueues {
+  const { kube, namespace, queues, changed, onProblem } = deps;
+  const isUnpublished = queueCheck(deps);
   const choices = new Map<string, QueueChoice>();
   const refused = Promise.withResolvers<undefined>();
   let isRefused = false;
@@ -71,10 +79,11 @@ export function openQueues({ kube, namespace, queues, changed, onProblem }: Queu
     );
   };
   return {
-    choose: (named) => {
+    choose: async (named, options) => {
       const choice = choices.get(named) ?? chooseNow(named);
       if (choice.kind !== "unlisted") choices.set(named, choice);
-      return choice;
+      const isCertain = choice.kind !== "none" || isRefused;
+      return isCertain || !(await isUnpublished(options)) ? choice : { kind: "unknown", message: NOT_PUBLISHED };
     },
     synced: Promise.race([namespaces.synced, refused.promise]),
     [Symbol.asyncDispose]: () => namespaces[Symbol.asyncDispose](),

@@ -62,7 +62,7 @@ function reserving(
     podPolicy: { poolLabel: "pool" },
     executorsMax: 1,
     podDefaults,
-    chooseQueue: () => choice,
+    chooseQueue: () => Promise.resolve(choice),
   };
   const step = async (of: Parameters<typeof act>[2]) => {
     const acted = await act(deps as unknown as ActDeps, session, of, () => true);

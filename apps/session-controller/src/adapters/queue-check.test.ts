@@ -1,0 +1,39 @@
+import { KubeError, type KubeCalls } from "@muster/kube";
+import { expect, it } from "vitest";
+import { queueCheck } from "./queue-check.ts";
+
+/** Checks against an API server with this answer to each list. */
+function checking(answer: () => unknown) {
+  const refusals: string[] = [];
+  const list = (): Promise<unknown> => new Promise((resolve) => resolve(answer()));
+  const calls = { list } as Pick<KubeCalls, "list">;
+  return { check: queueCheck({ calls, onRefused: (problem) => refusals.push(problem) }), refusals };
+}
+const failing = (code: number, reason: string) =>
+  checking(() => {
+    throw new KubeError("GET", code, { reason });
+  });
+
+it.each([
+  ["a Queue exists", checking(() => ({ items: [{}] })), true],
+  ["none exists", checking(() => ({ items: [] })), false],
+  ["the definition is not installed", failing(404, "NotFound"), false],
+])("sees whether %s", async (_title, { check, refusals }, expected) => {
+  expect(await check()).toBe(expected);
+  expect(refusals).toEqual([]);
+});
+
+it("assumes that none exists without the right to list them, and reports that once", async () => {
+  const { check, refusals } = failing(403, "Forbidden");
+  expect([await check(), await check()]).toEqual([false, false]);
+  expect(refusals).toEqual([expect.stringContaining("no right to list queues")]);
+});
+
+it("rejects with a fault that a retry may mend while the API server does not answer", async () => {
+  const fault = { code: "unavailable", dependency: "kubernetes" };
+  await expect(failing(503, "ServiceUnavailable").check()).rejects.toMatchObject({ fault });
+  const away = checking(() => {
+    throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+  });
+  await expect(away.check()).rejects.toMatchObject({ fault });
+});
