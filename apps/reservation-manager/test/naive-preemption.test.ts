@@ -525,6 +525,20 @@ it.each<[title: string, PreemptionPolicy["reclaim"], cpu: number, permits: boole
   expect(x && grantable(before, x) !== undefined).toBe(isGranted);
 });
 
+it.each<[kind: string, isPreempted: boolean]>([
+  ["job", true],
+  ["batch-job", true],
+  ["job-set", true],
+  ["queued-pod", true],
+  ["session", false],
+  ["replica-set", false],
+  ["container", false],
+])("preempts the work of a %s: %s", (kind, isPreempted) => {
+  const before = world(alone("LowerPriority"), [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })]);
+  const work = before.work.map((each) => (each.grant === undefined ? each : { ...each, owner: ownerOf("o", kind) }));
+  expect(planPreemption({ ...before, work }) !== undefined).toBe(isPreempted);
+});
+
 /** The ledger of a cluster with these queues; it runs short commands and returns their events. */
 class Script {
   readonly #ledger: NaivePreemption;
