@@ -221,7 +221,9 @@ export function* findKept(
  */
 export function treeSummaries(world: World, overdueSinceMs: number): Summaries<WaitingTree, TreeBounds> {
   const { trees, ofTree } = knownOf(world);
-  const isCurrent = ({ fromMs, untilMs }: TreeBounds): boolean => fromMs < overdueSinceMs && overdueSinceMs <= untilMs;
+  // `overdueSinceMs` is -Infinity, too, where no request is ever overdue.
+  const isCurrent = ({ fromMs, untilMs }: TreeBounds): boolean =>
+    (fromMs < overdueSinceMs || fromMs === -Infinity) && overdueSinceMs <= untilMs;
   const of = (tree: WaitingTree): TreeBounds => {
     const same = ofTree.get(tree);
     if (same !== undefined && isCurrent(same)) return same;
