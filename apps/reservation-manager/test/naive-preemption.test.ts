@@ -627,6 +627,20 @@ describe("protocol", () => {
     expect(script.does("requeue", "a")).toEqual(["requeued a", "granted x"]);
   });
 
+  it("keeps no quota for a request that would borrow once the beneficiary of its queue is granted", () => {
+    const queues = [
+      queue("root/own", 6, { reclaim: "LowerPriority" }),
+      queue("root/lender", 8),
+      queue("root/other", 0),
+    ];
+    const script = new Script([queue("root", 0), ...queues]);
+    script.reserve("p", "lender", 5, { priority: -1 });
+    script.reserve("q", "lender", 8, { priority: -1 });
+    expect(script.reserve("x", "own", 5)).toEqual(["preempted q for x: RECLAIM, 30000 ms"]);
+    expect(script.reserve("y", "own", 4, { priority: -1 })).toEqual([]);
+    expect(script.reserve("z", "other", 1, { priority: -1 })).toEqual(["granted z"]);
+  });
+
   it("lets the victim wait at its old place", () => {
     const script = start();
     script.reserve("later", "right", 4);

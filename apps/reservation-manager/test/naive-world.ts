@@ -274,8 +274,9 @@ export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   const requests = waiting
     .filter((work) => policyOf(world, work.queue).reclaim !== "Any" && mayEverStart(world, work))
     .map((work) => requestIn(world, work));
+  const future = forestIn(futureOf(world));
   return world.queues.flatMap(({ name }) => {
-    const kept = keptOf(forest, name, requests);
+    const kept = keptOf(forest, name, requests, future);
     return kept === undefined ? [] : [{ queue: name, ask: kept.ask }];
   });
 }
