@@ -525,6 +525,20 @@ it.each<[title: string, PreemptionPolicy["reclaim"], cpu: number, permits: boole
   expect(x && grantable(before, x) !== undefined).toBe(isGranted);
 });
 
+it.each<[kind: string, isPreempted: boolean]>([
+  ["job", true],
+  ["batch-job", true],
+  ["job-set", true],
+  ["queued-pod", true],
+  ["session", false],
+  ["replica-set", false],
+  ["container", false],
+])("preempts the work of a %s: %s", (kind, isPreempted) => {
+  const before = world(alone("LowerPriority"), [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })]);
+  const work = before.work.map((each) => (each.grant === undefined ? each : { ...each, owner: ownerOf("o", kind) }));
+  expect(planPreemption({ ...before, work }) !== undefined).toBe(isPreempted);
+});
+
 /** The ledger of a cluster with these queues; it runs short commands and returns their events. */
 class Script {
   readonly #ledger: NaivePreemption;
@@ -611,6 +625,20 @@ describe("protocol", () => {
     expect(script.reserve("x", "left", 4)).toEqual(["preempted a for x: RECLAIM, 30000 ms"]);
     expect(script.reserve("y", "left", 1)).toEqual(["granted y"]);
     expect(script.does("requeue", "a")).toEqual(["requeued a", "granted x"]);
+  });
+
+  it("keeps no quota for a request that would borrow once the beneficiary of its queue is granted", () => {
+    const queues = [
+      queue("root/own", 6, { reclaim: "LowerPriority" }),
+      queue("root/lender", 8),
+      queue("root/other", 0),
+    ];
+    const script = new Script([queue("root", 0), ...queues]);
+    script.reserve("p", "lender", 5, { priority: -1 });
+    script.reserve("q", "lender", 8, { priority: -1 });
+    expect(script.reserve("x", "own", 5)).toEqual(["preempted q for x: RECLAIM, 30000 ms"]);
+    expect(script.reserve("y", "own", 4, { priority: -1 })).toEqual([]);
+    expect(script.reserve("z", "other", 1, { priority: -1 })).toEqual(["granted z"]);
   });
 
   it("lets the victim wait at its old place", () => {

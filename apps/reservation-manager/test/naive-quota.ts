@@ -201,9 +201,17 @@ export function lineOf(forest: Forest, name: string, waiting: readonly QueuedReq
   return queueOf(forest, name).strategy === "StrictFIFO" ? line.slice(0, 1) : line;
 }
 
-/** The request of the queue for which its own quota is kept: the first that would not borrow, and does not fit because others do. */
-export function keptOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
-  return lineOf(forest, name, waiting).find(({ ask }) => levelOf(forest, name, ask) === 0 && !fits(forest, name, ask));
+/**
+ * The request of the queue for which its own quota is kept: the first that does not fit because others borrow. It would not borrow in the forest of the future,
+ * when all that leaves is gone.
+ */
+export function keptOf(
+  forest: Forest,
+  name: string,
+  waiting: readonly QueuedRequest[],
+  future = forest,
+): QueuedRequest | undefined {
+  return lineOf(forest, name, waiting).find(({ ask }) => levelOf(future, name, ask) === 0 && !fits(forest, name, ask));
 }
 
 /** The forest as requests see it that would borrow: what is kept for its owners counts as used. */

@@ -274,8 +274,9 @@ export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   const requests = waiting
     .filter((work) => policyOf(world, work.queue).reclaim !== "Any" && mayEverStart(world, work))
     .map((work) => requestIn(world, work));
+  const future = forestIn(futureOf(world));
   return world.queues.flatMap(({ name }) => {
-    const kept = keptOf(forest, name, requests);
+    const kept = keptOf(forest, name, requests, future);
     return kept === undefined ? [] : [{ queue: name, ask: kept.ask }];
   });
 }
@@ -310,9 +311,12 @@ function hasQuota(world: PreemptionWorld, { queue }: Work, ask: PairAmounts): bo
   return problemOf(forest, queue) === undefined && fits(forest, queue, ask);
 }
 
-/** As it states, only if its queue permits that. Other owners than jobs never leave. */
+/** Kinds of the owners that end their work when the ledger preempts it. */
+const PREEMPTIBLE_KINDS: readonly string[] = ["job", "batch-job", "job-set", "queued-pod"];
+
+/** As it states, only if its queue permits that. Owners of other kinds never leave. */
 export function isNotPreemptible({ queues }: PreemptionWorld, { owner, queue, notPreemptible }: Work): boolean {
-  if (owner.kind !== "job" && owner.kind !== "batch-job") return true;
+  if (!PREEMPTIBLE_KINDS.includes(owner.kind)) return true;
   return notPreemptible === true && queues.find(({ name }) => name === queue)?.permitsNonPreemptible === true;
 }
 

@@ -13,7 +13,7 @@ import { amounts, nodeOf, ownerOf } from "./random-world.ts";
  * finds it.
  */
 export type PreemptionDraft =
-  | ({ readonly kind: "reserve" } & Omit<WorkRequest, "owner">)
+  | ({ readonly kind: "reserve"; readonly ownerKind: string } & Omit<WorkRequest, "owner">)
   /** Of any work. */
   | { readonly kind: "release"; readonly of: number }
   /** Of a request that other work leaves for. */
@@ -31,8 +31,10 @@ export function operationOf(
   const of = (owners: readonly Owner[], index: number): Owner | undefined => owners[index % owners.length];
   const all = world.work.map(({ owner }) => owner);
   switch (draft.kind) {
-    case "reserve":
-      return { ...draft, owner: ownerOf(count, "job") };
+    case "reserve": {
+      const { ownerKind, ...request } = draft;
+      return { ...request, owner: ownerOf(count, ownerKind) };
+    }
     case "release": {
       const owner = of(all, draft.of);
       return owner && { kind: "release", owner };
@@ -121,6 +123,13 @@ const ends = fc.oneof(
 
 const wait = fc.integer({ min: 1, max: 900 }).map((ms): PreemptionDraft => ({ kind: "wait", ms }));
 
+/** Sessions and replica sets do not end their work when it is preempted. */
+const ownerKind = fc.oneof(
+  { weight: 6, arbitrary: fc.constant("job") },
+  { weight: 3, arbitrary: fc.constantFrom("batch-job", "job-set", "queued-pod") },
+  { weight: 1, arbitrary: fc.constantFrom("session", "replica-set") },
+);
+
 type Reserve = Extract<PreemptionDraft, { kind: "reserve" }>;
 
 function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]>): fc.Arbitrary<Reserve> {
@@ -135,6 +144,7 @@ function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]
         { weight: 12, arbitrary: fc.constantFrom(first, ...others) },
         { weight: 1, arbitrary: fc.constant(undefined) },
       ),
+      ownerKind,
       needs,
       priority: fc.constantFrom(-1, 0, 0, 0, 1, 2),
       notPreemptible: sometimes,

@@ -61,7 +61,7 @@ type Parts = {
 type Index = View<SessionDigest & Occupant>;
 
 /** Sessions of the simulation have no queue. */
-const chooseQueue: ActDeps["chooseQueue"] = () => ({ kind: "none" });
+const chooseQueue: ActDeps["chooseQueue"] = () => Promise.resolve({ kind: "none" });
 
 /** Runs the service, composed as in its main, with simulated adapters. */
 export async function runController(

@@ -34,15 +34,19 @@ type FutureOptions = {
 };
 
 export function futureOf(world: World, options: FutureOptions = {}): Future {
-  const { ledger, machines } = world;
-  const { beneficiaries = ledger.beneficiaries.length } = options;
+  const { ledger } = world;
+  const { beneficiaries = ledger.beneficiaries.length, without } = options;
   // Most futures are the same without, and are then built once.
-  const without = sparedFor(ledger).has(options.without) ? options.without : undefined;
+  return knownFuture(world, beneficiaries, sparedFor(ledger).has(without) ? without : undefined);
+}
+
+function knownFuture(world: World, count: number, without: number | undefined): Future {
+  const { ledger, machines } = world;
   const kept = futures.get(ledger);
   const known = kept?.machines === machines ? kept.known : new Map<string, Future>();
   futures.set(ledger, { machines, known });
-  const key = `${beneficiaries} ${without}`;
-  const future = known.get(key) ?? buildFuture(world, beneficiaries, without);
+  const key = `${count} ${without}`;
+  const future = known.get(key) ?? buildFuture(world, count, without);
   known.set(key, future);
   return future;
 }
@@ -65,7 +69,7 @@ function mayStay(reservation: Reservation | undefined, beneficiary: number | und
 
 function buildFuture(world: World, count: number, without: number | undefined): Future {
   if (count > 0) {
-    const before = futureOf(world, { beneficiaries: count - 1, ...(without !== undefined && { without }) });
+    const before = knownFuture(world, count - 1, without);
     const sequence = world.ledger.beneficiaries[count - 1]?.sequence;
     return sequence === without ? before : withPlaced(before, sequence);
   }

@@ -163,6 +163,18 @@ describe("reclaiming", () => {
   });
 });
 
+it("keeps no quota for a request that would borrow once the beneficiary of its queue is granted", () => {
+  const own = queueOf("own", { [CPU]: 6 }, { parent: "root", reclaim: "LowerPriority" });
+  const lender = queueOf("lender", { [CPU]: 8 }, { parent: "root" });
+  const run = worldOf([root, own, lender, queueOf("other", {}, { parent: "root" })]);
+  ask(run, "p", "lender", 5, { priority: -1 });
+  ask(run, "q", "lender", 8, { priority: -1 });
+  ask(run, "x", "own", 5);
+  ask(run, "y", "own", 4, { priority: -1 });
+  ask(run, "z", "other", 1, { priority: -1 });
+  expect(show(run)).toBe("P Q>x x y Z");
+});
+
 describe("the end of a preemption", () => {
   it("leaves work alone whose beneficiary has gone before its owner began to end it", () => {
     const run = worldOf([root, owner, borrower]);

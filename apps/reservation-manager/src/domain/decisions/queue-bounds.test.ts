@@ -82,3 +82,16 @@ it("visits no tree whose free quota is kept for requests that have waited too lo
   expect(promising(released(run), NEVER_MS)).toEqual(["t0"]);
   expect(promising(released(run), Infinity)).toEqual([]);
 });
+
+it.each([[NEVER_MS], [-Infinity]])(
+  "summarises a tree that stays the same once, where requests since %s ms are overdue",
+  (ms) => {
+    const run = startTrees(2);
+    askInEach(run, "held", 2);
+    askInEach(run, "waits", 1);
+    const tree = run.world.ledger.trees.get("t0");
+    const [first, second] = [ms, ms].map((overdueSinceMs) => tree && treeSummaries(run.world, overdueSinceMs).of(tree));
+    expect(first).toBeDefined();
+    expect(second).toBe(first);
+  },
+);

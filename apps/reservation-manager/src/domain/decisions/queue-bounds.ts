@@ -1,6 +1,6 @@
 import { roomFor } from "../ledger/ledger.ts";
 import { isLimited, limitedAmounts, mayUse, type QueueNode } from "../ledger/queue-forest.ts";
-import type { PairAmounts } from "../ledger/queue.ts";
+import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { upOf, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, freeOfTree, levelOf, neededAbove, totalOf } from "../ledger/quota.ts";
 import { compareShares, shareOf, type Share } from "../ledger/share.ts";
@@ -150,7 +150,13 @@ function hasOwner(tree: WaitingTree, owners: Summaries<WaitingTree, true>, world
   // What is behind a request that work is preempted for may keep quota, as `findKept` finds.
   const last = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
   const heads = requests.heads.summary(headSummaries(world), last);
-  return heads !== undefined && suffices(tree, limitedBounds(heads, tree.node), poolAmounts(world.machines));
+  const used = useWithLeft(world).get(node.queue.name) ?? NO_PAIRS;
+  return heads !== undefined && suffices({ node, used }, limitedBounds(heads, node), poolAmounts(world.machines));
+}
+
+/** What the queues use once preempted work has left and its beneficiaries have what it leaves. */
+function useWithLeft({ ledger: { use } }: World): QueueUse["tree"] {
+  return use.later ?? use.tree;
 }
 
 /** The requests that the queue itself may admit. */
@@ -168,7 +174,7 @@ function limitedBounds({ needed }: Bounds, node: QueueNode): PairAmounts {
 }
 
 /** Whether the quota of the queue, with those below it, suffices for so much more. */
-function suffices({ node, used }: WaitingTree, asked: PairAmounts, pools: PairAmounts): boolean {
+function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: PairAmounts, pools: PairAmounts): boolean {
   for (const [pair, amount] of asked) if ((used.get(pair) ?? 0) + amount > totalOf(node, pair, pools)) return false;
   return true;
 }
@@ -211,7 +217,7 @@ export function* findKept(
     if (place === undefined || (strictHead !== undefined && comparePlaces(strictHead, place) !== 0)) continue;
     const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
     const isShortNow = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
-    if (!isShortNow || levelOf(node, asked, quotas) > 0) continue;
+    if (!isShortNow || levelOf(node, asked, { ...quotas, use: useWithLeft(world) }) > 0) continue;
     if (roomFor(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, machines)) continue;
     yield { node, asked };
     return;
@@ -224,7 +230,9 @@ export function* findKept(
  */
 export function treeSummaries(world: World, overdueSinceMs: number): Summaries<WaitingTree, TreeBounds> {
   const { trees, ofTree } = knownOf(world);
-  const isCurrent = ({ fromMs, untilMs }: TreeBounds): boolean => fromMs < overdueSinceMs && overdueSinceMs <= untilMs;
+  // `overdueSinceMs` is -Infinity, too, where no request is ever overdue.
+  const isCurrent = ({ fromMs, untilMs }: TreeBounds): boolean =>
+    (fromMs < overdueSinceMs || fromMs === -Infinity) && overdueSinceMs <= untilMs;
   const of = (tree: WaitingTree): TreeBounds => {
     const same = ofTree.get(tree);
     if (same !== undefined && isCurrent(same)) return same;
