@@ -17,13 +17,13 @@ export const overviewRoute = createRoute({ getParentRoute, path: "/" });
 /** What lists show is in their addresses, so that it survives a reload and can be sent to others. */
 export const workRoute = createRoute({
   getParentRoute,
-  path: "/work",
+  path: "/workloads",
   validateSearch: (search: Search): WorkFilter & Sort => ({ ...readWorkFilter(search), ...readSort(search) }),
 });
 
 export const workPageRoute = createRoute({
   getParentRoute,
-  path: "/work/$kind/$",
+  path: "/workloads/$kind/$",
   validateSearch: ({ tab, type }: Search): WorkPageSearch => ({
     ...(typeof tab === "string" && { tab }),
     ...(typeof type === "string" && { type }),

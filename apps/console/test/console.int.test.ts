@@ -90,27 +90,27 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
   });
 
   it("asks to sign in again when the session is over, and continues where it was", async () => {
-    await go("/work?kind=job");
+    await go("/workloads?kind=job");
     await page.getByRole("link", { name: "train" }).waitFor();
     await context.clearCookies();
     const token = page.getByLabel("Token");
     await token.fill(world.token);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("link", { name: "train" }).waitFor();
-    expect(page.url()).toBe(`${world.url}/work?kind=job`);
+    expect(page.url()).toBe(`${world.url}/workloads?kind=job`);
     await until("the form is gone", async () => (await token.count()) === 0);
   });
 
   const PAGES = [
     ["/", "Overview"],
-    ["/work", "Work"],
-    ["/work/session/bench-0", "bench-0"],
-    ["/work/session/bench-0?tab=logs", "bench-0"],
-    ["/work/job/default/train?tab=events", "train"],
-    ["/work/job/default/train?tab=explanation", "train"],
-    ["/work/job/default/train?tab=document", "train"],
-    ["/work/replica-set/web", "web"],
-    ["/work/lease/3-1", "3-1"],
+    ["/workloads", "Work"],
+    ["/workloads/session/bench-0", "bench-0"],
+    ["/workloads/session/bench-0?tab=logs", "bench-0"],
+    ["/workloads/job/default/train?tab=events", "train"],
+    ["/workloads/job/default/train?tab=explanation", "train"],
+    ["/workloads/job/default/train?tab=document", "train"],
+    ["/workloads/replica-set/web", "web"],
+    ["/workloads/lease/3-1", "3-1"],
     ["/queues", "Queues"],
     ["/nodes", "Nodes"],
     ["/submit", "Submit"],
@@ -141,7 +141,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
 
   it("shows changes without a reload", async () => {
     show(session({ name: "first", revision: 1 }));
-    await go("/work?kind=session");
+    await go("/workloads?kind=session");
     await page.getByRole("link", { name: "first" }).waitFor();
     show(session({ name: "first", revision: 2, events: [{ kind: 5, atMs: 1 }] }), session({ name: "second" }));
     await page.getByRole("link", { name: "second" }).waitFor();
@@ -151,7 +151,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
   });
 
   it("keeps filter, search and order over a reload", async () => {
-    await go("/work");
+    await go("/workloads");
     await page.getByLabel("Kind").selectOption("session");
     await page.getByLabel("Stage").selectOption("failed");
     await page.getByRole("searchbox").fill("bench");
@@ -165,7 +165,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
   });
 
   it("shows that NATS is away, and recovers without a reload", async () => {
-    await go("/work");
+    await go("/workloads");
     await page.getByRole("link", { name: "bench-0" }).waitFor();
     await world.nats.kill();
     await page.getByText("Stale:").waitFor({ timeout: 60_000 });
@@ -180,7 +180,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
     const cancelled = () => world.received.filter(({ method }) => method === "cancelSession").length;
     const before = cancelled();
     world.answers["cancelSession"] = () => ({ session: session({}) });
-    await go("/work/session/bench-0");
+    await go("/workloads/session/bench-0");
     await page.getByRole("button", { name: "Cancel…" }).click();
     await page.getByRole("button", { name: "Keep" }).click();
     expect(cancelled()).toBe(before);
@@ -192,7 +192,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
 
   it("shows why a change is refused", async () => {
     world.answers["scaleReplicaSet"] = () => Promise.reject(new Error("not now"));
-    await go("/work/replica-set/web");
+    await go("/workloads/replica-set/web");
     await page.getByRole("button", { name: "Scale…" }).click();
     await page.getByRole("spinbutton").fill("5");
     await page.getByRole("button", { name: "Scale it" }).click();
@@ -204,7 +204,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
   });
 
   it("shows a log without what terminals would obey, and finds text in it", async () => {
-    await go("/work/session/bench-0?tab=logs");
+    await go("/workloads/session/bench-0?tab=logs");
     const log = page.getByRole("log");
     await log.getByText("step 299 loss 0.0100").waitFor();
     await page.getByLabel("Search in the log").fill("STEP 42 ");
@@ -237,7 +237,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
     });
     await page.getByText(markup).first().waitFor();
     for (const tab of ["status", "events", "document"]) {
-      await go(`/work/session/bad?tab=${tab}`);
+      await go(`/workloads/session/bad?tab=${tab}`);
       await page.getByText("onerror").first().waitFor();
       expect(await page.evaluate(() => "pwned" in window)).toBe(false);
     }
@@ -263,7 +263,7 @@ describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(su
 
   it("keeps only the rows in view in the page", async () => {
     show(...Array.from({ length: 5000 }, (_, index) => session({ name: `many-${index}` })));
-    await go("/work?kind=session&sort=name");
+    await go("/workloads?kind=session&sort=name");
     await page.getByText("5000 of 5004").waitFor({ timeout: 60_000 });
     expect(await page.getByRole("row").count()).toBeLessThan(60);
     await page.getByRole("searchbox").fill("many-4999");

@@ -8,7 +8,7 @@ import { pathIn, readSecretFile } from "./context-file.ts";
 export type TokenSource = {
   /** Undefined: the user has none. */
   readonly token: () => Promise<string | undefined>;
-  /** A newer token than the one before; undefined: there is none. */
+  /** A token that is newer than the last one; undefined: no such token exists. */
   readonly renew: () => Promise<string | undefined>;
 };
 

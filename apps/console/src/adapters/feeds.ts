@@ -66,7 +66,7 @@ export function whenUnauthenticated(callback: () => void): void {
 
 const feeds = new Map<FeedName, Feed<Item>>();
 
-/** The feed of a list: one for each list, whoever asks. */
+/** The feed of a list. All components that ask for one list share its feed. */
 export function feedOf<Name extends FeedName>(name: Name): Feed<Feeds[Name]> {
   const known = feeds.get(name) ?? makeFeed(name);
   feeds.set(name, known);

@@ -52,7 +52,7 @@ it.each<[title: string, text: string, findings: readonly string[]]>([
     ["9:7 spec.components[0] lacks pool"],
   ],
   [
-    "alternatives, none of which is there",
+    "alternatives that are all missing",
     SESSION.replace("name: echo", "labels: {}"),
     ["3:1 metadata lacks one of name, generateName", "4:3 metadata.labels is an unknown field"],
   ],

@@ -100,7 +100,7 @@ function Waits({ work, nowMs }: WorkParts): ReactNode {
       <ul className="rows">
         {groups.map(({ code, because, count, oldestMs }) => (
           <li key={code}>
-            <Link to="/work" search={{ q: code }}>
+            <Link to="/workloads" search={{ q: code }}>
               {count} × {code}
             </Link>
             <span className="quiet"> the oldest for {formatAge(oldestMs, nowMs)}</span>

@@ -214,7 +214,7 @@ function SentList({ sent }: { readonly sent: readonly Sent[] }): ReactNode {
         {sent.map(({ request: { page }, refusal }) => (
           <li key={`${page.kind}/${page.id}`}>
             {refusal === undefined ? (
-              <Link className="long" to="/work/$kind/$" params={{ kind: page.kind, _splat: page.id }}>
+              <Link className="long" to="/workloads/$kind/$" params={{ kind: page.kind, _splat: page.id }}>
                 {page.kind} {page.id}
               </Link>
             ) : (

@@ -86,7 +86,7 @@ function Shown({ of, id, type, version, notice, isGone }: ShownParts): ReactNode
   return (
     <>
       <p>
-        <Link to="/work">Work</Link> / {of.kind}
+        <Link to="/workloads">Work</Link> / {of.kind}
       </p>
       <h1 className="long">{work.name}</h1>
       {notice}

@@ -14,7 +14,7 @@ export function OwnerLink({ owner }: { readonly owner: { readonly kind: string; 
   // Jobs are found by their names: the ledger does not know their namespaces.
   if (owner.kind === "job")
     return (
-      <Link className="long" to="/work" search={{ q: owner.id, kind: "job" }}>
+      <Link className="long" to="/workloads" search={{ q: owner.id, kind: "job" }}>
         {label}
       </Link>
     );
@@ -22,7 +22,7 @@ export function OwnerLink({ owner }: { readonly owner: { readonly kind: string; 
   if (path === undefined) return <span className="long">{label}</span>;
   const { kind, id } = ownerParts(path);
   return (
-    <Link className="long" to="/work/$kind/$" params={{ kind, _splat: id }}>
+    <Link className="long" to="/workloads/$kind/$" params={{ kind, _splat: id }}>
       {label}
     </Link>
   );

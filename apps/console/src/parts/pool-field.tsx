@@ -90,7 +90,7 @@ function GroupName({ group: { use, label } }: { readonly group: FieldGroup }): R
   if (path === undefined) return <span className="long">{label}</span>;
   const [kind = "", ...id] = path.split("/");
   return (
-    <Link className="long" to="/work/$kind/$" params={{ kind, _splat: id.join("/") }}>
+    <Link className="long" to="/workloads/$kind/$" params={{ kind, _splat: id.join("/") }}>
       {label}
     </Link>
   );

@@ -4,7 +4,7 @@ import { useSignedIn } from "./sign-in-gate.tsx";
 
 const PAGES = [
   { path: "/", label: "Overview", key: "o" },
-  { path: "/work", label: "Work", key: "w" },
+  { path: "/workloads", label: "Work", key: "w" },
   { path: "/queues", label: "Queues", key: "q" },
   { path: "/nodes", label: "Nodes", key: "n" },
   { path: "/submit", label: "Submit", key: "s" },

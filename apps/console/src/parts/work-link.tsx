@@ -6,7 +6,7 @@ export function WorkLink({ work: { kind, id, type, name } }: { readonly work: Wo
   return (
     <Link
       className="long"
-      to="/work/$kind/$"
+      to="/workloads/$kind/$"
       params={{ kind, _splat: id }}
       search={kind === "job" && type !== "Job" ? { type } : {}}
       title={id}

@@ -47,7 +47,7 @@ it("frees the place of a list that its user leaves", async () => {
 it.each<[string, Call, string]>([
   ["a defect stops", () => Promise.reject(new TypeError("a defect")), "INTERNAL"],
   ["no later request can read", () => throwFault({ code: "not_found", kind: "namespace", id: "a" }), "NOT_FOUND"],
-])("ends a feed that %s, tells its readers, and begins another one for the next", async (_, fail, code) => {
+])("ends a feed that %s, notifies its readers, and starts another one for the next", async (_, fail, code) => {
   let reads = 0;
   const { feeds } = openFeeds(async (...asked) => ((reads += 1) > 2 ? fail(...asked) : { jobs: [] }));
   await using _feeds = feeds;

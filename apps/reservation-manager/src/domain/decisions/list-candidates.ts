@@ -92,7 +92,7 @@ export function isBeyondMinimum({ reservation }: Candidate): boolean {
   return reservation.beyondMinimum === true;
 }
 
-/** A job that loses members beyond its minimum goes on. Their order among themselves stays, as does that of the rest. */
+/** A job continues without the members beyond its minimum. They keep their order, and so does the rest. */
 export function smallestLossFirst(candidates: readonly Candidate[]): readonly Candidate[] {
   const members = candidates.filter(isBeyondMinimum);
   return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
@@ -155,7 +155,7 @@ export class Borrower {
     return this.#first;
   }
 
-  /** Goes on to what follows the first. */
+  /** Moves to the next candidate. */
   take(): void {
     const next = this.#candidates.next();
     this.#first = next.done === true ? undefined : next.value;

@@ -30,7 +30,7 @@ export type Reservation = {
   readonly createdAtMs: number;
   /** It is not to be preempted, where its queue permits that. */
   readonly notPreemptible?: true;
-  /** Its owner works without it: it is preempted before work of which this is not true. */
+  /** Its owner works without it: it is preempted before all reservations without this mark. */
   readonly beyondMinimum?: true;
   /** How long its work takes to end when it is preempted; absent: `DEFAULT_GRACE_MS`. */
   readonly graceMs?: number;
