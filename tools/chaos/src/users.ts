@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import { buildSession } from "./domain/build-session.ts";
+import { SESSION_QUEUE } from "./domain/plan-queues.ts";
 import type { Shape } from "./domain/plan-shapes.ts";
 import { toSpec } from "./messages.ts";
 import type { Milestones } from "./milestones.ts";
@@ -36,7 +37,7 @@ export async function runUser(deps: UserDeps, shape: Shape): Promise<void> {
 
 async function submit({ world, userLog, stop }: UserDeps, shape: Shape): Promise<void> {
   const { name } = shape;
-  const request = { requestId: `submit-${name}`, name, spec: toSpec(buildSession(shape)) };
+  const request = { requestId: `submit-${name}`, name, spec: { ...toSpec(buildSession(shape)), queue: SESSION_QUEUE } };
   const answered = await retryUntilAnswered(userLog, { work: name, request: "submission" }, stop, () =>
     world.sessions.submitSession(request, { timeoutMs: CALL_TIMEOUT_MS, signal: stop }),
   );

@@ -1,6 +1,6 @@
 import type { Finding } from "./finding.ts";
 import type { LedgerFact, Observed } from "./observed.ts";
-import { MACHINE, ROOT_QUEUE, type TeamQueue } from "./plan-queues.ts";
+import { MACHINE, ROOT_QUEUE, SESSION_QUEUE, type TeamQueue } from "./plan-queues.ts";
 
 const MACHINE_AMOUNTS: Readonly<Record<string, number>> = {
   cpu: MACHINE.cpu * 1000,
@@ -15,13 +15,15 @@ export function judgeQueues(
   const limits = limitsOf(teams);
   return [
     ...judgeGrants(ledger, limits),
-    ...queues.flatMap(({ name, maxUsed }) =>
-      judgeUse(name, maxUsed, limits).map((found) => ({
-        work: undefined,
-        rule: "no status of a queue shows more than it owns and may borrow",
-        ...found,
-      })),
-    ),
+    ...queues
+      .filter(({ name }) => name !== SESSION_QUEUE)
+      .flatMap(({ name, maxUsed }) =>
+        judgeUse(name, maxUsed, limits).map((found) => ({
+          work: undefined,
+          rule: "no status of a queue shows more than it owns and may borrow",
+          ...found,
+        })),
+      ),
   ];
 }
 
@@ -55,7 +57,8 @@ function judgeGrants(ledger: readonly LedgerFact[], limits: Limits): Finding[] {
       continue;
     }
     const { queue, reservation, work } = entry;
-    if (queue === undefined) continue;
+    // The queue of sessions has no limits, and is not in the tree of the teams.
+    if (queue === undefined || queue === SESSION_QUEUE) continue;
     grants.set(reservation, entry);
     const uses = [...grants.values()];
     const found = [

@@ -28,8 +28,9 @@ it("lets those that borrow come first, and the owner of most later", () => {
 
 it("builds the parent first, and the amounts of whole machines", () => {
   const quotas = { workers: { nominal: 2, borrowingLimit: 1 } };
-  const [root, team] = buildQueues([{ name: "team-a", weight: 1, isReclaiming: true, quotas }]);
+  const [root, team, sessions] = buildQueues([{ name: "team-a", weight: 1, isReclaiming: true, quotas }]);
   expect(root).toMatchObject({ metadata: { name: "company" }, spec: {} });
+  expect(sessions).toMatchObject({ metadata: { name: "sessions" }, spec: { namespaceSelector: {} } });
   expect(team).toMatchObject({
     spec: {
       parent: "company",

@@ -13,6 +13,8 @@ export type TeamQueue = {
 
 /** The parent of all teams. It owns nothing itself. */
 export const ROOT_QUEUE = "company";
+/** The queue of all sessions, beside the teams: it has no quota, so that machines are what sessions wait for. */
+export const SESSION_QUEUE = "sessions";
 /** Amounts of one simulated node. */
 export const MACHINE = { cpu: 4, memoryGi: 8 } as const;
 /** Machines that the teams own together. Less than there are, so that quota is what jobs wait for. */
@@ -50,7 +52,7 @@ export function planTeam(random: Random, isFirstHalf: boolean): string {
   );
 }
 
-/** Builds the manifests of all queues, the parent first. */
+/** Builds the manifests of all queues, the parent of the teams first. */
 export function buildQueues(teams: readonly TeamQueue[]) {
   const apiVersion = "muster.dev/v1";
   const kind = "Queue";
@@ -77,5 +79,6 @@ export function buildQueues(teams: readonly TeamQueue[]) {
       })),
     },
   }));
-  return [root, ...children];
+  const sessions = { apiVersion, kind, metadata: { name: SESSION_QUEUE }, spec: { namespaceSelector: {} } };
+  return [root, ...children, sessions];
 }
