@@ -15,15 +15,13 @@ export function judgeQueues(
   const limits = limitsOf(teams);
   return [
     ...judgeGrants(ledger, limits),
-    ...queues
-      .filter(({ name }) => name !== SESSION_QUEUE)
-      .flatMap(({ name, maxUsed }) =>
-        judgeUse(name, maxUsed, limits).map((found) => ({
-          work: undefined,
-          rule: "no status of a queue shows more than it owns and may borrow",
-          ...found,
-        })),
-      ),
+    ...queues.flatMap(({ name, maxUsed }) =>
+      judgeUse(name, maxUsed, limits).map((found) => ({
+        work: undefined,
+        rule: "no status of a queue shows more than it owns and may borrow",
+        ...found,
+      })),
+    ),
   ];
 }
 
