@@ -15,7 +15,7 @@ const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 390, height: 844 };
 const SAMPLE = { machines: 48, work: 12, long: false };
 
-describe.skipIf(executablePath === undefined && process.env["CI"] !== "true")(suite, () => {
+describe.skipIf(executablePath === undefined)(suite, () => {
   let browser: Browser;
   let world: ConsoleWorld;
   let context: BrowserContext;
