@@ -119,6 +119,24 @@ describe("judgeJobs", () => {
     expect(rules({ ...three, outages: [{ node: "workers-1", fromMs: 1200, toMs: 1300 }] })).not.toEqual([]);
   });
 
+  it("allows as many more pods as the gang has for each preemption, after which its reservation is granted again", () => {
+    const [first] = CLEAN.ledger;
+    const granted = (reservation: string) => ({
+      ...first,
+      kind: "granted" as const,
+      atMs: 1400,
+      reservation,
+      work: "j001",
+      nodes: [],
+    });
+    const ended = { kind: "ended" as const, atMs: 1300, reservation: "r1" };
+    const three = [POD, AGAIN, THIRD];
+    expect(rules({ pods: three, ledger: [...CLEAN.ledger, ended, granted("r1")] })).toEqual([]);
+    expect(rules({ pods: three, ledger: [...CLEAN.ledger, ended, granted("r2")] })).toEqual([
+      "no more pods are created than the budgets allow",
+    ]);
+  });
+
   it("allows one more pod for a part of a machine that had no room for its pod, and for no other pod", () => {
     const unplaced = { ...POD, uid: "u4", isShared: true, boundPlace: undefined, goneMs: POD.firstSeenMs + 8000 };
     expect(rules({ pods: [POD, AGAIN, unplaced] })).toEqual([]);

@@ -75,8 +75,8 @@ function judgeTwins(pods: readonly PodSeen[]): Finding[] {
 export const CROWDED_AFTER_MS = 8000;
 
 /**
- * Every pod is the first of its member, or replaces one after a restart of the budget, an outage of a machine, a deletion, a user's pause, or because it found
- * no room on its machine.
+ * Every pod is the first of its member, or replaces one after a restart of the budget, an outage of a machine, a deletion, a user's pause, a preemption, or
+ * because it found no room on its machine.
  */
 function judgeCreations(
   shape: JobShape,
@@ -89,12 +89,13 @@ function judgeCreations(
   const restarts = shape.restartsAll ? 0 : shape.backoffLimit;
   const pauses = shape.userAction?.kind === "suspend" ? 1 : 0;
   const outages = outagesOf(shape, observed);
+  const preemptions = preemptionsOf(shape, observed);
   const deletions = observed.podDeletions.filter(({ work }) => work === shape.name).length;
   const crowded = pods.filter(isCrowdedOut).length;
   // The loss of a machine may restart the whole gang, which then releases its machines and requests new ones.
-  const maxPods = members * (attempts + pauses + outages) + restarts + deletions + crowded;
+  const maxPods = members * (attempts + pauses + outages + preemptions) + restarts + deletions + crowded;
   if (pods.length <= maxPods) return [];
-  const parts = `${members} members, ${attempts} attempts, ${restarts} restarts, ${pauses} pauses, ${outages} outages, ${deletions} deletions, ${crowded} without room`;
+  const parts = `${members} members, ${attempts} attempts, ${restarts} restarts, ${pauses} pauses, ${outages} outages, ${preemptions} preemptions, ${deletions} deletions, ${crowded} without room`;
   const counts = [...Map.groupBy(pods, ({ component }) => component)].map(([each, made]) => `${made.length} ${each}`);
   return [
     finding("no more pods are created than the budgets allow", `at most ${maxPods} (${parts})`, counts.join(", ")),
@@ -104,6 +105,14 @@ function judgeCreations(
 /** Whether the pod of a part was never placed, for so long that its member gets another machine. */
 function isCrowdedOut({ isShared, boundPlace, firstSeenMs, goneMs }: PodSeen): boolean {
   return isShared === true && boundPlace === undefined && (goneMs ?? 0) - firstSeenMs >= CROWDED_AFTER_MS;
+}
+
+/** How often a reservation of the job was granted again: it keeps its id when it is preempted and waits again. */
+function preemptionsOf({ name }: JobShape, { ledger }: Observed): number {
+  const grants = ledger.flatMap((entry) =>
+    entry.kind === "granted" && entry.work === name ? [entry.reservation] : [],
+  );
+  return grants.length - new Set(grants).size;
 }
 
 /** Number of outages of its machines before its end. */
