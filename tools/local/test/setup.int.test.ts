@@ -1,9 +1,8 @@
 import { spawn } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { mkdir, mkdtempDisposable, readFile, stat, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect as secure } from "node:tls";
 import { CoreV1Api } from "@kubernetes/client-node";
@@ -15,12 +14,13 @@ import { freePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { prepare } from "../src/containers/setup/prepare.ts";
 import { ROOT } from "../src/root.ts";
+import { makeSetupVolumes } from "./setup-volumes.ts";
 
 const DAY_MS = 86_400_000;
 
 it("renews the certificate of a running NATS: clients trust the old and the new one, which it serves after SIGHUP", async () => {
   await using stack = new AsyncDisposableStack();
-  const { root, service } = await volumes(stack);
+  const { root, service } = await makeSetupVolumes(stack);
   const [port = 0, monitor = 0] = await freePorts(2);
   // The certificate is old enough to be renewed today.
   const setup = { root, service, natsPort: port, kubernetesPort: 6443, nowMs: Date.now() - 340 * DAY_MS };
@@ -67,7 +67,7 @@ it("renews the certificate of a running NATS: clients trust the old and the new 
 
 it("writes a kubeconfig for the owner of the clone that the embedded cluster accepts when it starts later", async () => {
   await using stack = new AsyncDisposableStack();
-  const { root, service } = await volumes(stack);
+  const { root, service } = await makeSetupVolumes(stack);
   const [port = 0] = await freePorts(1);
   await prepare({ root, service, natsPort: 4222, kubernetesPort: port, nowMs: Date.now() });
   stack.use(await startApiServer({ directory: join(root, "cluster"), persist: true, port, host: "dev-cluster" }));
@@ -87,14 +87,4 @@ async function shown(port: number): Promise<string> {
   } finally {
     encrypted.destroy();
   }
-}
-
-/** The folders that compose mounts into the container `setup`, and the user of the services. */
-async function volumes(stack: AsyncDisposableStack) {
-  const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-setup-")));
-  for (const folder of ["nats", "client", "data", "cluster", "access", "keys/provision-engine"])
-    await mkdir(join(root, folder), { recursive: true });
-  await writeFile(join(root, "compose.yml"), "");
-  const { uid, gid } = await stat(root);
-  return { root, service: { uid, gid } };
 }
