@@ -135,20 +135,22 @@ export class NaiveLedger {
     if (own !== undefined) {
       const wants = (all: ReservationRequest["needs"]) =>
         all
-          .map(({ component, pool, shared, selection }) => {
-            return `${component} ${pool} ${shared ? textOf(shared) : ""} ${JSON.stringify(selection)}`;
+          .map(({ component, pool, otherPools, shared, selection }) => {
+            return `${component} ${pool} ${otherPools?.join(" ")} ${shared ? textOf(shared) : ""} ${JSON.stringify(selection)}`;
           })
           .sort();
       const isSame = wants(own.request.needs).join() === wants(needs).join();
       if (!isSame || own.request.topology !== request.topology) return "reservation_differs";
       return `answer ${own.number}`;
     }
-    const pools = [...new Set(needs.map(({ pool }) => pool))].sort();
+    const pools = optionsIn(request).flatMap((option) => option.needs.map(({ pool }) => pool).sort());
     const live = [...this.#nodes.values()];
     for (const pool of pools)
       if (!live.some((node) => node.pool === pool) && !this.#scalings.has(pool)) return `pool_unknown ${pool}`;
-    const isImpossible = this.#isTooSmall(this.#groups(needs)) ?? this.#isTooSmallAnywhere(request);
-    if (isImpossible !== undefined) return isImpossible;
+    const small = optionsIn(request).map(
+      (option) => this.#isTooSmall(this.#groups(option.needs)) ?? this.#isTooSmallAnywhere(option),
+    );
+    if (!small.includes(undefined)) return small.find((reason) => reason === "unavailable") ?? small[0] ?? "";
 
     const line = { number: this.#next, request, since: this.#now, nodes: [] };
     const obstacle = this.#obstacle(line);
@@ -247,8 +249,9 @@ export class NaiveLedger {
 
   #grant(line: Line): void {
     const hold = this.#holdBefore(line);
-    const { needs } = line.request;
-    const list = this.#lists(line.request).find((groups) => this.#shortage(groups, hold) === undefined) ?? [];
+    const option = optionsIn(line.request).find((each) => this.#obstacleOf({ ...line, request: each }) === undefined);
+    const { needs } = option ?? line.request;
+    const list = this.#lists(option ?? line.request).find((groups) => this.#shortage(groups, hold) === undefined) ?? [];
     const nodes = new Map<string, string>();
     for (const pool of new Set(needs.map((need) => need.pool))) {
       const groups = list.filter((group) => group.pool === pool);
@@ -264,7 +267,20 @@ export class NaiveLedger {
     line.nodes = needs.map(({ component }) => nodes.get(component) ?? "none");
   }
 
+  /** Of the first option that may ever be granted, where something stands in the way of each. */
   #obstacle(line: Line): string | undefined {
+    const options = optionsIn(line.request).map((request) => ({ ...line, request }));
+    const obstacles = options.map((option) => this.#obstacleOf(option));
+    if (obstacles.includes(undefined)) return undefined;
+    const reported = options.findIndex(({ request }) => this.#isEverPossible(request));
+    return obstacles[Math.max(0, reported)];
+  }
+
+  #isEverPossible(request: ReservationRequest): boolean {
+    return this.#lists(request).some((groups) => this.#isPossible(groups));
+  }
+
+  #obstacleOf(line: Line): string | undefined {
     if (this.#atLimit(line)) return "limit_exceeded";
     const hold = this.#holdBefore(line);
     const { needs, topology } = line.request;
@@ -302,9 +318,10 @@ export class NaiveLedger {
     return hold !== undefined && inOrder(line, hold) > 0 ? this.#kept(hold.request) : undefined;
   }
 
-  /** The groups that a hold for the request keeps machines for: in the domain where most of them fit now. */
+  /** The groups that a hold for the request keeps machines for: in the pools and the domain where most of them fit now. */
   #kept(request: ReservationRequest): readonly Group[] {
-    const possible = this.#lists(request).filter((groups) => this.#isPossible(groups));
+    const lists = optionsIn(request).flatMap((option) => this.#lists(option));
+    const possible = lists.filter((groups) => this.#isPossible(groups));
     const most = Math.max(...possible.map((groups) => this.#fitting(groups, undefined)));
     return possible.find((groups) => this.#fitting(groups, undefined) === most) ?? [];
   }
@@ -418,7 +435,7 @@ export class NaiveLedger {
       (line) =>
         this.#now - line.since > this.#holdAfterMs &&
         !this.#atLimit(line) &&
-        this.#lists(line.request).some((groups) => this.#isPossible(groups)),
+        optionsIn(line.request).some((option) => this.#isEverPossible(option)),
     );
   }
 
@@ -461,6 +478,20 @@ export class NaiveLedger {
     const isUsable = ({ schedulable, taints }: NodeFacts): boolean => schedulable || taints.length > 0;
     return [...this.#nodes.values()].filter((node) => node.pool === pool && node.ready && isUsable(node));
   }
+}
+
+/** The request with each choice of pools, the preferred ones first. Needs that name the same pools in the same order make the same choice. */
+export function optionsIn<Asking extends Pick<ReservationRequest, "needs">>(request: Asking): Asking[] {
+  const open = request.needs.find(({ otherPools }) => otherPools !== undefined);
+  if (open === undefined) return [request];
+  const { pool: first, otherPools = [] } = open;
+  return [first, ...otherPools].flatMap((pool) => {
+    const needs = request.needs.map(({ otherPools: others, ...need }) => {
+      const isAlike = need.pool === first && others?.join(" ") === otherPools.join(" ");
+      return isAlike ? { ...need, pool } : { ...need, ...(others && { otherPools: others }) };
+    });
+    return optionsIn({ ...request, needs });
+  });
 }
 
 function inOrder(a: Line, b: Line): number {

@@ -12,6 +12,7 @@ import {
   type Forest,
   type QueuedRequest,
 } from "./naive-quota.ts";
+import { optionsIn } from "./naive-ledger.ts";
 import { askOf, type QueueOperation } from "./random-queues.ts";
 
 type NaiveVerdict =
@@ -30,7 +31,13 @@ type NaiveOutcome = {
   readonly grants: readonly number[];
 };
 
-type Line = QueuedRequest & { readonly owner: string; readonly content: string; isGranted: boolean };
+type Line = Omit<QueuedRequest, "ask"> & {
+  readonly owner: string;
+  readonly content: string;
+  /** What it asks for, by preference; once granted, what it has. */
+  asks: readonly PairAmounts[];
+  isGranted: boolean;
+};
 
 /**
  * A ledger with queues where machines are plenty, so that only quotas and order decide. After every operation it grants one request after another until none
@@ -52,7 +59,8 @@ export class NaiveQueues {
     switch (operation.kind) {
       case "reserve": {
         const { owner, queue, needs, priority } = operation;
-        return this.reserve(`${owner.kind}/${owner.id}`, queue, askOf(needs), priority, printNeeds(needs));
+        const asks = optionsIn({ needs }).map((option) => askOf(option.needs));
+        return this.reserve(`${owner.kind}/${owner.id}`, queue, asks, priority, printNeeds(needs));
       }
       case "release":
         return this.release(`${operation.owner.kind}/${operation.owner.id}`);
@@ -72,9 +80,9 @@ export class NaiveQueues {
   reserve(
     owner: string,
     queue: string | undefined,
-    ask: PairAmounts,
+    ask: PairAmounts | readonly PairAmounts[],
     priority: number,
-    content = printAmounts(ask),
+    content = [ask].flat().map(printAmounts).join(";"),
   ): NaiveOutcome {
     const known = this.#lines.find((line) => line.owner === owner);
     if (known !== undefined) {
@@ -82,7 +90,8 @@ export class NaiveQueues {
         ? { verdict: { kind: "known", sequence: known.sequence }, grants: [] }
         : { verdict: { kind: "refused", code: "RESERVATION_DIFFERS" }, grants: [] };
     }
-    const code = this.#refusalOf(queue, ask);
+    const asks = [ask].flat();
+    const code = this.#refusalOf(queue, asks);
     if (code !== undefined) return { verdict: { kind: "refused", code }, grants: [] };
     const sequence = this.#nextSequence++;
     const maxPriority = this.#queues.find(({ name }) => name === queue)?.maxPriority ?? priority;
@@ -91,7 +100,7 @@ export class NaiveQueues {
       owner,
       content,
       ...(queue !== undefined && { queue }),
-      ask,
+      asks,
       priority: Math.min(priority, maxPriority),
       createdAtMs: this.#nowMs,
       isGranted: false,
@@ -124,11 +133,15 @@ export class NaiveQueues {
 
   /** Of every request that waits, in the order of arrival. */
   waits(): readonly NaiveWait[] {
-    return this.waiting().map((request) => ({ sequence: request.sequence, code: this.#waitOf(request) }));
+    return this.#waitingLines().map((line) => ({ sequence: line.sequence, code: this.#waitOf(line) }));
   }
 
-  /** In the order of arrival. */
+  /** Each option of each request, in the order of arrival. */
   waiting(): readonly QueuedRequest[] {
+    return this.#waitingLines().flatMap((line) => line.asks.map((ask, option) => ({ ...line, ask, option })));
+  }
+
+  #waitingLines(): readonly Line[] {
     return this.#lines.filter(({ isGranted }) => !isGranted);
   }
 
@@ -139,8 +152,9 @@ export class NaiveQueues {
 
   forest(): Forest {
     const own = new Map<string, Map<string, number>>();
-    for (const { queue, ask } of this.#lines.filter(({ isGranted }) => isGranted)) {
-      if (queue === undefined) continue;
+    for (const { queue, asks } of this.#lines.filter(({ isGranted }) => isGranted)) {
+      const [ask] = asks;
+      if (queue === undefined || ask === undefined) continue;
       const used = own.get(queue) ?? new Map<string, number>();
       for (const [pair, amount] of ask) used.set(pair, (used.get(pair) ?? 0) + amount);
       own.set(queue, used);
@@ -149,7 +163,7 @@ export class NaiveQueues {
   }
 
   /** A queue whose numbers cannot be known refuses nothing: what is in it waits until it is repaired. */
-  #refusalOf(queue: string | undefined, ask: PairAmounts): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
+  #refusalOf(queue: string | undefined, asks: readonly PairAmounts[]): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
     if (queue === undefined) return undefined;
     const forest = this.forest();
     const known = forest.queues.find(({ name }) => name === queue);
@@ -157,7 +171,7 @@ export class NaiveQueues {
     const path = pathOf(forest, queue);
     if (path === undefined || path.some(({ problem }) => problem !== undefined)) return undefined;
     if (!isLeaf(forest, queue)) return "QUEUE_UNKNOWN";
-    return canEverFit(forest, queue, ask) ? undefined : "QUOTA_EXCEEDED";
+    return asks.some((ask) => canEverFit(forest, queue, ask)) ? undefined : "QUOTA_EXCEEDED";
   }
 
   #settle(): readonly number[] {
@@ -165,20 +179,23 @@ export class NaiveQueues {
     for (;;) {
       const next = findNextGrant(this.forest(), this.waiting());
       const line = this.#lines.find(({ sequence }) => sequence === next?.sequence);
-      if (line === undefined) return grants;
+      if (line === undefined || next === undefined) return grants;
+      line.asks = [next.ask];
       line.isGranted = true;
       grants.push(line.sequence);
     }
   }
 
-  #waitOf(request: QueuedRequest): NaiveWait["code"] {
-    const { queue, ask } = request;
-    if (queue === undefined) throw new Error(`request ${request.sequence} without a queue waits`);
+  /** That of the first option that can ever fit. */
+  #waitOf({ asks, ...line }: Line): NaiveWait["code"] {
+    const { queue } = line;
+    if (queue === undefined) throw new Error(`request ${line.sequence} without a queue waits`);
     const forest = this.forest();
     const problem = problemOf(forest, queue);
     if (problem !== undefined) return problem;
-    if (!canEverFit(forest, queue, ask)) return "WAITING_FOR_QUOTA";
-    if (this.#isBehindHead(forest, queue, request)) return "BEHIND_STRICT_HEAD";
+    const ask = asks.find((each) => canEverFit(forest, queue, each));
+    if (ask === undefined) return "WAITING_FOR_QUOTA";
+    if (this.#isBehindHead(forest, queue, { ...line, ask })) return "BEHIND_STRICT_HEAD";
     if (!fits(forest, queue, ask)) return "WAITING_FOR_QUOTA";
     if (candidateOf(forest, queue, this.waiting()) !== undefined)
       throw new Error(`queue ${queue} could be granted more`);
@@ -188,7 +205,9 @@ export class NaiveQueues {
   /** Requests that can never fit are no head. */
   #isBehindHead(forest: Forest, queue: string, request: QueuedRequest): boolean {
     if (forest.queues.find(({ name }) => name === queue)?.strategy !== "StrictFIFO") return false;
-    const before = this.waiting().filter((other) => other.queue === queue && compareRequests(other, request) < 0);
+    const before = this.waiting().filter(
+      (other) => other.queue === queue && other.sequence !== request.sequence && compareRequests(other, request) < 0,
+    );
     return before.some((other) => canEverFit(forest, queue, other.ask));
   }
 }
@@ -202,7 +221,10 @@ function printAmounts(amounts: PairAmounts): string {
 
 function printNeeds(needs: readonly Need[]): string {
   return needs
-    .map(({ component, pool, shared }) => `${component} ${pool} ${printAmounts(shared ?? new Map())}`)
+    .map(
+      ({ component, pool, otherPools, shared }) =>
+        `${component} ${pool} ${otherPools?.join(" ")} ${printAmounts(shared ?? new Map())}`,
+    )
     .sort()
     .join(";");
 }

@@ -16,6 +16,8 @@ export type QueuedRequest = {
   readonly ask: PairAmounts;
   readonly priority: number;
   readonly createdAtMs: number;
+  /** Its place in the preference of its request; absent: the request has no other option. Options of one request have the same sequence. */
+  readonly option?: number;
 };
 
 /** A fraction that may have the denominator 0: more than every number. */
@@ -184,21 +186,23 @@ export function compareShares(a: Share, b: Share): number {
   return compare(a.numerator * b.denominator, b.numerator * a.denominator);
 }
 
-/** Priority, then age, then arrival. */
+/** Priority, then age, then arrival, then preference. */
 export function compareRequests(a: QueuedRequest, b: QueuedRequest): number {
-  return b.priority - a.priority || a.createdAtMs - b.createdAtMs || a.sequence - b.sequence;
+  const byArrival = a.createdAtMs - b.createdAtMs || a.sequence - b.sequence;
+  return b.priority - a.priority || byArrival || (a.option ?? 0) - (b.option ?? 0);
 }
 
 /**
  * The requests of the queue that may be granted as soon as they fit, in their order: none where it admits nothing, without those that can never fit, and in a
- * StrictFIFO queue only the first.
+ * StrictFIFO queue only the first, with all of its options.
  */
 export function lineOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): readonly QueuedRequest[] {
   if (problemOf(forest, name) !== undefined) return [];
   const line = waiting
     .filter(({ queue, ask }) => queue === name && canEverFit(forest, name, ask))
     .sort(compareRequests);
-  return queueOf(forest, name).strategy === "StrictFIFO" ? line.slice(0, 1) : line;
+  const isFirst = ({ sequence }: QueuedRequest): boolean => sequence === line[0]?.sequence;
+  return queueOf(forest, name).strategy === "StrictFIFO" ? line.filter(isFirst) : line;
 }
 
 /**
@@ -223,16 +227,21 @@ export function withKept(forest: Forest, waiting: readonly QueuedRequest[]): For
   return kept.reduce((seen, { name, ask }) => withUse(seen, name, ask), forest);
 }
 
-/** The first request of the queue's line that fits; one that would borrow also has to fit beside what is kept. */
+/** The first request of the queue's line that fits, with the nearest quota; one that would borrow also has to fit beside what is kept. */
 export function candidateOf(
   forest: Forest,
   name: string,
   waiting: readonly QueuedRequest[],
 ): QueuedRequest | undefined {
   const kept = withKept(forest, waiting);
-  return lineOf(forest, name, waiting).find(
+  const fitting = lineOf(forest, name, waiting).filter(
     ({ ask }) => fits(forest, name, ask) && (levelOf(forest, name, ask) === 0 || fits(kept, name, ask)),
   );
+  const [first, ...others] = fitting.filter(({ sequence }) => sequence === fitting[0]?.sequence);
+  if (first === undefined) return undefined;
+  const nearer = (a: QueuedRequest, b: QueuedRequest): QueuedRequest =>
+    levelOf(forest, name, b.ask) < levelOf(forest, name, a.ask) ? b : a;
+  return others.reduce(nearer, first);
 }
 
 /** The next grant: the best of the candidates of all queues, and of the requests without a queue. */

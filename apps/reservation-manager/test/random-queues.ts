@@ -115,6 +115,14 @@ const rival: fc.Arbitrary<QueueParts> = fc
   })
   .map(({ nominal, ...more }) => ({ ...more, stopPolicy: "None", quotas: new Map([["a cpu", { nominal }]]) }));
 
+/** Queues that compete for the cpu of both pools. */
+const poolRival: fc.Arbitrary<QueueParts> = fc
+  .record({ parts: rival, quotas: fc.tuple(quota, quota), namesOne: sometimes })
+  .map(({ parts, quotas: [ofA, ofB], namesOne }) => ({
+    ...parts,
+    quotas: new Map([["a cpu", ofA], ...(namesOne ? [] : [["b cpu", ofB] as const])]),
+  }));
+
 /** Queues that compete for the cpu of pool a: at least three, below one or two parents. */
 export const rivals = fc.oneof(forestsOf(rival, 3, 1), forestsOf(rival, 3, 2));
 
@@ -160,6 +168,11 @@ const amount = fc.integer({ min: 0, max: 3 });
 
 const cpuOfA = fc.constantFrom(1, 1, 1, 1, 2, 4, 5).map((cpu) => ({ pool: "a", cpu, memory: 0 }));
 
+/** Cpu of either pool, mostly rather of pool a. */
+const cpuOfBoth = fc
+  .record({ cpu: fc.constantFrom(1, 1, 2, 4), pools: fc.constantFrom("a b", "a b", "b a") })
+  .map(({ cpu, pools }) => ({ pool: pools.slice(0, 1), otherPools: [pools.slice(2)], cpu, memory: 0 }));
+
 const anyNeed = fc.record({ pool: fc.constantFrom("a", "a", "b"), cpu: amount, memory: amount });
 
 /** Mostly cpu of pool a, so that they meet. */
@@ -169,12 +182,19 @@ export const sharedNeeds = fc
     { weight: 1, arbitrary: fc.array(cpuOfA, { minLength: 2, maxLength: 2 }) },
     { weight: 1, arbitrary: fc.array(anyNeed, { minLength: 1, maxLength: 3 }) },
   )
-  .map((parts) =>
-    parts.map(({ pool, ...requests }, index): Need => {
-      const shared = new Map(Object.entries(requests).filter(([, requested]) => requested > 0));
-      return { component: `c${index}`, pool, shared };
-    }),
-  );
+  .map(toNeeds);
+
+/** The same, and half of them may use either pool. */
+const poolNeeds = fc.oneof(sharedNeeds, fc.array(cpuOfBoth, { minLength: 1, maxLength: 2 }).map(toNeeds));
+
+type Part = Pick<Need, "pool" | "otherPools"> & { readonly cpu: number; readonly memory: number };
+
+function toNeeds(parts: readonly Part[]): readonly Need[] {
+  return parts.map(({ pool, otherPools, ...requests }, index): Need => {
+    const shared = new Map(Object.entries(requests).filter(([, requested]) => requested > 0));
+    return { component: `c${index}`, pool, ...(otherPools && { otherPools }), shared };
+  });
+}
 
 export const asks = sharedNeeds.map(askOf);
 
@@ -192,6 +212,11 @@ export const queueOperationsWithoutChanges = forests.chain((queues) => operation
 
 /** Work of queues that compete for the same cpu, without any change of the queues: mostly the order and what is kept decide. */
 export const rivalOperations = rivals.chain((queues) => operationsOn(queues, workOn(queues)));
+
+/** Work that accepts both pools, in queues that own parts of both and change. */
+export const poolOperations = fc
+  .oneof(forestsOf(poolRival, 3, 1), forestsOf(poolRival, 3, 2))
+  .chain((queues) => operationsOn(queues, draftOn(queues, poolNeeds)));
 
 function operationsOn(queues: readonly Queue[], draft: fc.Arbitrary<Draft>): fc.Arbitrary<readonly QueueOperation[]> {
   const puts = queues.map((each): QueueOperation => ({ kind: "put", queue: each }));
@@ -219,9 +244,9 @@ function withOwners(drafts: readonly Draft[]): readonly QueueOperation[] {
   });
 }
 
-function draftOn(queues: readonly Queue[]): fc.Arbitrary<Draft> {
+function draftOn(queues: readonly Queue[], needs = sharedNeeds): fc.Arbitrary<Draft> {
   return fc.oneof(
-    { weight: 60, arbitrary: workOn(queues) },
+    { weight: 60, arbitrary: workOn(queues, needs) },
     { weight: 5, arbitrary: putOf(queues) },
     {
       weight: 1,
@@ -230,7 +255,7 @@ function draftOn(queues: readonly Queue[]): fc.Arbitrary<Draft> {
   );
 }
 
-function workOn(queues: readonly Queue[]): fc.Arbitrary<Draft> {
+function workOn(queues: readonly Queue[], needs = sharedNeeds): fc.Arbitrary<Draft> {
   const leaves = queues.filter(({ name }) => queues.every(({ parent }) => parent !== name));
   const names = queues.map(({ name }) => name);
   const anyQueue = fc.constantFrom(undefined, MISSING, ...names);
@@ -244,7 +269,7 @@ function workOn(queues: readonly Queue[]): fc.Arbitrary<Draft> {
   const reserve = fc
     .record({
       queue: queueName,
-      needs: sharedNeeds,
+      needs,
       priority: fc.constantFrom(-1, 0, 0, 0, 1, 2),
       repeats: sometimesMissing(fc.integer({ min: 0, max: 5 }), 9),
     })

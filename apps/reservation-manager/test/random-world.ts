@@ -1,5 +1,6 @@
 import fc from "fast-check";
-import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import { MAX_OPTIONS, type ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import { countOptions } from "../src/domain/ledger/pool-options.ts";
 import { decideAcceptance, decideRequeue } from "../src/domain/decisions/decide-preemption.ts";
 import { decideLimit } from "../src/domain/decisions/decide-limit.ts";
 import { decideReservationRelease, type ReleaseRequest } from "../src/domain/decisions/decide-reservation-release.ts";
@@ -250,7 +251,18 @@ const selection = fc.oneof(
   },
 );
 
-const wanted = fc.array(fc.record({ pool, shared: share, selection }), { minLength: 1, maxLength: 4 });
+const others = fc.oneof(
+  { weight: 4, arbitrary: fc.constant<string[]>([]) },
+  { weight: 1, arbitrary: fc.shuffledSubarray(["a", "b", "c", "d"], { minLength: 1, maxLength: 3 }) },
+);
+
+const wanted = fc.array(fc.record({ pool, others, shared: share, selection }), { minLength: 1, maxLength: 4 });
+
+/** Without other pools where they would be too many choices. */
+export function withFewOptions(needs: readonly Need[]): readonly Need[] {
+  if (countOptions(needs) <= MAX_OPTIONS) return needs;
+  return needs.map(({ otherPools: _, ...need }) => need);
+}
 
 const reserve = fc
   .record({
@@ -263,9 +275,13 @@ const reserve = fc
     concurrencyLimit: fc.constantFrom(0, 0, 1, 3),
   })
   .map(({ id: number, kind: ownerKind, needs, topology, ...more }): Operation => {
-    const named = needs.map(({ pool: name, shared, selection: nodes }, index): Need => {
-      return { component: `c${index}`, pool: name, ...(shared && { shared }), ...(nodes && { selection: nodes }) };
-    });
+    const named = withFewOptions(
+      needs.map(({ pool: name, others: rest, shared, selection: nodes }, index): Need => {
+        const otherPools = rest.filter((other) => other !== name);
+        const accepted = { pool: name, ...(otherPools.length > 0 && { otherPools }) };
+        return { component: `c${index}`, ...accepted, ...(shared && { shared }), ...(nodes && { selection: nodes }) };
+      }),
+    );
     const gang = { needs: named, ...(topology && { topology }) };
     const request = requestOf(number, [], { ...more, ...gang, owner: ownerOf(number, ownerKind) });
     return { kind: "reserve", request };

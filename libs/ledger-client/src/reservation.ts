@@ -1,5 +1,5 @@
 import { enums, type muster } from "@muster/proto";
-import { compactNodeSelection, indexSelections, type NodeSelection } from "@muster/resources";
+import { compactNodeSelection, indexPoolLists, indexSelections, type NodeSelection } from "@muster/resources";
 
 /** The requests that a part of a machine holds, by resource: millicores of cpu, otherwise bytes or pieces. */
 export type Share = Readonly<Record<string, number>>;
@@ -11,12 +11,14 @@ export type Share = Readonly<Record<string, number>>;
 export type Need = {
   readonly component: string;
   readonly pool: string;
+  /** Acceptable, too, in order of preference. Needs that accept the same pools are granted in one of them. */
+  readonly otherPools?: readonly string[] | undefined;
   readonly shared?: Share | undefined;
   readonly selection?: NodeSelection | undefined;
 };
 
 /** What is granted for a need. */
-export type Machine = Omit<Need, "selection"> & { readonly node: string };
+export type Machine = Omit<Need, "selection" | "otherPools"> & { readonly node: string };
 
 /** Why a reservation waits. */
 export type WaitReason = {
@@ -99,14 +101,18 @@ export function readReservation(
 ): Reservation | undefined {
   if (message?.owner?.kind !== ownerKind) return undefined;
   const { id, owner, sequence, revision, createdAtMs, needs, nodeSelections, topology, queue, state } = message;
-  const { machines, domain, because, preemption, preemptedFor } = message;
+  const { machines, domain, because, preemption, preemptedFor, poolLists } = message;
   const read = {
     id,
     ownerId: owner.id,
     sequence,
     revision,
     createdAtMs,
-    needs: needs.map((need) => ({ ...readShare(need), ...readSelection(nodeSelections[need.nodeSelection - 1]) })),
+    needs: needs.map((need) => ({
+      ...readShare(need),
+      ...readOtherPools(poolLists[need.poolList - 1]),
+      ...readSelection(nodeSelections[need.nodeSelection - 1]),
+    })),
     ...(topology !== "" && { topology }),
     ...(queue !== "" && { queue }),
     ...(preemptedFor !== "" && { preemptedFor }),
@@ -130,26 +136,32 @@ function readPreemption(message: muster.reservation.v1.Preemption): Preemption {
 
 type Shared = Pick<muster.reservation.v1.Need, "component" | "pool" | "shared">;
 
-function readShare({ component, pool, shared }: Shared): Omit<Need, "selection"> {
+function readShare({ component, pool, shared }: Shared): Omit<Need, "selection" | "otherPools"> {
   return { component, pool, ...(shared !== undefined && { shared: shared.requests }) };
+}
+
+function readOtherPools(list: muster.reservation.v1.PoolList | undefined): Pick<Need, "otherPools"> {
+  return list === undefined ? {} : { otherPools: list.pools };
 }
 
 function readSelection(message: muster.reservation.v1.NodeSelection | undefined): Pick<Need, "selection"> {
   return message === undefined ? {} : { selection: compactNodeSelection(message) };
 }
 
-/** The needs in a message of requests, with each selection once. */
+/** The needs in a message of requests, with each selection and each list of pools once. */
 export function needsMessage(
   needs: readonly Need[],
-): Pick<muster.reservation.v1.ReserveRequest.$Properties, "needs" | "nodeSelections"> {
+): Pick<muster.reservation.v1.ReserveRequest.$Properties, "needs" | "nodeSelections" | "poolLists"> {
   const { selections, indexes } = indexSelections(needs);
+  const { poolLists, indexes: lists } = indexPoolLists(needs);
   const messages = needs.map(({ component, pool, shared }, index) => ({
     component,
     pool,
     ...(shared !== undefined && { shared: { requests: shared } }),
     nodeSelection: indexes[index],
+    poolList: lists[index],
   }));
-  return { needs: messages, nodeSelections: selections };
+  return { needs: messages, nodeSelections: selections, poolLists };
 }
 
 export function readWaitReason(message: muster.reservation.v1.WaitReason | undefined): WaitReason | undefined {

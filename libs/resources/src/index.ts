@@ -33,6 +33,7 @@ export {
   type Taint,
   type Toleration,
 } from "./node-selection.ts";
+export { indexPoolLists } from "./pool-lists.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
 export {
   buildPodDefaults,

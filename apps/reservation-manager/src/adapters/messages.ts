@@ -4,6 +4,7 @@ import {
   amountsKey,
   freeOf,
   compactNodeSelection,
+  indexPoolLists,
   indexSelections,
   nodeSelectionKey,
   useOf,
@@ -137,14 +138,11 @@ export function toQueueName({ queue }: { readonly queue: string }): { readonly q
 
 /** What is asked for. */
 export function toGang(
-  {
-    needs,
-    nodeSelections,
-    topology,
-  }: Pick<muster.reservation.v1.ReserveRequest, "needs" | "nodeSelections" | "topology">,
+  message: WireNeeds & Pick<muster.reservation.v1.ReserveRequest, "topology">,
   needsOf: ReadNeeds = toNeeds,
 ): Gang {
-  return { needs: needsOf(needs, nodeSelections), ...(topology !== "" && { topology }) };
+  const { topology } = message;
+  return { needs: needsOf(message), ...(topology !== "" && { topology }) };
 }
 
 /** A missing owner has an empty kind and id, which no owner may have. */
@@ -287,9 +285,8 @@ function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): Lim
   return { ownerKind, limit };
 }
 
-type WireNeed = muster.reservation.v1.Need;
-type WireSelection = muster.reservation.v1.NodeSelection;
-type ReadNeeds = (needs: readonly WireNeed[], selections: readonly WireSelection[]) => readonly Need[];
+type WireNeeds = Pick<muster.reservation.v1.ReserveRequest, "needs" | "nodeSelections" | "poolLists">;
+type ReadNeeds = (message: WireNeeds) => readonly Need[];
 
 /** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
 const MAX_INTERNED_LISTS = 10_000;
@@ -297,37 +294,55 @@ const MAX_INTERNED_LISTS = 10_000;
 /** Gives equal lists as one and the same: of a million requests most ask for what others ask for, and what is not made need not be kept either. */
 export function internNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
-  return (needs, selections) => {
-    let key = selections.map((selection) => nodeSelectionKey(selection)).join(" ");
-    for (const { component, pool, shared, nodeSelection } of needs)
-      key += `${component}=${pool}!${nodeSelection}${shared ? amountsKey(toAmounts(shared.requests)) : ""} `;
+  return (message) => {
+    let key = message.nodeSelections.map((selection) => nodeSelectionKey(selection)).join(" ");
+    for (const { pools } of message.poolLists) key += `!${pools.join(" ")}`;
+    for (const { component, pool, shared, nodeSelection, poolList } of message.needs)
+      key += `${component}=${pool}!${nodeSelection}!${poolList}${shared ? amountsKey(toAmounts(shared.requests)) : ""} `;
     const same = known.get(key);
     if (same !== undefined) return same;
-    const read = toNeeds(needs, selections);
+    const read = toNeeds(message);
     if (known.size < MAX_INTERNED_LISTS) known.set(key, read);
     return read;
   };
 }
 
-/** Fails where a need names a selection that the message does not have. */
-function toNeeds(needs: readonly WireNeed[], wireSelections: readonly WireSelection[]): readonly Need[] {
-  const selections = wireSelections.map(compactNodeSelection);
-  return needs.map(({ component, pool, shared, nodeSelection }, index) => {
-    const need = { component, pool, ...toShare(shared) };
-    if (nodeSelection === 0) return need;
-    const selection = selections[nodeSelection - 1];
-    if (selection !== undefined) return { ...need, selection };
-    const reason = `is ${nodeSelection}; the message has ${selections.length} node selections`;
-    return throwFault({ code: "invalid_request", field: `needs[${index}].node_selection`, reason });
+/** Fails where a need names a selection or a list of pools that the message does not have. */
+function toNeeds({ needs, nodeSelections, poolLists }: WireNeeds): readonly Need[] {
+  const selections = nodeSelections.map(compactNodeSelection);
+  return needs.map(({ component, pool, shared, nodeSelection, poolList }, index) => {
+    const selection = entryOf(selections, nodeSelection, `needs[${index}].node_selection`);
+    const list = entryOf(poolLists, poolList, `needs[${index}].pool_list`);
+    return {
+      component,
+      pool,
+      ...(list && { otherPools: list.pools }),
+      ...toShare(shared),
+      ...(selection && { selection }),
+    };
+  });
+}
+
+/** Undefined: the place is 0. */
+function entryOf<Entry>(entries: readonly Entry[], place: number, field: string): Entry | undefined {
+  if (place === 0) return undefined;
+  const entry = entries[place - 1];
+  if (entry !== undefined) return entry;
+  return throwFault({
+    code: "invalid_request",
+    field,
+    reason: `is ${place}; the message has ${entries.length} of them`,
   });
 }
 
 function toWireNeeds(needs: readonly Need[]) {
   const { selections, indexes } = indexSelections(needs);
+  const { poolLists, indexes: lists } = indexPoolLists(needs);
   const messages = needs.map(({ component, pool, shared }, index) => {
-    return { ...withWireShare({ component, pool, ...(shared && { shared }) }), nodeSelection: indexes[index] };
+    const need = withWireShare({ component, pool, ...(shared && { shared }) });
+    return { ...need, nodeSelection: indexes[index], poolList: lists[index] };
   });
-  return { needs: messages, nodeSelections: selections };
+  return { needs: messages, nodeSelections: selections, poolLists };
 }
 
 function toWireGrant({ machines, domain, use }: Omit<Grant, "atMs">) {
@@ -353,6 +368,6 @@ function toShare(share: muster.reservation.v1.Share | null | undefined): Pick<Ne
   return { shared: new Map(Object.entries(share.requests).filter(([, amount]) => amount !== 0)) };
 }
 
-function withWireShare<Part extends Omit<Need, "selection">>({ shared, ...part }: Part) {
+function withWireShare<Part extends Omit<Need, "selection" | "otherPools">>({ shared, ...part }: Part) {
   return { ...part, ...(shared !== undefined && { shared: { requests: toWireAmounts(shared) } }) };
 }

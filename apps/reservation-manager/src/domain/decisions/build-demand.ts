@@ -1,14 +1,25 @@
 import { explainWaiting, type WaitReason } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
-import type { HoldPolicy } from "./fit.ts";
+import type { Demand, HoldPolicy } from "./fit.ts";
 import { knownReservation, roomFor, type Ledger } from "../ledger/ledger.ts";
-import type { Reservation } from "../ledger/reservation.ts";
+import { hasOtherPools } from "../ledger/pool-options.ts";
+import type { Need, Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
-import { comparePlaces, type Place, type WaitingClass, type WaitingKind } from "../ledger/waiting-queue.ts";
+import {
+  comparePlaces,
+  needsAt,
+  optionsOfRequest,
+  placeAfter,
+  type Place,
+  type RequestOption,
+  type WaitingClass,
+  type WaitingKind,
+} from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { futureOf, isChanging } from "./future.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { findQuotaShortage, isStrictQueue } from "./find-queue-obstacle.ts";
+import { listOptions, type Option } from "./choose-option.ts";
+import { findQuotaShortage, isStrictQueue, levelOfDemand } from "./find-queue-obstacle.ts";
 import { withUse } from "../ledger/queue-use.ts";
 
 export type DemandRequest = {
@@ -38,12 +49,38 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
   const { ledger } = world;
   const parts = findParts(ledger, request.pools);
   const holds = findHolds(world, policy, nowMs);
-  const reservations = listInOrder(world, parts, request.limit);
-  const reports = reservations.map((reservation) => {
-    return { reservation, because: explainWaiting(reservation, world, holds) };
+  const listed = listInOrder(world, parts, request.limit);
+  const reports = listed.map(({ reservation, options }) => {
+    const because = explainWaiting(reservation, world, holds);
+    return { reservation: withPoolsOf(reservation, options), because };
   });
+  const counted = listed.reduce((sum, { reservation }) => sum + countTurns(reservation, request.pools), 0);
   const rooms = [...ledger.limits.keys()].map((ownerKind) => ({ ownerKind, room: roomFor(ownerKind, ledger) }));
-  return { reports, more: countDemand(ledger, parts) - reservations.length, rooms };
+  return { reports, more: Math.max(0, countDemand(ledger, parts) - counted), rooms };
+}
+
+type Admitted = Pick<Option, "demand" | "place">;
+
+/** `options`: those that the quota admits, the nearest quota first. */
+type Listed = { readonly reservation: Reservation; readonly options: readonly Admitted[] };
+
+/** The reservation with the pools in which the quota admits it: machines of others would not bring it forward. */
+function withPoolsOf(reservation: Reservation, options: readonly Admitted[]): Reservation {
+  if (!reservation.needs.some(hasOtherPools)) return reservation;
+  const needs = reservation.needs.map(({ otherPools: _, ...need }, index): Need => {
+    const [pool = need.pool, ...otherPools] = new Set(
+      options.map(({ place }) => needsAt(reservation, place)[index]?.pool ?? need.pool),
+    );
+    return { ...need, pool, ...(otherPools.length > 0 && { otherPools }) };
+  });
+  return { ...reservation, needs };
+}
+
+/** How often the request is counted in the parts that need one of these pools. */
+function countTurns(reservation: Reservation, pools: readonly string[]): number {
+  const isWanted = ({ needs }: RequestOption): boolean =>
+    pools.length === 0 || needs.some(({ pool }) => pools.includes(pool));
+  return optionsOfRequest(reservation).filter(isWanted).length;
 }
 
 /** Requests of one kind that need machines of the same pools. */
@@ -65,8 +102,8 @@ function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
 type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads"] | undefined };
 
 /** A merge of the parts: after a request its class and its part have their next turn. */
-function listInOrder(world: World, parts: readonly Part[], limit: number): readonly Reservation[] {
-  const listed: Reservation[] = [];
+function listInOrder(world: World, parts: readonly Part[], limit: number): readonly Listed[] {
+  const listed: Listed[] = [];
   const { ledger, machines } = world;
   const served = isChanging(world) ? futureOf(world).placed : new Set<number>();
   // What the quota lets be granted beside those that are listed already. In a StrictFIFO queue nothing is listed behind one that is not.
@@ -83,31 +120,51 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
     turns = turns.delete(place);
     const ofKind = listedByKind.get(waiting.ownerKind) ?? 0;
     if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
-    const after = { ...place, sequence: place.sequence + 1 };
+    const after = placeAfter(place);
     const isStrict = waiting.queue !== undefined && isStrictQueue(waiting.queue, ledger);
     const isServed = served.has(place.sequence);
-    const isAdmitted =
-      isServed || (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined);
+    const last = listed.at(-1);
+    // Its other options have the next turns: whether they are admitted was found with the first one.
+    const isListed = last?.reservation.sequence === place.sequence;
+    const isAdmitted = isListed
+      ? last.options.some((option) => option.place.option === place.option)
+      : isServed || (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined);
     if (isAdmitted) {
-      if (!isServed) {
+      if (!isServed && !isListed) {
         const reservation = knownReservation(ledger, place.sequence);
         needsLeft -= reservation.needs.length;
         if (needsLeft < 0) break;
-        listed.push(reservation);
+        const options =
+          place.option === undefined ? [{ place, demand: waiting }] : listAdmitted(reservation, admitting);
+        listed.push({ reservation, options });
         listedByKind.set(waiting.ownerKind, ofKind + 1);
-        admitting = withAsked(waiting, admitting);
+        admitting = withAsked(options[0]?.demand ?? waiting, admitting);
       }
       // Where the quota stops one, it stops all behind it in its class.
       const behind = waiting.places.first(after);
       if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
-    } else if (isStrict) blocked.add(waiting.queue ?? "");
+    } else if (isStrict && !isListed && isStopped(place, admitting)) blocked.add(waiting.queue ?? "");
     for (const [later, next] of heads === undefined ? [] : turnsOf(heads, after)) turns = turns.set(later, next);
   }
   return listed;
 }
 
+/** The options of a request that the quota admits, the nearest quota first. */
+function listAdmitted(reservation: Reservation, world: World): readonly Admitted[] {
+  return listOptions(reservation)
+    .filter(({ demand }) => findQuotaShortage(demand, world) === undefined)
+    .map((option) => ({ option, level: levelOfDemand(option.demand, world) }))
+    .sort((a, b) => a.level - b.level)
+    .map(({ option }) => option);
+}
+
+/** Whether the quota admits none of the options of the request, one of which it does not admit. */
+function isStopped({ option, sequence }: Place, world: World): boolean {
+  return option === undefined || listAdmitted(knownReservation(world.ledger, sequence), world).length === 0;
+}
+
 /** As if the request were granted, for the quota of those that come after it. */
-function withAsked({ queue, needs }: WaitingClass, { ledger, machines }: World): World {
+function withAsked({ queue, needs }: Demand, { ledger, machines }: World): World {
   if (queue === undefined) return { ledger, machines };
   const use = withUse(ledger.use, ledger.queues, queue, askedAmounts(needs, machines).amounts, 1);
   return { ledger: { ...ledger, use }, machines };

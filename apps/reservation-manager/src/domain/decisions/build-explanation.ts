@@ -15,13 +15,13 @@ import { explainParts } from "./explain-parts.ts";
 import { explainPreemption } from "./explain-preemption.ts";
 import { findHolds } from "./find-hold.ts";
 import { holdAheadOf, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
-import { demandOf } from "./future.ts";
+import { chooseReported, listOptions } from "./choose-option.ts";
 import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
 import { firstPlaceOf, placeOf, placesAround, type Place, type WaitingQueue } from "../ledger/waiting-queue.ts";
-import { countByPool, sizeOf, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
+import { sizeOf, viewKey, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
 /** Entries of each list of an explanation: enough to see who is in the way, and small enough for one message. */
@@ -39,8 +39,9 @@ export function buildExplanation(
   const hold = holds.machines;
   const because = explainWaiting(reservation, world, holds);
   const place = reservation.grant === undefined ? placeOf(reservation) : undefined;
-  const needs = countByPool(reservation.needs);
-  const keptFor = place && holdAheadOf(demandOf(reservation), place, world, hold);
+  const options = listOptions(reservation);
+  const keptFor = place && holdAheadOf(chooseReported(options, world).demand, place, world, hold);
+  const needs = uniqueViews(options.flatMap(({ demand }) => demand.needs));
   const granted = findGranted(ledger);
   const facts = {
     reservation,
@@ -58,6 +59,13 @@ export function buildExplanation(
     preemption: explainOutlook(reservation, world, policy, nowMs),
   };
   return { ...facts, message: describeExplanation(facts) };
+}
+
+/** The first need of each view: with other pools, a view may be in several options. */
+function uniqueViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
+  const byView = new Map<string, PoolNeed>();
+  for (const need of needs) if (!byView.has(viewKey(need))) byView.set(viewKey(need), need);
+  return [...byView.values()];
 }
 
 function explainOutlook(

@@ -10,6 +10,7 @@ import {
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
+import { acceptedPools, countOptions } from "../ledger/pool-options.ts";
 import { shareBytes, type Need } from "../ledger/reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than intended. */
@@ -26,6 +27,12 @@ export const MAX_SELECTIONS = 200;
 
 /** Characters of all different node selections of one request: they are in each entry of the log that has the request. */
 export const MAX_SELECTION_LENGTH = 16_000;
+
+/** Pools that one need accepts. */
+export const MAX_POOLS = 8;
+
+/** Choices of pools of one request: each of them is a place in the structures of what waits. */
+export const MAX_OPTIONS = 16;
 
 /** What an owner asks for: all of it, or nothing. */
 export type ReservationRequest = {
@@ -93,18 +100,37 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
   const wrong = checkSelections(needs);
   if (wrong !== undefined) return wrong;
   const components = new Set<string>();
-  for (const [index, { component, pool, shared }] of needs.entries()) {
+  for (const [index, need] of needs.entries()) {
+    const { component, pool, shared } = need;
     const field = `needs[${index}]`;
     const fault =
       checkDnsLabel(`${field}.component`, component) ??
       checkPool(`${field}.pool`, pool) ??
+      checkOtherPools(`the further pools of ${field}`, need) ??
       checkAmounts(`${field}.shared.requests`, shared);
     if (fault !== undefined) return fault;
     if (components.has(component))
       return { code: "invalid_request", field: `${field}.component`, reason: `"${component}" is there twice` };
     components.add(component);
   }
+  return countOptions(needs) <= MAX_OPTIONS ? undefined : tooMany("choices of pools of one reservation", MAX_OPTIONS);
+}
+
+function checkOtherPools(field: string, need: Need): Fault | undefined {
+  const pools = acceptedPools(need);
+  if (pools.length > MAX_POOLS) return tooMany(`pools of ${field}, with the first one`, MAX_POOLS);
+  for (const [index, pool] of pools.entries()) {
+    if (index === 0) continue;
+    const wrong = checkPool(`${field}[${index - 1}]`, pool);
+    if (wrong !== undefined) return wrong;
+    if (pools.indexOf(pool) < index)
+      return { code: "invalid_request", field: `${field}[${index - 1}]`, reason: `"${pool}" is there twice` };
+  }
   return undefined;
+}
+
+function tooMany(what: string, limit: number): Fault {
+  return { code: "limit_exceeded", what, limit, retryAfterMs: 0 };
 }
 
 const OPERATORS: readonly string[] = NODE_SELECTOR_OPERATORS;

@@ -4,7 +4,8 @@ import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
-import { demandOf, keepsPlaces, withoutKeptWork } from "./future.ts";
+import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
+import { keepsPlaces, withoutKeptWork } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -17,7 +18,6 @@ import { sameNeeds, sizeOf, type PoolGang, type PoolNeed, type Reservation } fro
 import { largestAmounts } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { alternativesOf } from "../ledger/topology.ts";
-import { placeOf } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import type { QueueDemand } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall } from "./queue-heads.ts";
@@ -117,17 +117,8 @@ function decideWithinLimit(
   if (existing !== undefined) return decideAgain(request, existing);
 
   const { owner, topology, queue } = request;
-  const demand = demandOf(request);
-  const { needs } = demand;
   const unknownQueue = queue === undefined ? undefined : findUnknownQueue(queue, world.ledger);
   if (unknownQueue !== undefined) return { kind: "refuse", fault: unknownQueue };
-  const impossible = findImpossible(demand, world.machines) ?? findSmallQuota(demand, world);
-  if (impossible !== undefined)
-    return {
-      kind: "refuse",
-      fault: world.machines.complete ? withExcluded(impossible, needs, world.machines) : NOT_KNOWN_YET,
-    };
-
   const { nextSequence: sequence, queue: waiting, queues } = world.ledger;
   const priority = lowerPriority(request.priority, queue === undefined ? undefined : queues.get(queue));
   const { notPreemptible, beyondMinimum, graceMs } = request;
@@ -140,13 +131,21 @@ function decideWithinLimit(
     ...(graceMs !== undefined && { graceMs }),
   };
   const reservation: Reservation = { sequence, owner, ...gang, priority, createdAtMs: nowMs };
+  const options = listOptions(reservation);
+  const impossible = findRefusal(options, world);
+  if (impossible !== undefined) return { kind: "refuse", fault: impossible };
+
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
   const open = withoutKeptWork(world);
-  const [place, holds] = [placeOf(reservation), findHolds(open, policy, nowMs)];
-  const obstacle = obstacleTo(demand, place, open, holds);
+  const holds = findHolds(open, policy, nowMs);
+  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
+  const chosen = chooseOption(options, open, (option) => obstacleOf(option) !== undefined);
+  const obstacle = chosen === undefined ? obstacleOf(chooseReported(options, world)) : undefined;
 
-  if (obstacle === undefined) {
-    const assigned = assignMachines(gang, open.machines, holdAheadOf(demand, place, open, holds.machines));
+  if (chosen !== undefined) {
+    const { needs, demand, place } = chosen;
+    const ahead = holdAheadOf(demand, place, open, holds.machines);
+    const assigned = assignMachines({ ...gang, needs }, open.machines, ahead);
     const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
     if (keepsPlaces(world, [requested, granted]))
       return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
@@ -154,6 +153,23 @@ function decideWithinLimit(
   if (!request.wait) return { kind: "refuse", fault: obstacle === undefined ? NOT_NOW : faultOf(obstacle, owner) };
   if (waiting.places.size >= policy.queueLimit) return { kind: "refuse", fault: queueIsFull(policy.queueLimit) };
   return { kind: "queue", sequence, events: [requested], because: obstacle?.code ?? "KEPT_FOR_OWNER" };
+}
+
+/** Why none of the options can ever be granted, or which of their pools is unknown; the first reason, unless another one may pass. */
+function findRefusal(options: readonly Option[], world: World): Fault | undefined {
+  const { machines } = world;
+  const needs = options.flatMap(({ demand }) => demand.needs);
+  const toRefusal = (fault: Fault): Fault => (machines.complete ? withExcluded(fault, needs, machines) : NOT_KNOWN_YET);
+  const unknown = findUnknownPool(needs, machines);
+  if (unknown !== undefined) return toRefusal(unknown);
+  const faults: Fault[] = [];
+  for (const { demand } of options) {
+    const fault = findImpossible(demand, machines) ?? findSmallQuota(demand, world);
+    if (fault === undefined) return undefined;
+    faults.push(fault);
+  }
+  const fault = faults.find(({ code }) => code === "unavailable") ?? faults[0];
+  return fault && toRefusal(fault);
 }
 
 /** Why the gang can never be granted, as the nodes and the scaling are now. */

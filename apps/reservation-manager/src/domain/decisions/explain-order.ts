@@ -1,7 +1,7 @@
 import type { Owner } from "@muster/names";
-import { demandOf } from "./future.ts";
 import { comparePrecedence, orderedOf, type Ordered, type OrderRule, type Precedence } from "./precedence.ts";
 import { forestOf } from "../ledger/queue-forest.ts";
+import { acceptedPools } from "../ledger/pool-options.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { comparePlaces, countAhead, placeOf, placesAround, type Place } from "../ledger/waiting-queue.ts";
@@ -29,7 +29,7 @@ export function listAhead(
   { limit, named }: { readonly limit: number; readonly named?: number | undefined },
 ): { readonly listed: readonly RequestAhead[]; readonly more: number } {
   const { ledger } = world;
-  const own = orderedOf(demandOf(reservation), placeOf(reservation), world);
+  const own = orderedOf(reservation, world);
   const ofQueue = firstOf(placesAround(reservation, ledger.queue).keys(), own.place, limit);
   const others = reservation.queue === undefined ? [] : listFirstOfOthers(reservation, world);
   const ofOthers = others.flatMap((place) => compareWith(place, own, world) ?? []);
@@ -53,7 +53,7 @@ function firstOf(places: Iterable<Place>, before: Place, limit: number): readonl
 }
 
 function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): readonly Place[] {
-  const pools = new Set(needs.map(({ pool }) => pool));
+  const pools = new Set(needs.flatMap(acceptedPools));
   const forest = forestOf(ledger.queues);
   const firsts = [...ledger.queue.byQueue.entries()].flatMap(([name, { heads }]) => {
     const first = name === queue || forest.get(name)?.problem !== undefined ? undefined : heads.first();
@@ -68,7 +68,7 @@ function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): re
 /** Undefined: the request at this place comes later. */
 function compareWith(place: Place, own: Ordered, world: World): RequestAhead | undefined {
   const other = knownReservation(world.ledger, place.sequence);
-  const { isBehind, rule, compared } = comparePrecedence(own, orderedOf(demandOf(other), place, world), world);
+  const { isBehind, rule, compared } = comparePrecedence(own, orderedOf(other, world), world);
   if (!isBehind) return undefined;
   const { owner, sequence, queue, priority, createdAtMs } = other;
   const ofQueue = { ...(queue !== undefined && { queue }), ...(compared && { compared }) };

@@ -1,8 +1,9 @@
-import { obstacleTo, type DomainRoom, type Holds, type WaitCode } from "./fit.ts";
-import { demandOf, futureOf, isChanging, withoutKeptWork } from "./future.ts";
+import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
+import { obstacleTo, type DomainRoom, type Obstacle, type Holds, type WaitCode } from "./fit.ts";
+import { futureOf, isChanging, withoutKeptWork } from "./future.ts";
 import { refineWait, type PreciseWait } from "./refine-wait.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { countAhead, placeOf } from "../ledger/waiting-queue.ts";
+import { countAhead } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import type { QuotaShortage } from "./find-queue-obstacle.ts";
 
@@ -37,14 +38,17 @@ const NO_MACHINES = { pool: "", requested: 0, parts: 0, available: 0 };
 export function explainWaiting(reservation: Reservation, world: World, holds: Holds): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
   const { queue } = reservation;
-  const place = placeOf(reservation);
-  const demand = demandOf(reservation);
   const ahead = countAhead(reservation, world.ledger.queue);
   const isPlaced = isChanging(world) && futureOf(world).placed.has(reservation.sequence);
   if (isPlaced && queue !== undefined) return { code: "WAITING_FOR_PREEMPTED", ...NO_MACHINES, queue, ahead };
   const open = withoutKeptWork(world);
-  const obstacle = obstacleTo(demand, place, open, holds);
+  const options = listOptions(reservation);
+  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
+  if (chooseOption(options, open, (option) => obstacleOf(option) !== undefined) !== undefined) return undefined;
+  const reported = chooseReported(options, world);
+  const obstacle = obstacleOf(reported);
   if (obstacle === undefined) return undefined;
+  const { demand, place } = reported;
   if (obstacle.code === "CONCURRENCY_LIMIT")
     return { code: obstacle.code, pool: "", requested: 1, parts: 0, available: 0, ahead };
   const precise = refineWait(obstacle, { demand, place }, { world, open, holds });

@@ -2,7 +2,16 @@ import { canHoldAll } from "../ledger/can-hold.ts";
 import type { Machines } from "../ledger/machines.ts";
 import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { alternativesOf } from "../ledger/topology.ts";
-import { comparePlaces, firstPlaceOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import {
+  classOfOption,
+  comparePlaces,
+  firstPlaceOf,
+  optionsOfRequest,
+  placeAfter,
+  type Place,
+  type WaitingClass,
+} from "../ledger/waiting-queue.ts";
+import { knownReservation } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 import type { WaitingTree, WaitingTrees } from "../ledger/waiting-trees.ts";
 import { forestOf } from "../ledger/queue-forest.ts";
@@ -89,6 +98,9 @@ function findHoldInQueue(
   before: Hold | undefined,
 ): Hold | undefined {
   const free = freeForRequests(node, world);
+  const isStopped = (waiting: WaitingClass, place: Place): boolean =>
+    findQueueObstacle(waiting, place, world) !== undefined ||
+    findHeldQuota(waiting, place, world, quotas) !== undefined;
   let first = before;
   for (const [place, waiting] of requests?.heads.search(
     headSummaries(world),
@@ -98,10 +110,10 @@ function findHoldInQueue(
       !isShort(bounds.needed, free),
   ) ?? []) {
     const isBorrowing = levelOfDemand(waiting, world) > 0;
-    if (!isBefore({ place, isBorrowing }, first)) continue;
-    if (findQueueObstacle(waiting, place, world) !== undefined) continue;
-    if (findHeldQuota(waiting, place, world, quotas) !== undefined) continue;
-    first = holdFor(waiting, place, isBorrowing, world) ?? first;
+    if (!isBefore({ place, isBorrowing }, first) || isStopped(waiting, place)) continue;
+    const isAlike = (other: WaitingClass, at: Place): boolean =>
+      levelOfDemand(other, world) > 0 === isBorrowing && !isStopped(other, at);
+    first = holdFor({ waiting, place, isBorrowing }, isAlike, world) ?? first;
   }
   return first;
 }
@@ -124,24 +136,45 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | unde
       // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
       head = heads.first(firstPlaceOf(place.priority - 1));
     } else {
-      const hold = holdFor(waiting, place, false, world);
+      const hold = holdFor({ waiting, place, isBorrowing: false }, () => true, world);
       if (hold !== undefined) return hold;
-      head = heads.first({ ...place, sequence: place.sequence + 1 });
+      head = heads.first(placeAfter(place));
     }
   }
   return undefined;
 }
 
-function holdFor(waiting: WaitingClass, place: Place, isBorrowing: boolean, world: World): Hold | undefined {
-  const needs = isAtLimit(waiting, world) ? undefined : needsToHold(waiting, world.machines);
+/** `isAlike`: whether machines may be kept for another option of the request as well. */
+function holdFor(
+  { waiting, place, isBorrowing }: HoldOrder & { readonly waiting: WaitingClass },
+  isAlike: (other: WaitingClass, at: Place) => boolean,
+  world: World,
+): Hold | undefined {
+  if (isAtLimit(waiting, world)) return undefined;
+  const gangs = place.option === undefined ? [waiting] : listAlike(place, isAlike, world);
+  const needs = needsToHold(gangs, world.machines);
   return needs && { place, needs, queue: waiting.queue, isBorrowing };
 }
 
+function listAlike(
+  { sequence }: Place,
+  isAlike: (other: WaitingClass, at: Place) => boolean,
+  { ledger }: World,
+): readonly PoolGang[] {
+  const reservation = knownReservation(ledger, sequence);
+  return optionsOfRequest(reservation).flatMap(({ place }) => {
+    const waiting = classOfOption(ledger.queue, reservation, place);
+    return isAlike(waiting, place) ? [waiting] : [];
+  });
+}
+
 /**
- * Of what is possible, the needs that machines are kept for: in the domain where most of them fit now. What is kept there gets no younger work, so that it
- * stays the first choice while it fills.
+ * Of what is possible, the needs that machines are kept for: in the pools and the domain where most of them fit now. What is kept there gets no younger work,
+ * so that it stays the first choice while it fills.
  */
-function needsToHold(waiting: PoolGang, machines: Machines): readonly PoolNeed[] | undefined {
-  const possible = alternativesOf(waiting, machines).filter((needs) => canHoldAll(machines, needs));
+function needsToHold(gangs: readonly PoolGang[], machines: Machines): readonly PoolNeed[] | undefined {
+  const possible = gangs
+    .flatMap((gang) => alternativesOf(gang, machines))
+    .filter((needs) => canHoldAll(machines, needs));
   return possible.length < 2 ? possible[0] : mostAvailable(possible, machines, undefined)?.needs;
 }

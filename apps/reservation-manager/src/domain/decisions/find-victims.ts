@@ -4,12 +4,12 @@ import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
-import type { Place, WaitingClass } from "../ledger/waiting-queue.ts";
+import type { Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { isBesideKept } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
-import { obstacleTo, obstacleToBeneficiary, type Holds, type Obstacle } from "./fit.ts";
+import { obstacleTo, obstacleToBeneficiary, type Demand, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import {
   isBeyondMinimum,
@@ -26,6 +26,13 @@ import { selectByShare } from "./select-by-share.ts";
 
 /** Of one request. */
 export type Victims = readonly { readonly sequence: number; readonly reason: PreemptionReason }[];
+
+const REASONS: readonly PreemptionReason[] = ["RECLAIM", "FAIR_SHARING", "WITHIN_QUEUE"];
+
+/** Lower for reasons that are tried first: work of other queues before work of the own one. */
+export function rankOf(victims: Victims): number {
+  return Math.min(...victims.map(({ reason }) => REASONS.indexOf(reason)));
+}
 
 type Search = {
   readonly victims: Victims | undefined;
@@ -45,8 +52,6 @@ type Candidates = {
   readonly listOthers: () => readonly QueueWork[];
   readonly againAtMs: () => number | undefined;
 };
-
-type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
 
 /** What is asked, of whom, and in which world. */
 type Question = Need & {

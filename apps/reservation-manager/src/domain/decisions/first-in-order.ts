@@ -1,7 +1,15 @@
 import type { SortedMap, Summaries } from "../ledger/sorted-map.ts";
-import { comparePlaces, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
+import {
+  classOfOption,
+  comparePlaces,
+  optionsOfRequest,
+  type Place,
+  type QueuedRequests,
+  type WaitingClass,
+} from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
+import { knownReservation } from "../ledger/ledger.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { obstacleTo, type Holds } from "./fit.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
@@ -102,11 +110,28 @@ function firstOfTree(tree: WaitingTree, search: Search): Candidate | undefined {
   return first?.candidate;
 }
 
-function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, { world, isBlocked }: Search): Candidate | undefined {
+function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, search: Search): Candidate | undefined {
+  const { world, isBlocked } = search;
   const free = freeForRequests(node, world);
   for (const [place, waiting] of heads.search(headSummaries(world), ({ needed }) => !isShort(needed, free)))
-    if (!isBlocked(waiting, place)) return candidateOf(place, waiting, node, world);
+    if (!isBlocked(waiting, place)) return withNearestQuota(candidateOf(place, waiting, node, world), search);
   return undefined;
+}
+
+/** The same request with the option for which a nearer quota suffices, if there is one that nothing stands in the way of. */
+function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): Candidate {
+  const { place, node } = candidate;
+  if (place.option === undefined) return candidate;
+  const reservation = knownReservation(world.ledger, place.sequence);
+  let nearest = candidate;
+  for (const option of optionsOfRequest(reservation)) {
+    if (nearest.level === 0) break;
+    const waiting = classOfOption(world.ledger.queue, reservation, option.place);
+    if (isBlocked(waiting, option.place)) continue;
+    const other = candidateOf(option.place, waiting, node, world);
+    if (other.level < nearest.level) nearest = other;
+  }
+  return nearest;
 }
 
 export type Head = readonly [Place, WaitingClass];

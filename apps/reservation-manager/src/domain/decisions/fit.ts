@@ -58,7 +58,7 @@ export type Holds = {
 };
 
 /** What a grant depends on besides the place in the queue. */
-type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
+export type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
 
 /**
  * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the nodes is not
@@ -344,9 +344,9 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
   nodes.set(need, node);
 }
 
-/** The hold, for requests that stand behind it: in its own queue by priority and age; of other queues first those that borrow. */
+/** The hold, for other requests that stand behind it: in its own queue by priority and age; of other queues first those that borrow. */
 export function holdAheadOf(demand: QueueDemand, place: Place, world: World, hold: Hold | undefined): Hold | undefined {
-  if (hold === undefined) return undefined;
+  if (hold === undefined || hold.place.sequence === place.sequence) return undefined;
   const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : levelOfDemand(demand, world) > 0;
   return (Number(isBorrowing) - Number(hold.isBorrowing) || comparePlaces(place, hold.place)) > 0 ? hold : undefined;
 }

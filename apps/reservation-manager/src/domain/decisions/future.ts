@@ -2,10 +2,11 @@ import { mayOccupy, type Owner } from "@muster/names";
 import { subtract, type Amounts } from "@muster/resources";
 import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { standingOf, withNode, type MachineRecord, type Machines, type NodeFacts } from "../ledger/machines.ts";
-import { countByPool, type Reservation } from "../ledger/reservation.ts";
-import { dequeue, placeOf } from "../ledger/waiting-queue.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+import { dequeue } from "../ledger/waiting-queue.ts";
 import { withTree } from "../ledger/waiting-trees.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
+import { chooseOption, listOptions, type Option } from "./choose-option.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
 import { freeAmountsOf } from "./summarise-pools.ts";
 
@@ -94,13 +95,23 @@ function withPlaced(future: Future, sequence: number | undefined): Future {
   const { world, placed, nodes } = future;
   const reservation = sequence === undefined ? undefined : world.ledger.reservations.get(sequence);
   if (sequence === undefined || reservation === undefined || reservation.grant !== undefined) return future;
-  if (obstacleToBeneficiary(demandOf(reservation), placeOf(reservation), world) !== undefined) return future;
-  const assigned = assignMachines(reservation, world.machines, undefined);
+  const option = chooseForBeneficiary(reservation, world);
+  if (option === undefined) return future;
+  const assigned = assignMachines({ ...reservation, needs: option.needs }, world.machines, undefined);
   return {
     world: evolveWorld(world, [{ kind: "granted", sequence, ...assigned, atMs: 0 }]),
     placed: new Set([...placed, sequence]),
     nodes: new Set([...nodes, ...assigned.machines.map(({ node }) => node)]),
   };
+}
+
+/** The option that a request that work was preempted for can be granted with in this world. */
+export function chooseForBeneficiary(reservation: Reservation, world: World): Option | undefined {
+  return chooseOption(
+    listOptions(reservation),
+    world,
+    ({ demand, place }) => obstacleToBeneficiary(demand, place, world) !== undefined,
+  );
 }
 
 /**
@@ -128,12 +139,6 @@ function keepsPlacesIn(before: World, after: World, options: FutureOptions): boo
   if (kept.length === 0) return true;
   const { placed } = futureOf(after, options);
   return kept.every((sequence) => placed.has(sequence));
-}
-
-type Asked = Pick<Reservation, "owner" | "needs" | "topology" | "queue" | "notPreemptible">;
-
-export function demandOf({ owner, needs, topology, queue, notPreemptible }: Asked) {
-  return { ownerKind: owner.kind, needs: countByPool(needs), topology, queue, notPreemptible };
 }
 
 /** The world once this granted work and its pods have left. */

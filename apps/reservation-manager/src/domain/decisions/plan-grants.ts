@@ -3,7 +3,7 @@ import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, type Hold, type HoldPolicy } from "./fit.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant } from "../ledger/reservation.ts";
-import { countAhead, type Place } from "../ledger/waiting-queue.ts";
+import { countAhead, needsAt, nextRequestAfter, type Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { takeFirst } from "./first-in-order.ts";
 
@@ -80,7 +80,9 @@ function planRound(
     // Requests that were passed over may go without the hold, and come before the rest of this walk.
     if (heldBefore !== holds.machines?.place.sequence && heldBefore !== step.sequence) break;
     if (waiting.queue !== undefined) continue;
-    const next = waiting.places.first({ ...place, sequence: place.sequence + 1 });
+    // Its other options are among the candidates.
+    if (place.option !== undefined) break;
+    const next = waiting.places.first(nextRequestAfter(place));
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }
   return { steps, world, budget };
@@ -101,7 +103,7 @@ function planGrant(place: Place, { ledger, machines }: World, holdAhead: Hold | 
   return {
     kind: "grant",
     sequence: reservation.sequence,
-    ...assignMachines(reservation, machines, holdAhead),
+    ...assignMachines({ ...reservation, needs: needsAt(reservation, place) }, machines, holdAhead),
     because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },
   };
 }

@@ -3,9 +3,10 @@ import { DEFAULT_GRACE_MS, type PreemptionReason } from "../ledger/reservation.t
 import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
 import type { Queues } from "../ledger/queue.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
-import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { comparePlaces, needsAt, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { findVictims, type Victims } from "./find-victims.ts";
+import { findVictims, rankOf, type Victims } from "./find-victims.ts";
+import { levelOfDemand } from "./find-queue-obstacle.ts";
 import { isPreemptible } from "./is-preemptible.ts";
 import { firstOfHeads, type Head } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
@@ -95,6 +96,9 @@ export function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }
   return [reclaim, fairSharing, withinQueue, whileBorrowing].some((policy) => policy !== undefined);
 }
 
+/** Work that is to end ranks behind all that leaves anyway, however far the quota is. */
+const MAX_LEVEL = 1000;
+
 /** The first request in order that preemption helps. Those before it get what leaves already. */
 function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
   let future = futureOf(world).world;
@@ -103,39 +107,49 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
   for (;;) {
     const holds = findHolds(future, policy, nowMs);
     const found = new Map<Place, Victims>();
-    const isHelped = (waiting: WaitingClass, place: Place): boolean => {
-      if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined) return true;
+    const rankHelp = (waiting: WaitingClass, place: Place): number | undefined => {
+      if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined)
+        return levelOfDemand(waiting, future);
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
       if (search.isLimited) limits.add("MAX_VICTIMS");
-      if (search.victims === undefined || !isServed(world, place.sequence, search.victims, nowMs)) return false;
+      if (search.victims === undefined || !isServed(world, place.sequence, search.victims, nowMs)) return undefined;
       found.set(place, search.victims);
-      return true;
+      return MAX_LEVEL + rankOf(search.victims);
     };
-    const first = firstHelped(listCandidates(future, isChanging(world)), future, isHelped);
+    const first = firstHelped(listCandidates(future, isChanging(world)), future, rankHelp);
     if (first === undefined) return { againAtMs, limits };
     const [place] = first;
     const victims = found.get(place);
     if (victims !== undefined) return { victims, beneficiary: place.sequence, againAtMs, limits };
     const reservation = knownReservation(future.ledger, place.sequence);
-    const assigned = assignMachines(reservation, future.machines, undefined);
+    const option = { ...reservation, needs: needsAt(reservation, place) };
+    const assigned = assignMachines(option, future.machines, undefined);
     future = evolveWorld(future, [{ kind: "granted", sequence: place.sequence, ...assigned, atMs: 0 }]);
   }
 }
 
 /**
  * The first in order of the candidates that are helped. The first of each queue is found before queues are compared: which queue of a subtree comes first
- * decides how the subtree compares with others.
+ * decides how the subtree compares with others. `rankHelp`: undefined where nothing helps; of the options of one request the one with the lowest rank counts.
  */
 function firstHelped(
   candidates: SortedMap<Place, WaitingClass>,
   world: World,
-  isHelped: (waiting: WaitingClass, place: Place) => boolean,
+  rankHelp: (waiting: WaitingClass, place: Place) => number | undefined,
 ): Head | undefined {
-  const heads = new Map<string | undefined, Head>();
-  for (const [place, waiting] of candidates.entries())
-    if (!heads.has(waiting.queue) && isHelped(waiting, place)) heads.set(waiting.queue, [place, waiting]);
-  return firstOfHeads([...heads.values()], world);
+  const heads = new Map<string | undefined, { readonly head: Head; readonly rank: number }>();
+  for (const [place, waiting] of candidates.entries()) {
+    const known = heads.get(waiting.queue);
+    if (known !== undefined && known.head[0].sequence !== place.sequence) continue;
+    const rank = rankHelp(waiting, place);
+    if (rank !== undefined && rank < (known?.rank ?? Infinity))
+      heads.set(waiting.queue, { head: [place, waiting], rank });
+  }
+  return firstOfHeads(
+    [...heads.values()].map(({ head }) => head),
+    world,
+  );
 }
 
 /** Whether the request has machines once the victims have left, and those before it still do: the future may place them in another way. */

@@ -1,8 +1,7 @@
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
-import { placeOf } from "../ledger/waiting-queue.ts";
-import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
-import { demandOf, futureOf, keepsPlaces, withoutKeptWork, withoutRequests } from "./future.ts";
+import { assignMachines } from "./fit.ts";
+import { chooseForBeneficiary, futureOf, keepsPlaces, withoutKeptWork, withoutRequests } from "./future.ts";
 import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
 import { planPreemptions, planWithdrawals, type PreemptionLimit, type PreemptStep } from "./plan-preemptions.ts";
 
@@ -111,7 +110,8 @@ function planFirstGrant(world: World, index: number): GrantStep | undefined {
   const { sequence = 0 } = world.ledger.beneficiaries[index] ?? {};
   const open = withoutKeptWork(world, futureOf(world, { beneficiaries: index, without: sequence }));
   const reservation = knownReservation(world.ledger, sequence);
-  if (obstacleToBeneficiary(demandOf(reservation), placeOf(reservation), open) !== undefined) return undefined;
-  const assigned = assignMachines(reservation, open.machines, undefined);
+  const option = chooseForBeneficiary(reservation, open);
+  if (option === undefined) return undefined;
+  const assigned = assignMachines({ ...reservation, needs: option.needs }, open.machines, undefined);
   return { kind: "grant", sequence, ...assigned, because: { code: "FIRST_IN_ORDER", ahead: 0 } };
 }

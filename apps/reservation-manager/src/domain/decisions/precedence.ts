@@ -1,8 +1,9 @@
 import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
-import type { PoolGang } from "../ledger/reservation.ts";
+import type { Reservation } from "../ledger/reservation.ts";
 import { compareShares, type Share } from "../ledger/share.ts";
-import { comparePlaces, type Place } from "../ledger/waiting-queue.ts";
+import { comparePlaces, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
+import { chooseOption, listOptions } from "./choose-option.ts";
 import { askingOf, standingOf, type Asking } from "./first-in-order.ts";
 
 /**
@@ -32,13 +33,13 @@ export type Precedence = {
 /** A waiting request. `asking` is undefined without a queue that exists. */
 export type Ordered = { readonly place: Place; readonly asking: Asking | undefined };
 
-export function orderedOf(
-  { queue, needs }: PoolGang & { readonly queue?: string | undefined },
-  place: Place,
-  world: World,
-): Ordered {
+/** With the option for which the nearest quota suffices. */
+export function orderedOf(reservation: Reservation, world: World): Ordered {
+  const { queue } = reservation;
+  const place = placeOf(reservation);
   const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
-  return { place, asking: node && askingOf(place, { needs }, node, world) };
+  const nearest = node && chooseOption(listOptions(reservation), world, () => false);
+  return { place, asking: node && nearest && askingOf(place, nearest.demand, node, world) };
 }
 
 /** Which of two requests would be granted first if both could be, and by which rule: the order of `takeFirst` for two. */

@@ -5,7 +5,7 @@ import { upOf, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, freeOfTree, levelOf, neededAbove, totalOf } from "../ledger/quota.ts";
 import { compareShares, shareOf, type Share } from "../ledger/share.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
-import { comparePlaces, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { comparePlaces, endOf, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
@@ -54,7 +54,7 @@ export type AdmittedBounds = Bounds & {
   readonly best: Standing;
 };
 
-/** The quota that is kept for a request. */
+/** The quota that is kept for a request. `place`: its end, as other options of it are not behind it. */
 export type HeldQuota = { readonly place: Place; readonly asked: PairAmounts };
 
 /** What is free of a pair. */
@@ -214,7 +214,7 @@ export function* findKept(
   const quotas = { use: ledger.use.tree, pools: poolAmounts(machines) };
   for (const waiting of requestsOf(tree)?.heads.values() ?? []) {
     const place = firstUnserved(waiting.places.keys(), beneficiaries);
-    if (place === undefined || (strictHead !== undefined && comparePlaces(strictHead, place) !== 0)) continue;
+    if (place === undefined || (strictHead !== undefined && strictHead.sequence !== place.sequence)) continue;
     const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
     const isShortNow = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
     if (!isShortNow || levelOf(node, asked, { ...quotas, use: useWithLeft(world) }) > 0) continue;
@@ -330,7 +330,7 @@ function findHeld(
     if (place.createdAtMs >= overdueSinceMs) untilMs = Math.min(untilMs, place.createdAtMs);
     else if (isPossible(waiting, world.machines)) {
       const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
-      return { held: { place, asked }, fromMs: place.createdAtMs, untilMs };
+      return { held: { place: endOf(place), asked }, fromMs: place.createdAtMs, untilMs };
     }
   }
   return { held: undefined, fromMs: -Infinity, untilMs };

@@ -5,7 +5,7 @@ import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue
 import { findShortage, mostOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
 import { alternativesOf } from "../ledger/topology.ts";
-import { comparePlaces, placeOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { comparePlaces, endOf, placeOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { poolAmounts } from "./pool-amounts.ts";
@@ -16,24 +16,24 @@ export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
   return { use: tree, later, pools: poolAmounts(machines) };
 }
 
-/** The first request in the order of a StrictFIFO queue that can be granted some time; also one that work was preempted for. */
+/** The end of the first request in the order of a StrictFIFO queue that can be granted some time; also one that work was preempted for. */
 export function findStrictHead(node: QueueNode, world: World): Place | undefined {
   const { ledger } = world;
   const [served] = ledger.beneficiaries
     .map(({ sequence }) => knownReservation(ledger, sequence))
     .filter(({ queue }) => queue === node.queue.name)
-    .map(placeOf)
+    .map((reservation) => ({ ...placeOf(reservation), option: Number.POSITIVE_INFINITY }))
     .sort(comparePlaces);
   const unserved = findUnservedHead(node, world);
   return served === undefined || (unserved !== undefined && comparePlaces(unserved, served) < 0) ? unserved : served;
 }
 
-/** The first request in the order of the queue that can be granted some time, without those that work was preempted for. */
+/** The end of the first request in the order of the queue that can be granted some time, without those that work was preempted for. */
 export function findUnservedHead(node: QueueNode, { ledger, machines }: World): Place | undefined {
   const served = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
   for (const waiting of ledger.queue.byQueue.get(node.queue.name)?.heads.values() ?? []) {
     if (findQuotaTooSmall(node, waiting, machines) !== undefined || !isPossible(waiting, machines)) continue;
-    for (const place of waiting.places.keys()) if (!served.has(place.sequence)) return place;
+    for (const place of waiting.places.keys()) if (!served.has(place.sequence)) return endOf(place);
   }
   return undefined;
 }

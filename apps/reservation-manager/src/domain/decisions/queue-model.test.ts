@@ -5,6 +5,7 @@ import { PATIENT, startQueueRun, stepQueue } from "../../../test/queue-run.ts";
 import {
   queueOperations,
   queueOperationsWithoutChanges,
+  poolOperations,
   rivalOperations,
   type QueueOperation,
 } from "../../../test/random-queues.ts";
@@ -43,6 +44,7 @@ it.each([
   ["that change", queueOperations],
   ["that stay as they are", queueOperationsWithoutChanges],
   ["that compete", rivalOperations],
+  ["of two pools that work accepts", poolOperations],
 ])("decides in queues %s as a reference does that computes each formula again", (_which, operations) => {
   fc.assert(
     fc.property(operations, (steps) => {

@@ -2,14 +2,14 @@ import { amountsKey, useOf, type Amounts } from "@muster/resources";
 import { findImpossible } from "./decide-reservation.ts";
 import { holdAheadOf, obstacleTo, type Holds, type Obstacle } from "./fit.ts";
 import { findQueueObstacle, levelOfDemand } from "./find-queue-obstacle.ts";
-import { demandOf, futureOf, isChanging } from "./future.ts";
+import type { Option } from "./choose-option.ts";
+import { futureOf, isChanging } from "./future.ts";
 import { comparePrecedence, orderedOf, type Ordered, type OrderRule } from "./precedence.ts";
 import { summariseAccepted, summarisePools } from "./summarise-pools.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { needsOf, viewKey, type PoolGang, type PoolNeed } from "../ledger/reservation.ts";
-import { placeOf, type Place } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
 /**
@@ -20,7 +20,7 @@ export type PreciseWait =
   | { readonly code: "POOL_TOO_SMALL" | "FRAGMENTED" }
   | { readonly code: "BEHIND_HIGHER_PRIORITY" | "BEHIND_FAIR_SHARE"; readonly behind: number };
 
-type Request = { readonly demand: ReturnType<typeof demandOf>; readonly place: Place };
+type Request = Pick<Option, "demand" | "place">;
 
 /**
  * What explains a wait more precisely than the obstacle; undefined: nothing does. Passes that grant need only the obstacle, so that this costs them nothing.
@@ -71,7 +71,7 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
 /** The request that work is preempted for, where the present has enough for both, and that one goes first. */
 function findKeptFor({ demand, place }: Request, world: World, holds: Holds): PreciseWait | undefined {
   if (!isChanging(world) || obstacleTo(demand, place, world, holds) !== undefined) return undefined;
-  const own = orderedOf(demand, place, world);
+  const own = orderedOf(knownReservation(world.ledger, place.sequence), world);
   for (const { sequence, ordered } of beneficiariesOf(world)) {
     const { isBehind, rule } = comparePrecedence(own, ordered, world);
     const code = isBehind ? CODES[rule] : undefined;
@@ -91,7 +91,7 @@ function beneficiariesOf(world: World): readonly Beneficiary[] {
   if (known !== undefined) return known;
   const found = [...futureOf(world).placed].map((sequence): Beneficiary => {
     const reservation = knownReservation(ledger, sequence);
-    return { sequence, ordered: orderedOf(demandOf(reservation), placeOf(reservation), world) };
+    return { sequence, ordered: orderedOf(reservation, world) };
   });
   beneficiaries.set(ledger, found);
   return found;

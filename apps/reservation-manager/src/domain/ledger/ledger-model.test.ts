@@ -38,6 +38,6 @@ it("decides what a ledger decides that looks at everything each time: errors in 
         expect(show(run)).toEqual(naive.show());
       }
     }),
-    { numRuns: 500 },
+    { numRuns: Number(process.env["MUSTER_LEDGER_WORLDS"] ?? 500) },
   );
 });

@@ -5,7 +5,10 @@ import { amountsKey, compareLargestFirst, nodeSelectionKey, type Amounts, type N
 /** A machine of one pool, or a part of one, for one component or replica. */
 export type Need = {
   readonly component: string;
+  /** The preferred one. */
   readonly pool: string;
+  /** Acceptable, too, in order of preference; absent: none. The needs of a reservation that accept the same pools are granted in one of them. */
+  readonly otherPools?: readonly string[];
   /** What the one pod requests of the machine; undefined: the need is exclusive, a whole machine. */
   readonly shared?: Amounts;
   /** The nodes that its pod accepts; undefined: each node of the pool without taints. */
@@ -13,7 +16,7 @@ export type Need = {
 };
 
 /** One machine that is held, or a part of one. */
-export type Machine = Omit<Need, "selection"> & { readonly node: string };
+export type Machine = Omit<Need, "selection" | "otherPools"> & { readonly node: string };
 
 /** One entry of the ledger: it waits until it has a `grant`, and then holds a machine or a part of one for each need, in the order of the needs. */
 export type Reservation = {
@@ -157,5 +160,6 @@ export function shareBytes(requests: Amounts | undefined): number {
 }
 
 function needKey(need: Need): string {
-  return need.shared === undefined ? viewKey(need) : `${viewKey(need)} ${amountsKey(need.shared)}`;
+  const key = need.shared === undefined ? viewKey(need) : `${viewKey(need)} ${amountsKey(need.shared)}`;
+  return need.otherPools === undefined ? key : `${key} ${need.otherPools.join(" ")}`;
 }

@@ -1,13 +1,20 @@
 import { amountsKey, withoutMinimum } from "@muster/resources";
+import { optionsOf } from "./pool-options.ts";
 import { countByPool, viewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 
 /** Place of a request in the queue: priority, then age, then the order of arrival. */
-export type Place = { readonly priority: number; readonly createdAtMs: number; readonly sequence: number };
+export type Place = {
+  readonly priority: number;
+  readonly createdAtMs: number;
+  readonly sequence: number;
+  /** Which of its options (`optionsOf`) stands there; absent: it has one, or the request as a whole is meant. */
+  readonly option?: number;
+};
 
 /**
- * Requests that are alike in everything that a grant depends on. When the first of them does not fit, none does, so a decision visits classes and
+ * Requests that are alike in everything that a grant depends on. A request with several options is in the class of each of them. When the first of them does not fit, none does, so a decision visits classes and
  * never at all the requests behind them.
  */
 export type WaitingClass = {
@@ -104,8 +111,40 @@ export function comparePlaces(a: Place, b: Place): number {
   return (
     compareNumbers(b.priority, a.priority) ||
     compareNumbers(a.createdAtMs, b.createdAtMs) ||
-    compareNumbers(a.sequence, b.sequence)
+    compareNumbers(a.sequence, b.sequence) ||
+    compareNumbers(a.option ?? 0, b.option ?? 0)
   );
+}
+
+/** The place after all options of the request: none of them is behind it. */
+export function endOf(place: Place): Place {
+  return place.option === undefined ? place : { ...place, option: Number.POSITIVE_INFINITY };
+}
+
+/** The first place behind this one, which may be that of the next option of the same request. */
+export function placeAfter(place: Place): Place {
+  return { ...place, option: (place.option ?? 0) + 1 };
+}
+
+/** The first place that another request behind this one may have. */
+export function nextRequestAfter({ priority, createdAtMs, sequence }: Place): Place {
+  return { priority, createdAtMs, sequence: sequence + 1 };
+}
+
+/** A way to grant a request: the pools of its needs are chosen. */
+export type RequestOption = { readonly place: Place; readonly needs: readonly Need[] };
+
+/** In order of preference. */
+export function optionsOfRequest(reservation: Reservation): readonly RequestOption[] {
+  const place = placeOf(reservation);
+  const options = optionsOf(reservation.needs);
+  if (options.length === 1) return [{ place, needs: reservation.needs }];
+  return options.map((needs, option) => ({ place: { ...place, option }, needs }));
+}
+
+/** The needs of the option that stands at the place. */
+export function needsAt({ needs }: Pick<Reservation, "needs">, { option }: Place): readonly Need[] {
+  return option === undefined ? needs : (optionsOf(needs)[option] ?? needs);
 }
 
 /** The place before which everything of a higher priority stands, and nothing else. */
@@ -118,31 +157,35 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   const waitingByPool = new Map<string, number>();
   const gathered = new Map<string, { first: Reservation; needs: readonly PoolNeed[]; places: [Place, true][] }>();
   const places: [Place, true][] = [];
+  const queued = new Map<string, { classes: WaitingClass[]; places: [Place, true][] }>();
   const shapeOf = rememberShapes();
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
     const { owner, priority, topology = "", queue = "", notPreemptible = false } = reservation;
-    const { needs, key } = shapeOf(reservation.needs);
-    const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}${notPreemptible ? " !" : ""}`;
-    const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
+    const pools = new Set<string>();
+    for (const option of optionsOfRequest(reservation)) {
+      const { needs, key } = shapeOf(option.needs);
+      const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}${notPreemptible ? " !" : ""}`;
+      const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
+      same.places.push([option.place, true]);
+      gathered.set(alike, same);
+      for (const { pool } of needs) pools.add(pool);
+    }
     const place: [Place, true] = [placeOf(reservation), true];
-    same.places.push(place);
     places.push(place);
-    gathered.set(alike, same);
-    for (const pool of poolsOf(needs)) waitingByPool.set(pool, (waitingByPool.get(pool) ?? 0) + 1);
+    if (reservation.queue !== undefined) {
+      const same = queued.get(queue) ?? { classes: [], places: [] };
+      same.places.push(place);
+      queued.set(queue, same);
+    }
+    for (const pool of pools) waitingByPool.set(pool, (waitingByPool.get(pool) ?? 0) + 1);
   }
   let { heads, groups } = emptyQueue;
-  const queued = new Map<string, { classes: WaitingClass[]; places: [Place, true][] }>();
   for (const { first, needs, places: ofClass } of gathered.values()) {
     const waiting = { ...newClass(first, needs), places: yield* SortedMap.inSteps(comparePlaces, ofClass) };
     groups = replaceInGroups(groups, waiting.places.size, undefined, waiting);
     if (waiting.queue === undefined) heads = replaceHead(heads, undefined, waiting);
-    else {
-      const same = queued.get(waiting.queue) ?? { classes: [], places: [] };
-      same.classes.push(waiting);
-      for (const place of ofClass) same.places.push(place);
-      queued.set(waiting.queue, same);
-    }
+    else queued.get(waiting.queue)?.classes.push(waiting);
   }
   let { byQueue } = emptyQueue;
   for (const [queue, { classes, places: ofQueue }] of queued) {
@@ -190,19 +233,63 @@ export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGrou
 }
 
 export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
-  const asked = newClass(reservation, countByPool(reservation.needs));
-  const previous = classOf(queue, asked);
-  const place = placeOf(reservation);
-  // One list of needs for all requests of a class: what is known of it is kept by its identity.
-  const before = previous ?? asked;
-  return replaceClass(queue, place, 1, previous, { ...before, places: before.places.set(place, true) });
+  return replaceRequest(queue, reservation, 1);
 }
 
 export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
-  const previous = classOf(queue, newClass(reservation, countByPool(reservation.needs)));
-  if (previous === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
+  return replaceRequest(queue, reservation, -1);
+}
+
+/** Adds the request to the class of each of its options, or removes it. */
+function replaceRequest(queue: WaitingQueue, reservation: Reservation, change: 1 | -1): WaitingQueue {
+  const { queue: name, sequence } = reservation;
+  let { heads, groups } = queue;
+  let ofQueue = name === undefined ? undefined : (queue.byQueue.get(name) ?? noRequests);
+  const pools = new Set<string>();
+  for (const option of optionsOfRequest(reservation)) {
+    const asked = newClass(reservation, countByPool(option.needs));
+    const previous = classOf({ groups, requests: ofQueue }, asked);
+    if (previous === undefined && change === -1) throw new Error(`reservation ${sequence} does not wait`);
+    // One list of needs for all requests of a class: what is known of it is kept by its identity.
+    const before = previous ?? asked;
+    const next = { ...before, places: withPlace(before.places, option.place, change) };
+    groups = replaceInGroups(groups, change, previous, next);
+    if (ofQueue === undefined) heads = replaceHead(heads, previous, next);
+    else ofQueue = withClass(ofQueue, previous, next);
+    for (const { pool } of next.needs) pools.add(pool);
+  }
   const place = placeOf(reservation);
-  return replaceClass(queue, place, -1, previous, { ...previous, places: previous.places.delete(place) });
+  return {
+    places: withPlace(queue.places, place, change),
+    heads,
+    groups,
+    waitingByPool: [...pools].reduce((counts, pool) => addTo(counts, pool, change), queue.waitingByPool),
+    byQueue:
+      name === undefined || ofQueue === undefined
+        ? queue.byQueue
+        : replaceQueue(queue.byQueue, name, { ...ofQueue, places: withPlace(ofQueue.places, place, change) }),
+  };
+}
+
+function withPlace(places: SortedMap<Place, true>, place: Place, change: 1 | -1): SortedMap<Place, true> {
+  return change === 1 ? places.set(place, true) : places.delete(place);
+}
+
+function replaceQueue(
+  byQueue: WaitingQueue["byQueue"],
+  name: string,
+  requests: QueuedRequests,
+): WaitingQueue["byQueue"] {
+  return requests.places.size === 0 ? byQueue.delete(name) : byQueue.set(name, requests);
+}
+
+/** The class of a request that waits, with the pools of one of its options. */
+export function classOfOption({ groups, byQueue }: WaitingQueue, reservation: Reservation, place: Place): WaitingClass {
+  const asked = newClass(reservation, countByPool(needsAt(reservation, place)));
+  const requests = reservation.queue === undefined ? undefined : byQueue.get(reservation.queue);
+  const waiting = classOf({ groups, requests }, asked);
+  if (waiting === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
+  return waiting;
 }
 
 function newClass(reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass {
@@ -218,43 +305,16 @@ function keyOfGang(gang: PoolGang): string {
   return `${groupKey(gang)} ${counts.join(" ")} ${parts}`;
 }
 
-function classOf({ groups, byQueue }: WaitingQueue, asked: WaitingClass): WaitingClass | undefined {
-  if (asked.queue !== undefined) return byQueue.get(asked.queue)?.classes.get(keyInQueue(asked));
+function classOf(
+  { groups, requests }: Pick<WaitingQueue, "groups"> & { readonly requests: QueuedRequests | undefined },
+  asked: WaitingClass,
+): WaitingClass | undefined {
+  if (asked.queue !== undefined) return requests?.classes.get(keyInQueue(asked));
   return groups.get(groupKey(asked))?.shapes.get(shapeKey(asked.needs))?.classes.get(asked);
 }
 
 function keyInQueue({ gangKey, priority, ownerKind, notPreemptible }: WaitingClass): string {
   return `${gangKey} ${priority} ${ownerKind} ${notPreemptible === true ? "!" : ""}`;
-}
-
-function replaceClass(
-  queue: WaitingQueue,
-  place: Place,
-  change: 1 | -1,
-  previous: WaitingClass | undefined,
-  next: WaitingClass,
-): WaitingQueue {
-  return {
-    places: change === 1 ? queue.places.set(place, true) : queue.places.delete(place),
-    heads: next.queue === undefined ? replaceHead(queue.heads, previous, next) : queue.heads,
-    groups: replaceInGroups(queue.groups, change, previous, next),
-    waitingByPool: poolsOf(next.needs).reduce((counts, pool) => addTo(counts, pool, change), queue.waitingByPool),
-    byQueue:
-      next.queue === undefined ? queue.byQueue : replaceInQueue(next.queue, queue.byQueue, place, previous, next),
-  };
-}
-
-function replaceInQueue(
-  queue: string,
-  byQueue: WaitingQueue["byQueue"],
-  place: Place,
-  previous: WaitingClass | undefined,
-  next: WaitingClass,
-): WaitingQueue["byQueue"] {
-  const requests = withClass(byQueue.get(queue) ?? noRequests, previous, next);
-  const isAdded = next.places.get(place) !== undefined;
-  const places = isAdded ? requests.places.set(place, true) : requests.places.delete(place);
-  return places.size === 0 ? byQueue.delete(queue) : byQueue.set(queue, { ...requests, places });
 }
 
 function withClass(requests: QueuedRequests, previous: WaitingClass | undefined, next: WaitingClass): QueuedRequests {
@@ -333,10 +393,6 @@ export function addTo(counts: SortedMap<string, number>, key: string, change: nu
 function groupKey({ needs, topology }: PoolGang): string {
   const key = needs.map(viewKey).join(" ");
   return topology === undefined ? key : `${key} !${topology}`;
-}
-
-function poolsOf(needs: readonly PoolNeed[]): readonly string[] {
-  return [...new Set(needs.map(({ pool }) => pool))];
 }
 
 function shapeKey(needs: readonly PoolNeed[]): ShapeKey {

@@ -1,0 +1,54 @@
+import { countByPool, type Need, type Reservation } from "../ledger/reservation.ts";
+import { optionsOfRequest, type Place } from "../ledger/waiting-queue.ts";
+import type { World } from "../ledger/world.ts";
+import { forestOf } from "../ledger/queue-forest.ts";
+import { levelOfDemand } from "./find-queue-obstacle.ts";
+import type { Demand } from "./fit.ts";
+import { findQuotaTooSmall, isPossible } from "./queue-heads.ts";
+
+/** A way to grant a request: what it asks for with one choice of pools. */
+export type Option = { readonly needs: readonly Need[]; readonly demand: Demand; readonly place: Place };
+
+/** In order of preference. */
+export function listOptions(reservation: Reservation): readonly [Option, ...Option[]] {
+  const [first, ...others] = optionsOfRequest(reservation).map(({ needs, place }) => {
+    return { needs, place, demand: demandOf(reservation, needs) };
+  });
+  if (first === undefined) throw new Error(`reservation ${reservation.sequence} needs nothing`);
+  return [first, ...others];
+}
+
+function demandOf({ owner, topology, queue, notPreemptible }: Reservation, needs: readonly Need[]): Demand {
+  return { ownerKind: owner.kind, needs: countByPool(needs), topology, queue, notPreemptible };
+}
+
+/**
+ * The option that is granted: of those that nothing stands in the way of, the one with the nearest quota that suffices, then the preferred one. So a request
+ * uses what its queue owns in any of its pools before it borrows in the preferred one.
+ */
+export function chooseOption<Chosen extends Pick<Option, "demand">>(
+  options: readonly Chosen[],
+  world: World,
+  isBlocked: (option: Chosen) => boolean,
+): Chosen | undefined {
+  const open = options.filter((option) => !isBlocked(option));
+  if (open.length < 2) return open[0];
+  const [first] = open
+    .map((option) => ({ option, level: levelOfDemand(option.demand, world) }))
+    .sort((a, b) => a.level - b.level);
+  return first?.option;
+}
+
+/** The option that a wait is explained with: the first one that can be granted some time. */
+export function chooseReported<Reported extends Pick<Option, "demand">>(
+  options: readonly [Reported, ...Reported[]],
+  { ledger, machines }: World,
+): Reported {
+  const [first, ...others] = options;
+  if (others.length === 0) return first;
+  const mayBeGranted = ({ demand }: Reported): boolean => {
+    const node = forestOf(ledger.queues).get(demand.queue ?? "");
+    return isPossible(demand, machines) && (!node || findQuotaTooSmall(node, demand, machines) === undefined);
+  };
+  return options.find(mayBeGranted) ?? first;
+}

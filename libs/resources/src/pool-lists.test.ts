@@ -1,0 +1,10 @@
+import { expect, it } from "vitest";
+import { indexPoolLists } from "./pool-lists.ts";
+
+it("has each list once, in the order of the needs, and tells other orders apart", () => {
+  const needs = [{ otherPools: ["b", "c"] }, {}, { otherPools: ["c", "b"] }, { otherPools: ["b", "c"] }];
+  expect(indexPoolLists(needs)).toEqual({
+    poolLists: [{ pools: ["b", "c"] }, { pools: ["c", "b"] }],
+    indexes: [1, 0, 2, 1],
+  });
+});
