@@ -34,6 +34,7 @@ export {
   type Toleration,
 } from "./node-selection.ts";
 export { indexPoolLists } from "./pool-lists.ts";
+export { acceptedPools, countPoolOptions, hasOtherPools, listPoolOptions } from "./pool-options.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
 export {
   buildPodDefaults,

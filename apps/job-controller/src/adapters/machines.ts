@@ -70,7 +70,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     refusals.set(ownerId, (refusals.get(ownerId) ?? new Map<string, Refused>()).set(refused.id, refused));
     changed(ownerId);
   };
-  /** As the last answer to a request with shares, node selections, a topology or a queue showed. */
+  /** As the last answer to a request with shares, node selections, further pools, a topology or a queue showed. */
   let dropsConstraints = false;
   ledger.onChange((ownerId) => {
     if (ownerId === undefined) {
@@ -157,17 +157,18 @@ function isDropped(requested: string | undefined, answered: string | undefined):
 }
 
 /** Whether a ledger of an earlier version drops a part of the need. */
-function isSpecific({ shared, selection }: Need): boolean {
-  return shared !== undefined || selection !== undefined;
+function isSpecific({ otherPools, shared, selection }: Need): boolean {
+  return otherPools !== undefined || shared !== undefined || selection !== undefined;
 }
 
-/** Whether the ledger keeps shares and node selections at all. Those of an existing reservation may differ from the requested ones; the plan compares them. */
+/** Whether the ledger keeps further pools, shares and node selections at all. Those of an existing reservation may differ from the requested ones; the plan compares them. */
 function isKept(answered: readonly Need[], requested: readonly Need[]): boolean {
   const known = new Map(answered.map((need) => [need.component, need]));
-  return requested.every(({ component, shared, selection }) => {
+  return requested.every(({ component, otherPools, shared, selection }) => {
     const kept = known.get(component);
     if (kept === undefined) return true;
     return (
+      (otherPools === undefined || kept.otherPools !== undefined) &&
       (shared === undefined || kept.shared !== undefined) &&
       (selection === undefined || kept.selection !== undefined) &&
       (selection?.minimum === undefined || kept.selection?.minimum !== undefined)

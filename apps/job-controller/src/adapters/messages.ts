@@ -14,6 +14,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
       id,
       state: "granted",
       nodes: new Map(reservation.machines.map(({ component, node }) => [component, node])),
+      ...withPools(reservation),
       ...withShares(reservation.machines),
       ...withDomain(reservation),
       ...withQueue(reservation),
@@ -26,6 +27,7 @@ export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
     components: reservation.needs.map(({ component }) => component),
     ...withShares(reservation.needs),
     ...withSelections(reservation.needs),
+    ...withOtherPools(reservation.needs),
     ...(reservation.topology !== undefined && { topology: reservation.topology }),
     ...withQueue(reservation),
     ...(reservation.preemptedFor !== undefined && { isRequeued: true }),
@@ -46,6 +48,20 @@ function withSelections(needs: readonly Need[]): { readonly selections?: Readonl
     selection === undefined ? [] : [[component, selection] as const],
   );
   return selections.length === 0 ? {} : { selections: new Map(selections) };
+}
+
+function withOtherPools(needs: readonly Need[]): { readonly otherPools?: ReadonlyMap<string, readonly string[]> } {
+  const pools = needs.flatMap(({ component, otherPools }) =>
+    otherPools === undefined ? [] : [[component, otherPools] as const],
+  );
+  return pools.length === 0 ? {} : { otherPools: new Map(pools) };
+}
+
+function withPools({ needs, machines }: Extract<Reservation, { readonly state: "granted" }>) {
+  const open = new Set(needs.flatMap(({ component, otherPools }) => (otherPools === undefined ? [] : [component])));
+  if (open.size === 0) return {};
+  const chosen = machines.filter(({ component }) => open.has(component));
+  return { pools: new Map(chosen.map(({ component, pool }) => [component, pool])) };
 }
 
 function withQueue({ queue }: Reservation): { readonly queue?: string } {

@@ -106,6 +106,20 @@ describe("the pod of a member", () => {
     expect(podOf({ restartPolicy, template }).spec["restartPolicy"]).toBe(expected);
   });
 
+  it("is bound by the granted node alone where its type accepts several pools", () => {
+    const manifest = jobManifest("train", { replicaSpecs: { worker: replicaManifest({ pool: "" }) } });
+    const metadata = { name: "train", annotations: { "muster.dev/pool": "cpu, gpu" } };
+    const request = toBuild(JOB_KIND, { ...manifest, metadata });
+    const pod = buildPod(
+      { ...request, member: { type: "worker", index: 1 }, node: "node-7", attempt: 2, traceparent: "" },
+      POLICY,
+    );
+    expect(pod.spec["nodeSelector"]).toEqual({});
+    expect(affinityOf(pod)).toMatchObject({
+      nodeAffinity: { [required]: { nodeSelectorTerms: [{ matchFields: [machine] }] } },
+    });
+  });
+
   it("is alone on the machine that was granted", () => {
     const pod = podOf({});
     expect(pod.spec["nodeSelector"]).toEqual({ pool: "cpu" });

@@ -99,7 +99,11 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
     ...(spec.group !== undefined && { schedulerName: spec.group.scheduler }),
     restartPolicy: replica.restartPolicy === "ExitCode" ? "Never" : replica.restartPolicy,
     ...(kind.services === "one-a-job" && { hostname: memberName(job, member), subdomain: job.name }),
-    nodeSelector: { ...written.nodeSelector, [policy.defaults.poolLabel]: replica.pool },
+    nodeSelector: {
+      ...written.nodeSelector,
+      // With several pools the affinity to the granted node is enough.
+      ...(replica.otherPools === undefined && { [policy.defaults.poolLabel]: replica.pool }),
+    },
     affinity: grantedAffinity(written["affinity"], { node, exclusiveKey: policy.keys.labels.exclusive, isShared }),
     ...(gates.length > 0 && { schedulingGates: gates }),
     ...(volumes.length > 0 && { volumes }),

@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { expect, it } from "vitest";
-import { memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-units.ts";
+import { describe, expect, it } from "vitest";
+import { besideGrant, memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-units.ts";
 
 const name = fc.stringMatching(/^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/);
 const type = fc.oneof(fc.stringMatching(/^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/), fc.constant("preprocessor"));
@@ -26,4 +26,18 @@ it("gives two jobs of one name, and two members with long names, different ids",
     memberUnitId(ownerIdOf({ name: long, uid: "0".repeat(36) }), `${long}-${index}`),
   );
   expect(new Set(ids).size).toBe(1000);
+});
+
+describe("a member that is added to a gang with a choice of pools", () => {
+  const granted = { id: "gang", state: "granted", nodes: new Map([["worker-0", "n1"]]) } as const;
+
+  it.each([
+    ["worker-0", [["worker-0", "h100"]], { pool: "h100" }],
+    ["worker-7", [["worker-0", "h100"]], { pool: "h100" }],
+    ["driver-0", [["worker-0", "h100"]], { pool: "a100", otherPools: ["h100"] }],
+    ["worker-0", [], { pool: "a100", otherPools: ["h100"] }],
+  ] as const)("%s is in the pool of its type, with %s", (component, pools, accepted) => {
+    const need = { component, pool: "a100", otherPools: ["h100"] };
+    expect(besideGrant({ ...granted, pools: new Map(pools) }, need)).toEqual({ component, ...accepted });
+  });
 });

@@ -8,6 +8,8 @@ import type { UnitSeen } from "./snapshot.ts";
 export type UnitNeed = {
   readonly component: string;
   readonly pool: string;
+  /** As in `ReplicaSpec`. */
+  readonly otherPools?: readonly string[];
   readonly shared?: Requests;
   readonly selection?: NodeSelection;
 };
@@ -47,7 +49,7 @@ export function ownerIdOf(job: { readonly name: string; readonly uid: string }):
 /**
  * The desired units of a job: its gang, without which nothing starts, and a unit for each member that the gang's grant has no machine for, because the job
  * grew or a machine was lost. The grant defines the gang, so that a change of the spec adds and releases single machines and never the gang. These machines
- * are nodes of the gang's domain if it has a topology.
+ * are of the pool that the gang was granted, and nodes of its domain if it has a topology.
  */
 export function buildUnits(
   job: { readonly name: string; readonly uid: string },
@@ -71,15 +73,30 @@ export function buildUnits(
       .filter(({ component }) => !granted.nodes.has(component) || status.replaced.includes(component))
       .map((need) => ({
         id: memberUnitId(id, need.component),
-        needs: [inDomainOf(granted, need)],
+        needs: [besideGrant(granted, need)],
         because: status.replaced.includes(need.component) ? "machine-lost" : "scaled-up",
       }));
   });
   return [gang, ...extras];
 }
 
-/** The need on a node of the domain that the gang was granted; the same need without a topology. */
-export function inDomainOf({ domain }: Extract<UnitSeen, { readonly state: "granted" }>, need: UnitNeed): UnitNeed {
+type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
+
+/** The need in the pool, and on a node of the domain, that the gang was granted. */
+export function besideGrant(granted: GrantedUnit, need: UnitNeed): UnitNeed {
+  return inDomainOf(granted, inPoolOf(granted, need));
+}
+
+/** Members of one type are in one pool. One of a type without a machine accepts all of its pools. */
+function inPoolOf({ pools }: GrantedUnit, { otherPools, ...need }: UnitNeed): UnitNeed {
+  if (otherPools === undefined) return need;
+  const typeOf = (component: string): string => component.replace(/-\d+$/, "");
+  const ofType = [...(pools ?? [])].find(([component]) => typeOf(component) === typeOf(need.component));
+  const pool = pools?.get(need.component) ?? ofType?.[1];
+  return pool === undefined ? { ...need, otherPools } : { ...need, pool };
+}
+
+function inDomainOf({ domain }: GrantedUnit, need: UnitNeed): UnitNeed {
   if (domain === undefined) return need;
   const requirement = { key: domain.key, operator: "In", values: [domain.value] };
   return { ...need, selection: restrictSelection(need.selection, requirement) };
@@ -106,8 +123,13 @@ export function gangSize({ replicas, elastic }: ReplicaSpec): number {
   return elastic === undefined ? replicas : Math.min(replicas, elastic.minReplicas);
 }
 
-function needsOf({ type, pool, shared, selection }: ReplicaSpec, count: number): UnitNeed[] {
-  const request = { pool, ...(shared !== undefined && { shared }), ...(selection !== undefined && { selection }) };
+function needsOf({ type, pool, otherPools, shared, selection }: ReplicaSpec, count: number): UnitNeed[] {
+  const accepted = { pool, ...(otherPools && { otherPools }) };
+  const request = {
+    ...accepted,
+    ...(shared !== undefined && { shared }),
+    ...(selection !== undefined && { selection }),
+  };
   return Array.from({ length: count }, (_, index) => ({ component: componentOf({ type, index }), ...request }));
 }
 

@@ -3,15 +3,16 @@ import { gangSize } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 
 /**
- * Why a job's gang can never have its machines: the first pool whose maximum is too small. A pool without a known maximum is large enough, and so is one whose
+ * Why a job's gang can never have its machines: the first pool whose maximum is too small. Types that accept several pools are left to the ledger. A pool without a known maximum is large enough, and so is one whose
  * taints the gang tolerates: its maximum does not include tainted nodes.
  */
 export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, number>): Fault | undefined {
   const needed = new Map<string, number>();
-  for (const replica of spec.replicas)
+  const replicas = spec.replicas.filter(({ otherPools }) => otherPools === undefined);
+  for (const replica of replicas)
     if (replica.shared === undefined) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + gangSize(replica));
   // Members that share machines need at least one, in addition to the whole machines of the others.
-  const shared = spec.replicas.filter((replica) => replica.shared !== undefined && gangSize(replica) > 0);
+  const shared = replicas.filter((replica) => replica.shared !== undefined && gangSize(replica) > 0);
   for (const pool of new Set(shared.map((replica) => replica.pool))) needed.set(pool, (needed.get(pool) ?? 0) + 1);
   const tolerant = new Set(
     spec.replicas.flatMap(({ pool, selection }) => ((selection?.tolerations.length ?? 0) > 0 ? [pool] : [])),

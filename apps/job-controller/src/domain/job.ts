@@ -47,6 +47,8 @@ export type ReplicaSpec = {
   readonly template: PodTemplate;
   /** Pool of the ledger that its machines come from. */
   readonly pool: string;
+  /** Acceptable, too, in order of preference; absent: none. All replica types that accept the same pools are granted in one of them. */
+  readonly otherPools?: readonly string[];
   /** The requests of each member, which gets a part of a machine; absent: each member gets a whole machine. */
   readonly shared?: Requests | undefined;
   /** The nodes of the pool that its pods accept; absent: each node without taints. */

@@ -348,3 +348,29 @@ it("omits the description of a gang that is too large for a process to start, an
   expect(described(700)).toEqual([true]);
   expect(gang(700)).toMatchObject({ warnings: [] });
 });
+
+describe("several pools in the annotation of the job", () => {
+  const readPools = (pools: string, spec = worker({ pool: "" })) =>
+    read({ ...jobManifest("a", spec), metadata: { name: "a", annotations: { "muster.dev/pool": pools } } });
+
+  it("are accepted in their order by each type that names none itself", () => {
+    const replicaSpecs = { worker: replicaManifest({ pool: "" }), driver: replicaManifest({ pool: "cpu" }) };
+    const { replicas } = specOf(readPools("a100, h100,l4", { replicaSpecs }));
+    expect(Object.fromEntries(replicas.map(({ type, pool, otherPools }) => [type, [pool, otherPools]]))).toEqual({
+      worker: ["a100", ["h100", "l4"]],
+      driver: ["cpu", undefined],
+    });
+  });
+
+  it.each([
+    ["a100, a100", 'names the pool "a100" twice'],
+    ["a100,", 'is "a100, ": the name of a pool is missing beside a comma'],
+    ["a,b,c,d,e,f,g,h,i", "names 9 pools; 8 at most"],
+    ["a100, b c", 'pool "b c" is not a label value'],
+  ])("are a problem of the annotation: %s", (pools, reason) => {
+    const result = readPools(pools);
+    expect(result.ok ? [] : result.problems).toEqual([
+      { field: 'metadata.annotations["muster.dev/pool"]', reason: expect.stringContaining(reason) as string },
+    ]);
+  });
+});

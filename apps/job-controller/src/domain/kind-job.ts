@@ -136,7 +136,7 @@ function readReplica(
     replicas: fields.integer("replicas", COUNT) ?? 1,
     restartPolicy: fields.oneOf("restartPolicy", RESTART_POLICIES) ?? "Never",
     template,
-    pool: choosePool(
+    ...choosePool(
       { path: fields.path, field: { known: true, pool: fields.text("pool") || undefined }, template, annotation },
       defaults,
       notes,

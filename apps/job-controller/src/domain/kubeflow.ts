@@ -197,7 +197,7 @@ function readReplicas(
     if (readIsShared(fields, sharing)) shared.add(type.name.toLowerCase());
     const template = readTemplate(fields, notes);
     const sources = { path: fields.path, field: { known: false, pool: undefined }, template, annotation };
-    return [readReplica(framework, type, fields, { template, pool: choosePool(sources, defaults, notes) })];
+    return [readReplica(framework, type, fields, { template, ...choosePool(sources, defaults, notes) })];
   });
   return { drafts, shared };
 }
@@ -206,7 +206,7 @@ function readReplica(
   { container, port, restartPolicyDefault }: Framework,
   type: ReplicaType,
   fields: Fields,
-  chosen: Pick<ReplicaDraft, "template" | "pool">,
+  chosen: Pick<ReplicaDraft, "template" | "pool" | "otherPools">,
 ): ReplicaDraft {
   const { template } = chosen;
   const replicas = fields.integer("replicas", COUNT) ?? type.replicasDefault;

@@ -175,14 +175,15 @@ export function isSameRequest(
   { needs, topology }: Unit,
   completed: ReadonlySet<string> = new Set(),
 ): boolean {
-  const { components, shares, selections, dropsConstraints = false, isRequeued = false } = seen;
+  const { components, shares, selections, otherPools: pools, dropsConstraints = false, isRequeued = false } = seen;
   // A new request without them would lose the place in the queue.
   const kept = isRequeued ? components.filter((each) => !completed.has(each)) : components;
   if (kept.length !== needs.length && components.length !== needs.length) return false;
   if (!dropsConstraints && seen.topology !== topology) return false;
-  return needs.every(({ component, shared, selection }) => {
+  return needs.every(({ component, otherPools, shared, selection }) => {
     if (!components.includes(component)) return false;
     if (dropsConstraints) return true;
+    if (pools?.get(component)?.join() !== otherPools?.join()) return false;
     return sameRequests(shares?.get(component), shared) && sameSelection(selections?.get(component), selection);
   });
 }

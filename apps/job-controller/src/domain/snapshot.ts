@@ -91,11 +91,13 @@ export type UnitSeen =
       readonly shares?: ReadonlyMap<string, Requests>;
       /** The nodes that each component accepts, if it does not accept all. */
       readonly selections?: ReadonlyMap<string, NodeSelection>;
+      /** The further pools that each component accepts. */
+      readonly otherPools?: ReadonlyMap<string, readonly string[]>;
       /** As in `Unit`. */
       readonly topology?: string;
       /** As in `Unit`. */
       readonly queue?: string;
-      /** The ledger drops requested shares, node selections, topologies and queues: it is of an earlier version, which reserves whole machines. */
+      /** The ledger drops requested shares, node selections, further pools, topologies and queues: it is of an earlier version, which reserves whole machines. */
       readonly dropsConstraints?: boolean;
       /** It was preempted, and keeps its needs with its place: it may have components that have completed. */
       readonly isRequeued?: boolean;
@@ -107,6 +109,8 @@ export type UnitSeen =
       readonly id: string;
       readonly state: "granted";
       readonly nodes: ReadonlyMap<string, string>;
+      /** The pool of each component; only where it had a choice. */
+      readonly pools?: ReadonlyMap<string, string>;
       readonly shares?: ReadonlyMap<string, Requests>;
       /** The label of its topology and the value that its nodes have. */
       readonly domain?: { readonly key: string; readonly value: string };

@@ -11,6 +11,8 @@ export const QUEUE_GATE = `${API_GROUP}/queue`;
 /** What each pod of a set requests: a part of a machine with `shared`, else a whole machine. */
 export type PodNeed = {
   readonly pool: string;
+  /** As in `ReplicaSpec`. */
+  readonly otherPools?: readonly string[];
   readonly shared?: Requests | undefined;
   readonly selection?: NodeSelection | undefined;
 };

@@ -1,5 +1,5 @@
 import { QUEUED_POD } from "@muster/names";
-import { inDomainOf, type Unit } from "../build-units.ts";
+import { besideGrant, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { Problem } from "../kind.ts";
 import { isPreempted, planOverdue, untilForce, type ForcePreempted, type PreemptedUnit } from "../plan-preemption.ts";
@@ -245,8 +245,14 @@ function buildGang({ job }: BatchSnapshot, queue: string): Unit {
   return { id: gangIdOf(job), needs, topology: job.topology, queue, graceMs: job.graceMs, because: "gang" };
 }
 
-function needOf({ pool, shared, selection }: PodNeed, component: string): Unit["needs"][number] {
-  return { component, pool, ...(shared !== undefined && { shared }), ...(selection !== undefined && { selection }) };
+function needOf({ pool, otherPools, shared, selection }: PodNeed, component: string): Unit["needs"][number] {
+  const accepted = { pool, ...(otherPools && { otherPools }) };
+  return {
+    component,
+    ...accepted,
+    ...(shared !== undefined && { shared }),
+    ...(selection !== undefined && { selection }),
+  };
 }
 
 function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: Unit, policy: BatchPolicy): BatchPlan {
@@ -364,7 +370,7 @@ function planExtra(
   if ("problems" in set.need) return [];
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
-  const needs = [inDomainOf(gang, needOf(set.need, name))];
+  const needs = [besideGrant(gang, needOf(set.need, name))];
   const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
   return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
 }

@@ -286,13 +286,19 @@ function readReplica(
   const template = readTemplate(spec, notes);
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
   const field = { known: false, pool: undefined };
-  const pool = choosePool({ path: spec.path, field, template, annotation }, defaults, notes);
+  const { pool, otherPools } = choosePool({ path: spec.path, field, template, annotation }, defaults, notes);
   if (template === undefined || pool === undefined) return undefined;
   const selection = nodeSelectionOf(template.spec, defaults.poolLabel);
-  const replica = { template, pool, ...(selection && { selection }), ...(isShared && { shared: {} }) };
+  const accepted = { pool, ...(otherPools && { otherPools }) };
+  const replica = { template, ...accepted, ...(selection && { selection }), ...(isShared && { shared: {} }) };
   return replicaWith(replica, NO_DEFAULTS);
 }
 
-function needOf({ pool, shared, selection }: Replica): PodNeed {
-  return { pool, ...(shared !== undefined && { shared }), ...(selection !== undefined && { selection }) };
+function needOf({ pool, otherPools, shared, selection }: Replica): PodNeed {
+  return {
+    pool,
+    ...(otherPools && { otherPools }),
+    ...(shared !== undefined && { shared }),
+    ...(selection !== undefined && { selection }),
+  };
 }

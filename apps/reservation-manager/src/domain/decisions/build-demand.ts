@@ -2,7 +2,7 @@ import { explainWaiting, type WaitReason } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
 import type { Demand, HoldPolicy } from "./fit.ts";
 import { knownReservation, roomFor, type Ledger } from "../ledger/ledger.ts";
-import { hasOtherPools } from "../ledger/pool-options.ts";
+import { hasOtherPools } from "@muster/resources";
 import type { Need, Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import {

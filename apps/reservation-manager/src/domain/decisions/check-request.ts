@@ -1,6 +1,8 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
 import {
+  acceptedPools,
+  countPoolOptions,
   minimumOf,
   NODE_SELECTOR_OPERATORS,
   nodeSelectionKey,
@@ -10,7 +12,6 @@ import {
 import type { LimitRequest } from "./decide-limit.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
-import { acceptedPools, countOptions } from "../ledger/pool-options.ts";
 import { shareBytes, type Need } from "../ledger/reservation.ts";
 
 /** One machine a need; more than this in one gang is more likely a mistake than intended. */
@@ -113,7 +114,9 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
       return { code: "invalid_request", field: `${field}.component`, reason: `"${component}" is there twice` };
     components.add(component);
   }
-  return countOptions(needs) <= MAX_OPTIONS ? undefined : tooMany("choices of pools of one reservation", MAX_OPTIONS);
+  return countPoolOptions(needs) <= MAX_OPTIONS
+    ? undefined
+    : tooMany("choices of pools of one reservation", MAX_OPTIONS);
 }
 
 function checkOtherPools(field: string, need: Need): Fault | undefined {

@@ -1,7 +1,7 @@
 import type { Owner } from "@muster/names";
 import { comparePrecedence, orderedOf, type Ordered, type OrderRule, type Precedence } from "./precedence.ts";
 import { forestOf } from "../ledger/queue-forest.ts";
-import { acceptedPools } from "../ledger/pool-options.ts";
+import { acceptedPools } from "@muster/resources";
 import { knownReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { comparePlaces, countAhead, placeOf, placesAround, type Place } from "../ledger/waiting-queue.ts";

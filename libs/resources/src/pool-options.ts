@@ -1,0 +1,49 @@
+/** A need that accepts machines of `pool`, and then of each of `otherPools`, in order of preference. */
+type Accepting = { readonly pool: string; readonly otherPools?: readonly string[] | undefined };
+
+/**
+ * The needs with one pool each, in order of preference: one list for each choice of pools. Needs that accept the same pools in the same order get the same one,
+ * and the needs that come first decide first. A list without other pools is its only option.
+ */
+export function listPoolOptions<Need extends Accepting>(
+  needs: readonly Need[],
+): readonly (readonly Omit<Need, "otherPools">[])[] {
+  const lists = listsOf(needs);
+  if (lists.size === 0) return [needs];
+  let choices: readonly ReadonlyMap<string, string>[] = [new Map()];
+  for (const [key, pools] of lists)
+    choices = choices.flatMap((choice) => pools.map((pool) => new Map([...choice, [key, pool]])));
+  return choices.map((choice) => needs.map((need) => (hasOtherPools(need) ? withPool(need, choice) : need)));
+}
+
+/** How many options the needs have, whether or not they are too many to be listed. */
+export function countPoolOptions(needs: readonly Accepting[]): number {
+  return [...listsOf(needs).values()].reduce((product, pools) => product * pools.length, 1);
+}
+
+/** All pools that a need accepts, in order of preference. */
+export function acceptedPools({ pool, otherPools = [] }: Accepting): readonly string[] {
+  return [pool, ...otherPools];
+}
+
+export function hasOtherPools({ otherPools }: Accepting): boolean {
+  return otherPools !== undefined;
+}
+
+function withPool<Need extends Accepting>(
+  need: Need,
+  choice: ReadonlyMap<string, string>,
+): Omit<Need, "otherPools"> & Pick<Accepting, "pool"> {
+  const { otherPools: _, ...rest } = need;
+  return { ...rest, pool: choice.get(keyOf(need)) ?? need.pool };
+}
+
+/** The different lists of pools, in the order of the needs. */
+function listsOf(needs: readonly Accepting[]): ReadonlyMap<string, readonly string[]> {
+  return new Map(needs.filter(hasOtherPools).map((need) => [keyOf(need), acceptedPools(need)]));
+}
+
+/** No name of a pool has a space. */
+function keyOf(need: Accepting): string {
+  return acceptedPools(need).join(" ");
+}
