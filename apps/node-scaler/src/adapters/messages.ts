@@ -126,11 +126,13 @@ export function toWaiting(message: muster.reservation.v1.Reservation): WaitingRe
     owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" },
     createdAtMs,
     ...(topology !== "" && { topology }),
-    needs: needs.map(({ component, pool, shared, nodeSelection }) => {
+    needs: needs.map(({ component, pool, poolList, shared, nodeSelection }) => {
+      const list = message.poolLists[poolList - 1];
       const selection = nodeSelections[nodeSelection - 1];
       return {
         component,
         pool,
+        ...(list && { otherPools: list.pools }),
         ...(shared && { shared: new Map(Object.entries(shared.requests)) }),
         ...(selection && { selection }),
       };

@@ -1,4 +1,4 @@
-import type { Amounts, NodeSelection } from "@muster/resources";
+import { listPoolOptions, type Amounts, type NodeSelection } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import { mayAccept } from "./may-accept.ts";
 import type { Owner } from "@muster/names";
@@ -17,6 +17,8 @@ export type WaitingReservation = {
 type Need = {
   readonly component: string;
   readonly pool: string;
+  /** Acceptable, too, in order of preference. Needs that accept the same pools are granted in one of them. */
+  readonly otherPools?: readonly string[];
   readonly shared?: Amounts;
   readonly selection?: NodeSelection;
 };
@@ -27,7 +29,7 @@ export function groupOf({ kind, id }: Owner): string {
 }
 
 /**
- * One demand for each need. A need of a whole machine says nothing of GPUs, so that nodes are of the pool's first type, and of others with as many. One of a
+ * One demand for each need, and for each choice of pools where the needs accept several. A need of a whole machine says nothing of GPUs, so that nodes are of the pool's first type, and of others with as many. One of a
  * part may get a node of any type that is large enough. Needs that new nodes of their pool contradict are demands, too, so that their wait is explained. None
  * for a reservation with a need for a pool that is not scaled, if it accepts no node at all.
  */
@@ -35,9 +37,10 @@ export function buildDemands(
   reservations: readonly WaitingReservation[],
   policies: ReadonlyMap<string, PoolPolicy>,
 ): Demand[] {
-  const isPossible = ({ needs }: WaitingReservation): boolean =>
+  const isPossible = ({ needs }: WithOption): boolean =>
     needs.every(({ pool, selection }) => policies.has(pool) || mayAccept(selection, NOTHING_KNOWN));
-  return reservations.filter(isPossible).flatMap(({ owner, createdAtMs, needs, topology }) =>
+  const options = reservations.flatMap(listOptions).filter(isPossible);
+  return options.flatMap(({ owner, createdAtMs, needs, topology, option }) =>
     needs.map(({ component, pool, shared, selection }) => {
       const policy = policies.get(pool);
       const types = policy?.instanceTypes ?? [];
@@ -46,6 +49,7 @@ export function buildDemands(
         name: `${groupOf(owner)}/${component}`,
         group: groupOf(owner),
         pool,
+        ...(option !== undefined && { option }),
         createdAtMs,
         instanceTypes: types.filter((type) => shared !== undefined || type.gpus === gpus).map(({ name }) => name),
         spot: policy?.spot ?? "Never",
@@ -59,6 +63,14 @@ export function buildDemands(
       };
     }),
   );
+}
+
+type WithOption = WaitingReservation & { readonly option?: number };
+
+function listOptions(reservation: WaitingReservation): readonly WithOption[] {
+  const options = listPoolOptions(reservation.needs);
+  if (options.length === 1) return [reservation];
+  return options.map((needs, option) => ({ ...reservation, needs, option }));
 }
 
 const NOTHING_KNOWN = { labels: {}, taints: [], zones: undefined };

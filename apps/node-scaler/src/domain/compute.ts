@@ -195,7 +195,7 @@ function isBooting(node: ScaledNode): boolean {
 
 /** The demand in each domain that its group may be in. */
 function inDomains(demand: Demand, { valuesFor, restrict }: Domains): readonly Demand[] {
-  return (valuesFor(demand.group ?? demand.name) ?? []).map((value) => restrict(demand, value));
+  return (valuesFor(demand) ?? []).map((value) => restrict(demand, value));
 }
 
 /** Groups in the order of their first demands. `accepted`: how many nodes a demand accepts. */
@@ -204,28 +204,36 @@ function buildGroups(
   pools: ReadonlyMap<string, Pool>,
   { accepted, domains }: { readonly accepted: (demand: Demand) => number; readonly domains: Domains },
 ): { readonly groups: readonly Group[]; readonly ignored: ScalingPlan["ignored"] } {
-  const groups = new Map<string, [Demand, ...Demand[]]>();
+  const groups = new Map<string, Map<number, [Demand, ...Demand[]]>>();
   const ignored: ScalingPlan["ignored"][number][] = [];
   for (const demand of demands.toSorted(compareDemands)) {
     const pool = pools.get(demand.pool);
+    const { name: demandName, group: name = demandName, option } = demand;
     if (pool === undefined) {
-      ignored.push({ demand: demand.name, because: `pool ${demand.pool} is not scaled` });
+      if (option === undefined) ignored.push({ demand: demandName, because: `pool ${demand.pool} is not scaled` });
       continue;
     }
-    const name = demand.group ?? demand.name;
-    const group = groups.get(name);
-    if (group === undefined) groups.set(name, [chooseTypes(demand, pool)]);
-    else group.push(chooseTypes(demand, pool));
+    const options = groups.get(name) ?? new Map<number, [Demand, ...Demand[]]>();
+    groups.set(name, options);
+    const members = options.get(option ?? 0);
+    if (members === undefined) options.set(option ?? 0, [chooseTypes(demand, pool)]);
+    else members.push(chooseTypes(demand, pool));
   }
-  const inOrder = [...groups].map(([name, members]): Group => {
-    const values = domains.valuesFor(name);
+  const toGroup = (name: string, members: [Demand, ...Demand[]]): Group => {
     const demands = sortMembers(members, accepted);
-    if (values === undefined) return { name, demands };
     const [first, ...others] = demands;
+    const values = domains.valuesFor(first);
+    if (values === undefined) return { name, demands };
     const demandsIn = (value: string): [Demand, ...Demand[]] => {
       return [domains.restrict(first, value), ...others.map((demand) => domains.restrict(demand, value))];
     };
     return { name, demands, domains: values.map((value) => sortMembers(demandsIn(value), accepted)) };
+  };
+  const inOrder = [...groups].flatMap(([name, options]): readonly Group[] => {
+    const planned = [...options].sort(([one], [other]) => one - other).map(([, members]) => toGroup(name, members));
+    const [first] = planned;
+    if (first === undefined) return [];
+    return [planned.length === 1 ? first : { ...first, options: planned }];
   });
   return { groups: inOrder, ignored };
 }

@@ -10,6 +10,11 @@ export type Demand = {
   /** All of one group get their nodes together, or none. Undefined: it is a group of its own. */
   readonly group: string | undefined;
   readonly pool: string;
+  /**
+   * Its group accepts several choices of pools, and has its demands once for each of them, with the same names; the lowest is preferred. Nodes are for one of
+   * them. Absent: there is no choice.
+   */
+  readonly option?: number;
   readonly createdAtMs: number;
   /** In the order of preference; at least one. Those of the pool, less those that are too small for it. */
   readonly instanceTypes: readonly string[];

@@ -36,9 +36,10 @@ export function observeMismatches(
 ): readonly Mismatch[] {
   const selecting = demands.filter(({ selection, topology }) => selection !== undefined || topology !== undefined);
   if (selecting.length === 0) return before.filter(({ untilMs }) => untilMs > nowMs);
-  const byName = new Map(selecting.map((demand) => [demand.name, demand]));
+  const keyOfDemand = (name: string, pool: string): string => `${name}\n${pool}`;
+  const byName = new Map(selecting.map((demand) => [keyOfDemand(demand.name, demand.pool), demand]));
   const found = nodes.flatMap(({ name, spec, status, joined }): readonly Mismatch[] => {
-    const bound = byName.get(status.boundTo ?? "");
+    const bound = byName.get(keyOfDemand(status.boundTo ?? "", spec.pool));
     const demand = bound && restrictToOrder(bound, spec, pools);
     if (demand === undefined || joined === undefined || mayAcceptJoined(demand, joined)) return [];
     const { pool, instanceType } = spec;

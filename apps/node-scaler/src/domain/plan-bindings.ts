@@ -18,6 +18,8 @@ export type Group = {
   readonly demands: readonly [Demand, ...Demand[]];
   /** With a topology: the demands in each domain that they may be in, by ascending value. They get nodes of one domain, or none. */
   readonly domains?: readonly Group["demands"][];
+  /** The group with each choice of pools, the preferred one first, which is also that of `demands`. It gets nodes for one of them. Absent: there is no choice. */
+  readonly options?: readonly Group[];
 };
 
 /** Why a demand can get no node now. */
@@ -29,7 +31,7 @@ type Lack = {
 
 /** What a group gets. With a lack it gets nothing, and holds nothing. */
 export type GroupPlan = {
-  /** With a topology: its demands in the chosen domain. */
+  /** Its demands with the chosen pools, and with a topology in the chosen domain. */
   readonly group: Group;
   /** Demands and the free or kept nodes and machines for them; demands for parts may have the same. */
   readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>;
@@ -151,15 +153,17 @@ function keepBindings(
   released: ReadonlySet<string>,
 ): ReadonlyMap<string, ComputedNode> {
   const demands = new Map(
-    groups.flatMap(({ name, demands }) =>
-      released.has(name)
-        ? []
-        : demands.flatMap((demand) => (demand.shared === undefined ? [[demand.name, demand] as const] : [])),
-    ),
+    groups
+      .filter(({ name }) => !released.has(name))
+      .flatMap((group) => (group.options ?? [group]).flatMap((option) => option.demands))
+      .flatMap((demand) =>
+        demand.shared === undefined ? [[keyInPool(demand.name, demand.pool), demand] as const] : [],
+      ),
   );
   const kept = new Map<string, ComputedNode>();
   for (const node of nodes) {
-    const demand = node.status.boundTo === undefined ? undefined : demands.get(node.status.boundTo);
+    const { boundTo } = node.status;
+    const demand = boundTo === undefined ? undefined : demands.get(keyInPool(boundTo, node.spec.pool));
     const pool = demand && pools.get(demand.pool);
     if (demand === undefined || pool === undefined || kept.has(demand.name)) continue;
     if (suits(node, demand, pool) && acceptance.accepts(demand, node)) kept.set(demand.name, node);
@@ -167,11 +171,40 @@ function keepBindings(
   return kept;
 }
 
+/** Demands of one name are for different pools. */
+function keyInPool(demand: string, pool: string): string {
+  return `${demand}\n${pool}`;
+}
+
 /** Limit of attempts to find the nodes of one group. */
 const MAX_GROUP_ATTEMPTS = 8;
 
-/** Takes what the group gets from the round, or nothing. With a topology it is what it gets in the best of its domains. */
+/** Takes what the group gets from the round, or nothing: with the best of its choices of pools, and with a topology in the best of its domains. */
 export function planGroup(group: Group, round: Round): GroupPlan {
+  if (group.options === undefined) return planInDomains(group, round);
+  const before = markOf(round);
+  const plans = group.options.map((option) => {
+    const plan = planInDomains(option, round);
+    rewind(round, before);
+    changeHeadroom(round, plan.boots, 1);
+    return { option, rank: rankOption(plan) };
+  });
+  const best = plans.reduce((one, other) => (other.rank < one.rank ? other : one));
+  return planInDomains(best.option, round);
+}
+
+/**
+ * Lower is better: nodes that exist or start already suffice; some were created for it there, so that no further ones are created elsewhere; its pools can grow
+ * to it; it cannot be completed. Of equal ones the preferred pools are taken.
+ */
+function rankOption({ lacks, boots, bound, group }: GroupPlan): number {
+  if (lacks.length > 0) return 3;
+  if (boots.length === 0) return 0;
+  const names = new Set(group.demands.map(({ name }) => name));
+  return [...bound.values()].some((node) => "status" in node && names.has(node.status.boundTo ?? "")) ? 1 : 2;
+}
+
+function planInDomains(group: Group, round: Round): GroupPlan {
   const { name, demands, domains } = group;
   if (domains === undefined) return planDemands(group, round);
   const before = markOf(round);
@@ -228,9 +261,7 @@ type Attempt = {
 function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attempt {
   const attempt: Attempt = { bound: new Map(), onNew: new Map(), further: [], lacks: [] };
   changeHeadroom(round, made, -1);
-  if (hasParts(group))
-    for (const node of [...group.demands.flatMap(({ name }) => round.kept.get(name) ?? []), ...made])
-      round.rooms.offer(node);
+  if (hasParts(group)) for (const node of [...keptFor(group, round), ...made]) round.rooms.offer(node);
   const own: Own = { ...attempt, made, withParts: new Set(), whole: new Set() };
   const later = laterClasses(group);
   for (const [index, demand] of group.demands.entries()) {
@@ -246,6 +277,14 @@ function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attemp
     else own.withParts.add(node);
   }
   return attempt;
+}
+
+/** The nodes that are bound to its demands, without those of pools that it does not choose. */
+function keptFor({ demands }: Group, { kept }: Round): readonly ComputedNode[] {
+  return demands.flatMap(({ name, pool }) => {
+    const node = kept.get(name);
+    return node?.spec.pool === pool ? [node] : [];
+  });
 }
 
 const NO_CLASSES: ReadonlySet<string> = new Set();
@@ -357,7 +396,7 @@ function takeWhole(
   const before = kept.get(demand.name);
   const isLeft = (one: MadeNode): boolean =>
     !withParts.has(one) && !whole.has(one) && suits(one, demand, pool) && acceptance.accepts(demand, one);
-  const isKept = before !== undefined && !withParts.has(before) && acceptance.accepts(demand, before);
+  const isKept = before?.spec.pool === demand.pool && !withParts.has(before) && acceptance.accepts(demand, before);
   const node = isKept ? before : (takeExisting(demand, round, later) ?? made.find(isLeft));
   if (node !== undefined) rooms.close(node);
   return node;

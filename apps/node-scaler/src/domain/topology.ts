@@ -5,8 +5,8 @@ import { ZONE, type KnownPool } from "./may-accept.ts";
 
 /** The groups with a topology, and in which domains each of them may be. */
 export type Domains = {
-  /** Ascending values of the label. Undefined: the group has no topology. */
-  valuesFor(group: string): readonly string[] | undefined;
+  /** Ascending values of the label, for the group of the demand with its choice of pools. Undefined: the group has no topology. */
+  valuesFor(demand: Demand): readonly string[] | undefined;
   /** The demand on nodes with this value. */
   restrict(demand: Demand, value: string): Demand;
 };
@@ -27,7 +27,7 @@ export function indexDomains(
 ): Domains {
   const members = Map.groupBy(
     demands.filter(({ topology }) => topology !== undefined),
-    ({ group, name }) => group ?? name,
+    keyOf,
   );
   const zonesOf = members.size === 0 ? new Map<string, ReadonlySet<string>>() : findZones(pools, nodes);
   const values = new Map(
@@ -42,7 +42,11 @@ export function indexDomains(
       ] as const;
     }),
   );
-  return { valuesFor: (group) => values.get(group), restrict: rememberRestrictions() };
+  return { valuesFor: (demand) => values.get(keyOf(demand)), restrict: rememberRestrictions() };
+}
+
+function keyOf({ group, name, option = 0 }: Demand): string {
+  return `${group ?? name}\n${option}`;
 }
 
 /** Whether all new nodes of the pool, as far as they are known, have the value. True without a value. */
