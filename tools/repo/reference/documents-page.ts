@@ -62,7 +62,7 @@ export async function documentsPage(): Promise<string> {
     section(
       "Job",
       read("schemas/job.schema.json"),
-      "Four annotations apply to jobs of every kind. `muster.dev/pool` names the pool. `muster.dev/sharing`, of the job or of the pod template of one type, is " +
+      "Four annotations apply to jobs of every kind. `muster.dev/pool` names the pool, or several in order of preference: `h100, a100`. `muster.dev/sharing`, of the job or of the pod template of one type, is " +
         "`exclusive` (the default: a whole machine for each pod) or `shared` (a part of a machine that holds what the template requests). " +
         "`muster.dev/topology` is a label of nodes: all machines of the job are nodes with the same value of it. " +
         '`muster.dev/preemptible: "false"` keeps the job from being preempted if its queue permits that. Guide: [jobs](../jobs.md).',

@@ -158,7 +158,7 @@ function listAdmitted(reservation: Reservation, world: World): readonly Admitted
     .map(({ option }) => option);
 }
 
-/** Whether the quota admits none of the options of the request, one of which it does not admit. */
+/** Whether the quota admits no option of the request. It does not admit the one at this place. */
 function isStopped({ option, sequence }: Place, world: World): boolean {
   return option === undefined || listAdmitted(knownReservation(world.ledger, sequence), world).length === 0;
 }
