@@ -218,11 +218,11 @@ export function keptOf(
   return lineOf(forest, name, waiting).find(({ ask }) => levelOf(future, name, ask) === 0 && !fits(forest, name, ask));
 }
 
-/** The forest as requests see it that would borrow: what is kept for its owners counts as used. */
-export function withKept(forest: Forest, waiting: readonly QueuedRequest[]): Forest {
+/** The forest as requests see it that would borrow: what is kept for its owners counts as used, without what is kept for the request itself. */
+export function withKept(forest: Forest, waiting: readonly QueuedRequest[], own?: QueuedRequest): Forest {
   const kept = forest.queues.flatMap(({ name }) => {
     const request = keptOf(forest, name, waiting);
-    return request === undefined ? [] : [{ name, ask: request.ask }];
+    return request === undefined || request.sequence === own?.sequence ? [] : [{ name, ask: request.ask }];
   });
   return kept.reduce((seen, { name, ask }) => withUse(seen, name, ask), forest);
 }
@@ -233,9 +233,10 @@ export function candidateOf(
   name: string,
   waiting: readonly QueuedRequest[],
 ): QueuedRequest | undefined {
-  const kept = withKept(forest, waiting);
   const fitting = lineOf(forest, name, waiting).filter(
-    ({ ask }) => fits(forest, name, ask) && (levelOf(forest, name, ask) === 0 || fits(kept, name, ask)),
+    (request) =>
+      fits(forest, name, request.ask) &&
+      (levelOf(forest, name, request.ask) === 0 || fits(withKept(forest, waiting, request), name, request.ask)),
   );
   const [first, ...others] = fitting.filter(({ sequence }) => sequence === fitting[0]?.sequence);
   if (first === undefined) return undefined;

@@ -29,7 +29,8 @@ export type DemandRequest = {
 };
 
 /**
- * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer. `rooms`: by kind with a concurrency limit, how
+ * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer; a request
+ * that accepts several pools may count once for each. `rooms`: by kind with a concurrency limit, how
  * many more of it may be granted.
  */
 export type DemandList = {
@@ -128,7 +129,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
     const isListed = last?.reservation.sequence === place.sequence;
     const isAdmitted = isListed
       ? last.options.some((option) => option.place.option === place.option)
-      : isServed || (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, admitting) === undefined);
+      : isServed || (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, place, admitting) === undefined);
     if (isAdmitted) {
       if (!isServed && !isListed) {
         const reservation = knownReservation(ledger, place.sequence);
@@ -152,7 +153,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
 /** The options of a request that the quota admits, the nearest quota first. */
 function listAdmitted(reservation: Reservation, world: World): readonly Admitted[] {
   return listOptions(reservation)
-    .filter(({ demand }) => findQuotaShortage(demand, world) === undefined)
+    .filter(({ demand, place }) => findQuotaShortage(demand, place, world) === undefined)
     .map((option) => ({ option, level: levelOfDemand(option.demand, world) }))
     .sort((a, b) => a.level - b.level)
     .map(({ option }) => option);

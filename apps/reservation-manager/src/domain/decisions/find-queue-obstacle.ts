@@ -40,12 +40,12 @@ export function findQueueObstacle(demand: QueueDemand, place: Place, world: Worl
     if (isBehind && findQuotaTooSmall(node, demand, world.machines) === undefined)
       return { code: "BEHIND_STRICT_HEAD", queue };
   }
-  return findQuotaShortage(demand, world);
+  return findQuotaShortage(demand, place, world);
 }
 
 /** As `findQueueObstacle`, whatever the order in the queue. */
-export function findQuotaShortage(demand: QueueDemand, world: World): QueueObstacle | undefined {
-  return findShortageAlone(demand, world) ?? findKeptQuota(demand, world);
+export function findQuotaShortage(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
+  return findShortageAlone(demand, world) ?? findKeptQuota(demand, place, world);
 }
 
 /** As `findQuotaShortage`, whatever is kept for others. */
@@ -61,9 +61,9 @@ export function findShortageAlone(demand: QueueDemand, world: World): QueueObsta
   return findUnreclaimable(node, asked, world);
 }
 
-function findKeptQuota({ queue, needs }: QueueDemand, world: World): QueueObstacle | undefined {
+function findKeptQuota({ queue, needs }: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
   const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
-  return node && findKeptAmounts(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), world);
+  return node && findKeptAmounts(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), place, world);
 }
 
 /** Work that may not be preempted borrows nothing that another queue of the tree may reclaim. */
@@ -101,14 +101,16 @@ export function findHeldQuota(
 }
 
 /** As `findQueueObstacle`, for the use of machines that were chosen. */
-export function findUseObstacle(queue: string, use: PairAmounts, world: World): QueueObstacle | undefined {
+export function findUseObstacle(
+  queue: string,
+  use: PairAmounts,
+  place: Place,
+  world: World,
+): QueueObstacle | undefined {
   const node = forestOf(world.ledger.queues).get(queue);
-  return node === undefined ? undefined : findQuotaObstacle(node, use, world);
-}
-
-function findQuotaObstacle(node: QueueNode, amounts: PairAmounts, world: World): QueueObstacle | undefined {
-  const asked = limitedAmounts(node, amounts);
-  return findUnavailable(node, asked, quotaWorldOf(world)) ?? findKeptAmounts(node, asked, world);
+  if (node === undefined) return undefined;
+  const asked = limitedAmounts(node, use);
+  return findUnavailable(node, asked, quotaWorldOf(world)) ?? findKeptAmounts(node, asked, place, world);
 }
 
 function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld): QueueObstacle | undefined {
@@ -117,19 +119,24 @@ function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld
 }
 
 /** Whether what is asked for fits beside all that was kept from borrowers in another world: what comes free is for those that it was kept for, too. */
-export function isBesideKept(node: QueueNode, asked: PairAmounts, world: World, keptIn: World): boolean {
+export function isBesideKept(
+  { node, asked, place }: { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place },
+  world: World,
+  keptIn: World,
+): boolean {
   const { use: used, pools } = quotaWorldOf(world);
   if (levelOf(node, asked, { use: used, pools }) === 0) return true;
   let use = used;
   const tree = keptIn.ledger.trees.get(node.root.name);
-  for (const kept of tree === undefined ? [] : findKept(tree, keptIn)) use = withTreeUse(use, kept.node, kept.asked, 1);
+  for (const kept of tree === undefined ? [] : findKept(tree, keptIn))
+    if (kept.place.sequence !== place.sequence) use = withTreeUse(use, kept.node, kept.asked, 1);
   return findShortage(asked, (pair) => freeOf(node, pair, { use, pools })) === undefined;
 }
 
-function findKeptAmounts(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
+function findKeptAmounts(node: QueueNode, asked: PairAmounts, place: Place, world: World): QueueObstacle | undefined {
   const quotas = quotaWorldOf(world);
   if (levelOf(node, asked, quotas) === 0) return undefined;
-  const kept = { pools: quotas.pools, use: useWithKept(node, world) };
+  const kept = { pools: quotas.pools, use: useWithKept(node, world, place) };
   const short = findShortage(asked, (pair) => freeOf(node, pair, kept));
   return short && { code: "KEPT_FOR_OWNER", queue: node.queue.name, quota: toQuotaShortage(short) };
 }

@@ -124,7 +124,8 @@ function ask(waiting: Demand, place: Place, world: World, holds: Holds): Questio
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
     // What others keep is what they keep now: the end of the victims lets more requests wait for what their queues own.
     fits: (after) =>
-      obstacleToBeneficiary(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
+      obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
+      isBesideKept({ node, asked, place }, after, world),
   };
 }
 

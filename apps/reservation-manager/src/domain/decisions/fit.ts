@@ -139,7 +139,7 @@ function findChosenObstacle(
       ...(ofPool[index]?.shared ?? []).map((shared) => ({ component: "", pool, node: "", shared })),
     ]);
   });
-  return findUseObstacle(queue, usedAmounts(granted, machines), world);
+  return findUseObstacle(queue, usedAmounts(granted, machines), place, world);
 }
 
 function findMachineObstacle(

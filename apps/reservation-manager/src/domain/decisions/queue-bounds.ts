@@ -67,7 +67,7 @@ type Known = {
   readonly owners: Summaries<WaitingTree, true>["known"];
   readonly ownersOfTree: WeakMap<WaitingTree, boolean>;
   /** By root. */
-  readonly kept: WeakMap<WaitingTree, QueueUse["tree"]>;
+  readonly kept: WeakMap<WaitingTree, KeptUse>;
   readonly trees: Summaries<WaitingTree, TreeBounds>["known"];
   readonly ofTree: WeakMap<WaitingTree, TreeBounds>;
 };
@@ -94,6 +94,13 @@ function knownOf({ ledger, machines }: World): Known {
   byLimits.set(atLimit, known);
   return known;
 }
+
+/** The use of a tree with all that is kept, and without what is kept for requests with options: another option of them may be the one that asks. */
+type KeptUse = {
+  readonly kept: readonly Kept[];
+  readonly withAll: QueueUse["tree"];
+  readonly withSingle: QueueUse["tree"];
+};
 
 /** How the heads of a queue are summarised. */
 export function headSummaries(world: World): Summaries<WaitingClass, Bounds> {
@@ -181,18 +188,39 @@ function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: Pai
 
 /**
  * The use of the queues with what is kept from the borrowers of the tree: for each of its queues the first request that its own quota suffices for, and that
- * waits because others borrow that quota. A queue that may reclaim it from all others keeps nothing, nor do requests that work is preempted for already.
+ * waits because others borrow that quota. A queue that may reclaim it from all others keeps nothing, nor do requests that work is preempted for already. What
+ * is kept for the request at this place with one of its options is not kept from its others.
  */
-export function useWithKept({ path }: QueueNode, world: World): QueueUse["tree"] {
+export function useWithKept(node: QueueNode, world: World, place: Place): QueueUse["tree"] {
+  const known = keptUseOf(node, world);
+  if (known === undefined) return world.ledger.use.tree;
+  const { kept, withAll } = known;
+  const isOwn = ({ place: of }: Kept): boolean => of.sequence === place.sequence;
+  return place.option !== undefined && kept.some(isOwn)
+    ? withKept(
+        kept.filter((each) => !isOwn(each)),
+        world,
+      )
+    : withAll;
+}
+
+function keptUseOf({ path }: QueueNode, world: World): KeptUse | undefined {
   const root = path.at(-1)?.queue.name;
   const tree = root === undefined ? undefined : world.ledger.trees.get(root);
-  const { kept } = knownOf(world);
-  const same = tree && kept.get(tree);
-  if (tree === undefined || same !== undefined) return same ?? world.ledger.use.tree;
-  let use = world.ledger.use.tree;
-  for (const { node, asked } of findKept(tree, world)) use = withTreeUse(use, node, asked, 1);
-  kept.set(tree, use);
+  if (tree === undefined) return undefined;
+  const known = knownOf(world).kept;
+  const same = known.get(tree);
+  if (same !== undefined) return same;
+  const kept = [...findKept(tree, world)];
+  const single = kept.filter(({ place }) => place.option === undefined);
+  const withAll = withKept(kept, world);
+  const use = { kept, withAll, withSingle: single.length === kept.length ? withAll : withKept(single, world) };
+  known.set(tree, use);
   return use;
+}
+
+function withKept(kept: readonly Kept[], world: World): QueueUse["tree"] {
+  return kept.reduce((use, { node, asked }) => withTreeUse(use, node, asked, 1), world.ledger.use.tree);
 }
 
 function firstUnserved(places: Iterable<Place>, beneficiaries: ReadonlySet<number>): Place | undefined {
@@ -200,11 +228,11 @@ function firstUnserved(places: Iterable<Place>, beneficiaries: ReadonlySet<numbe
   return undefined;
 }
 
+/** Quota that a request keeps from borrowers. */
+type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
+
 /** Which requests keep quota from borrowers, and which. */
-export function* findKept(
-  tree: WaitingTree,
-  world: World,
-): Generator<{ readonly node: QueueNode; readonly asked: PairAmounts }> {
+export function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
   const { node, children } = tree;
   const { ledger, machines } = world;
   for (const [, child] of children.search(ownerSummaries(world), () => true)) yield* findKept(child, world);
@@ -219,7 +247,7 @@ export function* findKept(
     const isShortNow = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
     if (!isShortNow || levelOf(node, asked, { ...quotas, use: useWithLeft(world) }) > 0) continue;
     if (roomFor(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, machines)) continue;
-    yield { node, asked };
+    yield { node, asked, place };
     return;
   }
 }
@@ -384,7 +412,8 @@ export function freeForRequests(node: QueueNode, world: World): FreeAmounts {
 export function mayAdmit(node: QueueNode, world: World): (admitted: AdmittedBounds) => boolean {
   const quotas = quotaWorldOf(world);
   const free = onlyOnce((pair) => freeOfTree(node, pair, quotas));
-  const besideKept = onlyOnce((pair) => freeOfTree(node, pair, { ...quotas, use: useWithKept(node, world) }));
+  const use = keptUseOf(node, world)?.withSingle ?? quotas.use;
+  const besideKept = onlyOnce((pair) => freeOfTree(node, pair, { ...quotas, use }));
   return (each) => !isShort(each.needed, free) && (each.isOwner || !isShort(each.besideKept, besideKept));
 }
 

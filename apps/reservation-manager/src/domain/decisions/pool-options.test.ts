@@ -1,0 +1,150 @@
+import { describe, expect, it } from "vitest";
+import {
+  amounts,
+  nodeOf,
+  ownerOf,
+  policy,
+  queueOf,
+  requestOf,
+  startRun,
+  step,
+  type Run,
+} from "../../../test/random-world.ts";
+import type { Queue } from "../ledger/queue.ts";
+import type { Need } from "../ledger/reservation.ts";
+import { buildDemand } from "./build-demand.ts";
+import type { ReservationRequest } from "./check-request.ts";
+import { explainWaiting } from "./explain-waiting.ts";
+import { findHolds } from "./find-hold.ts";
+
+function anyOf(pool: string, ...otherPools: readonly string[]): readonly Need[] {
+  return [{ component: "c0", pool, otherPools }];
+}
+
+/** The same for a part that is all cpu of a machine: only cpu has to be in the quota. */
+function cpuOf(pool: string, ...otherPools: readonly string[]): readonly Need[] {
+  return [{ component: "c0", pool, otherPools, shared: amounts({ cpu: 8 }) }];
+}
+
+function worldOf(nodes: readonly string[], ...queues: readonly Queue[]): Run {
+  const run = startRun(nodes.map((name) => nodeOf(name, name.slice(0, 1))));
+  for (const queue of queues) step(run, { kind: "queue", queue });
+  return run;
+}
+
+function ask(run: Run, id: string, needs: readonly Need[], more: Partial<ReservationRequest> = {}) {
+  return step(run, { kind: "reserve", request: requestOf(id, [], { needs, ...more }) });
+}
+
+/** The nodes that each reservation has. */
+function granted({ world }: Run): Readonly<Record<string, string>> {
+  const all = [...world.ledger.reservations.values()];
+  return Object.fromEntries(
+    all.map(({ owner, grant }) => [owner.id.slice(1), (grant?.machines ?? []).map(({ node }) => node).join(" ")]),
+  );
+}
+
+describe("a request that accepts several pools", () => {
+  it("gets the preferred pool, and the next one where that is held", () => {
+    const run = worldOf(["a1", "b1"]);
+    ask(run, "x", anyOf("b", "a"));
+    ask(run, "y", anyOf("b", "a"));
+    expect(granted(run)).toEqual({ x: "b1", y: "a1" });
+  });
+
+  it.each([["a1"], ["b1"]])("waits once, and gets %s when it becomes free", (node) => {
+    const run = worldOf(["a1", "b1"]);
+    ask(run, "a", [{ component: "c0", pool: "a" }]);
+    ask(run, "b", [{ component: "c0", pool: "b" }]);
+    ask(run, "x", anyOf("a", "b"));
+    ask(run, "y", anyOf("a", "b"));
+    expect(run.world.ledger.queue.places.size).toBe(2);
+    step(run, { kind: "release", owner: ownerOf(node.slice(0, 1)) });
+    expect(granted(run)).toMatchObject({ x: node, y: "" });
+    expect(run.world.ledger.queue.places.size).toBe(1);
+  });
+
+  it("has alike needs in one pool, and others where they accept machines", () => {
+    const run = worldOf(["a1", "b1", "b2", "c1"]);
+    const needs = ["c0", "c1"].map((component) => ({ component, pool: "a", otherPools: ["b"] }));
+    ask(run, "x", [...needs, { component: "c2", pool: "a", otherPools: ["c"] }]);
+    expect(granted(run)).toEqual({ x: "b1 b2 a1" });
+  });
+
+  it("uses what its queue owns in another pool before it borrows in the preferred one", () => {
+    const root = queueOf("root", { "a cpu": 8, "b cpu": 0 });
+    const leaf = queueOf("leaf", { "a cpu": 0, "b cpu": 8 }, { parent: "root" });
+    const run = worldOf(["a1", "b1"], root, leaf);
+    ask(run, "x", cpuOf("a", "b"), { queue: "leaf" });
+    ask(run, "y", cpuOf("a", "b"), { queue: "leaf" });
+    expect(granted(run)).toEqual({ x: "b1", y: "a1" });
+  });
+
+  it("has a hold where most of it fits, and is stopped by no option of its own", () => {
+    const run = worldOf(["a1", "a2", "b1", "b2"]);
+    ask(run, "a", [
+      { component: "c0", pool: "a" },
+      { component: "c1", pool: "a" },
+    ]);
+    ask(run, "b", [{ component: "c0", pool: "b" }]);
+    ask(
+      run,
+      "x",
+      ["c0", "c1"].map((component) => ({ component, pool: "a", otherPools: ["b"] })),
+    );
+    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    ask(run, "y", [{ component: "c0", pool: "b" }]);
+    expect(granted(run)).toMatchObject({ x: "", y: "" });
+    step(run, { kind: "release", owner: ownerOf("a") });
+    expect(granted(run)).toMatchObject({ x: "a1 a2", y: "b2" });
+  });
+
+  it("is explained with the first pool that can ever be granted", () => {
+    const run = worldOf(["a1", "b1", "b2"]);
+    ask(run, "y", [{ component: "c0", pool: "b" }]);
+    ask(
+      run,
+      "x",
+      ["c0", "c1"].map((component) => ({ component, pool: "a", otherPools: ["b"] })),
+    );
+    const reservation = [...run.world.ledger.reservations.values()].at(-1);
+    const holds = findHolds(run.world, policy, run.nowMs);
+    expect(reservation && explainWaiting(reservation, run.world, holds)).toMatchObject({
+      ...{ code: "POOL_AVAILABILITY", pool: "b", requested: 2, available: 1 },
+    });
+  });
+
+  it("is a demand once, for the pools in which its quota admits it, the nearest quota first", () => {
+    const root = queueOf("root", { "a cpu": 8, "b cpu": 0, "c cpu": 0 });
+    const leaf = queueOf("leaf", { "a cpu": 0, "b cpu": 8, "c cpu": 0 }, { parent: "root" });
+    const run = worldOf(["a1", "b1", "c1"], root, leaf);
+    for (const pool of ["a", "b", "c"]) ask(run, pool, [{ component: "c0", pool }]);
+    ask(run, "x", cpuOf("c", "a", "b"), { queue: "leaf" });
+    const { reports, more } = buildDemand(run.world, policy, run.nowMs, { pools: ["a", "b", "c"], limit: 10 });
+    expect({ more, needs: reports.map(({ reservation }) => reservation.needs) }).toEqual({
+      more: 0,
+      needs: [cpuOf("b", "a")],
+    });
+  });
+
+  it.each<[title: string, needs: readonly Need[], fault: object]>([
+    ["a pool that does not exist", anyOf("a", "z"), { code: "pool_unknown", pool: "z" }],
+    ["the same pool twice", anyOf("a", "b", "a"), { code: "invalid_request", reason: '"a" is there twice' }],
+    ["more pools than a need may accept", anyOf("a", ..."bcdefghi"), { code: "limit_exceeded", limit: 8 }],
+    [
+      "more choices than a reservation may have",
+      ["ab", "ba", "ac", "ca", "bc"].map(([pool = "", other = ""], index) => {
+        return { component: `c${index}`, pool, otherPools: [other] };
+      }),
+      { code: "limit_exceeded", limit: 16 },
+    ],
+    [
+      "pools of which none is large enough",
+      [...anyOf("a", "b"), { component: "c1", pool: "a", otherPools: ["b"] }],
+      { code: "pool_capacity", pool: "a", requested: 2, capacity: 1 },
+    ],
+  ])("is refused with %s", (_title, needs, fault) => {
+    const verdict = ask(worldOf(["a1", "b1"]), "x", needs);
+    expect(verdict?.kind === "refuse" && verdict.fault).toMatchObject(fault);
+  });
+});
