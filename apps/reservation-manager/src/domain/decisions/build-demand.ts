@@ -55,7 +55,11 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
     const because = explainWaiting(reservation, world, holds);
     return { reservation: withPoolsOf(reservation, options), because };
   });
-  const counted = listed.reduce((sum, { reservation }) => sum + countTurns(reservation, request.pools), 0);
+  // A list that is cut leaves at least as many as this. Where it is not, each of its requests was counted once for each option.
+  const counted =
+    listed.length >= request.limit
+      ? listed.length
+      : listed.reduce((sum, { reservation }) => sum + countTurns(reservation, request.pools), 0);
   const rooms = [...ledger.limits.keys()].map((ownerKind) => ({ ownerKind, room: roomFor(ownerKind, ledger) }));
   return { reports, more: Math.max(0, countDemand(ledger, parts) - counted), rooms };
 }
