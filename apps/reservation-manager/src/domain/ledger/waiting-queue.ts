@@ -14,8 +14,8 @@ export type Place = {
 };
 
 /**
- * Requests that are alike in everything that a grant depends on. A request with several options is in the class of each of them. When the first of them does not fit, none does, so a decision visits classes and
- * never at all the requests behind them.
+ * Requests that are alike in everything that a grant depends on. A request with several options is in the class of each of them. When the first one does not
+ * fit, none does, so a decision visits classes and never at all the requests behind them.
  */
 export type WaitingClass = {
   readonly ownerKind: string;
