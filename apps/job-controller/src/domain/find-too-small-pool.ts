@@ -3,7 +3,8 @@ import { gangSize } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 
 /**
- * Why a job's gang can never have its machines: the first pool whose maximum is too small. Types that accept several pools are left to the ledger. A pool without a known maximum is large enough, and so is one whose
+ * Why a job's gang can never have its machines: the first pool whose maximum is too small. Types that accept several pools are left to the ledger. A pool
+ * without a known maximum is large enough, and so is one whose
  * taints the gang tolerates: its maximum does not include tainted nodes.
  */
 export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, number>): Fault | undefined {

@@ -97,7 +97,9 @@ export type UnitSeen =
       readonly topology?: string;
       /** As in `Unit`. */
       readonly queue?: string;
-      /** The ledger drops requested shares, node selections, further pools, topologies and queues: it is of an earlier version, which reserves whole machines. */
+      /**
+       * The ledger drops requested shares, node selections, further pools, topologies and queues: it is of an earlier version, which reserves whole machines.
+       */
       readonly dropsConstraints?: boolean;
       /** It was preempted, and keeps its needs with its place: it may have components that have completed. */
       readonly isRequeued?: boolean;

@@ -29,7 +29,8 @@ export function groupOf({ kind, id }: Owner): string {
 }
 
 /**
- * One demand for each need, and for each choice of pools where the needs accept several. A need of a whole machine says nothing of GPUs, so that nodes are of the pool's first type, and of others with as many. One of a
+ * One demand for each need, and for each choice of pools where the needs accept several. A need of a whole machine says nothing of GPUs, so that nodes are
+ * of the pool's first type, and of others with as many. One of a
  * part may get a node of any type that is large enough. Needs that new nodes of their pool contradict are demands, too, so that their wait is explained. None
  * for a reservation with a need for a pool that is not scaled, if it accepts no node at all.
  */

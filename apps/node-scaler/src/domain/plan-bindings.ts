@@ -18,7 +18,9 @@ export type Group = {
   readonly demands: readonly [Demand, ...Demand[]];
   /** With a topology: the demands in each domain that they may be in, by ascending value. They get nodes of one domain, or none. */
   readonly domains?: readonly Group["demands"][];
-  /** The group with each choice of pools, the preferred one first, which is also that of `demands`. It gets nodes for one of them. Absent: there is no choice. */
+  /**
+   * The group with each choice of pools, the preferred one first, which is also that of `demands`. It gets nodes for one of them. Absent: there is no choice.
+   */
   readonly options?: readonly Group[];
 };
 
