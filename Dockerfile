@@ -22,7 +22,7 @@ ENV NODE_ENV=production \
   GATEWAY_CONSOLE_DIR=/app/console \
   MALLOC_ARENA_MAX=1 \
   MALLOC_TRIM_THRESHOLD_=131072 \
-  NODE_OPTIONS=--max-semi-space-size=2
+  NODE_OPTIONS=--expose-gc
 WORKDIR /app
 # Fails where APP names none of them.
 COPY --from=build /images/${APP}/ /
