@@ -145,6 +145,7 @@ export const rights = {
         "explainReservation",
         "listReservations",
         "listMachines",
+        "listQueues",
       ),
       // Why a lease waits for machines: nodes that boot, and pods of jobs that are gone and keep machines.
       ...requests(NodeService, "explainDemand"),
