@@ -125,7 +125,7 @@ export const rights = {
     serves: [FarmService],
     asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
     owns: [buckets.replicaSets, buckets.rolls, buckets.farmLocks],
-    reads: [buckets.nodes, buckets.pods],
+    reads: [buckets.nodes, buckets.pods, buckets.queues],
     marks: [bucketKeys.installationId],
     publishes: [anyKey(ANY.alert), anyKey(ANY.setAudit)],
     listens: ANY_GRANT,
