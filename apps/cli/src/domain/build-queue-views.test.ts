@@ -136,12 +136,11 @@ it("shows what the requests of a queue may preempt, and what of its work is not 
   const lines = linesOf({
     preemption: policy,
     minRunTimeMs: 600_000,
-    readyTimeoutMs: 90_000,
     permitsNonPreemptible: true,
   });
   expect(lines).toContain("preempts      reclaim: Any, withinQueue: LowerPriority");
   expect(lines).toContain("min run time  10m");
-  expect(lines).toContain("ready timeout 1m30s");
+  expect(linesOf({ readyTimeoutMs: 90_000 })).toContain("ready timeout  1m30s");
   expect(lines).toContain("permits       work that is not preemptible");
   expect(linesOf({ preemption: { ...policy, whileBorrowing: { maxPriority: 5 } } })).toContain(
     "preempts      reclaim: Any, withinQueue: LowerPriority, whileBorrowing: priority 5 at most",
