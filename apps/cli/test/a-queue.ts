@@ -23,7 +23,7 @@ export function aQueue(name: string, rest: Partial<Queue> = {}): Queue {
   return {
     ...{ name, parent: undefined, problem: "", specProblem: "", strategy: "BestEffortFIFO", stopPolicy: "None" },
     ...{ weightMilli: 1000, maxPriority: undefined, namespaces: "", pending: 0, admitted: 0, shareMillionths: 0 },
-    ...{ preemption: undefined, minRunTimeMs: 0, permitsNonPreemptible: false },
+    ...{ preemption: undefined, minRunTimeMs: 0, readyTimeoutMs: 0, permitsNonPreemptible: false },
     ...{ hasQuotas: amounts.some(({ stated }) => stated !== undefined), amounts },
     ...rest,
   };

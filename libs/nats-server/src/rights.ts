@@ -125,7 +125,7 @@ export const rights = {
     serves: [FarmService],
     asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
     owns: [buckets.replicaSets, buckets.rolls, buckets.farmLocks],
-    reads: [buckets.nodes, buckets.pods],
+    reads: [buckets.nodes, buckets.pods, buckets.queues],
     marks: [bucketKeys.installationId],
     publishes: [anyKey(ANY.alert), anyKey(ANY.setAudit)],
     listens: ANY_GRANT,
@@ -145,6 +145,7 @@ export const rights = {
         "explainReservation",
         "listReservations",
         "listMachines",
+        "listQueues",
       ),
       // Why a lease waits for machines: nodes that boot, and pods of jobs that are gone and keep machines.
       ...requests(NodeService, "explainDemand"),

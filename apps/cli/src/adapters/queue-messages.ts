@@ -14,7 +14,8 @@ export function queueFromMessage(message: muster.reservation.v1.QueueState) {
     problem: message.problem,
     /** What is wrong with its specification; empty: nothing. */
     specProblem: queue.problem,
-    ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "minRunTimeMs", "permitsNonPreemptible"),
+    ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority"),
+    ...pick(queue, "minRunTimeMs", "readyTimeoutMs", "permitsNonPreemptible"),
     /** Which work its requests may preempt; undefined: none. */
     preemption: queue.preemption && preemptionFrom(queue.preemption),
     ...pick(message, "pending", "admitted", "shareMillionths"),

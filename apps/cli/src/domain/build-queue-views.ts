@@ -158,6 +158,7 @@ export function buildQueueDescription(queue: ShownQueue, nowMs: number, style: T
         ["max priority", maxPriority === undefined ? "-" : String(maxPriority)],
         ["preempts", preemptionText(queue)],
         ...(queue.minRunTimeMs === 0 ? [] : [["min run time", formatDuration(queue.minRunTimeMs)]]),
+        ...(queue.readyTimeoutMs === 0 ? [] : [["ready timeout", formatDuration(queue.readyTimeoutMs)]]),
         ...(queue.permitsNonPreemptible ? [["permits", "work that is not preemptible"]] : []),
         ["namespaces", namespacesText(queue)],
         ["pending", String(queue.pending)],
@@ -263,6 +264,7 @@ export function buildQueueRecord(queue: ShownQueue): Record<string, unknown> {
     ...{ maxPriority, namespaces: queue.namespaces },
     ...(queue.preemption && { preemption: queue.preemption }),
     ...(queue.minRunTimeMs > 0 && { minRunTime: formatDuration(queue.minRunTimeMs) }),
+    ...(queue.readyTimeoutMs > 0 && { readyTimeout: formatDuration(queue.readyTimeoutMs) }),
     ...(queue.permitsNonPreemptible && { permitNonPreemptible: true }),
     ...{ pending, admitted, share: queue.shareMillionths / 1_000_000 },
     pools: poolRows(queue)

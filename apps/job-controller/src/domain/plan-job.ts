@@ -5,7 +5,15 @@ import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { isActive, mayRun, podsOf } from "./job-pods.ts";
-import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus, type RestartNumber } from "./job-status.ts";
+import {
+  conditionOf,
+  isFinished,
+  isTrue,
+  NEW_STATUS,
+  withoutCondition,
+  type JobStatus,
+  type RestartNumber,
+} from "./job-status.ts";
 import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
 import { noteMachines } from "./note-machines.ts";
 import { noteNames } from "./note-names.ts";
@@ -23,7 +31,8 @@ import {
 } from "./plan-job-machines.ts";
 import { planPreemptedGang, planPreemptedMembers, preemptedGang } from "./plan-preemption.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
-import type { JobPlan, JobStep } from "./plan-steps.ts";
+import { noteReadiness, readyDueMs, requeueAtMs, requeueUnready } from "./plan-ready-timeout.ts";
+import type { JobPlan, JobStep, StopReason } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { summariseReplicas } from "./summarise-replicas.ts";
@@ -113,7 +122,9 @@ function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus
 function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): JobPlan {
   // Resuming means a retry: no member waits because of earlier ends.
   const replicas = summariseReplicas(spec, begun, snapshot.replicas).map((each) => ({ ...each, uncounted: [] }));
-  const stopped = { ...begun, replicas, startMs: undefined, replaced: [], regrouping: false };
+  const { hasBeenReady, readyTimeouts, lastReadyTimeoutMs } = NEW_STATUS;
+  const fresh = { hasBeenReady, readyTimeouts, lastReadyTimeoutMs };
+  const stopped = { ...begun, replicas, startMs: undefined, replaced: [], regrouping: false, ...fresh };
   const status = transitionConditions(
     withoutCondition(stopped, "MachinesReserved"),
     { type: "Suspended", status: "True", reason: "JobSuspended", message: "suspend is true" },
@@ -123,9 +134,7 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
     status,
     steps: [
       ...planDeletions(podsOf(snapshot).filter(isActive), "suspended"),
-      ...planServiceDeletions(snapshot, "suspended"),
-      ...planBudgetDeletion(snapshot, "suspended"),
-      ...planGroupDeletions(snapshot, "suspended"),
+      ...planStop(snapshot, "suspended"),
       ...planReleases(snapshot, "suspended"),
     ],
     recheckInMs: undefined,
@@ -146,7 +155,8 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
   const restartMs = outcome.kind === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
   const attempted =
     outcome.kind === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
-  const status = regroup(snapshot, { ...attempted, replaced: replacedMembers(snapshot, spec, attempted) }, policy);
+  const timely = requeueUnready(snapshot, spec, noteReadiness(snapshot, spec, attempted), policy);
+  const status = regroup(snapshot, { ...timely, replaced: replacedMembers(snapshot, spec, timely) }, policy);
   if (status.regrouping) return planRegrouping(snapshot, status);
   return planRunning(snapshot, spec, status, { policy, restartMs });
 }
@@ -179,6 +189,8 @@ function planRunning(
     deadlineMs ?? Infinity,
     nowMs + (leaving.recheckInMs ?? Infinity),
     (waitsMs ?? Infinity) + policy.replacementWaitMs,
+    readyDueMs(snapshot, status) ?? Infinity,
+    requeueAtMs(status, policy, nowMs) ?? Infinity,
   ];
   return {
     status,
@@ -225,18 +237,29 @@ function planUnwantedBudget(budget: Snapshot["budget"]): JobStep[] {
   return budget === undefined ? [] : [{ kind: "delete-budget", because: "not-wanted" }];
 }
 
+/** Deletes the objects beside the pods of a job that has no machines for a while. */
+function planStop(snapshot: Snapshot, because: StopReason): JobStep[] {
+  return [
+    ...planServiceDeletions(snapshot, because),
+    ...planBudgetDeletion(snapshot, because),
+    ...planGroupDeletions(snapshot, because),
+  ];
+}
+
 /** Deletes all pods, then releases all machines, and only then requests machines again. */
 function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
   const pods = podsOf(snapshot);
+  const because = isTrue(status, "Requeued") && status.startMs === undefined ? "ready-timeout" : "gang-restarts";
   const gone = !pods.some(mayRun) && snapshot.units.every(({ state }) => state === "none" || state === "refused");
   return {
     status: gone ? { ...status, regrouping: false, replaced: [] } : status,
     steps: [
       ...planDeletions(
         pods.filter(({ phase }) => phase !== "Succeeded"),
-        "gang-restarts",
+        because,
       ),
-      ...planReleases(snapshot, "gang-restarts"),
+      ...(because === "ready-timeout" ? planStop(snapshot, because) : []),
+      ...planReleases(snapshot, because),
     ],
     // Nothing else wakes the job for the next step.
     recheckInMs: gone ? 0 : undefined,

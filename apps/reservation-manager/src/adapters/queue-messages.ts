@@ -44,6 +44,7 @@ function readQueue(message: WireQueue): Queue {
     ...(maxPriority !== undefined && { maxPriority }),
     ...(why !== undefined && { problem: why }),
     ...toPreemption(message),
+    ...(message.readyTimeoutMs > 0 && { readyTimeoutMs: message.readyTimeoutMs }),
   };
 }
 

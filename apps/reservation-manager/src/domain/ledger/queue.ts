@@ -27,6 +27,8 @@ export type Queue = {
   readonly minRunTimeMs?: number;
   /** Its work may state that it is not to be preempted. */
   readonly permitsNonPreemptible?: boolean;
+  /** The owner releases a gang that is not ready so long after its grant. The ledger only shows it. */
+  readonly readyTimeoutMs?: number;
 };
 
 export type Preemptible = "LowerPriority" | "Any";
