@@ -20,6 +20,8 @@ export type QueueRecord = {
   readonly preemption: PreemptionPolicy | undefined;
   /** Its work is not preempted before it has had its machines for so long. */
   readonly minRunTimeMs: number;
+  /** What the queues below it borrowed in the past counts, half of it after so long; 0: it does not count. */
+  readonly pastUseHalfLifeMs: number;
   /** Its work may state that it is not to be preempted. */
   readonly permitsNonPreemptible: boolean;
   /** Not empty: it admits nothing, for this reason. */
@@ -92,6 +94,7 @@ const EMPTY: QueueSpec = {
   namespaces: undefined,
   preemption: undefined,
   minRunTimeMs: 0,
+  pastUseHalfLifeMs: 0,
   permitsNonPreemptible: false,
 };
 
@@ -106,6 +109,7 @@ function readSpec(fields: Fields): QueueSpec {
     namespaces: readSelector(fields),
     preemption: readPreemption(fields.object("preemption")),
     minRunTimeMs: readDuration(fields, "minRunTime") ?? EMPTY.minRunTimeMs,
+    pastUseHalfLifeMs: readDuration(fields, "pastUseHalfLife") ?? EMPTY.pastUseHalfLifeMs,
     permitsNonPreemptible: fields.flag("permitNonPreemptible") ?? EMPTY.permitsNonPreemptible,
   };
 }

@@ -27,6 +27,8 @@ export type Queue = {
   readonly minRunTimeMs?: number;
   /** Its work may state that it is not to be preempted. */
   readonly permitsNonPreemptible?: boolean;
+  /** What the queues below it borrowed in the past counts in their order, half of it after so long. Absent: it does not count. */
+  readonly pastUseHalfLifeMs?: number;
 };
 
 export type Preemptible = "LowerPriority" | "Any";
