@@ -155,7 +155,8 @@ function aheadFromMessage({ owner, compared, comparedWith, ...request }: muster.
 }
 
 function comparedFromMessage(compared: muster.reservation.v1.ComparedQueue) {
-  return { ...pick(compared, "queue", "level", "share"), shareDecimal: decimalOf(compared.share) };
+  const { share } = compared;
+  return { ...pick(compared, "queue", "level", "share", "pastShareMillionths"), shareDecimal: decimalOf(share) };
 }
 
 /** Of a fraction such as 3/8, with up to 6 digits; undefined where the denominator is 0. */

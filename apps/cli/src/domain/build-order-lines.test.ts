@@ -5,8 +5,8 @@ const STYLE = { columns: 200, colours: false };
 const NONE = { requestsAhead: [], requestsAheadMore: 0, preempted: [], preemptedMore: 0, preemption: undefined };
 
 function ahead(rule: string, queue = "b") {
-  const compared = { queue, level: 0, share: "3/8", shareDecimal: 0.375 };
-  const comparedWith = { queue: "a", level: 1, share: "1/0", shareDecimal: undefined };
+  const compared = { queue, level: 0, share: "3/8", pastShareMillionths: 0, shareDecimal: 0.375 };
+  const comparedWith = { queue: "a", level: 1, share: "1/0", pastShareMillionths: 0, shareDecimal: undefined };
   return { owner: `job/${rule}`, queue, priority: 2, createdAtMs: 0, rule, compared, comparedWith };
 }
 
@@ -33,8 +33,8 @@ it("names the requests that go first, and the numbers that decide", () => {
 });
 
 it("prints a whole share without a fraction", () => {
-  const whole = { queue: "b", level: 1, share: "2/1", shareDecimal: 2 };
-  const none = { queue: "a", level: 1, share: "0/1", shareDecimal: 0 };
+  const whole = { queue: "b", level: 1, share: "2/1", pastShareMillionths: 0, shareDecimal: 2 };
+  const none = { queue: "a", level: 1, share: "0/1", pastShareMillionths: 0, shareDecimal: 0 };
   const requestsAhead = [{ ...ahead("SHARE"), compared: none, comparedWith: whole }];
   expect(buildOrderLines({ ...NONE, requestsAhead }, 0, STYLE).at(-1)).toMatch(/share of a 0, of b 2$/);
 });

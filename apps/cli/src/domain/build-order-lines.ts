@@ -45,9 +45,10 @@ function describeLevel(level: number): string {
   return level === 0 ? "owns enough" : `borrows from ${plural(level, "level")} above`;
 }
 
-function describeShare({ share, shareDecimal }: NonNullable<Ahead["compared"]>): string {
+function describeShare({ share, shareDecimal, pastShareMillionths }: NonNullable<Ahead["compared"]>): string {
   if (shareDecimal === undefined) return "infinite";
-  return share.endsWith("/1") ? share.slice(0, -2) : `${share} (${shareDecimal})`;
+  const past = pastShareMillionths === 0 ? "" : `, ${pastShareMillionths / 1_000_000} of it by past use`;
+  return `${share.endsWith("/1") ? share.slice(0, -2) : `${share} (${shareDecimal})`}${past}`;
 }
 
 function buildPreemptionLines(order: Order, nowMs: number): readonly string[] {

@@ -45,8 +45,8 @@ function toWireAhead({
   };
 }
 
-function toWireCompared({ queue, level, share }: ComparedQueue): muster.reservation.v1.ComparedQueue.$Properties {
-  return { queue, level, share: fractionOf(share) };
+function toWireCompared({ share, ...compared }: ComparedQueue): muster.reservation.v1.ComparedQueue.$Properties {
+  return { ...compared, share: fractionOf(share) };
 }
 
 function toWireOutlook({

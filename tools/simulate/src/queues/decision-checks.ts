@@ -185,10 +185,9 @@ function describePlan(events: readonly LedgerEvent[]): string {
 }
 
 /** The ledger without any of what it has computed. */
-export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries }: Ledger): Ledger {
-  return finish(
-    restoreLedger([...reservations.values()], nextSequence, limits.entries(), queues.values(), beneficiaries),
-  );
+export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
+  const rest = { limits: limits.entries(), queues: queues.values(), beneficiaries, pastUse };
+  return finish(restoreLedger([...reservations.values()], nextSequence, rest));
 }
 
 function sorted(amounts: PairAmounts): readonly (readonly [string, number])[] {

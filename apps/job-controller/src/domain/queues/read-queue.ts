@@ -22,6 +22,8 @@ export type QueueRecord = {
   readonly minRunTimeMs: number;
   /** A gang that is not ready so long after its grant releases its machines; 0: there is no limit. */
   readonly readyTimeoutMs: number;
+  /** What the queues below it borrowed in the past counts, half of it after so long; 0: it does not count. */
+  readonly pastUseHalfLifeMs: number;
   /** Its work may state that it is not to be preempted. */
   readonly permitsNonPreemptible: boolean;
   /** Not empty: it admits nothing, for this reason. */
@@ -95,6 +97,7 @@ const EMPTY: QueueSpec = {
   preemption: undefined,
   minRunTimeMs: 0,
   readyTimeoutMs: 0,
+  pastUseHalfLifeMs: 0,
   permitsNonPreemptible: false,
 };
 
@@ -110,6 +113,7 @@ function readSpec(fields: Fields): QueueSpec {
     preemption: readPreemption(fields.object("preemption")),
     minRunTimeMs: readDuration(fields, "minRunTime") ?? EMPTY.minRunTimeMs,
     readyTimeoutMs: readDuration(fields, "readyTimeout") ?? EMPTY.readyTimeoutMs,
+    pastUseHalfLifeMs: readDuration(fields, "pastUseHalfLife") ?? EMPTY.pastUseHalfLifeMs,
     permitsNonPreemptible: fields.flag("permitNonPreemptible") ?? EMPTY.permitsNonPreemptible,
   };
 }

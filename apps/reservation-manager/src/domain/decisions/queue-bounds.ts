@@ -3,7 +3,7 @@ import { isLimited, limitedAmounts, mayUse, type QueueNode } from "../ledger/que
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { upOf, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, freeOfTree, levelOf, neededAbove, totalOf } from "../ledger/quota.ts";
-import { compareShares, shareOf, type Share } from "../ledger/share.ts";
+import { compareShares, shareOf, withPastShare, type Share } from "../ledger/share.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
 import { comparePlaces, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
@@ -18,7 +18,7 @@ export type Standing = {
   readonly isLast: boolean;
   /** How far from the queue below the parent the quota is that suffices. */
   readonly level: number;
-  /** Of that queue, once it is granted. */
+  /** Of that queue, once it is granted, with what the queue borrowed in the past. */
   readonly share: Share;
   readonly place: Place;
 };
@@ -342,7 +342,7 @@ function boundsAbove(
   below: Omit<AdmittedBounds, "best"> & { readonly best?: Standing },
   pools: PairAmounts,
 ): AdmittedBounds | undefined {
-  const { node, used } = tree;
+  const { node, used, pastShare } = tree;
   const needed = neededByAll(tree, below.needed, pools);
   const besideKept = neededByAll(tree, below.besideKept, pools);
   if (needed === undefined || besideKept === undefined) return undefined;
@@ -354,7 +354,7 @@ function boundsAbove(
     asked.set(pair, upOf(node, pair, usedNow + amount) - upOf(node, pair, usedNow));
   }
   const isNear = below.best?.level === 0 || suffices(tree, below.asked, pools);
-  const share = shareOf(node, usedThen, { pools });
+  const share = withPastShare(shareOf(node, usedThen, { pools }), pastShare);
   const best = { isLast: false, level: isNear ? 0 : 1, share, place: below.first };
   return { ...below, needed, besideKept, asked, best };
 }

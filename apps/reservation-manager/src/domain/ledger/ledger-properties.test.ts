@@ -237,7 +237,8 @@ function expectReplayed({ world: { ledger }, events }: Run): void {
   expect(show(replayed)).toEqual(show(ledger));
   expect(replayed.version).toBe(ledger.version);
   const { reservations, nextSequence, limits, queues } = ledger;
-  const restored = finish(restoreLedger([...reservations.values()], nextSequence, limits.entries(), queues.values()));
+  const rest = { limits: limits.entries(), queues: queues.values() };
+  const restored = finish(restoreLedger([...reservations.values()], nextSequence, rest));
   expect(show(restored)).toEqual(show(ledger));
 }
 
