@@ -1,10 +1,10 @@
 import { hash, randomUUID } from "node:crypto";
-import type { Route } from "@muster/gateway-api";
+import { WATCH_PATH, type Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
-import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
+import { isWatch, readWatchedLists, requireNames, type Asked } from "../api/read-request.ts";
 import type { Access, Authorize, User } from "../api/user.ts";
 import { buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { decideSessionRequest } from "../domain/decide-origin.ts";
@@ -14,6 +14,7 @@ import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts"
 import type { KeptRequests } from "./kept-requests.ts";
 import { limitRate, type RateParts } from "./limit-rate.ts";
 import { reviewToken, type ReviewParts } from "./review-token.ts";
+import { closedEvent } from "./serve-watch.ts";
 import { sendStreamHead, streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 import { browserRequest } from "./session-routes.ts";
 import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
@@ -91,7 +92,48 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
       },
     });
   }
-  for (const [path, known] of Map.groupBy(parts.routes, (route) => route.path)) refuseOtherMethods(api, path, known);
+  addWatch(api, parts, (request) => identified.get(request));
+  const byPath = Map.groupBy(parts.routes, (route) => route.path);
+  for (const [path, known] of byPath)
+    refuseOtherMethods(
+      api,
+      path,
+      known.map(({ http }) => http),
+    );
+  refuseOtherMethods(api, WATCH_PATH, ["GET"]);
+}
+
+/** Adds the path that follows several lists over one connection. A list that the user may not watch is refused alone. */
+function addWatch(
+  api: FastifyInstance,
+  parts: ApiParts,
+  identify: (request: FastifyRequest) => Identified | undefined,
+): void {
+  api.get(WATCH_PATH, async (request, reply) => {
+    const by = identify(request);
+    // Fails closed, should a hook ever be missing.
+    if (by === undefined) throw new Error(`${WATCH_PATH}: a request has no user`);
+    const lists = readWatchedLists(parts.routes, (request as Asked).query).map((list) => {
+      const { name, route } = list;
+      const access = accessOf(route, list, parts.namespace);
+      const refusal = (): Promise<Problem | undefined> => refusalOf(parts, route, { ...by, access });
+      return { ...list, name, access, refusal: limitFailedChecks(refusal) };
+    });
+    const refused: { readonly name: string; readonly problem: Problem }[] = [];
+    for (const { name, route, access } of lists) {
+      if (await parts.authorize(by.user, access)) continue;
+      refused.push({ name, problem: buildRefusal("FORBIDDEN", describeRefusal(by.user, access, route)) });
+    }
+    const [first] = refused;
+    if (first !== undefined && refused.length === lists.length) return sendProblem(reply, first.problem);
+    if (request.method === "HEAD") return sendStreamHead(reply, lists);
+    const allowed = lists.filter((list) => !refused.some(({ name }) => name === list.name));
+    await streamWatch(parts, allowed, {
+      ...{ request, reply, user: by.user.name },
+      refused: refused.map(({ name, problem }) => closedEvent(name, problem)),
+    });
+    return reply;
+  });
 }
 
 async function forbid(
@@ -119,8 +161,8 @@ function describeRefusal(user: User | undefined, access: Access, { resource }: R
   return `user ${user?.name ?? ""} cannot ${describeAccess(access, resource.scope)} of the API group muster.dev`;
 }
 
-function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {
-  const allowed = new Set<HTTPMethods>(known.map(({ http }) => http));
+function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly HTTPMethods[]): void {
+  const allowed = new Set(known);
   if (allowed.has("GET")) allowed.add("HEAD");
   api.route({
     method: METHODS.filter((method) => !allowed.has(method)),
@@ -140,11 +182,18 @@ async function answer(
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
 ): Promise<FastifyReply> {
   const { params, query, body } = request as Asked;
-  const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
-  if (serve !== undefined) {
-    if (request.method === "HEAD") return sendStreamHead(reply, route, { params, query });
-    const refusal = limitFailedChecks(() => refusalOf(parts, route, by));
-    await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
+  if (isWatch(route, query) || route.answer.kind === "log") {
+    const list = {
+      name: undefined,
+      route,
+      params,
+      query,
+      refusal: limitFailedChecks(() => refusalOf(parts, route, by)),
+    };
+    if (request.method === "HEAD") return sendStreamHead(reply, [list]);
+    const streaming = { request, reply, user: by.user.name };
+    if (route.answer.kind !== "log") await streamWatch(parts, [list], streaming);
+    else await streamLog(parts, route, { ...streaming, refusal: list.refusal, signal: signalOf(reply) });
     return reply;
   }
   const asked = { params, query, body };
