@@ -26,7 +26,10 @@ export async function compareRequests(): Promise<void> {
     for (const way of ["nats", "http"] as const) {
       const rate = median(found[way].map(({ perSecond }) => perSecond));
       const p99 = median(found[way].map(({ p99Ms }) => p99Ms));
-      console.log(`${what} over ${way}: ${Math.round(rate)}/s, p99 ${p99.toFixed(1)} ms`);
+      const client = median(found[way].map(({ clientUs }) => clientUs));
+      console.log(
+        `${what} over ${way}: ${Math.round(rate)}/s, p99 ${p99.toFixed(1)} ms; the client uses ${client.toFixed(0)} us of a processor for each`,
+      );
     }
     const ratios = found.http.map(({ perSecond }, round) => perSecond / (found.nats[round]?.perSecond ?? NaN));
     console.log(

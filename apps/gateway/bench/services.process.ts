@@ -30,6 +30,7 @@ const sessions = Array.from({ length: Number(count) }, (_, at) => ({
   })),
   waitingBecause: "2 machines of pool workers are needed, 1 is free",
 }));
+const byName = new Map(sessions.map((session) => [session.name, session]));
 const list = ({ continue: from = "" }: { readonly continue?: string }) => {
   const start = from === "" ? 0 : Number(from);
   const end = start + PAGE;
@@ -42,7 +43,7 @@ const others = Object.fromEntries(Object.keys(SessionService.methods).map((name)
 const handlers = {
   ...others,
   listSessions: (asked: { readonly continue?: string }) => Promise.resolve(list(asked)),
-  getSession: () => Promise.resolve({ session: sessions[0] }),
+  getSession: ({ name }: { readonly name: string }) => Promise.resolve({ session: byName.get(name) }),
 } as unknown as Handlers<typeof SessionService>;
 
 const bus = await connectNats({ url, token, name: "bench-services" });

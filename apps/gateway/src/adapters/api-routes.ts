@@ -1,10 +1,11 @@
-import { hash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { WATCH_PATH, type Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
 import { answerRequest } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
 import { isWatch, readWatchedLists, requireNames, type Asked } from "../api/read-request.ts";
+import { isShared, tagOf, type SharedReads } from "../api/shared-reads.ts";
 import type { Access, Authorize, User } from "../api/user.ts";
 import { buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { decideSessionRequest } from "../domain/decide-origin.ts";
@@ -28,6 +29,7 @@ export type ApiParts = ProblemContext &
     readonly sessions: Sessions;
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
+    readonly reads: SharedReads;
     /** Where the rights on resources without a namespace in their paths are asked for. */
     readonly namespace: string;
   };
@@ -79,11 +81,13 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
         }
         return forbid(parts, route, { by: by && { ...by, access }, missing: missing ?? access }, { request, reply });
       },
-      preHandler: async (request, reply) => {
-        const by = admitted.get(request);
-        const missing = by && (await findMissing(parts, by.user, furtherAccessesOf(route, request.body, by.access)));
-        if (missing !== undefined) return forbid(parts, route, { by, missing }, { request, reply });
-      },
+      ...(route.change?.further !== undefined && {
+        preHandler: async (request, reply) => {
+          const by = admitted.get(request);
+          const missing = by && (await findMissing(parts, by.user, furtherAccessesOf(route, request.body, by.access)));
+          if (missing !== undefined) return forbid(parts, route, { by, missing }, { request, reply });
+        },
+      }),
       handler: async (request, reply) => {
         const by = admitted.get(request);
         // Fails closed, should a hook ever be missing.
@@ -197,6 +201,11 @@ async function answer(
     return reply;
   }
   const asked = { params, query, body };
+  const key = request.headers["idempotency-key"];
+  if (key === undefined && isShared(route, query)) {
+    const { json, tag } = await parts.reads.read(request.url, route, asked);
+    return sendJson(reply, request, json, tag);
+  }
   const refuse = async (problem: Problem, requestId: string = randomUUID()): Promise<Answer> => {
     await audit(parts, route, by, { request, problem, requestId });
     return { ...problem, body: JSON.stringify(problem) };
@@ -213,10 +222,9 @@ async function answer(
       return refuse(problemOf(error, parts), requestId);
     }
   };
-  const key = request.headers["idempotency-key"];
   const once = answerOnce({ route, user: by.user, asked, key, keptRequests: parts.keptRequests, ask, refuse });
   const { status, body: json } = await once.catch((error: unknown) => refuse(problemOf(error, parts)));
-  if (status === 200) return sendJson(reply, request, { json, hasTag: route.http === "GET" });
+  if (status === 200) return sendJson(reply, request, json, route.http === "GET" ? tagOf(json) : undefined);
   return sendProblem(reply, JSON.parse(json) as Problem);
 }
 
@@ -237,14 +245,9 @@ async function refusalOf(
   return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
 }
 
-function sendJson(
-  reply: FastifyReply,
-  request: FastifyRequest,
-  { json, hasTag }: { readonly json: string; readonly hasTag: boolean },
-): FastifyReply {
+function sendJson(reply: FastifyReply, request: FastifyRequest, json: string, tag: string | undefined): FastifyReply {
   void reply.type("application/json; charset=utf-8");
-  if (!hasTag) return reply.send(json);
-  const tag = `"${hash("sha256", json, "base64url").slice(0, 27)}"`;
+  if (tag === undefined) return reply.send(json);
   void reply.header("etag", tag);
   return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
 }
