@@ -19,7 +19,10 @@ export type BenchOptions = {
   readonly variables?: Readonly<Record<string, string>>;
 };
 
-/** NATS, the services and a gateway, each in a process of its own. `BENCH_GATEWAY_NODE_OPTIONS`: arguments of its Node, such as `--cpu-prof`. */
+/** As in the image. */
+const IMAGE_OPTIONS = "--max-semi-space-size=2";
+
+/** NATS, the services and a gateway, each in a process of its own. `BENCH_GATEWAY_NODE_OPTIONS`: further arguments of its Node, such as `--cpu-prof`. */
 export async function startBenchWorld({
   sessions,
   changesPerSecond = 0,
@@ -45,7 +48,7 @@ export async function startBenchWorld({
     GATEWAY_REQUESTS_BURST: "1000000",
     GATEWAY_USER_STREAMS_MAX: "2000",
   };
-  const nodeArguments = (process.env["BENCH_GATEWAY_NODE_OPTIONS"] ?? "").split(" ").filter((each) => each !== "");
+  const nodeArguments = `${IMAGE_OPTIONS} ${process.env["BENCH_GATEWAY_NODE_OPTIONS"] ?? ""}`.trim().split(/ +/);
   const gateway = starting.use(
     await startGatewayProcess(nats, { GATEWAY_TOKEN_FILE: tokenFile, ...unlimited, ...variables }, nodeArguments),
   );

@@ -40,13 +40,25 @@ const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", 
 type Admitted = Identified & { readonly access: Access };
 type Identified = { readonly user: User; readonly credentials: Credentials };
 
+/** Where a request keeps them. */
+const IDENTIFIED = "identified";
+const ADMITTED = "admitted";
+
+function identifiedBy(request: FastifyRequest): Identified | undefined {
+  return request.getDecorator<Identified | undefined>(IDENTIFIED);
+}
+
+function admittedBy(request: FastifyRequest): Admitted | undefined {
+  return request.getDecorator<Admitted | undefined>(ADMITTED);
+}
+
 /**
  * Adds the paths of the table. The checks of a request have this order: its user, the rate of the user, the right, the rights on what its body names, and last
  * its query and its body.
  */
 export function addApi(api: FastifyInstance, parts: ApiParts): void {
-  const identified = new WeakMap<FastifyRequest, Identified>();
-  const admitted = new WeakMap<FastifyRequest, Admitted>();
+  api.decorateRequest(IDENTIFIED);
+  api.decorateRequest(ADMITTED);
   api.addHook("onRequest", async (request, reply) => {
     const credentials = await credentialsOf(request, parts.sessions);
     if (credentials?.session !== undefined) {
@@ -63,40 +75,40 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
     const { user } = reviewed;
     const limited = limitRate(user, parts);
     if (limited !== undefined) return sendProblem(reply, limited);
-    identified.set(request, { user, credentials });
+    request.setDecorator(IDENTIFIED, { user, credentials } satisfies Identified);
   });
   for (const route of parts.routes) {
     api.route({
       method: route.http,
       url: route.path,
       onRequest: async (request, reply) => {
-        const by = identified.get(request);
+        const by = identifiedBy(request);
         const asked = request as Asked;
         requireNames(asked.params);
         const access = accessOf(route, asked, parts.namespace);
         const missing = by === undefined ? access : await findMissing(parts, by.user, accessesOf(route, access));
         if (by !== undefined && missing === undefined) {
-          admitted.set(request, { ...by, access });
+          request.setDecorator(ADMITTED, { ...by, access } satisfies Admitted);
           return;
         }
         return forbid(parts, route, { by: by && { ...by, access }, missing: missing ?? access }, { request, reply });
       },
       ...(route.change?.further !== undefined && {
         preHandler: async (request, reply) => {
-          const by = admitted.get(request);
+          const by = admittedBy(request);
           const missing = by && (await findMissing(parts, by.user, furtherAccessesOf(route, request.body, by.access)));
           if (missing !== undefined) return forbid(parts, route, { by, missing }, { request, reply });
         },
       }),
       handler: async (request, reply) => {
-        const by = admitted.get(request);
+        const by = admittedBy(request);
         // Fails closed, should a hook ever be missing.
         if (by === undefined) throw new Error(`${route.path}: a request was not admitted`);
         return answer(parts, route, by, { request, reply });
       },
     });
   }
-  addWatch(api, parts, (request) => identified.get(request));
+  addWatch(api, parts);
   const byPath = Map.groupBy(parts.routes, (route) => route.path);
   for (const [path, known] of byPath)
     refuseOtherMethods(
@@ -108,13 +120,9 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
 }
 
 /** Adds the path that follows several lists over one connection. A list that the user may not watch is refused alone. */
-function addWatch(
-  api: FastifyInstance,
-  parts: ApiParts,
-  identify: (request: FastifyRequest) => Identified | undefined,
-): void {
+function addWatch(api: FastifyInstance, parts: ApiParts): void {
   api.get(WATCH_PATH, async (request, reply) => {
-    const by = identify(request);
+    const by = identifiedBy(request);
     // Fails closed, should a hook ever be missing.
     if (by === undefined) throw new Error(`${WATCH_PATH}: a request has no user`);
     const lists = readWatchedLists(parts.routes, (request as Asked).query).map((list) => {
