@@ -41,7 +41,7 @@ export async function startBenchWorld({
   };
   const services = fork(new URL("services.process.ts", import.meta.url), { env });
   starting.defer(() => void services.kill());
-  await once(services, "message");
+  const [barePort] = (await once(services, "message")) as [number];
   const tokenFile = join(directory, "token");
   const unlimited = {
     GATEWAY_REQUESTS_PER_SECOND: "100000",
@@ -59,7 +59,10 @@ export async function startBenchWorld({
     token,
     client: async (file, ...args) => {
       const child = fork(new URL(file, import.meta.url), args, {
-        env: { ...env, BENCH_HTTP_URL: gateway.url, BENCH_HTTP_TOKEN: token },
+        env: {
+          ...{ ...env, BENCH_HTTP_URL: gateway.url, BENCH_HTTP_TOKEN: token },
+          BENCH_BARE_URL: `http://127.0.0.1:${barePort}`,
+        },
       });
       const exited = once(child, "exit");
       const [message] = (await Promise.race([once(child, "message"), exited.then(failed)])) as [unknown];

@@ -1,4 +1,4 @@
-/** One client of the compared calls, over HTTP or over NATS. Sends its figures to its parent. Run by requests.ts. */
+/** One client of the compared calls, over HTTP, over NATS, or of a bare HTTP server. Sends its figures to its parent. Run by requests.ts. */
 import { client, connectNats } from "@muster/bus";
 import { SessionService } from "@muster/proto";
 import { Pool } from "undici";
@@ -8,20 +8,21 @@ const {
   BENCH_NATS_URL: url = "",
   BENCH_NATS_TOKEN: token = "",
   BENCH_HTTP_URL: http = "",
+  BENCH_BARE_URL: bare = "",
   BENCH_HTTP_TOKEN: bearer = "",
   BENCH_SESSIONS: sessions = "20",
 } = process.env;
 const [way = "", what = "", count = "", inFlight = ""] = process.argv.slice(2);
 
 let asked = 0;
-const ask = way === "http" ? httpCall() : await natsCall();
+const ask = way === "nats" ? await natsCall() : httpCall(way === "bare" ? bare : http);
 await run(Number(inFlight) * 20);
 const figures = await run(Number(count));
 process.send?.(figures, () => process.kill(process.pid, "SIGTERM"));
 
 /** Connections that stay open, and no stream for each answer: what an efficient client costs. */
-function httpCall(): () => Promise<unknown> {
-  const pool = new Pool(http, { connections: Number(inFlight) });
+function httpCall(origin: string): () => Promise<unknown> {
+  const pool = new Pool(origin, { connections: Number(inFlight) });
   const headers = { authorization: `Bearer ${bearer}` };
   return () => {
     const path = what === "list" ? "/v1/sessions" : `/v1/sessions/${nextName()}`;

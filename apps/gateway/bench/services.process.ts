@@ -1,4 +1,7 @@
-/** The session service with as many sessions as it is asked for, and so many changes a second of them. Ends with its parent. */
+/** The session service with as many sessions as it is asked for, and so many changes a second of them, and a bare HTTP server. Ends with its parent. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { connectNats, serve, type Handlers } from "@muster/bus";
 import { SessionService, muster } from "@muster/proto";
 
@@ -56,5 +59,11 @@ setInterval(() => {
     if (session !== undefined) Object.assign(session, { revision: session.revision + 1, createdAtMs: Date.now() });
   }
 }, TURN_MS);
-process.send?.("ready");
+const [items, item] = [JSON.stringify({ items: sessions }), JSON.stringify(sessions[0])];
+const bare = createServer((request, reply) => {
+  reply.setHeader("content-type", "application/json");
+  reply.end(request.url === "/v1/sessions" ? items : item);
+}).listen(0, "127.0.0.1");
+await once(bare, "listening");
+process.send?.((bare.address() as AddressInfo).port);
 process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
