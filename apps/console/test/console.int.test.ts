@@ -93,6 +93,8 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await go("/workloads?kind=job");
     await page.getByRole("link", { name: "train" }).waitFor();
     await context.clearCookies();
+    // As when the user signs out on another page, and returns to this one.
+    await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
     const token = page.getByLabel("Token");
     await token.fill(world.token);
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -148,6 +150,34 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("row", { name: /first.*DONE/ }).waitFor();
     show(session({ name: "second" }));
     await until("the first one is gone", async () => (await page.getByRole("link", { name: "first" }).count()) === 0);
+  });
+
+  it("follows all lists of all pages over one connection", async () => {
+    const open = new Set<string>();
+    const asked: string[] = [];
+    let maxOpen = 0;
+    const [other, lists] = [
+      await context.newPage(),
+      /\/v1\/(watch|sessions|jobs|replica-sets|leases|pools|nodes|reservations|queues)\?/,
+    ];
+    other.on("request", (request) => {
+      if (!lists.test(request.url())) return;
+      asked.push(request.url());
+      open.add(request.url());
+      maxOpen = Math.max(maxOpen, open.size);
+    });
+    other.on("requestfailed", (request) => open.delete(request.url()));
+    other.on("requestfinished", (request) => open.delete(request.url()));
+    await other.goto(world.url);
+    await other.getByText("33 of 46 held, 13 free").waitFor();
+    for (const name of ["Work", "Queues", "Nodes", "Overview"]) {
+      await other.getByRole("link", { name, exact: true }).click();
+      await other.getByRole("heading", { name, level: 1 }).waitFor();
+    }
+    const watched = new URL(asked[0] ?? "").searchParams.getAll("resource").toSorted();
+    expect(watched).toEqual(["jobs", "leases", "nodes", "pools", "queues", "replica-sets", "reservations", "sessions"]);
+    expect([asked.length, maxOpen]).toEqual([1, 1]);
+    await other.close();
   });
 
   it("keeps filter, search and order over a reload", async () => {

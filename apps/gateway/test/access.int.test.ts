@@ -96,6 +96,7 @@ const ROLES: Readonly<Record<string, readonly Grant[]>> = {
     { verbs: ["watch"], resources: ["sessions", "jobs"], in: "default" },
     { verbs: ["get"], resources: ["jobs/log"], in: "default" },
   ],
+  watcher: [{ verbs: ["watch"], resources: ["jobs"], in: "default" }],
   submitter: [{ verbs: ["create"], resources: ["sessions", "jobs"], in: "default" }],
   maker: [{ verbs: ["create"], resources: WORK, in: "default" }],
   operator: [{ verbs: ["get", "list", "update", "delete"], resources: WORK, in: "default" }],
@@ -313,6 +314,27 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       await until("both are over", () => withdrawn.over() !== undefined && removed.over() !== undefined);
       expect(withdrawn.events().at(-1)).toMatchObject({ event: "closed", data: { code: "FORBIDDEN" } });
       expect(removed.events().at(-1)).toMatchObject({ event: "closed", data: { code: "UNAUTHENTICATED" } });
+    },
+  );
+
+  it.skipIf(skip)(
+    "refuses of several lists those that the user may not watch, and all only where none is left",
+    async () => {
+      const quick = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig, GATEWAY_STREAM_CHECK_MS: "500" });
+      const bearer = (role: string) => ({ authorization: `Bearer ${tokens.get(role)!}` });
+      const lists = "/v1/watch?resource=pools&resource=leases";
+      expect((await quick.ask(lists, { token: tokens.get("none")! })).json).toMatchObject({ code: "FORBIDDEN" });
+      await using stream = await quick.stream(`${lists}&resource=jobs/default`, bearer("watcher"));
+      const closed = () => stream.events().filter(({ event }) => event === "closed");
+      await until("two lists are refused", () => closed().length === 2);
+      expect(closed()).toMatchObject([
+        { data: { resource: "pools", problem: { code: "FORBIDDEN" } } },
+        { data: { resource: "leases", problem: { code: "FORBIDDEN" } } },
+      ]);
+      expect(stream.over()).toBeUndefined();
+      await calls.delete({ apiVersion: RBAC, plural: "rolebindings", namespace: "default" }, "watcher-0");
+      await until("the last one is over", () => stream.over() !== undefined);
+      expect(closed().at(-1)).toMatchObject({ data: { resource: "jobs/default", problem: { code: "FORBIDDEN" } } });
     },
   );
 

@@ -1,6 +1,6 @@
 export type { Bus, Delivery, Endpoint, Message, Reply } from "./bus.ts";
-export { client } from "./client.ts";
-export type { CallOptions, Client } from "./client.ts";
+export { byteClient, client } from "./client.ts";
+export type { ByteClient, CallOptions, Client } from "./client.ts";
 export { serve } from "./serve.ts";
 export type { CallContext, Handlers } from "./serve.ts";
 export { fillPage } from "./fill-page.ts";

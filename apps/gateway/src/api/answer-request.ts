@@ -24,19 +24,24 @@ const PAGE = 500;
 export async function answerRequest(route: Route, asking: Asking, call: Call): Promise<unknown> {
   const request = { ...readRequest(route, asking), ...ownFields(route, asking) };
   const ask = (more: Fields = {}): Promise<Fields> => call(route, { ...request, ...more }, asking.signal);
-  const type = typeName(route.method.reply);
   const { answer } = route;
+  if (answer.kind === "search") return search(route, answer, asking, ask);
+  return answerOf(route, await ask(), request);
+}
+
+/** One reply of the service as JSON. */
+export function answerOf({ answer, method, path }: Route, reply: object, request: Fields): unknown {
+  const json = toJson(typeName(method.reply), reply) as Fields;
   switch (answer.kind) {
     case "list":
-      return listOf(toJson(type, await ask()) as Fields, answer, request);
-    case "search":
-      return search(route, answer, asking, ask);
+      return listOf(json, answer, request);
     case "item":
-      return (toJson(type, await ask()) as Fields)[answer.item];
+      return json[answer.item];
     case "reply":
-      return toJson(type, await ask());
+      return json;
+    case "search":
     case "log":
-      throw new Error(`${route.path} is a stream`);
+      throw new Error(`${path} has no answer of one reply`);
   }
 }
 

@@ -1,4 +1,14 @@
-import { INTEGERS, isCreation, type FurtherRight, type Route, shapeOf, typeName } from "@muster/gateway-api";
+import {
+  INTEGERS,
+  isCreation,
+  listNames,
+  MAX_WATCHED_LISTS,
+  shapeOf,
+  typeName,
+  WATCH_PATH,
+  type FurtherRight,
+  type Route,
+} from "@muster/gateway-api";
 import type { FieldShape, MessageShape } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import { bodyFieldsOf } from "./read-request.ts";
@@ -23,7 +33,7 @@ export function buildOpenApi(routes: readonly Route[], version: string): Schema 
     openapi: "3.1.0",
     info: { title: "Muster", version, description: DESCRIPTION },
     security: [{ bearer: [] }],
-    paths: Object.fromEntries(described),
+    paths: { ...Object.fromEntries(described), [WATCH_PATH]: { get: watchOperation(routes) } },
     components: {
       securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
       schemas: { ...Object.fromEntries([...schemas].toSorted(([one], [other]) => (one < other ? -1 : 1))), Problem },
@@ -74,6 +84,34 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
     responses: {
       "200": { description, content },
       ...(route.http === "GET" && { "304": { description: "The version of If-None-Match is current" } }),
+      default: PROBLEM,
+    },
+  };
+}
+
+/** Follows several lists over one connection. */
+function watchOperation(routes: readonly Route[]): Schema {
+  const names = listNames(routes);
+  const pattern = `^(${names.map((name) => name.replaceAll(/\{\w+\}/g, "[^/]+")).join("|")})$`;
+  return {
+    operationId: "watchLists",
+    tags: ["watch"],
+    summary: "Needs the right to watch each list; a list without it is closed, and all without it are 403",
+    parameters: [
+      {
+        name: "resource",
+        in: "query",
+        required: true,
+        description: `The lists, by their paths below /v1/: ${names.join(", ")}.`,
+        schema: { type: "array", items: { type: "string", pattern }, minItems: 1, maxItems: MAX_WATCHED_LISTS },
+      },
+      { name: "Last-Event-ID", in: "header", description: "The place in each list.", schema: { type: "string" } },
+    ],
+    responses: {
+      "200": {
+        description: "Events whose data name the list: `resource`, with an `item` or a `problem`",
+        content: { "text/event-stream": { schema: { type: "string" } } },
+      },
       default: PROBLEM,
     },
   };
