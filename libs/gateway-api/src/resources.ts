@@ -1,4 +1,12 @@
-import { FarmService, JobService, LeaseService, NodeService, ReservationService, SessionService } from "@muster/proto";
+import {
+  AuditService,
+  FarmService,
+  JobService,
+  LeaseService,
+  NodeService,
+  ReservationService,
+  SessionService,
+} from "@muster/proto";
 import { resource, type AnyResource } from "./resource.ts";
 
 /** The table: a row for each resource, in the order of the documents. */
@@ -201,5 +209,14 @@ export const RESOURCES: readonly AnyResource[] = [
     service: ReservationService,
     list: { call: "listQueues", items: "queues", key: [["queue", "name"]] },
     get: { at: ["queue", "name"] },
+  }),
+  resource({
+    path: "audit",
+    plural: "audits",
+    noun: "change",
+    scope: "cluster",
+    name: [],
+    service: AuditService,
+    list: { call: "listChanges", items: "changes", key: [] },
   }),
 ];

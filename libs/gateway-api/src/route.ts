@@ -87,7 +87,7 @@ function readRoutes(row: AnyResource): readonly Route[] {
     });
   return [
     ...listRoutes(row),
-    ...("at" in get ? searchRoutes(row, get.at, { ...one, right }) : [readOne(get, one.path)]),
+    ...(get === undefined ? [] : "at" in get ? searchRoutes(row, get.at, { ...one, right }) : [readOne(get, one.path)]),
     ...Object.entries(reads).map(([action, read]) => readOne(read, `${one.path}/${action}`)),
     ...(logs === undefined
       ? []
@@ -108,7 +108,7 @@ function listRoutes(row: AnyResource): readonly Route[] {
   const { path, plural: resource, scope, list, get } = row;
   if (list === undefined) return [];
   const { call, items, key } = list;
-  const nameAt = "at" in get ? get.at : undefined;
+  const nameAt = get !== undefined && "at" in get ? get.at : undefined;
   const listing = {
     row,
     call,
@@ -132,9 +132,16 @@ type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer"> &
 function readRoute({ row, ...parts }: RouteParts): Route {
   const method = methodOf(row, parts.call);
   const { kind } = parts.answer;
-  const more = kind === "list" ? { ...PAGE_FIELDS, ...WATCH_FIELD } : kind === "log" ? FOLLOW_FIELD : {};
+  const more = moreOf(parts.answer);
   const query = kind === "search" ? {} : queryOf(row, method, parts.params, more, kind === "log" ? LOG_FIELDS : {});
   return { http: "GET", resource: row, method, query, ...parts };
+}
+
+/** What a query may have beside the fields of the request. */
+function moreOf(answer: Answer): Route["query"] {
+  if (answer.kind === "log") return FOLLOW_FIELD;
+  if (answer.kind !== "list") return {};
+  return answer.key.length === 0 ? PAGE_FIELDS : { ...PAGE_FIELDS, ...WATCH_FIELD };
 }
 
 function changeRoute(row: AnyResource, change: Change): Route {
