@@ -9,6 +9,7 @@ import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-wo
 const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/sessions": "list sessions in default",
   "GET /v1/sessions/:name": "get sessions in default",
+  "GET /v1/sessions/:name/events": "get sessions in default",
   "GET /v1/sessions/:name/explain": "get sessions in default",
   "GET /v1/sessions/:name/logs/:component": "get sessions/log in default",
   "POST /v1/sessions": "create sessions in default",

@@ -46,6 +46,8 @@ export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly call: MethodOf<Service>;
   /** The field of the reply that is the answer. Absent: the reply. */
   readonly item?: string;
+  /** Only these fields of the item. Absent: all. */
+  readonly fields?: readonly string[];
   /** Its own right: `get` of `sessions/log`. */
   readonly subresource?: string;
 };

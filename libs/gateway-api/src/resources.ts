@@ -22,6 +22,7 @@ export const RESOURCES: readonly AnyResource[] = [
     get: { call: "getSession", item: "session" },
     reads: {
       explain: { call: "explainSession", item: "explanation" },
+      events: { call: "getSession", item: "session", fields: ["events"] },
       next: { call: "watchSession", item: "session" },
       log: { call: "getLogs", subresource: "log" },
     },

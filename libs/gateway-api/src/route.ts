@@ -22,6 +22,7 @@ export type Answer =
   | { readonly kind: "search"; readonly items: string; readonly nameAt: FieldPath }
   | { readonly kind: "log" }
   | { readonly kind: "item"; readonly item: string }
+  | { readonly kind: "part"; readonly item: string; readonly fields: readonly string[] }
   | { readonly kind: "reply" };
 
 /** One method of one path, derived from a row of the table. */
@@ -79,11 +80,11 @@ function readRoutes(row: AnyResource): readonly Route[] {
   const { path, plural: resource, name, get, reads = {}, logs } = row;
   const one = { row, params: name, path: `/v1/${path}/${placeholders(name)}` };
   const right = { verb: "get", resource } as const;
-  const readOne = ({ call, item, subresource }: Read, path: string): Route =>
+  const readOne = ({ call, item, fields, subresource }: Read, path: string): Route =>
     readRoute({
       ...{ ...one, path, call },
       right: subresource === undefined ? right : { ...right, subresource },
-      answer: item === undefined ? { kind: "reply" } : { kind: "item", item },
+      answer: item === undefined ? { kind: "reply" } : fields ? { kind: "part", item, fields } : { kind: "item", item },
     });
   return [
     ...listRoutes(row),

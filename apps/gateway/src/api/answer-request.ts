@@ -33,6 +33,10 @@ export async function answerRequest(route: Route, asking: Asking, call: Call): P
       return search(route, answer, asking, ask);
     case "item":
       return (toJson(type, await ask()) as Fields)[answer.item];
+    case "part": {
+      const item = (toJson(type, await ask()) as Fields)[answer.item] as Fields;
+      return Object.fromEntries(answer.fields.map((name) => [name, item[name]]));
+    }
     case "reply":
       return toJson(type, await ask());
     case "log":
@@ -101,7 +105,7 @@ function nameOf(item: Fields, nameAt: readonly string[]): string {
   return typeof value === "string" ? value : "";
 }
 
-/** One item of a list whose service has no question about one. */
+/** One item of a list, which its service selects by the name. A service of an earlier version, and one that lists few items, answers the whole list. */
 async function search(
   route: Route,
   { items, nameAt }: { readonly items: string; readonly nameAt: FieldPath },
@@ -112,7 +116,7 @@ async function search(
   const name = params[resource.name[0] ?? ""] ?? "";
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const reply = toJson(typeName(method.reply), await ask({ name: undefined, continue: page })) as Fields;
+    const reply = toJson(typeName(method.reply), await ask({ continue: page })) as Fields;
     const found = (reply[items] as readonly Fields[]).find((item) => nameOf(item, nameAt) === name);
     if (found !== undefined) return found;
     page = typeof reply["continue"] === "string" ? reply["continue"] : "";

@@ -61,9 +61,10 @@ export function makeHandlers(
       });
       return { reservations: [...messages], more: more + reports.length - messages.length, rooms: [...rooms] };
     },
-    listMachines: async ({ pool, limit, continue: after }, { pageBytes }) => {
+    listMachines: async ({ pool, node, limit, continue: after }, { pageBytes }) => {
       const page = await keeper.machines({
         pool: emptyIsAbsent(pool),
+        node: emptyIsAbsent(node),
         after: emptyIsAbsent(after),
         limit: clampLimit(limit, MAX_MACHINES_PAGE_SIZE),
       });
@@ -100,8 +101,12 @@ function preemptionHandlers(
 }
 
 function listQueues(keeper: LedgerKeeper): Handlers<typeof ReservationService>["listQueues"] {
-  return async ({ limit, continue: after }, { pageBytes }) => {
-    const page = await keeper.listQueues(emptyIsAbsent(after), clampLimit(limit, MAX_PAGE_SIZE));
+  return async ({ limit, continue: after, name }, { pageBytes }) => {
+    const page = await keeper.listQueues({
+      name: emptyIsAbsent(name),
+      after: emptyIsAbsent(after),
+      limit: clampLimit(limit, MAX_PAGE_SIZE),
+    });
     const { messages, last, isMore } = fillPage(page.reports, toWireQueueState, {
       limit: MAX_PAGE_SIZE,
       bytes: pageBytes,
