@@ -78,7 +78,7 @@ describe.each(WAYS)("%s", (way, world) => {
     const [change, ...more] = JSON.parse(out.join("\n")) as Record<string, unknown>[];
     expect(more).toEqual([]);
     expect(change).toMatchObject({ resource: "sessions", name: `${prefix}-b`, verb: "update", status: 200 });
-    const none = await inProcess(["audit", "--user", "nobody"], world());
+    const none = await inProcess(["audit", "--user", "missing"], world());
     expect(none.out).toEqual(["no changes"]);
   });
 

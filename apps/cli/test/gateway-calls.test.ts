@@ -8,9 +8,9 @@ const SOURCE = join(import.meta.dirname, "../src");
 
 /** Calls of commands that the gateway does not have, with the reason. */
 const ONLY_OVER_NATS: Readonly<Record<string, string>> = {
-  "node.dumpNodes": "`nodes dump` shows the loops of the scaler, for whoever operates it",
+  "node.dumpNodes": "`nodes dump` shows the loops of the scaler, for the operator of it",
   "provision.getCounters": "`doctor` reads the load of engines beside the state of NATS, which needs NATS",
-  "provision.cleanupResources": "`lease cleanup` removes objects of all users: it is for whoever operates the engine",
+  "provision.cleanupResources": "`lease cleanup` removes objects of all users: it is for the operator of the engine",
   "provision.getCleanup": "`lease cleanup` shows what it does",
   "watch.getStatus": "`doctor` checks the watcher beside the state of NATS",
 };

@@ -63,7 +63,7 @@ it("selects by user, resource, name and time, and continues after a number", asy
   expect(shown(await list(`?${later}`))).toEqual(["web 200", "one 200", "two 200"]);
   expect(shown(await list(`?${later}&resource=replicasets`))).toEqual(["web 200"]);
   expect(shown(await list(`?${later}&resource=sessions&name=two`))).toEqual(["two 200"]);
-  expect(shown(await list(`?${later}&user=nobody`))).toEqual([]);
+  expect(shown(await list(`?${later}&user=missing`))).toEqual([]);
   const [change] = (await list("?limit=1")).items;
   const user = (change as Change & { readonly user: string }).user;
   expect(shown(await list(`?${later}&user=${encodeURIComponent(user)}`))).toEqual(["web 200", "one 200", "two 200"]);

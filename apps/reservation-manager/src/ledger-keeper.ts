@@ -18,12 +18,7 @@ import { findHolds } from "./domain/decisions/find-hold.ts";
 import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
-import {
-  buildQueuePage,
-  type QueuePage,
-  type QueuePageRequest,
-  type QueueReport,
-} from "./domain/decisions/list-queues.ts";
+import { buildQueuePage, type QueuePage, type QueueQuery, type QueueReport } from "./domain/decisions/list-queues.ts";
 import { planQueueChanges } from "./domain/decisions/plan-queue-changes.ts";
 import type { Queue, Queues } from "./domain/ledger/queue.ts";
 import {
@@ -300,7 +295,7 @@ export class LedgerKeeper {
     return this.#read((world) => buildMachinePage(world, request));
   }
 
-  async listQueues(request: QueuePageRequest): Promise<QueuePage> {
+  async listQueues(request: QueueQuery): Promise<QueuePage> {
     return this.#read((world) => buildQueuePage(world, request));
   }
 

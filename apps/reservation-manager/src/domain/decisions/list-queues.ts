@@ -21,7 +21,7 @@ export type QueueReport = {
   readonly problem: QueueProblem | undefined;
 };
 
-export type QueuePageRequest = {
+export type QueueQuery = {
   /** Only this one; absent: all. */
   readonly name?: string | undefined;
   /** The `next` of the page before; absent: from the beginning. */
@@ -32,7 +32,7 @@ export type QueuePageRequest = {
 export type QueuePage = { readonly reports: readonly QueueReport[]; readonly next: string | undefined };
 
 /** One page of the queues in the order of their names. */
-export function buildQueuePage(world: World, { name: only, after, limit }: QueuePageRequest): QueuePage {
+export function buildQueuePage(world: World, { name: only, after, limit }: QueueQuery): QueuePage {
   const forest = forestOf(world.ledger.queues);
   const quotas = quotaWorldOf(world);
   const reports: QueueReport[] = [];
