@@ -8,6 +8,7 @@ import { openKeptRequests } from "./adapters/kept-requests.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
 import { openOidcSignIn } from "./adapters/oidc-sign-in.ts";
 import { openServer } from "./adapters/open-server.ts";
+import { serveAudit } from "./adapters/serve-audit.ts";
 import { makeSealer, readSessionKeys } from "./adapters/sealer.ts";
 import { openSessions } from "./adapters/sessions.ts";
 import { openWatchFeeds } from "./adapters/watch-feeds.ts";
@@ -32,6 +33,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   });
   await using admission = await openAdmission(context);
   const call = openCalls(bus, config.callTimeoutMs);
+  const audit = await openAuditLog(bus, logger);
+  await using _audit = await serveAudit(bus, { version: context.version, logger });
   await using feeds = openWatchFeeds({ call, pollMs: config.streams.pollMs, logger });
   await using server = await openServer({
     http: config.http,
@@ -50,7 +53,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     signIn: config.oidc && (await openOidcSignIn(config.oidc)),
     consoleDirectory: config.console.directory,
     jaegerUrl: config.console.jaegerUrl,
-    audit: await openAuditLog(bus, logger),
+    audit,
     reads: openSharedReads(openByteCalls(bus, config.callTimeoutMs), KEPT_READS),
     keptRequests: await openKeptRequests(bus.connection, logger),
     rates: new RequestRates(config.rate, MAX_RATED_USERS),

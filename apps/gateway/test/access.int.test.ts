@@ -9,6 +9,7 @@ import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-wo
 const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/sessions": "list sessions in default",
   "GET /v1/sessions/:name": "get sessions in default",
+  "GET /v1/sessions/:name/events": "get sessions in default",
   "GET /v1/sessions/:name/explain": "get sessions in default",
   "GET /v1/sessions/:name/logs/:component": "get sessions/log in default",
   "POST /v1/sessions": "create sessions in default",
@@ -65,12 +66,13 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/machines": "list nodes in cluster",
   "GET /v1/machines/:node": "get nodes in cluster",
   "GET /v1/demand/:kind/:id": "get reservations in default",
+  "GET /v1/audit": "list audits in cluster",
 };
 
 /** A list that is followed needs another right than one that is read. */
 const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(NEEDS)
-    .filter(([, need]) => need.startsWith("list "))
+    .filter(([key, need]) => need.startsWith("list ") && key !== "GET /v1/audit")
     .map(([key, need]) => [`${key}?watch=true`, need.replace("list ", "watch ")]),
 );
 const ALL = { ...NEEDS, ...WATCHES };
@@ -85,7 +87,7 @@ type Grant = {
 
 const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
 const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "rolls", "leases", "reservations"];
-const SHARED = ["pools", "nodes", "queues"];
+const SHARED = ["pools", "nodes", "queues", "audits"];
 const ROLES: Readonly<Record<string, readonly Grant[]>> = {
   none: [],
   viewer: [
@@ -278,8 +280,8 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     const admin = { user: "system:serviceaccount:default:admin", namespace: "default", address: "127.0.0.1" };
     expect(found).toMatchObject([
       { ...admin, verb: "update", resource: "sessions", name: "echo", method: "CancelSession", status: 200, code: "" },
-      { user: "system:serviceaccount:default:viewer", name: "echo", status: 403, code: "FORBIDDEN" },
       { ...admin, verb: "create", resource: "jobs", name: "train", method: "SubmitJob", status: 500, code: "INTERNAL" },
+      { user: "system:serviceaccount:default:viewer", name: "echo", status: 403, code: "FORBIDDEN" },
       { ...admin, resource: "replicasets", name: "web", status: 400, code: "INVALID_REQUEST" },
     ]);
     const sent = world.received.findLast(({ method }) => method === "cancelSession");

@@ -8,6 +8,8 @@ export type { PageLimits } from "./fill-page.ts";
 export { consumeEvents, publishEvent } from "./events.ts";
 export { openTrail } from "./trail.ts";
 export type { Trail } from "./trail.ts";
+export { readNewest } from "./read-newest.ts";
+export type { MessageRange } from "./read-newest.ts";
 export { signalEvent } from "./signal-event.ts";
 export { deadLetters } from "./dead-letters.ts";
 export type { DeadLetter } from "./dead-letters.ts";

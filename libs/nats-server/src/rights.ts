@@ -1,4 +1,5 @@
 import {
+  AuditService,
   bucketKeys,
   buckets,
   FarmService,
@@ -169,6 +170,7 @@ export const rights = {
     locks: ["node-scaler"],
   },
   gateway: {
+    serves: [AuditService],
     // The methods of libs/gateway-api/src/resources.ts.
     asks: [
       ...requests(
@@ -232,10 +234,12 @@ export const rights = {
         "listMachines",
       ),
       ...requests(NodeService, "listNodes", "terminateNode", "explainDemand"),
+      ...requests(AuditService, "listChanges"),
     ],
     owns: [buckets.apiRequests],
-    publishes: [subjects.anyChangeAudited],
-    keeps: [streams.apiAudit.name],
+    publishes: [subjects.anyChangeAudited, subjects.anyChangeRefused],
+    keeps: [streams.apiAudit.name, streams.apiRefusals.name],
+    inspects: [streams.apiAudit.name, streams.apiRefusals.name],
   },
   cli: {
     asks: services.flatMap((service) => requestsOf(service)),

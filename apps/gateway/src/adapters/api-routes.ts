@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { WATCH_PATH, type Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
-import { answerRequest } from "../api/answer-request.ts";
+import { answerRequest, type Call } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
 import { isWatch, readWatchedLists, requireNames, type Asked } from "../api/read-request.ts";
 import { isShared, tagOf, type SharedReads } from "../api/shared-reads.ts";
@@ -10,7 +10,7 @@ import type { Access, Authorize, User } from "../api/user.ts";
 import { buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { decideSessionRequest } from "../domain/decide-origin.ts";
 import { answerOnce, type Answer } from "./answer-once.ts";
-import type { Audit } from "./audit-log.ts";
+import type { AttemptAudit, Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
 import { limitRate, type RateParts } from "./limit-rate.ts";
@@ -155,7 +155,7 @@ async function forbid(
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
 ): Promise<FastifyReply> {
   const problem = buildRefusal("FORBIDDEN", describeRefusal(by?.user, missing, route));
-  if (by !== undefined) await audit(parts, route, by, { request, problem });
+  if (by !== undefined) await auditOf(parts, route, by, { request })?.end(problem);
   return sendProblem(reply, problem);
 }
 
@@ -214,20 +214,25 @@ async function answer(
     const { json, tag } = await parts.reads.read(request.url, route, asked);
     return sendJson(reply, request, json, tag);
   }
-  const refuse = async (problem: Problem, requestId: string = randomUUID()): Promise<Answer> => {
-    await audit(parts, route, by, { request, problem, requestId });
+  const refuse = async (problem: Problem, audit = auditOf(parts, route, by, { request })): Promise<Answer> => {
+    await audit?.end(problem);
     return { ...problem, body: JSON.stringify(problem) };
   };
   const ask = async (requestId: string): Promise<Answer> => {
+    const audit = auditOf(parts, route, by, { request, requestId });
     try {
       // A long poll lasts as a stream does.
       using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
       const asking = { ...asked, signal: signalOf(reply), by: by.user.name, requestId };
-      const answered = await answerRequest(route, asking, parts.call);
-      await audit(parts, route, by, { request, requestId });
+      const answered = await answerRequest(
+        route,
+        asking,
+        audit === undefined ? parts.call : announced(parts.call, audit),
+      );
+      await audit?.end({ status: 200, code: "" });
       return { status: 200, body: JSON.stringify(answered) };
     } catch (error) {
-      return refuse(problemOf(error, parts), requestId);
+      return refuse(problemOf(error, parts), audit);
     }
   };
   const once = answerOnce({ route, user: by.user, asked, key, keptRequests: parts.keptRequests, ask, refuse });
@@ -260,29 +265,25 @@ function sendJson(reply: FastifyReply, request: FastifyRequest, json: string, ta
   return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
 }
 
-/** Records a change before its client has the answer. A request without an effect has no record. */
-async function audit(
-  parts: ApiParts,
+/** A request without an effect has no audit. */
+function auditOf(
+  { audit }: ApiParts,
   { change, method }: Route,
   { user, access }: Admitted,
-  {
-    request,
-    problem,
-    requestId = randomUUID(),
-  }: { readonly request: FastifyRequest; readonly problem?: Problem; readonly requestId?: string },
-): Promise<void> {
-  if (change === undefined || change.of === "plan") return;
+  { request, requestId = randomUUID() }: { readonly request: FastifyRequest; readonly requestId?: string },
+): AttemptAudit | undefined {
+  if (change === undefined || change.of === "plan") return undefined;
   const name = access.name === "" ? nameInBody(request.body) : access.name;
-  await parts.audit({
-    requestId,
-    atMs: Date.now(),
-    user,
-    access: { ...access, name },
-    method: method.name,
-    address: request.ip,
-    status: problem?.status ?? 200,
-    code: problem?.code ?? "",
-  });
+  const atMs = Date.now();
+  return audit({ requestId, atMs, user, access: { ...access, name }, method: method.name, address: request.ip });
+}
+
+/** The call, once its announcement is on disk: a gateway that ends in between leaves a record. */
+function announced(call: Call, audit: AttemptAudit): Call {
+  return async (route, request, signal) => {
+    await audit.announce();
+    return call(route, request, signal);
+  };
 }
 
 /** Whether the client has this version. */

@@ -10,6 +10,7 @@ import { isHost } from "../domain/decide-origin.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
 import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
+import { refusalCounter } from "./metrics.ts";
 import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import { addSessionRoutes, SESSION, SIGN_IN_TIMEOUT_MS, type SignInParts } from "./session-routes.ts";
 
@@ -69,6 +70,11 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
       sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
   });
   const leaveRequests = limitRequests(server, http.limits, securityHeaders(http.tls));
+  const countRefusal = refusalCounter();
+  server.addHook("onResponse", (_request, reply, done) => {
+    countRefusal(reply.statusCode);
+    done();
+  });
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
     const because = trouble();

@@ -37,6 +37,10 @@ export function answerOf({ answer, method, path }: Route, reply: object, request
       return listOf(json, answer, request);
     case "item":
       return json[answer.item];
+    case "part": {
+      const item = json[answer.item] as Fields;
+      return Object.fromEntries(answer.fields.map((name) => [name, item[name]]));
+    }
     case "reply":
       return json;
     case "search":
@@ -106,7 +110,7 @@ function nameOf(item: Fields, nameAt: readonly string[]): string {
   return typeof value === "string" ? value : "";
 }
 
-/** One item of a list whose service has no question about one. */
+/** One item of a list, which its service selects by the name. A service of an earlier version, and one that lists few items, answers the whole list. */
 async function search(
   route: Route,
   { items, nameAt }: { readonly items: string; readonly nameAt: FieldPath },
@@ -117,7 +121,7 @@ async function search(
   const name = params[resource.name[0] ?? ""] ?? "";
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const reply = toJson(typeName(method.reply), await ask({ name: undefined, continue: page })) as Fields;
+    const reply = toJson(typeName(method.reply), await ask({ continue: page })) as Fields;
     const found = (reply[items] as readonly Fields[]).find((item) => nameOf(item, nameAt) === name);
     if (found !== undefined) return found;
     page = typeof reply["continue"] === "string" ? reply["continue"] : "";

@@ -133,11 +133,12 @@ const IDEMPOTENCY_KEY: Schema = {
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 
-function operationIdOf({ call, http, params, resource, right, answer, change }: Route): string {
+function operationIdOf({ call, http, path, params, resource, right, answer, change }: Route): string {
   const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
   if (change?.of === "plan") return `plan${capital(call)}`;
   if (http === "PUT") return `put${capital(call)}`;
   if (answer.kind === "reply" && right.subresource === "log") return `${call}Piece`;
+  if (answer.kind === "part") return `${call}${capital(path.slice(path.lastIndexOf("/") + 1))}`;
   if (answer.kind === "search") return `get${capital(resource.noun)}`;
   return answer.kind === "list" && params.length > 0 ? `${call}InNamespace` : call;
 }
@@ -176,6 +177,12 @@ function answerOf({ answer, method }: Route, schemas: Map<string, Schema>): Cont
         description: "The item",
         content: { "application/json": { schema: of(fields[answer.item] ?? { type: "string" }) } },
       };
+    case "part": {
+      const item = shapeOf(fields[answer.item]?.type ?? "").fields;
+      const part = Object.fromEntries(Object.entries(item).filter(([name]) => answer.fields.includes(name)));
+      const schema = objectOf({ fields: part }, "answer", schemas);
+      return { description: "A part of the item", content: { "application/json": { schema } } };
+    }
     case "reply":
       return {
         description: "The reply of the service",

@@ -15,8 +15,8 @@ import {
 import type { MessageShape } from "@muster/proto";
 
 /** Whether the request follows a list. */
-export function isWatch({ answer }: Route, query: Asked["query"]): boolean {
-  return answer.kind === "list" && query["watch"] === "true";
+export function isWatch({ answer, query: known }: Route, query: Asked["query"]): boolean {
+  return answer.kind === "list" && "watch" in known && query["watch"] === "true";
 }
 
 /** The parts of an HTTP request that a service may read. */

@@ -77,7 +77,8 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     holdings,
     history,
     capacity: ENGINE.capacity,
-    asking: explainCalls(bus),
+    // No Queue exists in a simulated installation with leases.
+    asking: { ...explainCalls(bus), whyNoQueue: () => Promise.resolve(undefined) },
     cleaner,
     // Users send no dry runs here.
     foresee: () => Promise.resolve(""),

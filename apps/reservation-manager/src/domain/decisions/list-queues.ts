@@ -24,14 +24,23 @@ export type QueueReport = {
   readonly problem: QueueProblem | undefined;
 };
 
+export type QueueQuery = {
+  /** Only this one; absent: all. */
+  readonly name?: string | undefined;
+  /** The `next` of the page before; absent: from the beginning. */
+  readonly after?: string | undefined;
+  readonly limit: number;
+};
+
 export type QueuePage = { readonly reports: readonly QueueReport[]; readonly next: string | undefined };
 
-/** The queues after this name, in the order of their names. */
-export function buildQueuePage(world: World, after: string | undefined, limit: number): QueuePage {
+/** One page of the queues in the order of their names. */
+export function buildQueuePage(world: World, { name: only, after, limit }: QueueQuery): QueuePage {
   const forest = forestOf(world.ledger.queues);
   const quotas = quotaWorldOf(world);
   const reports: QueueReport[] = [];
-  for (const [name] of world.ledger.queues.entries(after)) {
+  for (const [name] of world.ledger.queues.entries(only ?? after)) {
+    if (only !== undefined && name !== only) break;
     if (name === after) continue;
     const node = forest.get(name);
     if (node === undefined) continue;

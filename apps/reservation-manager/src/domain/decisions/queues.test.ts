@@ -132,7 +132,7 @@ describe("a queue with a quota", () => {
       "WAITING_FOR_QUOTA",
     );
     step(run, { kind: "node", facts: nodeOf("small", "a", { allocatable: amounts({ cpu: 2, memory: 1, pods: 5 }) }) });
-    expect(buildQueuePage(run.world, undefined, 10).reports[0]?.used.get(CPU)).toBe(8);
+    expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.used.get(CPU)).toBe(8);
   });
 
   it("has no part in what is asked for without a queue", () => {
@@ -153,7 +153,9 @@ describe("borrowing", () => {
     const run = worldOf(...tree());
     expect(ask(run, "x", "ai", 20)).toBe("grant");
     expect(ask(run, "y", "web", 1)).toBe("WAITING_FOR_QUOTA");
-    const [ai, all, web] = buildQueuePage(run.world, undefined, 10).reports;
+    const [ai, all, web] = buildQueuePage(run.world, { limit: 10 }).reports;
+    expect(buildQueuePage(run.world, { name: "web", limit: 10 })).toEqual({ reports: [web], next: undefined });
+    expect(buildQueuePage(run.world, { name: "we", limit: 10 }).reports).toEqual([]);
     expect(ai).toMatchObject({
       used: new Map([[CPU, 20]]),
       borrowed: new Map([[CPU, 10]]),
@@ -334,7 +336,7 @@ it("ends nothing when a quota is lowered: the excess counts as borrowed, and not
   ask(run, "x", "ai", 10);
   step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 4 }, { parent: "all" }) });
   expect(granted(run)).toEqual(["x"]);
-  expect(buildQueuePage(run.world, undefined, 10).reports[0]?.borrowed.get(CPU)).toBe(6);
+  expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.borrowed.get(CPU)).toBe(6);
   expect(ask(run, "y", "web", 5)).toBe("WAITING_FOR_QUOTA");
   expect(ask(run, "z", "web", 4)).toBe("grant");
 });
@@ -467,7 +469,7 @@ it("admits nothing to queues that are too deep", () => {
   );
   const run = worldOf(...chain);
   expect(ask(run, "x", "q17", 1)).toBe("QUEUE_HELD");
-  expect(buildQueuePage(run.world, "q16", 1).reports[0]).toMatchObject({ problem: "TOO_DEEP" });
+  expect(buildQueuePage(run.world, { after: "q16", limit: 1 }).reports[0]).toMatchObject({ problem: "TOO_DEEP" });
 });
 
 it("follows no more queues at once than an entry of the log holds", () => {
