@@ -27,7 +27,7 @@ import { selectByShare } from "./select-by-share.ts";
 /** Of one request. */
 export type Victims = readonly { readonly sequence: number; readonly reason: PreemptionReason }[];
 
-type Search = {
+export type Search = {
   readonly victims: Victims | undefined;
   /** When more work may be preempted, which has had its machines for too short a time now. */
   readonly againAtMs: number | undefined;

@@ -80,6 +80,7 @@ describe("reclaiming", () => {
     expect(explain(run, "x")).toMatchObject({
       because: { code: "WAITING_FOR_PREEMPTED", queue: "owner" },
       message: "work that is preempted for it has not ended yet; waits for job oq (1 part)",
+      preempted: { listed: [{ owner: ownerOf("q", "job"), reason: "RECLAIM" }], more: 0 },
     });
     accept(run, "q");
     requeue(run, "q");
