@@ -10,7 +10,7 @@ import { isPreemptible } from "./is-preemptible.ts";
 import { firstOfHeads, type Head } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, obstacleTo } from "./fit.ts";
-import { futureOf, isChanging, keepsPlaces } from "./future.ts";
+import { futureOf, isChanging, isPlaced, keepsPlaces } from "./future.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 
 export type PreemptStep = {
@@ -145,12 +145,15 @@ function firstHelped(
   return firstOfHeads([...heads.values()], world);
 }
 
-/** Whether the request has machines once the victims have left, and those before it still do: the future may place them in another way. */
+/**
+ * Whether the request has machines once the victims have left, whichever other beneficiary is cancelled, and those before it still do: the future may place
+ * them in another way.
+ */
 function isServed(world: World, beneficiary: number, victims: Victims, nowMs: number): boolean {
   const events = victims.map(({ sequence, reason }): LedgerEvent => {
     return { kind: "preempted", sequence, beneficiary, reason, atMs: nowMs, deadlineMs: nowMs };
   });
-  return futureOf(evolveWorld(world, events)).placed.has(beneficiary) && keepsPlaces(world, events);
+  return isPlaced(evolveWorld(world, events), beneficiary) && keepsPlaces(world, events);
 }
 
 /** The first request of each class of the queues that may preempt, and of all others while work leaves that they may get. */

@@ -251,6 +251,22 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q X z");
   });
 
+  it("counts on what leaves for another request only once that is certain, so that no work ends for nothing", () => {
+    const queue = queueOf("team", { [CPU]: 10 }, { withinQueue: "LowerPriority" });
+    const run = worldOf([queue]);
+    ask(run, "p", "team", 6);
+    ask(run, "q", "team", 4);
+    ask(run, "x", "team", 5, { priority: 1 });
+    ask(run, "y", "team", 5, { priority: 1 });
+    // Without x, the end of p alone is enough for y.
+    expect(show(run)).toBe("P>x Q x y");
+    accept(run, "p");
+    expect(show(run)).toBe("P>x Q>y x y");
+    end(run, "x");
+    requeue(run, "p");
+    expect(show(run)).toBe("p Q Y");
+  });
+
   it("asks for no nodes for it", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
