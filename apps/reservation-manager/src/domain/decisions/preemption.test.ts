@@ -267,6 +267,26 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("p Q Y");
   });
 
+  it("knows that the last pods of a victim leave, also once the request that it left for has gone", () => {
+    const node = (more: Partial<NodeFacts> = {}) =>
+      nodeOf("n0", "a", { allocatable: amounts({ cpu: 10, pods: 9 }), ...more });
+    const run = worldOf([queueOf("team", { [CPU]: 20 }, { withinQueue: "LowerPriority" })], [node()]);
+    ask(run, "p", "team", 6);
+    ask(run, "q", "team", 4);
+    ask(run, "x", "team", 3, { priority: 1 });
+    accept(run, "q");
+    ask(run, "y", "team", 7, { priority: 1 });
+    expect(show(run)).toBe("P>y Q>x x y");
+    const use = { pods: 1, requests: amounts({ cpu: 4 }), examples: [] };
+    step(run, { kind: "node", facts: node({ ownerUses: [{ owner: ownerOf("q", "job"), use }] }) });
+    requeue(run, "q");
+    end(run, "x");
+    expect(show(run)).toBe("P>y q y");
+    step(run, { kind: "node", facts: node() });
+    requeue(run, "p");
+    expect(show(run)).toBe("p q Y");
+  });
+
   it("asks for no nodes for it", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
