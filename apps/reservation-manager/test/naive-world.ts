@@ -352,7 +352,7 @@ export function isNotPreemptible({ queues }: PreemptionWorld, { owner, queue, no
 }
 
 /** False: it may not be preempted, would borrow, and another queue of the tree may reclaim. */
-function mayBorrow(world: PreemptionWorld, work: Work): boolean {
+export function mayBorrow(world: PreemptionWorld, work: Work): boolean {
   const { queue } = work;
   if (queue === undefined || !isNotPreemptible(world, work)) return true;
   const forest = forestIn(world);
