@@ -1,20 +1,8 @@
 import { describe, expect, it } from "vitest";
-import {
-  amounts,
-  nodeOf,
-  ownerOf,
-  partsOf,
-  policy,
-  queueOf,
-  requestOf,
-  startRun,
-  step,
-  type Run,
-} from "../../../test/random-world.ts";
-import { buildExplanation } from "./build-explanation.ts";
+import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
+import { amounts, nodeOf, ownerOf, policy, queueOf, requestOf, step, type Run } from "../../../test/random-world.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { MAX_BENEFICIARIES, MAX_FIRST_PLACES, planPreemptions } from "./plan-preemptions.ts";
-import type { Explanation } from "./explanation.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
@@ -28,22 +16,13 @@ function sized(name: string, cpu: number): NodeFacts {
 }
 
 function worldOf(nodes: readonly NodeFacts[], ...queues: readonly Queue[]): Run {
-  const run = startRun(nodes);
-  for (const queue of queues) step(run, { kind: "queue", queue });
-  return run;
+  return startWithQueues(nodes, queues);
 }
 
 /** Asks for parts with so much cpu each, one by default. */
 function ask(run: Run, id: string, cpu: number | readonly number[], more: Partial<ReservationRequest> = {}): void {
   step(run, { kind: "wait", ms: 1 });
-  const needs = partsOf("a", ...[cpu].flat().map((each) => ({ cpu: each })));
-  step(run, { kind: "reserve", request: requestOf(id, [], { owner: ownerOf(id, "job"), needs, ...more }) });
-}
-
-function explain(run: Run, id: string): Explanation {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
-  if (reservation === undefined) throw new Error(`${id} has no reservation`);
-  return buildExplanation(reservation, run.world, policy, run.nowMs);
+  askForCpu(run, id, cpu, more);
 }
 
 /** `NAME RULE` of each request that goes first, with the shares where they decide. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
 import {
   amounts,
   nodeOf,
@@ -7,7 +8,6 @@ import {
   policy,
   queueOf,
   requestOf,
-  startRun,
   step,
   type Run,
 } from "../../../test/random-world.ts";
@@ -16,22 +16,18 @@ import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { buildDemand } from "./build-demand.ts";
-import { buildExplanation } from "./build-explanation.ts";
 
 const CPU = "a cpu";
 const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, pods: 1000 }) });
 
 function worldOf(queues: readonly Queue[], nodes: readonly NodeFacts[] = [BIG]): Run {
-  const run = startRun(nodes);
-  for (const queue of queues) step(run, { kind: "queue", queue });
-  return run;
+  return startWithQueues(nodes, queues);
 }
 
 /** Asks for one part with so much cpu. */
 function ask(run: Run, id: string, queue: string, cpu: number, more: Partial<ReservationRequest> = {}): void {
   step(run, { kind: "wait", ms: 1 });
-  const request = requestOf(id, [], { owner: ownerOf(id, "job"), needs: partsOf("a", { cpu }), queue, ...more });
-  step(run, { kind: "reserve", request });
+  askForCpu(run, id, cpu, { queue, ...more });
 }
 
 function end(run: Run, id: string): void {
@@ -58,12 +54,6 @@ function show({ world: { ledger } }: Run): string {
       return `${nameOf(sequence).toUpperCase()}${target ?? ""}`;
     })
     .join(" ");
-}
-
-function explain(run: Run, id: string, kind = "job") {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, kind));
-  if (reservation === undefined) throw new Error(`${id} has no reservation`);
-  return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
 const root = queueOf("root", {});
