@@ -9,6 +9,7 @@ import {
   futureOf,
   isNotPreemptible,
   isServed,
+  isServedWithout,
   naiveWorldOf,
   withoutLeaving,
   type PreemptionWorld,
@@ -58,7 +59,9 @@ export function followBeneficiaries(): Property {
       if (isNew || known.get(event.sequence) === was) return `r-${event.sequence} is dropped, and nothing has changed`;
     }
     known.clear();
-    for (const { sequence } of after.beneficiaries) known.set(sequence, is);
+    // Once a node is lost, what a request waits for may depend on the victims of another one.
+    const world = worldOf(decision, after);
+    for (const { sequence } of after.beneficiaries) if (isServedWithout(world, sequence)) known.set(sequence, is);
     return undefined;
   };
   return { rule: "5: a request keeps what work is preempted for until nodes or queues change", findBroken };
