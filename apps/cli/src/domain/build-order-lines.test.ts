@@ -10,8 +10,8 @@ function ahead(rule: string, queue = "b") {
   return { owner: `job/${rule}`, queue, priority: 2, createdAtMs: 0, rule, compared, comparedWith };
 }
 
-function holder(owner: string) {
-  return { owner, machines: 1, parts: 1, sinceMs: 0 };
+function victim(owner: string, reason = "RECLAIM") {
+  return { owner, machines: 1, parts: 1, sinceMs: 0, reason };
 }
 
 it("prints nothing where no request goes first and no work leaves", () => {
@@ -42,11 +42,20 @@ it("prints a whole share without a fraction", () => {
 const OUTLOOK = { victims: [], victimsMore: 0, againAtMs: undefined, limit: "" };
 
 it.each([
-  [{ preempted: [holder("job/p")], preemptedMore: 1 }, ["preemption: job/p and 1 more must leave for it"]],
   [
-    { preemption: { ...OUTLOOK, victims: [holder("job/p")], limit: "MAX_BENEFICIARIES" } },
+    { preempted: [victim("job/p", ""), victim("job/q")], preemptedMore: 1 },
+    ["preemption: job/p, job/q (RECLAIM) and 1 more must leave for it"],
+  ],
+  [
+    { preemption: { ...OUTLOOK, victims: Array.from({ length: 6 }, (_, id) => victim(`job/${id}`)), victimsMore: 2 } },
     [
-      "preemption: job/p would have to leave for it",
+      "preemption: job/0 (RECLAIM), job/1 (RECLAIM), job/2 (RECLAIM), job/3 (RECLAIM), job/4 (RECLAIM) and 3 more would have to leave for it",
+    ],
+  ],
+  [
+    { preemption: { ...OUTLOOK, victims: [victim("job/p", "WITHIN_QUEUE")], limit: "MAX_BENEFICIARIES" } },
+    [
+      "preemption: job/p (WITHIN_QUEUE) would have to leave for it",
       "preemption: the limit MAX_BENEFICIARIES of the ledger is reached",
     ],
   ],

@@ -7,7 +7,7 @@ import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
 import type { Place, WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { isBesideKept } from "./find-queue-obstacle.ts";
+import { findKeptShortage } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
 import { obstacleTo, obstacleToBeneficiary, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
@@ -27,7 +27,7 @@ import { selectByShare } from "./select-by-share.ts";
 /** Of one request. */
 export type Victims = readonly { readonly sequence: number; readonly reason: PreemptionReason }[];
 
-type Search = {
+export type Search = {
   readonly victims: Victims | undefined;
   /** When more work may be preempted, which has had its machines for too short a time now. */
   readonly againAtMs: number | undefined;
@@ -119,7 +119,8 @@ function ask(waiting: Demand, place: Place, world: World, holds: Holds): Questio
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
     // What others keep is what they keep now: the end of the victims lets more requests wait for what their queues own.
     fits: (after) =>
-      obstacleToBeneficiary(waiting, place, after, holds) === undefined && isBesideKept(node, asked, after, world),
+      obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
+      findKeptShortage(node, asked, after, world) === undefined,
   };
 }
 

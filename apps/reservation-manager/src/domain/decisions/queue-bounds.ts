@@ -182,16 +182,16 @@ function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: Pai
 /**
  * The use of the queues with what is kept from the borrowers of the tree: for each of its queues the first request that its own quota suffices for, and that
  * waits because others borrow that quota. A queue that may reclaim it from all others keeps nothing, nor do requests that work is preempted for already.
+ * `keptIn`: a world that this one has come from, where what comes free is for those that it was kept for, too.
  */
-export function useWithKept({ path }: QueueNode, world: World): QueueUse["tree"] {
-  const root = path.at(-1)?.queue.name;
-  const tree = root === undefined ? undefined : world.ledger.trees.get(root);
+export function useWithKept({ root }: QueueNode, world: World, keptIn = world): QueueUse["tree"] {
+  const tree = keptIn.ledger.trees.get(root.name);
   const { kept } = knownOf(world);
-  const same = tree && kept.get(tree);
+  const same = tree && keptIn === world ? kept.get(tree) : undefined;
   if (tree === undefined || same !== undefined) return same ?? world.ledger.use.tree;
   let use = world.ledger.use.tree;
-  for (const { node, asked } of findKept(tree, world)) use = withTreeUse(use, node, asked, 1);
-  kept.set(tree, use);
+  for (const { node, asked } of findKept(tree, keptIn)) use = withTreeUse(use, node, asked, 1);
+  if (keptIn === world) kept.set(tree, use);
   return use;
 }
 
@@ -201,7 +201,7 @@ function firstUnserved(places: Iterable<Place>, beneficiaries: ReadonlySet<numbe
 }
 
 /** Which requests keep quota from borrowers, and which. */
-export function* findKept(
+function* findKept(
   tree: WaitingTree,
   world: World,
 ): Generator<{ readonly node: QueueNode; readonly asked: PairAmounts }> {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
 import {
   amounts,
   nodeOf,
@@ -14,7 +15,6 @@ import {
 import type { ReservationRequest } from "./check-request.ts";
 import { buildDemand } from "./build-demand.ts";
 import type { Verdict } from "./decide-reservation.ts";
-import { buildExplanation } from "./build-explanation.ts";
 import { buildQueuePage } from "./list-queues.ts";
 import { entryCodec } from "../../adapters/messages.ts";
 import { MAX_CHANGE_BYTES, planQueueChanges } from "./plan-queue-changes.ts";
@@ -28,21 +28,12 @@ const GPU = "a example.com/gpu";
 const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, "example.com/gpu": 1000, pods: 1000 }) });
 
 function worldOf(...queues: readonly Queue[]): Run {
-  const run = startRun([BIG]);
-  for (const queue of queues) step(run, { kind: "queue", queue });
-  return run;
+  return startWithQueues([BIG], queues);
 }
 
 /** Asks for one part with so much cpu. */
 function ask(run: Run, id: string, queue: string | undefined, cpu: number, more: Partial<ReservationRequest> = {}) {
-  const needs = partsOf("a", { cpu });
-  const request = requestOf(id, [], {
-    owner: ownerOf(id, "job"),
-    needs,
-    ...(queue !== undefined && { queue }),
-    ...more,
-  });
-  return sayVerdict(step(run, { kind: "reserve", request }));
+  return sayVerdict(askForCpu(run, id, cpu, { ...(queue !== undefined && { queue }), ...more }));
 }
 
 function sayVerdict(verdict: Verdict | undefined): string {
@@ -61,12 +52,6 @@ function granted(run: Run): string[] {
     const reservation = event.kind === "granted" ? reservations.get(event.sequence) : undefined;
     return reservation === undefined ? [] : [reservation.owner.id.slice(1)];
   });
-}
-
-function explain(run: Run, id: string) {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
-  if (reservation === undefined) throw new Error(`${id} has no reservation`);
-  return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
 describe("a queue with a quota", () => {

@@ -66,7 +66,7 @@ export type AdmittedKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequ
   readonly grantedAtMs: number;
 };
 
-/** `vacated`: the nodes that its victims released. The watcher may still report their last pods for a moment. */
+/** `vacated`: nodes that work released for it, or for requests before it. The watcher may still report the last pods for a moment. */
 export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
 export type Vacated = { readonly owner: Owner; readonly node: string };
 
@@ -182,18 +182,35 @@ function withBeneficiary(known: readonly Beneficiary[], sequence: number | undef
   return [...known, { sequence, vacated: [] }];
 }
 
+/** Limit of nodes that pods are leaving; those that were released first are forgotten. */
+const MAX_VACATED = 1000;
+
+/** The others may count on the nodes that its victims released: the first of them keeps these. */
 function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): readonly Beneficiary[] {
-  return known.some((each) => each.sequence === sequence) ? known.filter((each) => each.sequence !== sequence) : known;
+  const gone = known.find((each) => each.sequence === sequence);
+  if (gone === undefined) return known;
+  const rest = known.filter((each) => each !== gone);
+  return addVacated(rest, rest[0]?.sequence, gone.vacated);
 }
 
-/** Adds the nodes of a released reservation to the request that it was preempted for. */
+/** Adds the nodes of released work to the request that it was preempted for. Without one, the first request may count on them. */
 function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: Reservation): readonly Beneficiary[] {
-  const beneficiary = granted?.preemption?.beneficiary;
-  if (beneficiary === undefined) return known;
-  const nodes = new Set(granted?.machines.map(({ node }) => node));
+  if (granted?.preemption === undefined) return known;
+  const { beneficiary } = granted.preemption;
+  const target = known.find(({ sequence }) => sequence === beneficiary) ?? known[0];
+  const nodes = new Set(granted.machines.map(({ node }) => node));
   const vacated = [...nodes].map((node) => ({ owner, node }));
+  return addVacated(known, target?.sequence, vacated);
+}
+
+function addVacated(
+  known: readonly Beneficiary[],
+  target: number | undefined,
+  added: readonly Vacated[],
+): readonly Beneficiary[] {
+  if (added.length === 0) return known;
   return known.map((each) =>
-    each.sequence === beneficiary ? { ...each, vacated: [...each.vacated, ...vacated] } : each,
+    each.sequence === target ? { ...each, vacated: [...each.vacated, ...added].slice(-MAX_VACATED) } : each,
   );
 }
 

@@ -199,10 +199,15 @@ export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQ
 }
 
 export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
-  const previous = classOf(queue, newClass(reservation, countByPool(reservation.needs)));
+  const previous = waitingClassOf(queue, reservation);
   if (previous === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
   const place = placeOf(reservation);
   return replaceClass(queue, place, -1, previous, { ...previous, places: previous.places.delete(place) });
+}
+
+/** The class of a request that waits; undefined: it does not wait. */
+export function waitingClassOf(queue: WaitingQueue, reservation: Reservation): WaitingClass | undefined {
+  return classOf(queue, newClass(reservation, countByPool(reservation.needs)));
 }
 
 function newClass(reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass {
