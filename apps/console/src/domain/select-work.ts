@@ -21,8 +21,8 @@ export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkF
   );
 }
 
-function hasWords({ id, kind, type, state, code, because, pools }: Work, words: readonly string[]): boolean {
-  const text = [id, kind, type, state, code, because, ...pools].join(" ").toLowerCase();
+function hasWords({ id, kind, type, state, code, because, pools, ownerId }: Work, words: readonly string[]): boolean {
+  const text = [id, kind, type, state, code, because, ownerId, ...pools].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 

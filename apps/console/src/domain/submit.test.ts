@@ -93,7 +93,9 @@ it("sends every field of the schema of a session", () => {
   const fields = "priority: 3\n  queue: research\n  queueTimeout: 1h\n  ttl: 2h\n  killAfter: 5s\n  workerPort: 9000";
   const [document] = read(SESSION.replace("timeout: 90s", `timeout: 90s\n  ${fields}`));
   const { properties } = (SCHEMAS["Session"] as { properties: { spec: { properties: object } } }).properties.spec;
-  expect(Object.keys((document!.value as { spec: object }).spec).toSorted()).toEqual(Object.keys(properties).toSorted());
+  expect(Object.keys((document!.value as { spec: object }).spec).toSorted()).toEqual(
+    Object.keys(properties).toSorted(),
+  );
   expect(buildRequest(document!, CONTEXT)).toMatchObject({
     request: {
       body: {

@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useMemo, type ReactNode } from "react";
 import { formatAge, formatTime } from "../domain/describe.ts";
 import { selectWork } from "../domain/select-work.ts";
@@ -56,7 +57,15 @@ export function WorkList(): ReactNode {
           const { sort: _, desc: __, ...rest } = search;
           void navigate({ search: { ...rest, ...nextSort(search, column) }, replace: true });
         }}
-        empty={work.length === 0 ? "There is no work yet." : "No work fits the filter."}
+        empty={
+          work.length > 0 ? (
+            "No work fits the filter."
+          ) : (
+            <>
+              There is no work yet. <Link to="/submit">Submit</Link> some.
+            </>
+          )
+        }
       />
     </div>
   );
