@@ -1,9 +1,8 @@
 import { AxeBuilder } from "@axe-core/playwright";
-import { until } from "@muster/testkit";
+import { findChromium, until } from "@muster/testkit";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startConsoleWorld, type ConsoleWorld } from "./console-world.ts";
-import { findChromium } from "./find-chromium.ts";
 import { sampleAnswers } from "./sample-world.ts";
 
 const executablePath = findChromium();

@@ -44,6 +44,25 @@ it.each<[title: string, fields: object, shown: string]>([
   ["is unknown for parts", { pools: [pool({ parts: [{}] })] }, "undefined it needs parts of machines of gpu"],
   ["is unknown for quota", { code: "WAITING_FOR_QUOTA" }, "undefined what it waits for has no deadline"],
   [
+    "is when the limit of its kind and the pools allow it",
+    { code: "CONCURRENCY_LIMIT", concurrency: { limit: 2, granted: 2, holders: [holder("c", 1), holder("b", 1)] } },
+    "200 session/c ends by then",
+  ],
+  [
+    "is when a place below the limit of its kind is free",
+    {
+      code: "CONCURRENCY_LIMIT",
+      concurrency: { limit: 1, granted: 1, holders: [holder("a", 1)] },
+      pools: [pool({ available: 4 })],
+    },
+    "300 session/a ends by then",
+  ],
+  [
+    "is unknown where those that count against the limit are not listed",
+    { code: "CONCURRENCY_LIMIT", concurrency: { limit: 1, granted: 2, holders: [holder("a", 1)] } },
+    "undefined not all holders are listed",
+  ],
+  [
     "is when the last of the preempted work has left",
     { code: "WAITING_FOR_PREEMPTED", place: { ahead: 9 }, preempted: [holder("b", 1), holder("a", 1)] },
     "300 session/a ends by then",

@@ -33,8 +33,8 @@ export function latestEnds(
   return ends;
 }
 
-/** Codes of requests that wait for whole machines of pools. */
-const FOR_MACHINES: ReadonlySet<string> = new Set(["POOL_AVAILABILITY", "HELD_FOR_OLDER"]);
+/** Codes of requests that wait for work to end which may have a deadline. */
+const HAS_DEADLINES: ReadonlySet<string> = new Set(["POOL_AVAILABILITY", "HELD_FOR_OLDER", "CONCURRENCY_LIMIT"]);
 
 /** The start of a request that waits. Only deadlines count: how long work takes without one is unknown. */
 export function estimateStart(explained: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
@@ -46,29 +46,44 @@ export function estimateStart(explained: ReservationExplanation, ends: ReadonlyM
   }
   const ahead = place?.ahead ?? 0;
   if (ahead > 0) return unknown(`${ahead} ${ahead === 1 ? "request goes" : "requests go"} first`);
-  if (!FOR_MACHINES.has(code)) return unknown("what it waits for has no deadline");
-  return lastOf(pools.map((pool) => freeIn(pool, ends)));
+  if (!HAS_DEADLINES.has(code)) return unknown("what it waits for has no deadline");
+  return lastOf([freePlace(explained, ends), ...pools.map((pool) => freeIn(pool, ends))]);
+}
+
+const NOW: StartEstimate = { byMs: 0, because: "" };
+
+/** When the limit of its kind admits one more. */
+function freePlace({ concurrency }: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
+  if (concurrency === undefined || concurrency.limit === 0 || concurrency.granted < concurrency.limit) return NOW;
+  const ended = concurrency.holders.map(({ owner }) => ({ units: 1, end: endOf(owner, ends) }));
+  return nthEnd(concurrency.granted - concurrency.limit + 1, ended) ?? unknown("not all holders are listed");
 }
 
 /** When enough whole machines of a pool are free. */
-function freeIn(pool: ReservationExplanation["pools"][number], ends: ReadonlyMap<string, number>): StartEstimate {
-  if (pool.parts.length > 0) return unknown(`it needs parts of machines of ${pool.pool}`);
-  let missing = pool.requested - pool.available;
-  let last: StartEstimate = { byMs: 0, because: "" };
-  if (missing <= 0) return last;
-  if (pool.requested > pool.capacity) return unknown(`${pool.pool} has ${pool.capacity} machines now`);
-  const holders = pool.holders
-    .filter(({ parts }) => parts === 0)
-    .map((holder) => ({ holder, end: endOf(holder.owner, ends) }));
-  const known = holders.filter(({ end }) => end.byMs !== undefined);
-  for (const { holder, end } of known.toSorted((one, other) => (one.end.byMs ?? 0) - (other.end.byMs ?? 0))) {
-    missing -= holder.machines;
-    last = end;
-    if (missing <= 0) return last;
+function freeIn(
+  { pool, parts, requested, available, capacity, holders }: ReservationExplanation["pools"][number],
+  ends: ReadonlyMap<string, number>,
+): StartEstimate {
+  if (parts.length > 0) return unknown(`it needs parts of machines of ${pool}`);
+  if (requested <= available) return NOW;
+  if (requested > capacity) return unknown(`${pool} has ${capacity} machines now`);
+  const whole = holders.filter((holder) => holder.parts === 0);
+  const ended = whole.map(({ owner, machines }) => ({ units: machines, end: endOf(owner, ends) }));
+  return nthEnd(requested - available, ended) ?? unknown(`not all holders of ${pool} are listed`);
+}
+
+type Ended = { readonly units: number; readonly end: StartEstimate };
+
+/** When so many units are free, the earliest ends first; the end that is unknown, if that is why. Undefined: there are too few. */
+function nthEnd(wanted: number, ended: readonly Ended[]): StartEstimate | undefined {
+  let missing = wanted;
+  for (const { units, end } of ended.toSorted(
+    (one, other) => (one.end.byMs ?? Infinity) - (other.end.byMs ?? Infinity),
+  )) {
+    missing -= units;
+    if (missing <= 0 || end.byMs === undefined) return end;
   }
-  return (
-    holders.find(({ end }) => end.byMs === undefined)?.end ?? unknown(`not all holders of ${pool.pool} are listed`)
-  );
+  return undefined;
 }
 
 function endOf(owner: Owner | undefined, ends: ReadonlyMap<string, number>): StartEstimate {

@@ -83,10 +83,10 @@ function PoolCard({ pool, reservations, nodes, nowMs }: PoolCardParts): ReactNod
       <p className="quiet">
         {pool.held} of {pool.capacity} held, {pool.available} free
         {pool.unusable > 0 && `, ${pool.unusable} lost`}
-        {pool.waiting > 0 && `, ${pool.waiting} requests wait`}
+        {pool.waiting > 0 && `, ${pool.waiting} ${pool.waiting === 1 ? "request waits" : "requests wait"}`}
         {pool.elasticMax > 0 && `; grows to ${pool.elasticMax} when work needs machines`}
       </p>
-      <PoolField name={pool.name} groups={groups} nowMs={nowMs} />
+      {groups.length > 0 && <PoolField name={pool.name} groups={groups} nowMs={nowMs} />}
     </article>
   );
 }

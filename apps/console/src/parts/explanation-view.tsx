@@ -23,7 +23,7 @@ export function ExplanationView({ explanation, nowMs }: ExplanationParts): React
       </ul>
       {waits && (
         <>
-          <p>{reservation.message}</p>
+          {reasons.every(({ message }) => message !== reservation.message) && <p>{reservation.message}</p>}
           <ReservationView explained={reservation} nowMs={nowMs} />
         </>
       )}
