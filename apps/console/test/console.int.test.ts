@@ -1,9 +1,8 @@
 import { AxeBuilder } from "@axe-core/playwright";
-import { until } from "@muster/testkit";
+import { findChromium, until } from "@muster/testkit";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startConsoleWorld, type ConsoleWorld } from "./console-world.ts";
-import { findChromium } from "./find-chromium.ts";
 import { sampleAnswers } from "./sample-world.ts";
 
 const executablePath = findChromium();
@@ -60,6 +59,12 @@ describe.skipIf(executablePath === undefined)(suite, () => {
   }
 
   const go = (path: string) => page.goto(`${world.url}${path}`);
+  /** What axe finds wrong with the page. */
+  const violations = async (): Promise<readonly string[]> => {
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+    const { violations: found } = await new AxeBuilder({ page }).withTags(tags).analyze();
+    return found.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
+  };
   const session = (fields: object) => {
     const [first] = (sampleAnswers(SAMPLE, Date.now())["listSessions"]?.() as { readonly sessions: readonly object[] })
       .sessions;
@@ -131,11 +136,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
       await page.setViewportSize(viewport);
       await page.emulateMedia({ colorScheme });
       await until("the page has loaded", async () => (await page.getByText(/^Loading/).count()) === 0);
-      const { violations } = await new AxeBuilder({ page })
-        .withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"])
-        .analyze();
-      const found = violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
-      expect(found, colorScheme).toEqual([]);
+      expect(await violations(), colorScheme).toEqual([]);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
       expect(overflow, colorScheme).toBeLessThanOrEqual(0);
     }
@@ -233,6 +234,49 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     });
   });
 
+  it("shows for a request that waits who goes first, who would have to leave, and when it starts", async () => {
+    await go("/queues");
+    await page.getByRole("button", { name: /^When does job\/train/ }).click();
+    const answer = page.getByRole("region", { name: /^job\/train/ });
+    await answer.getByText("unknown, because 1 request goes first.").waitFor();
+    await answer.getByRole("row", { name: /session\/urgent research 5 .* its priority is higher/ }).waitFor();
+    await answer.getByText("and 2 more").waitFor();
+    await answer.getByText("Would have to leave for it: session/bench-2 (8 machines)").waitFor();
+    await answer.getByText(/More work may be preempted in \dm/).waitFor();
+    expect(await violations()).toEqual([]);
+    world.answers["explainReservation"] = () => ({
+      code: "POOL_AVAILABILITY",
+      message: "16 machines are needed",
+      place: { ahead: 0 },
+      pools: [
+        {
+          ...{ pool: "gpu", requested: 16, available: 3, capacity: 40 },
+          holders: [{ owner: { kind: "session", id: "bench-0" }, machines: 37 }],
+        },
+      ],
+    });
+    show(session({ events: [{ kind: 3, atMs: Date.now() }], spec: { timeoutMs: 3_600_000 } }));
+    await answer.getByText(/^Estimated start: by 20.* in 59m.*: session\/bench-0 ends by then/).waitFor();
+  });
+
+  it("finds a job by the id that the ledger has of it", async () => {
+    await go("/queues");
+    await page.getByRole("link", { name: /^job\/train-/ }).click();
+    await page.getByRole("link", { name: "train", exact: true }).click();
+    await page.getByRole("heading", { name: "train", level: 1 }).waitFor();
+  });
+
+  it("shows the result of a session", async () => {
+    const done = session({
+      resultJson: '{"latencyMs":{"p99":2.5}}',
+      warnings: [{ code: "LOGS_LOST", message: "gone" }],
+    });
+    world.answers["getSession"] = () => ({ session: done });
+    await go("/workloads/session/bench-0");
+    await page.getByRole("row", { name: "latencyMs.p99 2.5" }).waitFor();
+    await page.getByText("LOGS_LOST gone").waitFor();
+  });
+
   it("shows a log without what terminals would obey, and finds text in it", async () => {
     await go("/workloads/session/bench-0?tab=logs");
     const log = page.getByRole("log");
@@ -240,7 +284,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByLabel("Search in the log").fill("STEP 42 ");
     await log.getByText("step 42 loss 0.0698").waitFor();
     expect(await log.innerText()).not.toContain("\u001b");
-    await page.getByText("1 lines, complete").waitFor();
+    await page.getByText("1 line, complete").waitFor();
   });
 
   it("can be used by the keyboard alone", async () => {
@@ -278,6 +322,8 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     const text = (pool: string) =>
       `apiVersion: muster.dev/v1\nkind: Session\nmetadata: { name: echo }\nspec:\n  components:\n    - { name: driver, kind: driver, ${pool}: drivers, image: a }\n`;
     await go("/submit");
+    await page.getByRole("button", { name: "replica set" }).click();
+    await page.getByText("PinnedReplicaSet web fits its schema.").waitFor();
     await page.getByLabel("Documents").fill(text("pol"));
     await page.getByText("spec.components[0].pol is an unknown field").waitFor();
     expect(await page.getByRole("button", { name: "Submit it" }).count()).toBe(0);
