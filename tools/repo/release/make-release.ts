@@ -6,7 +6,6 @@ import { promisify } from "node:util";
 import type { Lock } from "../build-sbom.ts";
 import { buildSbom } from "../build-sbom.ts";
 import { IMAGES, writeContents } from "../image-contents.ts";
-import { readGit, sourceOf } from "../images.ts";
 import { buildSite } from "../site/build-site.ts";
 import { buildTar, gzip, readEntries, withFolders, type Entry } from "./archive.ts";
 import { buildChart } from "./build-chart.ts";
@@ -41,6 +40,9 @@ export type ReleaseOptions = {
   readonly signKey: string | undefined;
   /** Time of all files, in seconds since 1970. */
   readonly timeS: number;
+  /** The commit, and the URL of the sources, for the labels of the images. */
+  readonly revision: string;
+  readonly source: string;
 };
 
 /** Writes all artifacts and their checksums, and pushes the images if asked. The same sources and options give the same bytes. Rejects before it pushes. */
@@ -104,7 +106,7 @@ export async function makeRelease(options: ReleaseOptions): Promise<void> {
 /** Builds all images on the base, each with the licenses of everything that any of them contains. */
 async function buildImages(
   folder: string,
-  { version, base, timeS }: ReleaseOptions,
+  { version, base, timeS, revision, source }: ReleaseOptions,
 ): Promise<{ readonly images: readonly BuiltImage[]; readonly licenses: string; readonly places: readonly string[] }> {
   const bases = await readBases(base);
   const stage = readStage(await readText("Dockerfile"));
@@ -124,8 +126,8 @@ async function buildImages(
     const labels = {
       "org.opencontainers.image.title": `muster/${name}`,
       "org.opencontainers.image.version": version,
-      "org.opencontainers.image.revision": readGit("rev-parse", "HEAD") ?? "unknown",
-      "org.opencontainers.image.source": sourceOf(readGit("remote", "get-url", "origin")),
+      "org.opencontainers.image.revision": revision,
+      "org.opencontainers.image.source": source,
       "org.opencontainers.image.licenses": "Apache-2.0",
     };
     const entries = withFolders([...(await readEntries(join(folder, name), "")), ...legal]);

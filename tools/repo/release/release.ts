@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { readGit } from "../images.ts";
+import { readGit, sourceOf } from "../images.ts";
 import { decideVersion } from "./decide-version.ts";
 import { makeRelease, type ReleaseOptions } from "./make-release.ts";
 
@@ -41,7 +41,9 @@ export function readOptions(
   if (!/^\d+$/.test(epoch))
     throw new Error(`SOURCE_DATE_EPOCH "${epoch}": seconds since 1970 are needed outside a clone`);
   const { base, output, push, "sign-key": signKey } = values;
-  return { version, core: verdict.core, registry, base, output, push, signKey, timeS: Number(epoch) };
+  const revision = readGit("rev-parse", "HEAD") ?? "unknown";
+  const source = sourceOf(readGit("remote", "get-url", "origin"));
+  return { version, core: verdict.core, registry, base, output, push, signKey, timeS: Number(epoch), revision, source };
 }
 
 if (import.meta.main) {

@@ -19,6 +19,13 @@ const { version: OWN } = JSON.parse(await readFile(join(ROOT, "package.json"), "
 const VERSION = `${OWN}-test.1`;
 const REGISTRY = "registry.example.com/muster";
 const TIMEOUT_MS = 900_000;
+const SOURCES = {
+  version: VERSION,
+  core: OWN,
+  timeS: 1_700_000_000,
+  revision: "0".repeat(40),
+  source: "https://example.com/muster",
+};
 /** As of a shell of a user: nothing of this test and of npm. */
 const env = { ...processEnv(), PATH: process.env["PATH"] };
 
@@ -45,16 +52,7 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", signKey]);
     const base = await writeBase(join(directory, "base"));
     const output = join(directory, "first");
-    options = {
-      version: VERSION,
-      core: OWN,
-      registry: REGISTRY,
-      base,
-      output,
-      push: false,
-      signKey,
-      timeS: 1_700_000_000,
-    };
+    options = { ...SOURCES, registry: REGISTRY, base, output, push: false, signKey };
     await makeRelease(options);
     const lines = (await readFile(fileOf(`muster-images-${VERSION}.txt`), "utf8")).trim().split("\n");
     digests = new Map(lines.map((line) => /\/([a-z-]+)@(.*)$/.exec(line)?.slice(1) as [string, string]));
@@ -158,6 +156,8 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
       "template",
       "muster",
       fileOf(`muster-${VERSION}.tgz`),
+      "--namespace",
+      "muster-system",
       "--set",
       "image.repository=own.example.com/m",
     ]);
@@ -254,7 +254,7 @@ describe.skipIf(missing !== undefined || noEngine !== undefined)(
       await writeFile(join(directory, "config.json"), registry.dockerConfig);
       const [base, output] = ["node:24-bookworm-slim", join(directory, "output")];
       const place = { registry: `${registry.host}/muster`, base, output, push: true, signKey: undefined };
-      await makeRelease({ version: VERSION, core: OWN, timeS: 1_700_000_000, ...place });
+      await makeRelease({ ...SOURCES, ...place });
       const images = await readFile(join(output, `muster-images-${VERSION}.txt`), "utf8");
       const image = /^\S+\/cli@\S+$/m.exec(images)?.[0] ?? "";
       try {
