@@ -36,6 +36,8 @@ export type ReleaseOptions = {
   /** The folder of the artifacts; emptied first. */
   readonly output: string;
   readonly push: boolean;
+  /** The folder with the credentials of `docker login`. */
+  readonly dockerConfig: string;
   /** A private key of OpenSSH. */
   readonly signKey: string | undefined;
   /** Time of all files, in seconds since 1970. */
@@ -98,7 +100,7 @@ export async function makeRelease(options: ReleaseOptions): Promise<void> {
     await run("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", options.signKey, join(output, "SHA256SUMS")]);
   if (options.push) {
     report(`push to ${registry}`);
-    await pushImages(images, registry, version);
+    await pushImages(images, registry, version, options.dockerConfig);
   }
   report(output);
 }

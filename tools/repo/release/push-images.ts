@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { BuiltImage } from "./build-layout.ts";
@@ -17,11 +16,19 @@ type DockerConfig = {
 };
 type Request = { readonly method: string; readonly path: string; readonly type?: string; readonly body?: Buffer };
 
-/** Pushes images with their digests, and tags each with the version. Contents that the registry has are not sent again. Rejects at the first refusal. */
-export async function pushImages(images: readonly BuiltImage[], registry: string, version: string): Promise<void> {
+/**
+ * Pushes images with their digests, and tags each with the version. `dockerConfig` is the folder where `docker login` stores credentials.
+ * Contents that the registry has are not sent again. Rejects at the first refusal.
+ */
+export async function pushImages(
+  images: readonly BuiltImage[],
+  registry: string,
+  version: string,
+  dockerConfig: string,
+): Promise<void> {
   const [host = "", ...folders] = registry.split("/");
   for (const image of images) {
-    const call = caller(host, `${[...folders, image.name].join("/")}`);
+    const call = caller(host, [...folders, image.name].join("/"), dockerConfig);
     const isManifest = (content: Buffer): boolean => content.subarray(0, 64).includes('"schemaVersion"');
     const blobs = [...image.blobs];
     for (const [digest, content] of blobs) if (!isManifest(content)) await pushBlob(call, digest, content);
@@ -55,7 +62,7 @@ async function accept(answer: Promise<Response>, what: string): Promise<Response
 }
 
 /** Calls one repository of the distribution API. A token of its authority is requested once. */
-function caller(host: string, repository: string): Call {
+function caller(host: string, repository: string, dockerConfig: string): Call {
   const isLocal = /^(?:localhost|127\.0\.0\.1)(?::|$)/.test(host);
   const base = `${isLocal ? "http" : "https"}://${host}/v2/${repository}/`;
   let authorization: string | undefined;
@@ -72,13 +79,13 @@ function caller(host: string, repository: string): Call {
   return async (request) => {
     const response = await send(request);
     if (response.status !== 401) return response;
-    authorization = await authorize(host, response.headers.get("www-authenticate") ?? "", repository);
+    authorization = await authorize(host, response.headers.get("www-authenticate") ?? "", repository, dockerConfig);
     return send(request);
   };
 }
 
-async function authorize(host: string, challenge: string, repository: string): Promise<string> {
-  const basic = await readCredential(host);
+async function authorize(host: string, challenge: string, repository: string, dockerConfig: string): Promise<string> {
+  const basic = await readCredential(host, join(dockerConfig, "config.json"));
   if (/^basic/i.test(challenge)) {
     if (basic === undefined) throw new Error(`${host} needs a login: docker login ${host}`);
     return `Basic ${basic}`;
@@ -99,8 +106,7 @@ async function authorize(host: string, challenge: string, repository: string): P
 }
 
 /** The base64 of `user:password` that `docker login` stored; undefined without one. */
-async function readCredential(host: string): Promise<string | undefined> {
-  const file = join(process.env["DOCKER_CONFIG"] ?? join(homedir(), ".docker"), "config.json");
+async function readCredential(host: string, file: string): Promise<string | undefined> {
   if (!existsSync(file)) return undefined;
   const config = JSON.parse(await readFile(file, "utf8")) as DockerConfig;
   const helper = config.credHelpers?.[host] ?? config.credsStore;

@@ -20,8 +20,8 @@ type Index = { readonly manifests: readonly Descriptor[] };
 type Manifest = { readonly config: Descriptor; readonly layers: readonly Descriptor[] };
 
 /**
- * Reads the base of the images: the folder of an OCI image layout, with every platform that Muster supports, or an image of the Docker engine, with the platform
- * of the engine. Rejects when neither exists.
+ * Reads the base of the images: the folder of an OCI image layout, with every platform that Muster supports, or an image of the Docker engine, with one
+ * platform. Rejects when neither exists.
  */
 export async function readBases(base: string): Promise<readonly Base[]> {
   if (existsSync(join(base, "oci-layout"))) return readLayout(base);

@@ -4,6 +4,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { readGit, sourceOf } from "../images.ts";
@@ -43,7 +44,9 @@ export function readOptions(
   const { base, output, push, "sign-key": signKey } = values;
   const revision = readGit("rev-parse", "HEAD") ?? "unknown";
   const source = sourceOf(readGit("remote", "get-url", "origin"));
-  return { version, core: verdict.core, registry, base, output, push, signKey, timeS: Number(epoch), revision, source };
+  const dockerConfig = env["DOCKER_CONFIG"] ?? join(homedir(), ".docker");
+  const place = { registry, base, output, push, dockerConfig, signKey };
+  return { version, core: verdict.core, ...place, timeS: Number(epoch), revision, source };
 }
 
 if (import.meta.main) {

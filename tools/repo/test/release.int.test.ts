@@ -10,7 +10,9 @@ import { parse, parseAllDocuments } from "yaml";
 import { IMAGES } from "../image-contents.ts";
 import { digestOf } from "../release/build-layout.ts";
 import { makeRelease, type ReleaseOptions } from "../release/make-release.ts";
+import { pushImages } from "../release/push-images.ts";
 import { startRegistry } from "./a-registry.ts";
+import { readImages } from "./read-images.ts";
 import { writeBase } from "./release-base.ts";
 
 const run = promisify(execFile);
@@ -52,7 +54,15 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", signKey]);
     const base = await writeBase(join(directory, "base"));
     const output = join(directory, "first");
-    options = { ...SOURCES, registry: REGISTRY, base, output, push: false, signKey };
+    options = {
+      ...SOURCES,
+      registry: REGISTRY,
+      base,
+      output,
+      push: false,
+      dockerConfig: join(directory, "docker"),
+      signKey,
+    };
     await makeRelease(options);
     const lines = (await readFile(fileOf(`muster-images-${VERSION}.txt`), "utf8")).trim().split("\n");
     digests = new Map(lines.map((line) => /\/([a-z-]+)@(.*)$/.exec(line)?.slice(1) as [string, string]));
@@ -223,22 +233,20 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
 
   it("go to a registry with a login, by digest and version, and only what it lacks", async () => {
     await using registry = await startRegistry();
-    process.env["DOCKER_CONFIG"] = join(directory, "docker");
-    await mkdir(process.env["DOCKER_CONFIG"]);
-    const { pushImages } = await import("../release/push-images.ts");
-    const { readImages } = await import("./read-images.ts");
+    const { dockerConfig } = options;
+    await mkdir(dockerConfig);
     const images = await readImages(await unpack(`muster-images-${VERSION}.tar`));
-    await expect(pushImages(images, `${registry.host}/muster`, VERSION)).rejects.toThrow(
+    await expect(pushImages(images, `${registry.host}/muster`, VERSION, dockerConfig)).rejects.toThrow(
       `docker login ${registry.host}`,
     );
-    await writeFile(join(process.env["DOCKER_CONFIG"], "config.json"), registry.dockerConfig);
-    await pushImages(images, `${registry.host}/muster`, VERSION);
+    await writeFile(join(dockerConfig, "config.json"), registry.dockerConfig);
+    await pushImages(images, `${registry.host}/muster`, VERSION, dockerConfig);
     for (const [name, digest] of digests) {
       const byVersion = registry.manifests.get(`muster/${name}@${VERSION}`);
       expect(digestOf(byVersion?.content ?? Buffer.alloc(0))).toBe(digest);
     }
     const uploads = registry.uploads();
-    await pushImages(images, `${registry.host}/muster`, VERSION);
+    await pushImages(images, `${registry.host}/muster`, VERSION, dockerConfig);
     expect(registry.uploads()).toBe(uploads);
   });
 });
@@ -250,15 +258,31 @@ describe.skipIf(missing !== undefined || noEngine !== undefined)(
     it("are pulled by digest, and the command runs", async () => {
       await using registry = await startRegistry();
       directory = await mkdtemp(join(tmpdir(), "muster-release-"));
-      process.env["DOCKER_CONFIG"] = directory;
       await writeFile(join(directory, "config.json"), registry.dockerConfig);
       const [base, output] = ["node:24-bookworm-slim", join(directory, "output")];
-      const place = { registry: `${registry.host}/muster`, base, output, push: true, signKey: undefined };
+      const place = {
+        registry: `${registry.host}/muster`,
+        base,
+        output,
+        push: true,
+        dockerConfig: directory,
+        signKey: undefined,
+      };
       await makeRelease({ ...SOURCES, ...place });
       const images = await readFile(join(output, `muster-images-${VERSION}.txt`), "utf8");
       const image = /^\S+\/cli@\S+$/m.exec(images)?.[0] ?? "";
       try {
-        const { stdout } = await run("docker", ["run", "--rm", "--network", "none", image, "version", "--client"]);
+        const { stdout } = await run("docker", [
+          "--config",
+          directory,
+          "run",
+          "--rm",
+          "--network",
+          "none",
+          image,
+          "version",
+          "--client",
+        ]);
         expect(stdout).toContain(`muster ${VERSION}\n`);
       } finally {
         spawnSync("docker", ["image", "rm", "--force", image]);
