@@ -26,7 +26,7 @@ export function buildTar(entries: readonly Entry[], timeS: number): Buffer {
 
 /** Compresses with the same bytes on every operating system. */
 export function gzip(content: Buffer): Buffer {
-  const compressed = gzipSync(content, { level: 9 });
+  const compressed = gzipSync(content);
   compressed[GZIP_OS] = UNKNOWN_OS;
   return compressed;
 }
