@@ -30,7 +30,7 @@ USER node
 # Of a service it says no more than /livez does; Kubernetes asks that itself.
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=6 CMD ["node", "/app/health-check.ts"]
 ENTRYPOINT ["node", "/app/main.js"]
-ARG VERSION=0.1.0
+ARG VERSION=unknown
 ARG REVISION=unknown
 ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="muster/${APP}" \
