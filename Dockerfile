@@ -22,7 +22,7 @@ ENV NODE_ENV=production \
   GATEWAY_CONSOLE_DIR=/app/console \
   MALLOC_ARENA_MAX=1 \
   MALLOC_TRIM_THRESHOLD_=131072 \
-  NODE_OPTIONS=--max-semi-space-size=2
+  NODE_OPTIONS=--expose-gc
 WORKDIR /app
 # Fails where APP names none of them.
 COPY --from=build /images/${APP}/ /
@@ -30,7 +30,7 @@ USER node
 # Of a service it says no more than /livez does; Kubernetes asks that itself.
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=6 CMD ["node", "/app/health-check.ts"]
 ENTRYPOINT ["node", "/app/main.js"]
-ARG VERSION=0.1.0
+ARG VERSION=unknown
 ARG REVISION=unknown
 ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="muster/${APP}" \

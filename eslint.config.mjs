@@ -83,7 +83,8 @@ const boundaries = {
   enforceBuildableLibDependency: true,
   // Tests of kube start the embedded API server, which is built on kube, as a process.
   ignoredCircularDependencies: [["kube", "devcluster"]],
-  allow: [],
+  // The version of all parts.
+  allow: ["../../../package.json"],
   depConstraints: [
     { sourceTag: "type:app", onlyDependOnLibsWithTags: ["type:contract", "type:core", "type:platform", "type:test"] },
     {

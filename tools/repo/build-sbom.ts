@@ -8,16 +8,15 @@ export type LockedPackage = {
   readonly license?: string;
   readonly link?: boolean;
 };
-type Lock = { readonly packages: Readonly<Record<string, LockedPackage>> };
+export type Lock = { readonly packages: Readonly<Record<string, LockedPackage>> };
 
 /**
  * Builds the CycloneDX 1.5 document of a bundle, with the packages of its files. It has no time and no random number, so the same bundle gives the same text.
  * Throws when a file belongs to no package.
  */
-export function buildSbom(image: string, files: readonly string[], lock: Lock): object {
-  const own = lock.packages[""];
-  const places = new Set(files.flatMap((file) => placeOf(file, lock)));
-  const components = [...places].sort().map((place) => component(place, lock.packages[place] ?? {}));
+export function buildSbom(image: string, files: readonly string[], lock: Lock, version?: string): object {
+  const own = version ?? lock.packages[""]?.version ?? "";
+  const components = placesOf(files, lock).map((place) => component(place, lock.packages[place] ?? {}));
   const digest = createHash("sha256")
     .update(JSON.stringify([image, components]))
     .digest("hex");
@@ -27,10 +26,20 @@ export function buildSbom(image: string, files: readonly string[], lock: Lock): 
     serialNumber: `urn:uuid:${uuidOf(digest)}`,
     version: 1,
     metadata: {
-      component: { type: "application", name: `muster/${image}`, version: own?.version ?? "", "bom-ref": image },
+      component: { type: "application", name: `muster/${image}`, version: own, "bom-ref": image },
     },
     components,
   };
+}
+
+/** The packages of the files, as paths of the lock file. */
+export function placesOf(files: readonly string[], lock: Lock): string[] {
+  return [...new Set(files.flatMap((file) => placeOf(file, lock)))].sort();
+}
+
+/** The name of the package at a path of the lock file. */
+export function nameOf(place: string, { name }: LockedPackage): string {
+  return name ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length);
 }
 
 /** The innermost package of the file; empty for files of the repository itself. */
@@ -44,8 +53,9 @@ function placeOf(file: string, { packages }: Lock): string[] {
   return [];
 }
 
-function component(place: string, { name: named, version = "", integrity, license }: LockedPackage): object {
-  const name = named ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length);
+function component(place: string, locked: LockedPackage): object {
+  const { version = "", integrity, license } = locked;
+  const name = nameOf(place, locked);
   const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
   return {
     type: "library",

@@ -1,6 +1,7 @@
 /**
- * Bundles the muster command with its dependencies into apps/cli/dist/muster.cjs, for Node 20 and later. `--pack FOLDER` also makes the archive for
- * `npm install -g`. Plain JavaScript, because `apps/cli/bin/muster.mjs` runs it on the installed Node when the sources have changed.
+ * Bundles the muster command with its dependencies into apps/cli/dist/muster.cjs, for Node 20 and later. `--pack FOLDER` makes the archive for
+ * `npm install -g` instead, with a man page and completion, and prints the bundled files as JSON; `--release VERSION` is the version in it, `--licenses FILE` the
+ * licenses of other authors. Plain JavaScript, because `apps/cli/bin/muster.mjs` runs it on the installed Node when the sources have changed.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -18,7 +19,9 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
 import { build } from "esbuild";
+import { VERSION, versionPlugin } from "./version-plugin.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const cli = join(root, "apps/cli");
@@ -26,6 +29,8 @@ const dist = join(cli, "dist");
 
 /** Inputs of the bundle beside the sources; npm updates its lock file whenever the installed packages change. */
 const SETTINGS = ["node_modules/.package-lock.json", "tools/repo/bundle-command.mjs", "tsconfig.base.json"];
+/** Texts of the licenses of other authors, in the archive. */
+const LICENSES = "THIRD-PARTY-LICENSES.txt";
 /** Node 20 lacks it. */
 const WITH_RESOLVERS = `Promise.withResolvers ??= function () {
   const capability = {};
@@ -33,12 +38,14 @@ const WITH_RESOLVERS = `Promise.withResolvers ??= function () {
   return capability;
 };`;
 
-await bundleCommand();
-const [option, folder] = process.argv.slice(2);
-if (option === "--pack") pack(resolve(folder ?? "."));
+const { values: options } = parseArgs({
+  options: { pack: { type: "string" }, release: { type: "string", default: VERSION }, licenses: { type: "string" } },
+});
+if (options.pack === undefined) await updateBundle();
+else await pack(resolve(options.pack));
 
-async function bundleCommand() {
-  const startedMs = Date.now();
+/** Bundles with the version; resolves with the code and the paths of its sources from the root. */
+async function bundleCommand(version) {
   const { outputFiles, metafile } = await build({
     absWorkingDir: root,
     entryPoints: ["apps/cli/src/run.ts"],
@@ -54,15 +61,23 @@ async function bundleCommand() {
     minifyWhitespace: true,
     legalComments: "none",
     banner: { js: WITH_RESOLVERS },
+    plugins: [versionPlugin(version)],
     logLevel: "warning",
   });
-  const sources = Object.keys(metafile.inputs).filter((file) => !file.includes("node_modules/"));
-  const packageFiles = sources
+  return { code: outputFiles[0].text, sources: Object.keys(metafile.inputs).sort() };
+}
+
+/** Writes the bundle of the clone. */
+async function updateBundle() {
+  const startedMs = Date.now();
+  const { code, sources } = await bundleCommand(VERSION);
+  const own = sources.filter((file) => !file.includes("node_modules/"));
+  const packageFiles = own
     .filter((file) => /^(apps|libs)\//.test(file))
     .map((file) => `${file.split("/").slice(0, 2).join("/")}/package.json`);
-  const files = [...new Set([...sources, ...packageFiles, ...SETTINGS])].filter((file) => statOf(file) !== undefined);
+  const files = [...new Set([...own, ...packageFiles, ...SETTINGS])].filter((file) => statOf(file) !== undefined);
   const { text, hash } = described(
-    outputFiles[0].text,
+    code,
     files.map((file) => inputOf(file, startedMs)),
   );
   mkdirSync(dist, { recursive: true });
@@ -90,22 +105,43 @@ function described(code, inputs) {
 }
 
 /** Packs the archive. It names no dependencies, because the bundle contains them. */
-function pack(destination) {
+async function pack(destination) {
   const stage = mkdtempSync(join(tmpdir(), "muster-pack-"));
   try {
-    const { name, version, description, type, bin } = JSON.parse(readFileSync(join(cli, "package.json"), "utf8"));
-    const { license } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-    const files = ["bin/muster.mjs", "dist/muster.cjs"];
-    const manifest = { name, version, description, license, type, bin, files, engines: { node: ">=20" } };
-    writeFileSync(join(stage, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
-    for (const file of ["bin/muster.mjs", "README.md"]) cpSync(join(cli, file), join(stage, file));
-    const bundled = readFileSync(join(dist, "muster.cjs"), "latin1");
-    mkdirSync(join(stage, "dist"));
-    // Without the times of files, which only apply to this clone.
-    const { text } = described(bundled.slice(bundled.indexOf("\n") + 1), []);
-    writeFileSync(join(stage, "dist/muster.cjs"), text, "latin1");
-    execFileSync("npm", ["pack", "--silent", "--pack-destination", destination], { cwd: stage, stdio: "inherit" });
+    const sources = await stagePackage(stage);
+    execFileSync("npm", ["pack", "--silent", "--pack-destination", destination], {
+      cwd: stage,
+      stdio: ["ignore", 2, 2],
+    });
+    process.stdout.write(`${JSON.stringify(sources)}\n`);
   } finally {
     rmSync(stage, { recursive: true, force: true });
   }
+}
+
+/** Writes the package into a folder; resolves with the bundled files. The staged command prints its own man page and completion. */
+async function stagePackage(stage) {
+  const { code, sources } = await bundleCommand(options.release);
+  const { name, description, type, bin } = JSON.parse(readFileSync(join(cli, "package.json"), "utf8"));
+  const { license } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const manifest = {
+    ...{ name, version: options.release, description, license, type, bin },
+    man: ["man/muster.1"],
+    files: ["bin/muster.mjs", "dist/muster.cjs", "man", "completion", "NOTICE", LICENSES],
+    engines: { node: ">=20" },
+  };
+  for (const folder of ["bin", "dist", "man", "completion"]) mkdirSync(join(stage, folder));
+  writeFileSync(join(stage, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  for (const file of ["bin/muster.mjs", "README.md"]) cpSync(join(cli, file), join(stage, file));
+  for (const file of ["LICENSE", "NOTICE"]) cpSync(join(root, file), join(stage, file));
+  if (options.licenses !== undefined) cpSync(options.licenses, join(stage, LICENSES));
+  // Without the times of files, which only apply to this clone.
+  const { text, hash } = described(code, []);
+  writeFileSync(join(stage, "dist/muster.cjs"), text);
+  const print = (file, ...args) =>
+    writeFileSync(join(stage, file), execFileSync(process.execPath, [join(stage, "bin/muster.mjs"), ...args]));
+  print("man/muster.1", "__man");
+  for (const shell of ["bash", "zsh", "fish"]) print(`completion/muster.${shell}`, "completion", shell);
+  for (const file of readdirSync(join(stage, "dist"))) if (file.startsWith(hash)) rmSync(join(stage, "dist", file));
+  return sources;
 }

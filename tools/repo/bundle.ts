@@ -1,6 +1,7 @@
 /** Bundles the app in the current folder with its dependencies into dist/main.js. */
 import { join, resolve } from "node:path";
 import { build } from "esbuild";
+import { versionPlugin } from "./version-plugin.mjs";
 
 const ROOT = join(import.meta.dirname, "../..");
 
@@ -11,12 +12,14 @@ const REQUIRED = {
 
 /**
  * Bundles a program into `main.js` of a folder, and its dynamic imports into `chunks`, which cost no memory before they are used. Resolves with the bundled
- * files, as paths from the root of the repository. The same sources give the same bytes in any location of the repository.
+ * files, as paths from the root of the repository. The same sources and version give the same bytes in any location of the repository.
  */
 export async function bundle(options: {
   readonly entry: string;
   readonly outdir: string;
   readonly sourcemap: boolean;
+  /** The one that the program reports; by default that of the repository. */
+  readonly version?: string | undefined;
 }): Promise<readonly string[]> {
   const { metafile } = await build({
     absWorkingDir: ROOT,
@@ -30,6 +33,7 @@ export async function bundle(options: {
     target: "node24",
     format: "esm",
     alias: REQUIRED,
+    plugins: [versionPlugin(options.version)],
     sourcemap: options.sourcemap,
     legalComments: "linked",
     // Packages in CommonJS call require, which ES modules do not have.

@@ -1,23 +1,26 @@
 /**
- * Lints proto/ and checks that no existing message changes incompatibly since the branch point from the remote main, or since the previous commit on main.
- * Prints the commit that it compared with.
+ * Lints proto/ and checks that no message of the last release changes incompatibly. contracts/<version>.binpb has its descriptors; `--store` replaces them with
+ * the present ones, after a release.
  */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
+import { readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { VERSION } from "./version-plugin.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
-const git = (...args) => spawnSync("git", args, { cwd: root, encoding: "utf8" }).stdout.trim();
+const folder = join(root, "contracts");
 const buf = (...args) => execFileSync(join(root, "node_modules/.bin/buf"), args, { cwd: root, stdio: "inherit" });
 
 buf("lint", "proto");
-const head = git("rev-parse", "HEAD");
-const base = [git("merge-base", "HEAD", "origin/main"), git("rev-parse", "HEAD~1")].find(
-  (commit) => /^[0-9a-f]{40}$/.test(commit) && commit !== head && git("ls-tree", commit, "proto/buf.yaml") !== "",
-);
-if (base === undefined) {
-  console.log("contracts: no earlier commit to compare with");
+const stored = readdirSync(folder).filter((name) => name.endsWith(".binpb"));
+if (process.argv.includes("--store")) {
+  for (const name of stored) rmSync(join(folder, name));
+  buf("build", "proto", "--exclude-source-info", "--output", join("contracts", `${VERSION}.binpb`));
+  console.log(`contracts: stored those of ${VERSION}`);
+} else if (stored.length !== 1) {
+  throw new Error(`contracts/ has ${stored.length} descriptors; exactly one is needed, that of the last release`);
 } else {
-  buf("breaking", "proto", "--against", `.git#ref=${base},subdir=proto`);
-  console.log(`contracts: no breaking change since ${base.slice(0, 9)}`);
+  buf("breaking", "proto", "--against", join("contracts", stored[0]));
+  console.log(`contracts: no breaking change since ${stored[0].replace(".binpb", "")}`);
 }

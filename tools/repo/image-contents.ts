@@ -11,7 +11,7 @@ import { SERVICES } from "./services.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-type Image = {
+export type Image = {
   readonly name: string;
   readonly entry: string;
   /** Folders and files of the repository that the program reads. */
@@ -31,21 +31,25 @@ export const IMAGES: readonly Image[] = [
   { name: "setup", entry: `${CONTAINERS}/setup/main.ts` },
 ];
 
-/** Writes the contents of an image. The same sources and lock file always give the same bytes. */
-export async function writeContents(directory: string, { name, entry, files = [] }: Image): Promise<void> {
+/** Writes the contents of an image. The same sources, lock file and version always give the same bytes. Resolves with the bundled files. */
+export async function writeContents(
+  directory: string,
+  { name, entry, files = [] }: Image,
+  version?: string,
+): Promise<readonly string[]> {
   const app = join(directory, name, "app");
   const sbom = join(directory, name, "usr/share/sbom");
   await mkdir(sbom, { recursive: true });
-  const bundled = await bundle({ entry, outdir: app, sourcemap: false });
+  const bundled = await bundle({ entry, outdir: app, sourcemap: false, version });
   await writeFile(join(app, "package.json"), '{ "type": "module" }\n');
   const forBrowsers = name === "gateway" ? await buildConsole(join(app, "console")) : [];
   for (const file of files) await cp(join(ROOT, file), join(app, file), { recursive: true });
   await cp(join(import.meta.dirname, "health-check.ts"), join(app, "health-check.ts"));
   const lock = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8")) as Parameters<typeof buildSbom>[2];
-  await writeFile(
-    join(sbom, `${name}.cdx.json`),
-    `${JSON.stringify(buildSbom(name, [...bundled, ...forBrowsers], lock), undefined, 2)}\n`,
-  );
+  const contained = [...bundled, ...forBrowsers];
+  const bill = buildSbom(name, contained, lock, version);
+  await writeFile(join(sbom, `${name}.cdx.json`), `${JSON.stringify(bill, undefined, 2)}\n`);
+  return contained;
 }
 
 if (import.meta.main) {

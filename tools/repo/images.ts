@@ -51,7 +51,7 @@ export function sourceOf(origin: string | undefined): string {
 }
 
 /** Returns the output of git; undefined where the folder is not a clone. */
-function readGit(...words: readonly string[]): string | undefined {
+export function readGit(...words: readonly string[]): string | undefined {
   try {
     return execFileSync("git", words, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
   } catch {

@@ -15,7 +15,7 @@ await using world = await startSessionWorld();
 const env = { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token };
 const measured = {
   "node -e 0": ["-e", "0"],
-  "muster version": [BIN, "version"],
+  "muster version --client": [BIN, "version", "--client"],
   "muster get sessions": [BIN, "get", "sessions"],
 };
 for (const args of Object.values(measured)) await timeOf(args);

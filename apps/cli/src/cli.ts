@@ -29,6 +29,8 @@ export type Cli = {
   readonly common: () => CommonOptions;
   /** The gateway of the environment. */
   readonly server: string | undefined;
+  /** Whether tokens may cross a network in plain text. */
+  readonly isPlainHttpAllowed: boolean;
   /** The file of contexts. Each rejects with CommandError. */
   readonly contexts: {
     readonly read: () => Promise<Contexts>;

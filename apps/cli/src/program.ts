@@ -4,6 +4,7 @@ import type { CommandLine, Resources } from "./kinds/resources.ts";
 import { EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { shortenWords } from "./domain/shorten.ts";
 import type { CommandRow } from "./program/command-row.ts";
+import { AUDIT } from "./program/audit-command.ts";
 import { CONTEXTS } from "./program/context-commands.ts";
 import { installCommands, refuseWords } from "./program/install-commands.ts";
 import { KEYS } from "./program/key-commands.ts";
@@ -82,7 +83,17 @@ const NAMESPACED = new Set([
 
 /** Every command, in the order of the help. */
 export function commandRows(resources: Resources): readonly CommandRow[] {
-  return [...workCommands(resources), ...SETS, ROLLS, LEASES, KEYS, NODES, ...CONTEXTS, ...upkeepCommands(resources)];
+  return [
+    ...workCommands(resources),
+    ...SETS,
+    ROLLS,
+    LEASES,
+    KEYS,
+    NODES,
+    AUDIT,
+    ...CONTEXTS,
+    ...upkeepCommands(resources),
+  ];
 }
 
 export type Program = {

@@ -22,8 +22,9 @@ export function aQueue(name: string, rest: Partial<Queue> = {}): Queue {
   const { amounts = [] } = rest;
   return {
     ...{ name, parent: undefined, problem: "", specProblem: "", strategy: "BestEffortFIFO", stopPolicy: "None" },
-    ...{ weightMilli: 1000, maxPriority: undefined, namespaces: "", pending: 0, admitted: 0, shareMillionths: 0 },
-    ...{ preemption: undefined, minRunTimeMs: 0, permitsNonPreemptible: false },
+    ...{ weightMilli: 1000, maxPriority: undefined, namespaces: "", pending: 0, admitted: 0 },
+    ...{ shareMillionths: 0, pastShareMillionths: 0, pastUseHalfLifeMs: 0 },
+    ...{ preemption: undefined, minRunTimeMs: 0, readyTimeoutMs: 0, permitsNonPreemptible: false },
     ...{ hasQuotas: amounts.some(({ stated }) => stated !== undefined), amounts },
     ...rest,
   };

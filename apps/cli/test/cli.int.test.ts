@@ -179,6 +179,20 @@ it("prints the schema as the file that editors are pointed to, byte by byte", as
   expect(stdout).toBe(readFileSync(join(import.meta.dirname, "../../../schemas/session.schema.json"), "utf8"));
 });
 
+it("version has that of each service, warns of one that is too far apart, and has its own without a server", async () => {
+  const { stdout, stderr, code } = await world.muster(["version"]).ended;
+  expect(stdout).toMatch(
+    /^muster \d\S+\nnode \S+\nreservation-manager 9\.8\.7 \(1 replica\)\nsession-controller 9\.8\.7 /,
+  );
+  expect(stderr).toContain(
+    "warning: reservation-manager, session-controller, watcher: more than one minor version apart",
+  );
+  expect(code).toBe(0);
+  const away = world.muster(["version", "-o", "json"], { env: { MUSTER_NATS_URL: "nats://127.0.0.1:1" } });
+  expect(await away.ended).toMatchObject({ code: 3, stderr: expect.stringContaining("cannot connect") as unknown });
+  expect(JSON.parse(away.stdout())).toEqual({ muster: expect.any(String) as unknown, node: process.versions.node });
+});
+
 it("doctor says what is there, and what to do about what is not", async () => {
   const healthy = await world.muster(["doctor"]).ended;
   expect(healthy.stdout).toMatch(

@@ -110,6 +110,18 @@ describe("contexts", () => {
     expect(JSON.parse(stdout)).toEqual([{ name: host, server, user: host, namespace: "default", isCurrent: true }]);
   });
 
+  it("are not made by a login at an address without TLS on another machine, unless that is allowed", async () => {
+    const remote = ["login", "--server", "http://muster.example.com", "--token-file", tokenFile()];
+    const before = (await muster(["config", "view"])).stdout;
+    expect(await muster(remote)).toMatchObject({
+      code: 2,
+      stderr: containing("http://muster.example.com (context muster.example.com) has no TLS"),
+    });
+    expect((await muster(["config", "view"])).stdout).toBe(before);
+    expect(await muster(remote, { MUSTER_PLAIN_HTTP: "true" })).toMatchObject({ code: 0 });
+    await muster(["config", "unset-context"]);
+  });
+
   it("go after MUSTER_NATS_URL, and before the local stack", async () => {
     await login();
     const nats = { MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token };

@@ -83,7 +83,7 @@ async function problemOf({ words, isMentioned }: DocumentedCommand): Promise<str
 function problemOfNpm(words: readonly string[]): string | undefined {
   const [verb = "", name = ""] = words.filter((word) => !word.startsWith("-"));
   const script = verb === "run" ? name : verb;
-  if (["audit", "ci", "install"].includes(script) || script in scripts) return undefined;
+  if (["audit", "ci", "install", "uninstall", "version"].includes(script) || script in scripts) return undefined;
   return `package.json has no script ${script}`;
 }
 

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
 const version = async (bin: string): Promise<string> =>
-  (await run(process.execPath, [bin, "version"], { env: processEnv() })).stdout;
+  (await run(process.execPath, [bin, "version", "--client"], { env: processEnv() })).stdout;
 
 it("starts in the repository, and rebuilds a bundle that is older than its sources", async () => {
   const expected = expect.stringMatching(/^muster \d+\.\d+\.\d+\nnode /) as unknown;

@@ -1,9 +1,8 @@
 import { AxeBuilder } from "@axe-core/playwright";
-import { until } from "@muster/testkit";
+import { findChromium, until } from "@muster/testkit";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startConsoleWorld, type ConsoleWorld } from "./console-world.ts";
-import { findChromium } from "./find-chromium.ts";
 import { sampleAnswers } from "./sample-world.ts";
 
 const executablePath = findChromium();
@@ -60,6 +59,12 @@ describe.skipIf(executablePath === undefined)(suite, () => {
   }
 
   const go = (path: string) => page.goto(`${world.url}${path}`);
+  /** What axe finds wrong with the page. */
+  const violations = async (): Promise<readonly string[]> => {
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+    const { violations: found } = await new AxeBuilder({ page }).withTags(tags).analyze();
+    return found.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
+  };
   const session = (fields: object) => {
     const [first] = (sampleAnswers(SAMPLE, Date.now())["listSessions"]?.() as { readonly sessions: readonly object[] })
       .sessions;
@@ -93,6 +98,8 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await go("/workloads?kind=job");
     await page.getByRole("link", { name: "train" }).waitFor();
     await context.clearCookies();
+    // As when the user signs out on another page, and returns to this one.
+    await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
     const token = page.getByLabel("Token");
     await token.fill(world.token);
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -129,11 +136,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
       await page.setViewportSize(viewport);
       await page.emulateMedia({ colorScheme });
       await until("the page has loaded", async () => (await page.getByText(/^Loading/).count()) === 0);
-      const { violations } = await new AxeBuilder({ page })
-        .withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"])
-        .analyze();
-      const found = violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
-      expect(found, colorScheme).toEqual([]);
+      expect(await violations(), colorScheme).toEqual([]);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
       expect(overflow, colorScheme).toBeLessThanOrEqual(0);
     }
@@ -148,6 +151,34 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("row", { name: /first.*DONE/ }).waitFor();
     show(session({ name: "second" }));
     await until("the first one is gone", async () => (await page.getByRole("link", { name: "first" }).count()) === 0);
+  });
+
+  it("follows all lists of all pages over one connection", async () => {
+    const open = new Set<string>();
+    const asked: string[] = [];
+    let maxOpen = 0;
+    const [other, lists] = [
+      await context.newPage(),
+      /\/v1\/(watch|sessions|jobs|replica-sets|leases|pools|nodes|reservations|queues)\?/,
+    ];
+    other.on("request", (request) => {
+      if (!lists.test(request.url())) return;
+      asked.push(request.url());
+      open.add(request.url());
+      maxOpen = Math.max(maxOpen, open.size);
+    });
+    other.on("requestfailed", (request) => open.delete(request.url()));
+    other.on("requestfinished", (request) => open.delete(request.url()));
+    await other.goto(world.url);
+    await other.getByText("33 of 46 held, 13 free").waitFor();
+    for (const name of ["Work", "Queues", "Nodes", "Overview"]) {
+      await other.getByRole("link", { name, exact: true }).click();
+      await other.getByRole("heading", { name, level: 1 }).waitFor();
+    }
+    const watched = new URL(asked[0] ?? "").searchParams.getAll("resource").toSorted();
+    expect(watched).toEqual(["jobs", "leases", "nodes", "pools", "queues", "replica-sets", "reservations", "sessions"]);
+    expect([asked.length, maxOpen]).toEqual([1, 1]);
+    await other.close();
   });
 
   it("keeps filter, search and order over a reload", async () => {
@@ -203,6 +234,49 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     });
   });
 
+  it("shows for a request that waits who goes first, who would have to leave, and when it starts", async () => {
+    await go("/queues");
+    await page.getByRole("button", { name: /^When does job\/train/ }).click();
+    const answer = page.getByRole("region", { name: /^job\/train/ });
+    await answer.getByText("unknown, because 1 request goes first.").waitFor();
+    await answer.getByRole("row", { name: /session\/urgent research 5 .* its priority is higher/ }).waitFor();
+    await answer.getByText("and 2 more").waitFor();
+    await answer.getByText("Would have to leave for it: session/bench-2 (8 machines)").waitFor();
+    await answer.getByText(/More work may be preempted in \dm/).waitFor();
+    expect(await violations()).toEqual([]);
+    world.answers["explainReservation"] = () => ({
+      code: "POOL_AVAILABILITY",
+      message: "16 machines are needed",
+      place: { ahead: 0 },
+      pools: [
+        {
+          ...{ pool: "gpu", requested: 16, available: 3, capacity: 40 },
+          holders: [{ owner: { kind: "session", id: "bench-0" }, machines: 37 }],
+        },
+      ],
+    });
+    show(session({ events: [{ kind: 3, atMs: Date.now() }], spec: { timeoutMs: 3_600_000 } }));
+    await answer.getByText(/^Estimated start: by 20.* in 59m.*: session\/bench-0 ends by then/).waitFor();
+  });
+
+  it("finds a job by the id that the ledger has of it", async () => {
+    await go("/queues");
+    await page.getByRole("link", { name: /^job\/train-/ }).click();
+    await page.getByRole("link", { name: "train", exact: true }).click();
+    await page.getByRole("heading", { name: "train", level: 1 }).waitFor();
+  });
+
+  it("shows the result of a session", async () => {
+    const done = session({
+      resultJson: '{"latencyMs":{"p99":2.5}}',
+      warnings: [{ code: "LOGS_LOST", message: "gone" }],
+    });
+    world.answers["getSession"] = () => ({ session: done });
+    await go("/workloads/session/bench-0");
+    await page.getByRole("row", { name: "latencyMs.p99 2.5" }).waitFor();
+    await page.getByText("LOGS_LOST gone").waitFor();
+  });
+
   it("shows a log without what terminals would obey, and finds text in it", async () => {
     await go("/workloads/session/bench-0?tab=logs");
     const log = page.getByRole("log");
@@ -210,7 +284,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByLabel("Search in the log").fill("STEP 42 ");
     await log.getByText("step 42 loss 0.0698").waitFor();
     expect(await log.innerText()).not.toContain("\u001b");
-    await page.getByText("1 lines, complete").waitFor();
+    await page.getByText("1 line, complete").waitFor();
   });
 
   it("can be used by the keyboard alone", async () => {
@@ -248,6 +322,8 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     const text = (pool: string) =>
       `apiVersion: muster.dev/v1\nkind: Session\nmetadata: { name: echo }\nspec:\n  components:\n    - { name: driver, kind: driver, ${pool}: drivers, image: a }\n`;
     await go("/submit");
+    await page.getByRole("button", { name: "replica set" }).click();
+    await page.getByText("PinnedReplicaSet web fits its schema.").waitFor();
     await page.getByLabel("Documents").fill(text("pol"));
     await page.getByText("spec.components[0].pol is an unknown field").waitFor();
     expect(await page.getByRole("button", { name: "Submit it" }).count()).toBe(0);

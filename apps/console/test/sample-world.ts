@@ -39,6 +39,7 @@ export function sampleAnswers({ machines, work, long }: SampleSize, nowMs: numbe
       ],
     }),
     listReservations: () => ({ reservations: [...granted, ...waitingReservations(name, nowMs)] }),
+    explainReservation: () => ({ ...sampleWait(), ...sampleOrder(name, nowMs) }),
     listQueues: () => ({ queues: sampleQueues(name) }),
     listNodes: () => ({ nodes: sampleNodes(name, nowMs) }),
     listSessions: () => ({ sessions }),
@@ -101,6 +102,11 @@ function grantedReservations(machines: number, name: (text: string) => string, n
   }));
 }
 
+/** The ledger knows a job by its name and a part of its uid. */
+function ownerIdOf(job: string): string {
+  return `${job}-4b4b0db7d2a7`;
+}
+
 function waitingReservations(name: (text: string) => string, nowMs: number): Reservation[] {
   const state = enums.ReservationState.numbers.WAITING;
   const at = { state, createdAtMs: nowMs - 5 * MINUTE_MS, queue: name("research") };
@@ -110,7 +116,7 @@ function waitingReservations(name: (text: string) => string, nowMs: number): Res
       ...at,
       id: "w-1",
       sequence: 9001,
-      owner: { kind: "job", id: name("train") },
+      owner: { kind: "job", id: ownerIdOf(name("train")) },
       because: { code: "POOL_AVAILABILITY", pool, requested: 16, available: 3 },
     },
     {
@@ -254,7 +260,7 @@ function sampleJob(name: string, nowMs: number): muster.job.v1.Job.$Properties {
     members: [member(0), member(1), member(2)],
     createdAtMs: nowMs - 15 * MINUTE_MS,
     startedAtMs: nowMs - 8 * MINUTE_MS,
-    ownerId: name,
+    ownerId: ownerIdOf(name),
     traceparent: TRACE,
   };
 }
@@ -344,19 +350,48 @@ function sampleExplanation(kind: string, name: string, nowMs: number): muster.ex
     phase: "RUN",
     sinceMs: nowMs - MINUTE_MS,
     reasons: [{ code: "RUNNING", message: "the driver runs", next: "Wait, or read its log." }],
-    reservation: {
-      code: "POOL_AVAILABILITY",
-      message: "16 machines of gpu are needed, and 3 are free",
-      pools: [
-        {
-          pool: "gpu",
-          requested: 16,
-          available: 3,
-          capacity: 40,
-          held: 37,
-          holders: [{ owner: { kind: "session", id: "bench-0" }, reservationId: "r-0" }],
-        },
-      ],
+    reservation: sampleWait(),
+  };
+}
+
+function sampleWait(): muster.reservation.v1.ExplainReservationReply.$Properties {
+  return {
+    code: "POOL_AVAILABILITY",
+    message: "16 machines of gpu are needed, and 3 are free",
+    pools: [
+      {
+        pool: "gpu",
+        requested: 16,
+        available: 3,
+        capacity: 40,
+        held: 37,
+        holders: [{ owner: { kind: "session", id: "bench-0" }, reservationId: "r-0", machines: 37 }],
+      },
+    ],
+  };
+}
+
+/** Who goes first, and who would have to leave. */
+function sampleOrder(
+  name: (text: string) => string,
+  nowMs: number,
+): muster.reservation.v1.ExplainReservationReply.$Properties {
+  return {
+    place: { ahead: 1 },
+    requestsAhead: [
+      {
+        owner: { kind: "session", id: name("urgent") },
+        reservationId: "w-2",
+        queue: name("research"),
+        priority: 5,
+        createdAtMs: nowMs - 5 * MINUTE_MS,
+        rule: "PRIORITY",
+      },
+    ],
+    requestsAheadMore: 2,
+    preemption: {
+      victims: [{ owner: { kind: "session", id: name("bench-2") }, reservationId: "r-2", machines: 8 }],
+      againAtMs: nowMs + 2 * MINUTE_MS,
     },
   };
 }

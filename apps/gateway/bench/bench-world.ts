@@ -19,7 +19,10 @@ export type BenchOptions = {
   readonly variables?: Readonly<Record<string, string>>;
 };
 
-/** NATS, the services and a gateway, each in a process of its own. `BENCH_GATEWAY_NODE_OPTIONS`: arguments of its Node, such as `--cpu-prof`. */
+/** As in the image. */
+const IMAGE_OPTIONS = "--max-semi-space-size=2";
+
+/** NATS, the services and a gateway, each in a process of its own. `BENCH_GATEWAY_NODE_OPTIONS`: further arguments of its Node, such as `--cpu-prof`. */
 export async function startBenchWorld({
   sessions,
   changesPerSecond = 0,
@@ -38,14 +41,14 @@ export async function startBenchWorld({
   };
   const services = fork(new URL("services.process.ts", import.meta.url), { env });
   starting.defer(() => void services.kill());
-  await once(services, "message");
+  const [barePort] = (await once(services, "message")) as [number];
   const tokenFile = join(directory, "token");
   const unlimited = {
     GATEWAY_REQUESTS_PER_SECOND: "100000",
     GATEWAY_REQUESTS_BURST: "1000000",
     GATEWAY_USER_STREAMS_MAX: "2000",
   };
-  const nodeArguments = (process.env["BENCH_GATEWAY_NODE_OPTIONS"] ?? "").split(" ").filter((each) => each !== "");
+  const nodeArguments = `${IMAGE_OPTIONS} ${process.env["BENCH_GATEWAY_NODE_OPTIONS"] ?? ""}`.trim().split(/ +/);
   const gateway = starting.use(
     await startGatewayProcess(nats, { GATEWAY_TOKEN_FILE: tokenFile, ...unlimited, ...variables }, nodeArguments),
   );
@@ -56,7 +59,10 @@ export async function startBenchWorld({
     token,
     client: async (file, ...args) => {
       const child = fork(new URL(file, import.meta.url), args, {
-        env: { ...env, BENCH_HTTP_URL: gateway.url, BENCH_HTTP_TOKEN: token },
+        env: {
+          ...{ ...env, BENCH_HTTP_URL: gateway.url, BENCH_HTTP_TOKEN: token },
+          BENCH_BARE_URL: `http://127.0.0.1:${barePort}`,
+        },
       });
       const exited = once(child, "exit");
       const [message] = (await Promise.race([once(child, "message"), exited.then(failed)])) as [unknown];

@@ -1,6 +1,11 @@
 import { readFile } from "node:fs/promises";
 
-export type Figures = { readonly perSecond: number; readonly p99Ms: number };
+export type Figures = {
+  readonly perSecond: number;
+  readonly p99Ms: number;
+  /** Processor time of the client for each call. */
+  readonly clientUs: number;
+};
 
 /** Ticks of the kernel in a second, on every Linux that Node supports. */
 const TICKS_PER_S = 100;

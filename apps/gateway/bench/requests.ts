@@ -6,6 +6,8 @@ const SESSIONS = 20;
 const IN_FLIGHT = 32;
 const COUNTS = { list: sized(4000, 200), get: sized(10_000, 400) };
 const ROUNDS = sized(5, 1);
+/** `bare`: an HTTP server that does nothing but send the same text. It shows what HTTP alone costs. */
+const WAYS = ["nats", "http", "bare"] as const;
 
 /** List and get over HTTP beside the same call over NATS, in turns. Client, gateway, NATS and service are processes of their own. */
 export async function compareRequests(): Promise<void> {
@@ -13,24 +15,28 @@ export async function compareRequests(): Promise<void> {
   console.log(`${IN_FLIGHT} in flight, a list has ${SESSIONS} sessions; medians of ${ROUNDS} rounds`);
   for (const what of ["list", "get"] as const) {
     const count = COUNTS[what];
-    const found = { http: [] as Figures[], nats: [] as Figures[] };
+    const found = { http: [] as Figures[], nats: [] as Figures[], bare: [] as Figures[] };
     const costs: number[] = [];
     for (let round = 0; round < ROUNDS; round += 1)
-      for (const way of ["nats", "http"] as const) {
+      for (const way of WAYS) {
         const before = await processorMs(world.gateway.pid);
         found[way].push(
           (await world.client("client.process.ts", way, what, String(count), String(IN_FLIGHT))) as Figures,
         );
         if (way === "http") costs.push(((await processorMs(world.gateway.pid)) - before) / (count + IN_FLIGHT * 20));
       }
-    for (const way of ["nats", "http"] as const) {
+    for (const way of WAYS) {
       const rate = median(found[way].map(({ perSecond }) => perSecond));
       const p99 = median(found[way].map(({ p99Ms }) => p99Ms));
-      console.log(`${what} over ${way}: ${Math.round(rate)}/s, p99 ${p99.toFixed(1)} ms`);
+      const client = median(found[way].map(({ clientUs }) => clientUs));
+      console.log(
+        `${what} over ${way}: ${Math.round(rate)}/s, p99 ${p99.toFixed(1)} ms; the client uses ${client.toFixed(0)} us of a processor for each`,
+      );
     }
-    const ratios = found.http.map(({ perSecond }, round) => perSecond / (found.nats[round]?.perSecond ?? NaN));
+    const ratioOf = (way: "http" | "bare"): string =>
+      median(found[way].map(({ perSecond }, round) => perSecond / (found.nats[round]?.perSecond ?? NaN))).toFixed(2);
     console.log(
-      `${what}: ratio ${median(ratios).toFixed(2)}; the gateway uses ${(median(costs) * 1000).toFixed(0)} us of a processor for each`,
+      `${what}: ratio ${ratioOf("http")}, of the bare server ${ratioOf("bare")}; the gateway uses ${(median(costs) * 1000).toFixed(0)} us of a processor for each`,
     );
   }
 }

@@ -1,4 +1,7 @@
-/** The session service with as many sessions as it is asked for, and so many changes a second of them. Ends with its parent. */
+/** The session service with as many sessions as it is asked for, and so many changes a second of them, and a bare HTTP server. Ends with its parent. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { connectNats, serve, type Handlers } from "@muster/bus";
 import { SessionService, muster } from "@muster/proto";
 
@@ -30,6 +33,7 @@ const sessions = Array.from({ length: Number(count) }, (_, at) => ({
   })),
   waitingBecause: "2 machines of pool workers are needed, 1 is free",
 }));
+const byName = new Map(sessions.map((session) => [session.name, session]));
 const list = ({ continue: from = "" }: { readonly continue?: string }) => {
   const start = from === "" ? 0 : Number(from);
   const end = start + PAGE;
@@ -42,7 +46,7 @@ const others = Object.fromEntries(Object.keys(SessionService.methods).map((name)
 const handlers = {
   ...others,
   listSessions: (asked: { readonly continue?: string }) => Promise.resolve(list(asked)),
-  getSession: () => Promise.resolve({ session: sessions[0] }),
+  getSession: ({ name }: { readonly name: string }) => Promise.resolve({ session: byName.get(name) }),
 } as unknown as Handlers<typeof SessionService>;
 
 const bus = await connectNats({ url, token, name: "bench-services" });
@@ -55,5 +59,11 @@ setInterval(() => {
     if (session !== undefined) Object.assign(session, { revision: session.revision + 1, createdAtMs: Date.now() });
   }
 }, TURN_MS);
-process.send?.("ready");
+const [items, item] = [JSON.stringify({ items: sessions }), JSON.stringify(sessions[0])];
+const bare = createServer((request, reply) => {
+  reply.setHeader("content-type", "application/json");
+  reply.end(request.url === "/v1/sessions" ? items : item);
+}).listen(0, "127.0.0.1");
+await once(bare, "listening");
+process.send?.((bare.address() as AddressInfo).port);
 process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));

@@ -3,20 +3,25 @@ import { connectService, RequestRates } from "@muster/bus";
 import { RESOURCES, routesOf } from "@muster/gateway-api";
 import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
-import { openCalls } from "./adapters/bus-call.ts";
+import { openByteCalls, openCalls } from "./adapters/bus-call.ts";
 import { openKeptRequests } from "./adapters/kept-requests.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
 import { openOidcSignIn } from "./adapters/oidc-sign-in.ts";
 import { openServer } from "./adapters/open-server.ts";
+import { serveAudit } from "./adapters/serve-audit.ts";
 import { makeSealer, readSessionKeys } from "./adapters/sealer.ts";
 import { openSessions } from "./adapters/sessions.ts";
 import { openWatchFeeds } from "./adapters/watch-feeds.ts";
 import { failedTokens } from "./api/failed-tokens.ts";
+import { openSharedReads } from "./api/shared-reads.ts";
 import { streamSlots } from "./api/stream-slots.ts";
 import type { Config } from "./config.ts";
 
 /** Users with a rate of their own; beyond, they share one. */
 const MAX_RATED_USERS = 10_000;
+
+/** Answers that are sent again while the replies of their services stay the same. */
+const KEPT_READS = { maxAnswers: 1024, maxKept: 32 * 1024 * 1024 };
 
 /** Serves the API until the signal. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -28,6 +33,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   });
   await using admission = await openAdmission(context);
   const call = openCalls(bus, config.callTimeoutMs);
+  const audit = await openAuditLog(bus, logger);
+  await using _audit = await serveAudit(bus, { version: context.version, logger });
   await using feeds = openWatchFeeds({ call, pollMs: config.streams.pollMs, logger });
   await using server = await openServer({
     http: config.http,
@@ -46,7 +53,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     signIn: config.oidc && (await openOidcSignIn(config.oidc)),
     consoleDirectory: config.console.directory,
     jaegerUrl: config.console.jaegerUrl,
-    audit: await openAuditLog(bus, logger),
+    audit,
+    reads: openSharedReads(openByteCalls(bus, config.callTimeoutMs), KEPT_READS),
     keptRequests: await openKeptRequests(bus.connection, logger),
     rates: new RequestRates(config.rate, MAX_RATED_USERS),
     failedTokens: failedTokens(config.failedTokenRate, () => performance.now()),

@@ -9,6 +9,7 @@ import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-wo
 const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/sessions": "list sessions in default",
   "GET /v1/sessions/:name": "get sessions in default",
+  "GET /v1/sessions/:name/events": "get sessions in default",
   "GET /v1/sessions/:name/explain": "get sessions in default",
   "GET /v1/sessions/:name/logs/:component": "get sessions/log in default",
   "POST /v1/sessions": "create sessions in default",
@@ -65,12 +66,13 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/machines": "list nodes in cluster",
   "GET /v1/machines/:node": "get nodes in cluster",
   "GET /v1/demand/:kind/:id": "get reservations in default",
+  "GET /v1/audit": "list audits in cluster",
 };
 
 /** A list that is followed needs another right than one that is read. */
 const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(NEEDS)
-    .filter(([, need]) => need.startsWith("list "))
+    .filter(([key, need]) => need.startsWith("list ") && key !== "GET /v1/audit")
     .map(([key, need]) => [`${key}?watch=true`, need.replace("list ", "watch ")]),
 );
 const ALL = { ...NEEDS, ...WATCHES };
@@ -85,7 +87,7 @@ type Grant = {
 
 const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
 const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "rolls", "leases", "reservations"];
-const SHARED = ["pools", "nodes", "queues"];
+const SHARED = ["pools", "nodes", "queues", "audits"];
 const ROLES: Readonly<Record<string, readonly Grant[]>> = {
   none: [],
   viewer: [
@@ -96,6 +98,7 @@ const ROLES: Readonly<Record<string, readonly Grant[]>> = {
     { verbs: ["watch"], resources: ["sessions", "jobs"], in: "default" },
     { verbs: ["get"], resources: ["jobs/log"], in: "default" },
   ],
+  watcher: [{ verbs: ["watch"], resources: ["jobs"], in: "default" }],
   submitter: [{ verbs: ["create"], resources: ["sessions", "jobs"], in: "default" }],
   maker: [{ verbs: ["create"], resources: WORK, in: "default" }],
   operator: [{ verbs: ["get", "list", "update", "delete"], resources: WORK, in: "default" }],
@@ -277,8 +280,8 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     const admin = { user: "system:serviceaccount:default:admin", namespace: "default", address: "127.0.0.1" };
     expect(found).toMatchObject([
       { ...admin, verb: "update", resource: "sessions", name: "echo", method: "CancelSession", status: 200, code: "" },
-      { user: "system:serviceaccount:default:viewer", name: "echo", status: 403, code: "FORBIDDEN" },
       { ...admin, verb: "create", resource: "jobs", name: "train", method: "SubmitJob", status: 500, code: "INTERNAL" },
+      { user: "system:serviceaccount:default:viewer", name: "echo", status: 403, code: "FORBIDDEN" },
       { ...admin, resource: "replicasets", name: "web", status: 400, code: "INVALID_REQUEST" },
     ]);
     const sent = world.received.findLast(({ method }) => method === "cancelSession");
@@ -313,6 +316,27 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       await until("both are over", () => withdrawn.over() !== undefined && removed.over() !== undefined);
       expect(withdrawn.events().at(-1)).toMatchObject({ event: "closed", data: { code: "FORBIDDEN" } });
       expect(removed.events().at(-1)).toMatchObject({ event: "closed", data: { code: "UNAUTHENTICATED" } });
+    },
+  );
+
+  it.skipIf(skip)(
+    "refuses of several lists those that the user may not watch, and all only where none is left",
+    async () => {
+      const quick = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig, GATEWAY_STREAM_CHECK_MS: "500" });
+      const bearer = (role: string) => ({ authorization: `Bearer ${tokens.get(role)!}` });
+      const lists = "/v1/watch?resource=pools&resource=leases";
+      expect((await quick.ask(lists, { token: tokens.get("none")! })).json).toMatchObject({ code: "FORBIDDEN" });
+      await using stream = await quick.stream(`${lists}&resource=jobs/default`, bearer("watcher"));
+      const closed = () => stream.events().filter(({ event }) => event === "closed");
+      await until("two lists are refused", () => closed().length === 2);
+      expect(closed()).toMatchObject([
+        { data: { resource: "pools", problem: { code: "FORBIDDEN" } } },
+        { data: { resource: "leases", problem: { code: "FORBIDDEN" } } },
+      ]);
+      expect(stream.over()).toBeUndefined();
+      await calls.delete({ apiVersion: RBAC, plural: "rolebindings", namespace: "default" }, "watcher-0");
+      await until("the last one is over", () => stream.over() !== undefined);
+      expect(closed().at(-1)).toMatchObject({ data: { resource: "jobs/default", problem: { code: "FORBIDDEN" } } });
     },
   );
 

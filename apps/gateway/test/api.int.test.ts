@@ -105,6 +105,38 @@ it("finds one in a list with pages", async () => {
   expect((await gateway.ask("/v1/queues/c")).json).toMatchObject({ status: 404, code: "NOT_FOUND" });
 });
 
+it("asks the service of a list for the one item", async () => {
+  world.answers["listNodes"] = ({ name }) => ({
+    nodes: ["a", "b"].map((each) => ({ name: each })).filter((each) => each.name === name),
+  });
+  world.answers["listMachines"] = ({ node }) => ({ machines: [{ node, pool: "a" }] });
+  expect((await gateway.ask("/v1/nodes/b")).json).toMatchObject({ name: "b" });
+  expect((await gateway.ask("/v1/machines/m")).json).toMatchObject({ node: "m", pool: "a" });
+  expect((await gateway.ask("/v1/nodes?name=a")).json).toMatchObject({ items: [{ name: "a" }], continue: "" });
+});
+
+it("has the events of a session", async () => {
+  world.answers["getSession"] = ({ name }) => ({
+    session: {
+      name,
+      events: [
+        { kind: 1, atMs: 5 },
+        { kind: 2, atMs: 7 },
+      ],
+    },
+  });
+  const { status, json } = await gateway.ask("/v1/sessions/echo/events");
+  expect([status, json]).toEqual([
+    200,
+    {
+      events: [
+        { kind: "QUEUE", atMs: 5, description: "", reason: "" },
+        { kind: "ACCEPT", atMs: 7, description: "", reason: "" },
+      ],
+    },
+  ]);
+});
+
 it("puts the namespace, the name and the kind of a job into its key", async () => {
   world.answers["explainJob"] = () => ({ explanation: { phase: "QUEUED" } });
   const { json } = await gateway.ask("/v1/jobs/default/train/explain?kind=TFJob");

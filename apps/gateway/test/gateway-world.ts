@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { muster, services, streams, type ServiceDescriptor } from "@muster/proto";
+import { AuditService, muster, services, streams, type ServiceDescriptor } from "@muster/proto";
 import { natsServer, until, type TestNats } from "@muster/testkit";
 import { Agent, request } from "undici";
 import { readConfig } from "../src/config.ts";
@@ -93,7 +93,7 @@ export type GatewayWorld = AsyncDisposable & {
   /** Requests that the services have received. */
   readonly received: { readonly method: string; readonly request: Record<string, unknown> }[];
   readonly directory: string;
-  /** Resolves with a function that reads the audit events published after this call. */
+  /** Resolves with a function that reads the audit events published after this call: the changes, then the refusals. */
   followAudit(): Promise<() => Promise<muster.gateway.v1.ChangeAudited[]>>;
   start(variables?: Readonly<Record<string, string>>): Promise<Gateway>;
 };
@@ -106,7 +106,8 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "gateway-world" }));
   const received: GatewayWorld["received"] = [];
-  for (const service of services)
+  // The gateway answers these itself.
+  for (const service of services.filter((each) => each !== AuditService))
     starting.use(
       await serve(bus, service as ServiceDescriptor, handlersOf(service, answers, received), {
         version: "9.8.7",
@@ -121,8 +122,12 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
     received,
     directory,
     followAudit: async () => {
-      const from = (await lastAudited(bus)) + 1;
-      return () => readAudit(bus, from);
+      const { apiAudit, apiRefusals } = streams;
+      const from = [(await lastOf(bus, apiAudit)) + 1, (await lastOf(bus, apiRefusals)) + 1];
+      return async () => [
+        ...(await readAudit(bus, apiAudit, from[0])),
+        ...(await readAudit(bus, apiRefusals, from[1])),
+      ];
     },
     start: async (variables = {}) => {
       const gateway = await startGateway(nats, directory, variables);
@@ -133,19 +138,25 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
   };
 }
 
-async function lastAudited(bus: NatsBus): Promise<number> {
-  const state = await bus.streamState(streams.apiAudit.name);
+type AuditStream = typeof streams.apiAudit | typeof streams.apiRefusals;
+
+async function lastOf(bus: NatsBus, { name }: AuditStream): Promise<number> {
+  const state = await bus.streamState(name);
   return state?.lastSequence ?? 0;
 }
 
-async function readAudit(bus: NatsBus, from: number): Promise<muster.gateway.v1.ChangeAudited[]> {
+async function readAudit(
+  bus: NatsBus,
+  { name, subjects: [subject] }: AuditStream,
+  first = 1,
+): Promise<muster.gateway.v1.ChangeAudited[]> {
   const audited: muster.gateway.v1.ChangeAudited[] = [];
-  const last = await lastAudited(bus);
-  for (let sequence = from; sequence <= last; sequence += 1) {
-    const message = await bus.readMessage(streams.apiAudit.name, "muster.api.*.changed", sequence);
-    audited.push(muster.gateway.v1.ChangeAudited.decode(message!.payload));
+  for (let from = first; ;) {
+    const message = await bus.readMessage(name, subject, from);
+    if (message === undefined) return audited;
+    audited.push(muster.gateway.v1.ChangeAudited.decode(message.payload));
+    from = message.sequence + 1;
   }
-  return audited;
 }
 
 function handlersOf(

@@ -259,6 +259,23 @@ it("follows a log to its end, across an outage of its service", async () => {
   });
 });
 
+it("follows the log of a job from before its first run to the end of its last one", async () => {
+  let asked = 0;
+  // Like the service: without a wait, a log that has not begun is refused, and `complete` is the end of one run.
+  world.answers["getJobLogs"] = ({ waitMs, offset, run }) => {
+    const isFollowed = Number(waitMs) > 0;
+    asked += 1;
+    if (asked === 1) return isFollowed ? {} : throwFault({ code: "not_found", kind: "log", id: "train/worker-0" });
+    const piece = (text: string, id: string) => ({ chunk: encoder.encode(text), nextOffset: text.length, run: id });
+    if (run === "") return { ...piece("failed\n", "a"), complete: !isFollowed };
+    if (run === "a") return { ...piece("repeated\n", "b"), complete: !isFollowed };
+    return { nextOffset: offset, run, complete: true };
+  };
+  await using stream = await gateway.stream("/v1/jobs/default/train/logs/worker-0?follow=true");
+  await until("it is over", () => stream.over() !== undefined);
+  expect([stream.status, stream.over(), stream.text()]).toEqual([200, "ended", "failed\nrepeated\n"]);
+});
+
 it("has a problem for a log that does not exist", async () => {
   world.answers["getLogs"] = () => throwFault({ code: "not_found", kind: "log", id: "driver" });
   expect((await gateway.ask("/v1/sessions/echo/logs/driver")).json).toMatchObject({ status: 404, code: "NOT_FOUND" });

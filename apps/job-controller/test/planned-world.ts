@@ -34,6 +34,8 @@ export type World = {
   deleting: boolean;
   /** Of the job, as its labels and the queues are now. */
   queue: QueueChoice;
+  /** Of its queue. */
+  readyTimeoutMs?: number;
   policy: JobPolicy;
 };
 
@@ -106,6 +108,7 @@ export function observe(world: World): Snapshot {
     },
     units: [...world.units.values()],
     queue: world.queue,
+    readyTimeoutMs: world.readyTimeoutMs,
     nodesLost: [...world.lost],
     nodesReady: world.pods.map(placeOf).filter((node) => !world.lost.has(node)),
     nodesUnschedulable: [...world.cordoned].filter((machine) => isShared(world, machine)),

@@ -24,10 +24,15 @@ const serving = (team: string) => ({ namespaceSelector: { matchLabels: { team } 
 /** A job with one worker that runs until it is cancelled. */
 function job(
   name: string,
-  { queue, cpu, priority }: { queue?: string; cpu?: string; priority?: number } = {},
+  {
+    queue,
+    cpu,
+    priority,
+    flags = [],
+  }: { queue?: string; cpu?: string; priority?: number; flags?: readonly string[] } = {},
 ): TestJob {
   const resources = cpu === undefined ? {} : { resources: { requests: { cpu } } };
-  const container = { name: "main", image: "none", command: ["simulate"], ...resources };
+  const container = { name: "main", image: "none", command: ["simulate", ...flags], ...resources };
   const worker = { replicas: 1, pool: "workers", template: { spec: { containers: [container] } } };
   const metadata = { name, ...(queue !== undefined && { labels: { "muster.dev/queue": queue } }) };
   const runPolicy = priority === undefined ? {} : { runPolicy: { schedulingPolicy: { priority } } };
@@ -161,6 +166,39 @@ for (const server of API_SERVERS) {
       await untilQueue("the job waits in its queue", "team-b", ({ status }) => status?.pending === 1);
       await patch("team-b", { stopPolicy: "None" });
       await world.untilCondition("preset", "Running");
+    });
+
+    it("take the machines of a job that is not ready in time, and admit it again after a pause", async () => {
+      await patch("team-a", { readyTimeout: "500ms" });
+      await until("the ledger follows it", async () => (await entries())["team-a"]?.readyTimeoutMs === 500, PATIENCE);
+      await labelNamespace({ team: "a" });
+      await world.create(job("slow", { queue: "team-a", flags: ["--start-ms=600000"] }));
+      const slow = await until(
+        "it was released twice",
+        async () => {
+          const found = await world.get("slow");
+          return (found?.status?.readyTimeouts ?? 0) >= 2 && found;
+        },
+        PATIENCE,
+      );
+      const requeued = slow.status?.conditions?.find(({ type }) => type === "Requeued");
+      expect(requeued).toMatchObject({ status: "True", reason: "ReadyTimeout" });
+      expect(requeued?.message).toContain(
+        "0 of 1 members were ready within the readyTimeout 500ms of the queue team-a",
+      );
+      expect(slow.status).toMatchObject({ restarts: 0 });
+      await until("it has an event", async () => {
+        const { events } = await world.jobs.listJobEvents({ key: { name: "slow" } });
+        return events.some(({ reason, type }) => reason === "ReadyTimeout" && type === "Warning");
+      });
+      await patch("team-a", { readyTimeout: null });
+      await cancel("slow");
+      await until(
+        "it holds nothing",
+        async () => (await reservations()).every(({ job: of }) => of !== "slow"),
+        PATIENCE,
+      );
+      await labelNamespace({ team: "b" });
     });
 
     it("admit nothing where they cannot be read, and the bucket is repaired", async () => {

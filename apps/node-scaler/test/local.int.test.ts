@@ -129,6 +129,14 @@ describe("the provider local", () => {
     });
   });
 
+  it("reports a shortage in a zone that does not exist", async () => {
+    expect(await provider.start(fresh({ zone: "zone-z" }), never)).toMatchObject({
+      kind: "no-capacity",
+      zone: "zone-z",
+      isUnknownZone: true,
+    });
+  });
+
   it("reports a shortage everywhere without a zone", async () => {
     await inject({ do: "no-capacity" });
     expect(await provider.start(fresh(), never)).toEqual({

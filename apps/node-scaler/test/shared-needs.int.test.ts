@@ -38,6 +38,9 @@ it("makes one node for two parts that fit on it, which stays until both are rele
   const ids = await Promise.all(["a", "b"].map((name) => world.reserve(name, 1, HALF)));
   const nodes = await Promise.all(["a", "b"].map((name) => world.untilGranted(name)));
   expect(new Set(nodes.flat()).size).toBe(1);
+  const [name = ""] = nodes.flat();
+  expect((await world.nodes.listNodes({ name })).nodes.map((node) => node.name)).toEqual([name]);
+  expect((await world.nodes.listNodes({ name: "missing" })).nodes).toEqual([]);
   await world.release("a", ids[0] ?? "");
   await untilIdleTimeIsOver();
   expect(world.machines()).toEqual(nodes[0]);

@@ -17,6 +17,8 @@ export type Config = {
   readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
   readonly capacity: Capacity;
+  /** The queue of leases of machines; undefined: none. */
+  readonly queue: string | undefined;
   /** Undefined: no cluster; types that need one are not served. */
   readonly kube: KubeConfiguration | undefined;
   /** The HTTP controller, an additional source of orders and receiver of results; undefined: none. */
@@ -66,6 +68,12 @@ const POOL = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?";
 const POOLS = {
   pattern: new RegExp(`^${POOL}(,${POOL})*$`),
   needed: "comma-separated names of pools are needed, such as leased,spare",
+};
+
+/** Queue names are label values, and names of Kubernetes objects. */
+const QUEUE = {
+  pattern: /^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$/,
+  needed: "the name of a Queue without queues below it is needed, such as leases",
 };
 
 /** Reads the configuration; throws one fault that names every problem, and never a key. */
@@ -141,6 +149,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         /** HDD capacity for leases. Without it, no limit. */
         ...readUnit(read, "hru", "PROVISION_CAPACITY_HRU_BYTES"),
       },
+      queue: readQueue(read),
       kube: readKube(read),
       controller: readController(read),
       cleanup: {
@@ -163,6 +172,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
 
 export function isEngineId(text: string): boolean {
   return ENGINE_ID.pattern.test(text);
+}
+
+function readQueue(read: EnvReader): string | undefined {
+  /** Queue of leases of machines (docs/queues.md#leases). Required once a Queue exists; without it, leases have no queue, and wait then. */
+  if (read.optional("PROVISION_QUEUE") === undefined) return undefined;
+  return read.matching("PROVISION_QUEUE", QUEUE);
 }
 
 function readKube(read: EnvReader): KubeConfiguration | undefined {

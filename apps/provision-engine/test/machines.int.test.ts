@@ -1,7 +1,7 @@
 import { client } from "@muster/bus";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
 import { toWireOrder } from "@muster/leases/wire";
-import { openBucket } from "@muster/store";
+import { openBucket, protoCodec } from "@muster/store";
 import { until, patientClient } from "@muster/testkit";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
@@ -22,6 +22,7 @@ import {
 
 const LEDGER = fileURLToPath(new URL("../../reservation-manager/src/main.ts", import.meta.url));
 const { NodeState, NodesComplete } = muster.watch.v1;
+const { Queue } = muster.reservation.v1;
 
 async function nodesBucket({ connection }: EngineWorld["bus"]) {
   const nodes = await openBucket(connection, {
@@ -210,3 +211,51 @@ it("requests other machines if one was lost between the grant and ACTIVE, and na
   const { lease } = await leases.getLease({ id: "7-2" });
   expect(lease?.record?.result?.message).toMatch(/node last-0 is LOST.*pool last/);
 }, 300_000);
+
+it("leases machines in the queue of its setting, within its quota, and waits for a queue once queues exist", async () => {
+  await using world = await engineWorld();
+  const { bus, leases } = world;
+  const nodes = await nodesBucket(bus);
+  for (const name of ["n-0", "n-1"]) await nodes.publish(name);
+  await nodes.mark();
+  const queues = await openBucket(bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+  await world.startEngine({ RESERVATION_LOCK_TTL_MS: "600000" }, LEDGER, "reservation-manager");
+  const retry = { PROVISION_RETRY_MS: "200", PROVISION_RETRY_MOST_MS: "200", PROVISION_ATTEMPTS_MAX: "2" };
+  const settings = { ...LASTING_LEAD, ...retry, PROVISION_CLEANUP: "off", PROVISION_LOCK_TTL_MS: "1000" };
+  const unset = await world.startEngine(settings);
+  await ready(world);
+  const ledger = patientClient(client(bus, ReservationService));
+  const held = async () =>
+    (await ledger.listReservations({ ownerKind: "lease" })).reservations.map(
+      ({ owner, queue }) => `${owner?.id} ${queue}`,
+    );
+  const waiting = async (id: string) => (await leases.getLease({ id })).lease?.waitingBecause ?? "";
+  const codeOf = async (id: string) => (await leases.explainLease({ id })).explanation?.reasons[0]?.code;
+  const user = aUser();
+  const one = { type: "machine", data: '{"pool":"n","machines":1}' };
+  await order(world, signedOrder(user, { id: "7-1", ...one }));
+  await reaches(world, "7-1", "ACTIVE");
+
+  const cpu = [{ resource: "cpu", nominal: 0, borrowingLimit: 0 }];
+  await queues.create("other", { name: "other", weightMilli: 1000, quotas: [{ pool: "n", resources: cpu }] });
+  await until("the ledger follows it", async () => (await ledger.listQueues({})).queues.length === 1, LONG);
+  await order(world, signedOrder(user, { id: "7-2", ...one }));
+  await until("it waits for a setting", async () => (await waiting("7-2")).includes("PROVISION_QUEUE"), LONG);
+  expect(await codeOf("7-2")).toBe("QUEUE_UNKNOWN");
+  expect([await phase(world, "7-1"), await held()]).toEqual(["ACTIVE", ["7-1-1 "]]);
+
+  await unset.kill();
+  await world.startEngine({ ...settings, PROVISION_QUEUE: "leases" });
+  await until(
+    "the setting names no queue",
+    async () => (await waiting("7-2")).includes("queue leases does not exist"),
+    LONG,
+  );
+  expect(await codeOf("7-2")).toBe("QUEUE_UNKNOWN");
+  await queues.create("leases", { name: "leases", weightMilli: 1000, stopPolicy: "Hold" });
+  await until("it waits in the held queue", async () => (await codeOf("7-2")) === "QUEUE_HELD", LONG);
+  const [{ revision } = { revision: 0 }] = await queues.list("leases");
+  await queues.update("leases", { name: "leases", weightMilli: 1000, stopPolicy: "None" }, revision);
+  await reaches(world, "7-2", "ACTIVE");
+  expect((await held()).toSorted()).toEqual(["7-1-1 ", "7-2-1 leases"]);
+});

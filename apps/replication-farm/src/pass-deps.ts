@@ -18,6 +18,7 @@ export type PassDeps = PodDeps & {
   readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "contestFor" | "rollout">;
   readonly auditLog: Pick<AuditLog, "publish">;
   readonly scheduler: MachineDeps["scheduler"];
+  readonly queueOf: MachineDeps["queueOf"];
   readonly templateHash: (set: ReplicaSet) => string;
   /** Whether the stored records look like the loss of everything. */
   readonly failsafe: () => boolean;

@@ -1,6 +1,8 @@
 import { backoffMs } from "@muster/backoff";
 import { describeFault, faultOf } from "@muster/faults";
+import { QUEUE_LABEL, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
+import type { SetQueues } from "./adapters/set-queues.ts";
 import type { Records } from "./adapters/records.ts";
 import { isClear, type AllocationStep } from "./domain/plan-allocation.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
@@ -12,6 +14,7 @@ export type MachineDeps = {
   readonly now: () => number;
   readonly sets: Pick<Records<ReplicaSet>, "get">;
   readonly scheduler: Pick<PoolScheduler, "machinesOf" | "allocate" | "deallocate" | "ask" | "trouble">;
+  readonly queueOf: SetQueues["choose"];
   readonly pods: { list(set: ReplicaSet): Promise<readonly OwnedPod[]> };
   readonly report: {
     planned(set: string, what: string, because: string): void;
@@ -32,11 +35,14 @@ const PODS_RETRY_MS = 1000;
 /** The maximum of requests in one pass. */
 const MAX_CALLS = 32;
 
+const NO_QUEUE: QueueChoice = { kind: "none" };
+
 /** The ledger's state of the set. A grant that seems lost is read from the ledger: the known state may be older than the record. */
 export async function observeMachines(deps: MachineDeps, owned: MachinesOwned, set: ReplicaSet): Promise<LedgerState> {
   const trouble = owned.refusals.trouble ?? deps.scheduler.trouble();
   const reservations = deps.scheduler.machinesOf(set.name);
-  if (reservations === undefined) return { known: false, byNumber: new Map(), trouble };
+  const queue = set.spec.pool === undefined ? NO_QUEUE : deps.queueOf(set.spec.labels[QUEUE_LABEL] ?? "");
+  if (reservations === undefined) return { known: false, byNumber: new Map(), trouble, queue };
   const byNumber = new Map<number, MachineState>(reservations);
   for (const { number, grant } of set.machines) {
     const known = reservations.get(number);
@@ -47,10 +53,10 @@ export async function observeMachines(deps: MachineDeps, owned: MachinesOwned, s
     } catch (error) {
       if (faultOf(error) === undefined) throw error;
       deps.report.failed(set.name, "ask-for-machine", error);
-      return { known: false, byNumber: new Map(), trouble };
+      return { known: false, byNumber: new Map(), trouble, queue };
     }
   }
-  return { known: true, byNumber, trouble };
+  return { known: true, byNumber, trouble, queue };
 }
 
 /** Requests and releases machines. Returns when the next pass is due. */
@@ -82,11 +88,11 @@ async function allocate(
     return DONE;
   }
   if (now() < refusals.notBeforeMs) return { atMs: refusals.notBeforeMs, failed: false };
-  for (const { number, pool, because } of steps) {
+  for (const { number, pool, queue, because } of steps) {
     if (!isHeld()) return DONE;
     report.planned(name, "allocate", because);
     try {
-      await scheduler.allocate(name, number, pool);
+      await scheduler.allocate(name, number, pool, queue);
     } catch (error) {
       const trouble = troubleOf(error, pool);
       report.failed(name, "allocate", error);
@@ -102,11 +108,16 @@ async function allocate(
   return { atMs: now(), failed: false };
 }
 
+const REFUSALS: readonly string[] = [
+  ...["pool_unknown", "pool_capacity", "queue_unknown", "quota_exceeded"],
+  ...["limit_exceeded", "invalid_request"],
+];
+
 /** Rethrows defects. */
 function troubleOf(error: unknown, pool: string): Omit<Trouble, "sinceMs"> {
   const fault = faultOf(error);
   if (fault === undefined) throw error;
-  const isAnswer = ["pool_unknown", "pool_capacity", "limit_exceeded", "invalid_request"].includes(fault.code);
+  const isAnswer = REFUSALS.includes(fault.code);
   if (isAnswer) return { code: "MACHINE_REFUSED", message: `no machine of pool ${pool}: ${describeFault(fault)}` };
   return {
     code: "LEDGER_AWAY",
@@ -131,7 +142,7 @@ async function deallocate(
   const places = live.map(({ pod, node }) => ({ name: pod, node }));
   let outcome = DONE;
   for (const { number, reservation, node, because } of steps) {
-    if (record.machines.some((machine) => machine.number === number && because !== "other-pool")) continue;
+    if (record.machines.some((machine) => machine.number === number && because === "not-wanted")) continue;
     if (node !== undefined && !isClear(record, places, node)) {
       outcome = { ...outcome, atMs: now() + PODS_RETRY_MS };
       continue;

@@ -96,6 +96,7 @@ function depsOf(
     auditLog: { publish: () => call(() => undefined) },
     pods: podsOf(model, call),
     scheduler: schedulerOf(model, call, known),
+    queueOf: () => ({ kind: "none" }),
     templateHash: () => "h1",
     failsafe: () => false,
     policy: POLICY,

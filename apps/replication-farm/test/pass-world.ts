@@ -109,6 +109,7 @@ export async function passWorld(
       ask: () => Promise.resolve(undefined),
       trouble: () => undefined,
     },
+    queueOf: () => ({ kind: "none" }),
     templateHash: () => "h1",
     failsafe: () => false,
     policy: POLICY,

@@ -1,6 +1,7 @@
 import type { V1Node } from "@kubernetes/client-node";
 import { client, type Client } from "@muster/bus";
 import { buckets, muster, ReservationService } from "@muster/proto";
+import { openBucket, protoCodec } from "@muster/store";
 import { until, patientClient } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { setCodec } from "../src/adapters/messages.ts";
@@ -18,6 +19,7 @@ import {
   type FarmWorld,
 } from "./farm-world.ts";
 
+const { Queue } = muster.reservation.v1;
 const NODES = 4;
 const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
@@ -249,5 +251,34 @@ describe("replica sets on machines of a pool", () => {
     const owner = { kind: "replica-set", id: "not-a-part" };
     const { reservation } = await ledger.getReservation({ owner });
     await ledger.unreserve({ requestId: "u", owner, reservationId: reservation?.id ?? "" });
+  });
+
+  it("requests machines in the queue of the set, and moves to another one while it waits", async () => {
+    await untilFree(NODES);
+    const queues = await openBucket(world.bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+    const serving = { weightMilli: 1000, namespaces: {} };
+    const label = (queue: string) => ({ labels: { "muster.dev/queue": queue } });
+    const queued = async () =>
+      (await ledger.listReservations({ ownerKind: "replica-set" })).reservations.map(({ queue }) => queue);
+    const troubleOf = async (name: string) => (await record(name))?.trouble?.message ?? "";
+    await queues.create("held", { ...serving, name: "held", stopPolicy: "Hold" });
+    await queues.create("team", { ...serving, name: "team" });
+    await until("the ledger follows them", async () => (await ledger.listQueues({})).queues.length === 2, PATIENT);
+    await apply("queued", 1, label("other"));
+    await until("its queue does not exist", async () => (await troubleOf("queued")).includes("QUEUE_UNKNOWN"), PATIENT);
+    expect(await queued()).toEqual([]);
+    await apply("queued", 1, label("held"));
+    await until("it waits", async () => (await troubleOf("queued")).includes("QUEUE_HELD"), PATIENT);
+    expect(await queued()).toEqual(["held"]);
+    await apply("queued", 1, label("team"));
+    await until("it has a machine", async () => (await record("queued"))?.placements.length === 1, PATIENT);
+    expect(await queued()).toEqual(["team"]);
+    const counted = await ledger.listQueues({});
+    expect(counted.queues.map(({ queue, admitted }) => [queue?.name, admitted])).toEqual([
+      ["held", 0],
+      ["team", 1],
+    ]);
+    await remove("queued");
+    for (const { key, revision } of await queues.list()) await queues.delete(key, revision);
   });
 });

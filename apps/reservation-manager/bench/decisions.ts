@@ -126,7 +126,7 @@ function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempti
       grant,
     };
   });
-  const ledger = finish(restoreLedger(reservations, 1, [], queues));
+  const ledger = finish(restoreLedger(reservations, 1, { queues }));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
@@ -196,7 +196,7 @@ function fillQueues({ waiting, queues, nodes, "to a tree": perTree }: QueueSize)
     const machines = asked.map((need) => ({ ...need, node: `node-${Math.floor(index / PARTS_PER_QUEUE)}` }));
     return { ...reservation, grant: { atMs: 0, machines, use: new Map([["pool-0 cpu", 1000]]) } };
   });
-  const ledger = finish(restoreLedger(reservations, 1, [], [...roots, ...stated]));
+  const ledger = finish(restoreLedger(reservations, 1, { queues: [...roots, ...stated] }));
   return { ledger, machines: buildMachines(facts, ledger) };
 }
 

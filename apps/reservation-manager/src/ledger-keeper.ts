@@ -18,7 +18,7 @@ import { findHolds } from "./domain/decisions/find-hold.ts";
 import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
-import { buildQueuePage, type QueuePage, type QueueReport } from "./domain/decisions/list-queues.ts";
+import { buildQueuePage, type QueuePage, type QueueQuery, type QueueReport } from "./domain/decisions/list-queues.ts";
 import { planQueueChanges } from "./domain/decisions/plan-queue-changes.ts";
 import type { Queue, Queues } from "./domain/ledger/queue.ts";
 import {
@@ -295,8 +295,8 @@ export class LedgerKeeper {
     return this.#read((world) => buildMachinePage(world, request));
   }
 
-  async listQueues(after: string | undefined, limit: number): Promise<QueuePage> {
-    return this.#read((world) => buildQueuePage(world, after, limit));
+  async listQueues(request: QueueQuery): Promise<QueuePage> {
+    return this.#read((world) => buildQueuePage(world, request));
   }
 
   /** What is on disk, in numbers: for metrics. */
@@ -317,7 +317,7 @@ export class LedgerKeeper {
       queues:
         machines === undefined
           ? []
-          : buildQueuePage({ ledger: this.#deps.log.state, machines }, undefined, MAX_MEASURED_QUEUES).reports,
+          : buildQueuePage({ ledger: this.#deps.log.state, machines }, { limit: MAX_MEASURED_QUEUES }).reports,
     };
   }
 

@@ -50,5 +50,8 @@ it("lists what waits for machines in queue order, and every node of a pool with 
   expect(second).toMatchObject({ machines: [{ node: "a3", standing: "FREE", holder: undefined }], continue: "" });
   const { machines } = await reservations.listMachines({});
   expect(machines.map(({ node }) => node)).toEqual(["a1", "a2", "a3", "b1"]);
+  const one = await reservations.listMachines({ node: "a3" });
+  expect([one.machines.map(({ node }) => node), one.continue]).toEqual([["a3"], ""]);
+  expect((await reservations.listMachines({ node: "a" })).machines).toEqual([]);
   expect(manager.errors).toEqual([]);
 });

@@ -22,7 +22,7 @@ import {
   isBesideKept,
   isInLine,
   isNotPreemptible,
-  isServed,
+  isServedWithout,
   isWithinQuota,
   keptIn,
   leavesBeside,
@@ -75,6 +75,14 @@ export function planGrant(
 
 /** Who is preempted next, and for which request; undefined: preemption helps no request that waits. */
 export function planPreemption(world: PreemptionWorld): (Preemption & { readonly beneficiary: number }) | undefined {
+  const next = findNextPreemption(world);
+  return next && { beneficiary: next.work.sequence, ...next.preemption };
+}
+
+/** With the future in which those before it have what leaves already. */
+function findNextPreemption(
+  world: PreemptionWorld,
+): { readonly future: PreemptionWorld; readonly work: Work; readonly preemption: Preemption } | undefined {
   let future = futureOf(world);
   for (;;) {
     const { work, claim, preemption } =
@@ -85,7 +93,7 @@ export function planPreemption(world: PreemptionWorld): (Preemption & { readonly
         return found && isServedBy(world, each, found) ? { work: each, preemption: found } : undefined;
       }) ?? {};
     if (work === undefined) return undefined;
-    if (preemption !== undefined) return { beneficiary: work.sequence, ...preemption };
+    if (preemption !== undefined) return { future, work, preemption };
     // It waits for work that already leaves, and has what is left of that.
     if (claim !== undefined) future = expected(future, work, claim);
   }
@@ -102,8 +110,7 @@ function isServedBy(world: PreemptionWorld, { sequence }: Work, { victims }: Pre
     return each.sequence === sequence ? { promise: Number.MAX_SAFE_INTEGER, ...each } : each;
   });
   const after = { ...world, work };
-  const isItself = work.every((each) => each.sequence !== sequence || isServed(futureOf(after), each));
-  return isItself && areAllServed(world, after);
+  return isServedWithout(after, sequence) && areAllServed(world, after);
 }
 
 /** Of each queue, and of the requests without a queue, the first that can be helped; and of those the first, in the order of grants. */
@@ -143,10 +150,12 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
   if (queue === undefined || path === undefined) return [];
   const { reclaim, fairSharing, withinQueue, whileBorrowing } = policyOf(world, queue);
   const { ask } = requestIn(world, work);
+  // What the queues below keep for themselves is part of what they use, and not of the quota of the subtree.
+  const alone = withUse({ ...forest, own: new Map() }, queue, ask);
   const covers = (subtree: string): boolean =>
-    [...ask]
-      .filter(([pair]) => isLimited(forest, subtree, pair))
-      .every(([pair, amount]) => BigInt(amount) <= totalOf(forest, subtree, pair));
+    [...ask.keys()]
+      .filter((pair) => isLimited(forest, subtree, pair))
+      .every((pair) => usedOf(alone, subtree, pair) <= totalOf(forest, subtree, pair));
   // Nothing of the tree is outside of its root.
   const subtrees = path
     .slice(0, -1)
@@ -401,15 +410,31 @@ export function isEnough(world: PreemptionWorld, request: number, victims: reado
 /** Whether the victims are enough for an attempt, and none of them can be left out of it. */
 export function isMinimal(world: PreemptionWorld, request: number, victims: readonly number[]): boolean {
   const { future, work, chosen } = futureWith(world, request, victims);
-  if (work === undefined) return false;
-  return attemptsOf(future, work).some(
-    (attempt) =>
-      isEnoughFor(future, work, chosen, attempt) &&
-      chosen.every((victim) => {
-        const rest = chosen.filter((each) => each !== victim);
-        return !isEnoughFor(future, work, rest, attempt);
-      }),
-  );
+  return work !== undefined && attemptsOf(future, work).some((attempt) => isMinimalFor(future, work, chosen, attempt));
+}
+
+function isMinimalFor(future: PreemptionWorld, work: Work, chosen: readonly Work[], attempt: Attempt): boolean {
+  const isNeeded = (victim: Work): boolean => {
+    const others = chosen.filter((each) => each !== victim);
+    return !isEnoughFor(future, work, others, attempt);
+  };
+  return isEnoughFor(future, work, chosen, attempt) && chosen.every(isNeeded);
+}
+
+/**
+ * Whether each attempt for which the victims are enough does without one of them. Undefined: the reference, which may choose other nodes, preempts for another
+ * request next, or finds the victims not enough.
+ */
+export function isTooMany(
+  world: PreemptionWorld,
+  beneficiary: number,
+  victims: readonly number[],
+): boolean | undefined {
+  const { future, work } = findNextPreemption(world) ?? {};
+  if (future === undefined || work?.sequence !== beneficiary) return undefined;
+  const chosen = future.work.filter(({ sequence }) => victims.includes(sequence));
+  const attempts = attemptsOf(future, work).filter((attempt) => isEnoughFor(future, work, chosen, attempt));
+  return attempts.length === 0 ? undefined : !attempts.some((each) => isMinimalFor(future, work, chosen, each));
 }
 
 function futureWith(world: PreemptionWorld, request: number, victims: readonly number[]) {

@@ -9,8 +9,10 @@ import {
   isLeaf,
   pathOf,
   problemOf,
+  shareOf,
   type Forest,
   type QueuedRequest,
+  type Share,
 } from "./naive-quota.ts";
 import { optionsIn } from "./naive-ledger.ts";
 import { askOf, type QueueOperation } from "./random-queues.ts";
@@ -49,6 +51,8 @@ export class NaiveQueues {
   #lines: Line[] = [];
   #nextSequence = 1;
   #nowMs = 0;
+  /** By the queue above: when the shares of those below it were counted, and their past shares in millionths. */
+  #past = new Map<string, { readonly atMs: number; readonly shares: ReadonlyMap<string, number> }>();
 
   /** `allocatable` is what the nodes of each pool can allocate together. */
   constructor(allocatable: PairAmounts) {
@@ -105,7 +109,10 @@ export class NaiveQueues {
       createdAtMs: this.#nowMs,
       isGranted: false,
     });
-    const grants = this.#settle();
+    // A request that goes first is granted when it arrives, before anything is counted.
+    const next = findNextGrant(this.forest(), this.waiting());
+    const first = next?.sequence === sequence ? [this.#grant(next)] : [];
+    const grants = [...first, ...this.#settle()];
     return { verdict: { kind: grants.includes(sequence) ? "granted" : "waiting", sequence }, grants };
   }
 
@@ -117,12 +124,14 @@ export class NaiveQueues {
 
   putQueue(queue: Queue): NaiveOutcome {
     this.#queues = [...this.#queues.filter(({ name }) => name !== queue.name), queue];
+    if (queue.pastUseHalfLifeMs === undefined) this.#past.delete(queue.name);
     return { grants: this.#settle() };
   }
 
   /** What it has granted stays, and counts again when a queue of this name is put. */
   removeQueue(name: string): NaiveOutcome {
     this.#queues = this.#queues.filter((queue) => queue.name !== name);
+    this.#past.delete(name);
     return { grants: this.#settle() };
   }
 
@@ -159,7 +168,10 @@ export class NaiveQueues {
       for (const [pair, amount] of ask) used.set(pair, (used.get(pair) ?? 0) + amount);
       own.set(queue, used);
     }
-    return { queues: this.#queues, own, allocatable: this.#allocatable };
+    const past = this.#queues.map(({ name, parent = "" }): [string, number] => {
+      return [name, this.#past.get(parent)?.shares.get(name) ?? 0];
+    });
+    return { queues: this.#queues, own, allocatable: this.#allocatable, past: new Map(past) };
   }
 
   /** A queue whose numbers cannot be known refuses nothing: what is in it waits until it is repaired. */
@@ -175,14 +187,42 @@ export class NaiveQueues {
   }
 
   #settle(): readonly number[] {
+    this.#countPast();
     const grants: number[] = [];
     for (;;) {
       const next = findNextGrant(this.forest(), this.waiting());
-      const line = this.#lines.find(({ sequence }) => sequence === next?.sequence);
-      if (line === undefined || next === undefined) return grants;
-      line.asks = [next.ask];
-      line.isGranted = true;
-      grants.push(line.sequence);
+      if (next === undefined) return grants;
+      grants.push(this.#grant(next));
+    }
+  }
+
+  #grant({ sequence, ask }: QueuedRequest): number {
+    for (const line of this.#lines)
+      if (line.sequence === sequence) Object.assign(line, { asks: [ask], isGranted: true });
+    return sequence;
+  }
+
+  /** past = past * 2^(-t/h) + share * (1 - 2^(-t/h)), in millionths: 32 times in a half-life, and once a second at most. */
+  #countPast(): void {
+    const forest = this.forest();
+    for (const { name, pastUseHalfLifeMs: halfLifeMs } of this.#queues) {
+      const path = pathOf(forest, name);
+      if (halfLifeMs === undefined || path === undefined || path.some(({ problem }) => problem !== undefined)) continue;
+      const intervalMs = Math.max(1000, halfLifeMs / 32);
+      const { atMs, shares } = this.#past.get(name) ?? { atMs: this.#nowMs - intervalMs, shares: new Map() };
+      const passedMs = this.#nowMs - atMs;
+      if (passedMs < intervalMs) continue;
+      const kept = 2 ** (-passedMs / halfLifeMs);
+      const added = 1 - 2 ** (-Math.min(passedMs, 2 * intervalMs) / halfLifeMs);
+      const counted = this.#queues
+        .filter(({ parent }) => parent === name)
+        .map((child): [string, number] => {
+          const past = (shares.get(child.name) ?? 0) * kept + inMillionths(shareOf(forest, child.name)) * added;
+          return [child.name, Math.floor(past)];
+        })
+        .filter(([, past]) => past > 0);
+      if (counted.length === 0) this.#past.delete(name);
+      else this.#past.set(name, { atMs: this.#nowMs, shares: new Map(counted) });
     }
   }
 
@@ -210,6 +250,13 @@ export class NaiveQueues {
     );
     return before.some((other) => canEverFit(forest, queue, other.ask));
   }
+}
+
+/** A thousand at most, which stands for infinity. */
+function inMillionths({ numerator, denominator }: Share): number {
+  const most = 1_000_000_000;
+  if (denominator === 0n) return numerator === 0n ? 0 : most;
+  return Math.min(most, Number((numerator * 1_000_000n) / denominator));
 }
 
 function printAmounts(amounts: PairAmounts): string {

@@ -7,6 +7,8 @@ export type Forest = {
   readonly own: ReadonlyMap<string, PairAmounts>;
   /** What the nodes of each pool can allocate together. */
   readonly allocatable: PairAmounts;
+  /** By queue, what is added to its share in the order, in millionths. Absent: nothing. */
+  readonly past?: ReadonlyMap<string, number>;
 };
 
 export type QueuedRequest = {
@@ -186,6 +188,16 @@ export function compareShares(a: Share, b: Share): number {
   return compare(a.numerator * b.denominator, b.numerator * a.denominator);
 }
 
+/** A share of infinity stays one. */
+function withPast({ numerator, denominator, isLast }: Share, millionths: number): Share {
+  const million = 1_000_000n;
+  return {
+    numerator: numerator * million + BigInt(millionths) * denominator,
+    denominator: denominator * million,
+    isLast,
+  };
+}
+
 /** Priority, then age, then arrival, then preference. */
 export function compareRequests(a: QueuedRequest, b: QueuedRequest): number {
   const byArrival = a.createdAtMs - b.createdAtMs || a.sequence - b.sequence;
@@ -273,7 +285,7 @@ function borrowsLast(forest: Forest, { queue, ask }: QueuedRequest): boolean {
 
 /**
  * The best candidate at or below the queue. The winners of its children are compared by how many levels above the child the quota is that suffices, share of
- * the child, priority, age and arrival; who borrows for a queue without weight comes last.
+ * the child with its past use, priority, age and arrival; who borrows for a queue without weight comes last.
  */
 function winnerOf(forest: Forest, name: string, candidates: readonly QueuedRequest[]): QueuedRequest | undefined {
   if (isLeaf(forest, name)) return candidates.find(({ queue }) => queue === name);
@@ -285,7 +297,8 @@ function winnerOf(forest: Forest, name: string, candidates: readonly QueuedReque
       const after = withUse(forest, queue, ask);
       const depth = pathOf(forest, queue)?.findIndex((each) => each.name === child) ?? 0;
       const level = Math.max(0, levelOf(forest, queue, ask) - depth);
-      return [{ request, isLast: borrowsLast(forest, request), level, share: shareOf(after, child) }];
+      const share = withPast(shareOf(after, child), forest.past?.get(child) ?? 0);
+      return [{ request, isLast: borrowsLast(forest, request), level, share }];
     })
     .sort(
       (a, b) =>

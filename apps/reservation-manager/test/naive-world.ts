@@ -67,8 +67,12 @@ export type PreemptionWorld = {
   readonly queues: readonly Queue[];
   readonly nodes: readonly NodeFacts[];
   readonly work: readonly Work[];
+  /** Pods of work that has released its machines for a request that waits: they leave, too. */
+  readonly vacated?: readonly Vacated[];
   readonly nowMs: number;
 };
+
+type Vacated = { readonly owner: Owner; readonly node: string };
 
 /** What a decision reads. */
 export type KnownWorld = { readonly ledger: Ledger; readonly nodes: readonly NodeFacts[]; readonly nowMs: number };
@@ -79,7 +83,8 @@ export function naiveWorldOf({ ledger, nodes, nowMs }: KnownWorld): PreemptionWo
   const work = [...ledger.reservations.values()].map((reservation) =>
     toWork(reservation, promises.get(reservation.sequence)),
   );
-  return { queues: [...ledger.queues.values()], nodes, work, nowMs };
+  const vacated = ledger.beneficiaries.flatMap((each) => each.vacated);
+  return { queues: [...ledger.queues.values()], nodes, work, vacated, nowMs };
 }
 
 function toWork({ grant, ...asked }: Reservation, promise: number | undefined): Work {
@@ -159,6 +164,21 @@ export function released(world: PreemptionWorld, gone: readonly Work[]): Preempt
   return { ...world, nodes, work };
 }
 
+/** The world once all that leaves is gone, and nothing is granted yet. */
+export function withoutLeaving({ vacated = [], ...world }: PreemptionWorld): PreemptionWorld {
+  const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
+  const nodes = world.nodes.map((facts): NodeFacts => {
+    const stays = (owner: Owner): boolean =>
+      vacated.every((each) => each.node !== facts.name || !mayOccupy(owner, each.owner));
+    return {
+      ...facts,
+      occupants: facts.occupants.filter(stays),
+      ownerUses: facts.ownerUses.filter(({ owner }) => stays(owner)),
+    };
+  });
+  return released({ ...world, nodes }, leaving);
+}
+
 /** The world in which the work has these nodes as soon as others have left. */
 export function expected(world: PreemptionWorld, { sequence }: Work, nodes: readonly string[]): PreemptionWorld {
   const grant = (each: Work): Work => ({
@@ -173,17 +193,13 @@ export function expected(world: PreemptionWorld, { sequence }: Work, nodes: read
  * waits there, too: nothing is kept for it, as when a node was lost. `promisedBefore`: without the promises from this one on.
  */
 export function futureOf(world: PreemptionWorld, promisedBefore = Number.POSITIVE_INFINITY): PreemptionWorld {
-  const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
   return waitingIn(world)
     .filter(({ promise }) => promise !== undefined && promise < promisedBefore)
     .sort((a, b) => (a.promise ?? 0) - (b.promise ?? 0))
-    .reduce(
-      (future, work) => {
-        const nodes = admit(future, work);
-        return nodes === undefined ? future : expected(future, work, nodes);
-      },
-      released(world, leaving),
-    );
+    .reduce((future, work) => {
+      const nodes = admit(future, work);
+      return nodes === undefined ? future : expected(future, work, nodes);
+    }, withoutLeaving(world));
 }
 
 /** Whether the future keeps for the work what was promised to it. */
@@ -218,15 +234,30 @@ function keepsPromises(world: PreemptionWorld, work: Work, nodes: readonly strin
 
 /** Whether every beneficiary that is served in the future of one world is served in that of another, too; also once one of them is cancelled. */
 export function areAllServed(before: PreemptionWorld, after: PreemptionWorld): boolean {
-  const sparing = waitingIn(before).filter(({ sequence, promise }) => {
-    return promise !== undefined && before.work.some((each) => isToBeWithdrawn(each, sequence));
-  });
-  return [undefined, ...sparing].every((cancelled) => {
-    const [was, is] = [before, after].map((world) => {
-      return futureOf(cancelled === undefined ? world : released(withdrawnFor(world, cancelled), [cancelled]));
-    });
+  return [undefined, ...sparingIn(before)].every((cancelled) => {
+    const [was, is] = [before, after].map((world) => futureWithout(world, cancelled));
     return before.work.every((each) => !was || !is || !isServed(was, each) || isServed(is, each));
   });
+}
+
+/** Whether the future serves the beneficiary, whichever other one is cancelled. */
+export function isServedWithout(world: PreemptionWorld, beneficiary: number): boolean {
+  const others = sparingIn(world).filter(({ sequence }) => sequence !== beneficiary);
+  const work = world.work.find(({ sequence }) => sequence === beneficiary);
+  return (
+    work !== undefined && [undefined, ...others].every((cancelled) => isServed(futureWithout(world, cancelled), work))
+  );
+}
+
+/** The beneficiaries whose end lets work stay. */
+function sparingIn(world: PreemptionWorld): readonly Work[] {
+  return waitingIn(world).filter(({ sequence, promise }) => {
+    return promise !== undefined && world.work.some((each) => isToBeWithdrawn(each, sequence));
+  });
+}
+
+function futureWithout(world: PreemptionWorld, cancelled: Work | undefined): PreemptionWorld {
+  return futureOf(cancelled === undefined ? world : released(withdrawnFor(world, cancelled), [cancelled]));
 }
 
 /** The world in which the work has no victims: those whose owners have not begun to end them stay. */
@@ -321,7 +352,7 @@ export function isNotPreemptible({ queues }: PreemptionWorld, { owner, queue, no
 }
 
 /** False: it may not be preempted, would borrow, and another queue of the tree may reclaim. */
-function mayBorrow(world: PreemptionWorld, work: Work): boolean {
+export function mayBorrow(world: PreemptionWorld, work: Work): boolean {
   const { queue } = work;
   if (queue === undefined || !isNotPreemptible(world, work)) return true;
   const forest = forestIn(world);

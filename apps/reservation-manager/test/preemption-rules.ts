@@ -1,6 +1,7 @@
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
 import { evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import type { Queue } from "../src/domain/ledger/queue.ts";
+import { isTooMany } from "./naive-preemption.ts";
 import { pathOf } from "./naive-quota.ts";
 import {
   admit,
@@ -8,8 +9,9 @@ import {
   futureOf,
   isNotPreemptible,
   isServed,
+  isServedWithout,
   naiveWorldOf,
-  released,
+  withoutLeaving,
   type PreemptionWorld,
   type Work,
 } from "./naive-world.ts";
@@ -34,6 +36,7 @@ export type Property<Of extends Decision = Decision> = {
 export const PREEMPTION_PROPERTIES: readonly Property[] = [
   { rule: "5: work is preempted only where the policy of a queue allows that", findBroken: findUnlawful },
   { rule: "5: what is preempted is enough for the request that it is preempted for", findBroken: findNotEnough },
+  { rule: "5: none of the victims of a request can be left out", findBroken: findTooMany },
   { rule: "5: what is kept for a request goes to no other", findBroken: findTaken },
   { rule: "5: a preemption is withdrawn only where it serves nothing any more", findBroken: findWithdrawn },
 ];
@@ -56,7 +59,9 @@ export function followBeneficiaries(): Property {
       if (isNew || known.get(event.sequence) === was) return `r-${event.sequence} is dropped, and nothing has changed`;
     }
     known.clear();
-    for (const { sequence } of after.beneficiaries) known.set(sequence, is);
+    // Once a node is lost, what a request waits for may depend on the victims of another one.
+    const world = worldOf(decision, after);
+    for (const { sequence } of after.beneficiaries) if (isServedWithout(world, sequence)) known.set(sequence, is);
     return undefined;
   };
   return { rule: "5: a request keeps what work is preempted for until nodes or queues change", findBroken };
@@ -131,15 +136,43 @@ function mayPreempt(policy: Queue | undefined, work: Work, victim: Work, reason:
   }
 }
 
-function findNotEnough(decision: Decision): string | undefined {
-  let ledger = decision.before;
+/** All that is preempted for one request, and the ledgers around that. */
+type VictimSet = {
+  readonly beneficiary: number;
+  readonly victims: readonly number[];
+  readonly before: Ledger;
+  readonly after: Ledger;
+};
+
+function* eachVictimSet(decision: Decision): Generator<VictimSet> {
+  let [before, after] = [decision.before, decision.before];
+  let victims: number[] = [];
   for (const [index, event] of decision.events.entries()) {
-    ledger = evolve(ledger, event);
-    const { beneficiary } = event.kind === "preempted" ? event : {};
-    const next = decision.events[index + 1];
-    const isLast = next?.kind !== "preempted" || next.beneficiary !== beneficiary;
-    const broken = beneficiary !== undefined && isLast ? findShort(beneficiary, worldOf(decision, ledger)) : undefined;
-    if (broken !== undefined) return `r-${beneficiary ?? 0} ${broken}`;
+    after = evolve(after, event);
+    if (event.kind === "preempted" && event.beneficiary !== undefined) {
+      const { beneficiary } = event;
+      victims.push(event.sequence);
+      const next = decision.events[index + 1];
+      if (next?.kind === "preempted" && next.beneficiary === beneficiary) continue;
+      yield { beneficiary, victims, before, after };
+    }
+    [before, victims] = [after, []];
+  }
+}
+
+function findNotEnough(decision: Decision): string | undefined {
+  for (const { beneficiary, after } of eachVictimSet(decision)) {
+    const broken = findShort(beneficiary, worldOf(decision, after));
+    if (broken !== undefined) return `r-${beneficiary} ${broken}`;
+  }
+  return undefined;
+}
+
+function findTooMany(decision: Decision): string | undefined {
+  for (const { beneficiary, victims, before } of eachVictimSet(decision)) {
+    const world = worldOf(decision, before);
+    if (isTooMany(world, beneficiary, victims) === true)
+      return `r-${beneficiary} does not need all of ${victims.map((each) => `r-${each}`).join(", ")}`;
   }
   return undefined;
 }
@@ -147,8 +180,7 @@ function findNotEnough(decision: Decision): string | undefined {
 function findShort(beneficiary: number, world: PreemptionWorld): string | undefined {
   const work = workIn(world, beneficiary);
   if (work === undefined || work.grant !== undefined) return "does not wait";
-  const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
-  if (admit(released(world, leaving), work) === undefined) return "does not fit once all has left";
+  if (admit(withoutLeaving(world), work) === undefined) return "does not fit once all has left";
   return isServed(futureOf(world), work) ? undefined : "does not fit beside the requests before it";
 }
 
@@ -188,17 +220,8 @@ function findWithdrawn({ events, before }: Decision): string | undefined {
   return undefined;
 }
 
-/** Without the last pods of work that has released its machines for a request that waits. */
 function worldOf({ nodes, nowMs }: Decision, ledger: Ledger): PreemptionWorld {
-  const vacated = ledger.beneficiaries.flatMap((each) => each.vacated);
-  const hasLeft = (node: string, { kind, id }: Work["owner"]): boolean =>
-    vacated.some((each) => each.node === node && each.owner.kind === kind && each.owner.id === id);
-  const cleared = nodes.map((facts) => ({
-    ...facts,
-    occupants: facts.occupants.filter((owner) => !hasLeft(facts.name, owner)),
-    ownerUses: facts.ownerUses.filter(({ owner }) => !hasLeft(facts.name, owner)),
-  }));
-  return naiveWorldOf({ ledger, nodes: cleared, nowMs });
+  return naiveWorldOf({ ledger, nodes, nowMs });
 }
 
 function workIn({ work }: PreemptionWorld, sequence: number): Work | undefined {

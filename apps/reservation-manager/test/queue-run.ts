@@ -1,6 +1,12 @@
+import { buildExplanation } from "../src/domain/decisions/build-explanation.ts";
+import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
+import type { Explanation } from "../src/domain/decisions/explanation.ts";
+import { reservationOf } from "../src/domain/ledger/ledger.ts";
+import type { NodeFacts } from "../src/domain/ledger/machines.ts";
+import type { Queue } from "../src/domain/ledger/queue.ts";
 import type { QueueOperation } from "./random-queues.ts";
-import { amounts, nodeOf, policy, requestOf, startRun, step, type Run } from "./random-world.ts";
+import { amounts, nodeOf, ownerOf, partsOf, policy, requestOf, startRun, step, type Run } from "./random-world.ts";
 
 /** More than all requests of a run together. */
 const PLENTY = amounts({ cpu: 1000, memory: 1000, pods: 1000 });
@@ -11,6 +17,30 @@ export const PATIENT = { ...policy, holdAfterMs: Number.POSITIVE_INFINITY };
 /** A world with one machine in each pool that has room for everything, so that only quotas and order decide. */
 export function startQueueRun(): Run {
   return startRun(["a", "b"].map((pool) => nodeOf(`n-${pool}`, pool, { allocatable: PLENTY })));
+}
+
+/** A world with these queues, set one after the other. */
+export function startWithQueues(nodes: readonly NodeFacts[], queues: readonly Queue[]): Run {
+  const run = startRun(nodes);
+  for (const queue of queues) step(run, { kind: "queue", queue });
+  return run;
+}
+
+/** A job asks for parts of pool a with so much cpu each. */
+export function askForCpu(
+  run: Run,
+  id: string,
+  cpu: number | readonly number[],
+  more: Partial<ReservationRequest> = {},
+): Verdict | undefined {
+  const needs = partsOf("a", ...[cpu].flat().map((each) => ({ cpu: each })));
+  return step(run, { kind: "reserve", request: requestOf(id, [], { owner: ownerOf(id, "job"), needs, ...more }) });
+}
+
+export function explain(run: Run, id: string, kind = "job"): Explanation {
+  const reservation = reservationOf(run.world.ledger, ownerOf(id, kind));
+  if (reservation === undefined) throw new Error(`${id} has no reservation`);
+  return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
 export function stepQueue(run: Run, operation: QueueOperation): Verdict | undefined {

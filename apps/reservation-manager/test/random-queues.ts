@@ -80,6 +80,11 @@ const quotas = fc.oneof(
   { weight: 2, arbitrary: fc.constant<Queue["quotas"]>(new Map()) },
 );
 
+/** So short that past use matters within a run. */
+const halfLife = fc.constantFrom(undefined, 1000, 4000);
+
+const passing = fc.oneof(fc.integer({ min: 1, max: 900 }), fc.integer({ min: 1000, max: 4000 }));
+
 const policies = fc
   .record({
     weightMilli: fc.constantFrom(0, 500, 1000, 1000, 2000),
@@ -89,13 +94,15 @@ const policies = fc
       { weight: 1, arbitrary: fc.constantFrom("Hold" as const, "HoldAndDrain" as const) },
     ),
     maxPriority: fc.constantFrom(undefined, undefined, undefined, 0),
+    pastUseHalfLifeMs: halfLife,
     problem: fc.oneof(
       { weight: 40, arbitrary: fc.constant(undefined) },
       { weight: 1, arbitrary: fc.constant("unreadable") },
     ),
   })
-  .map(({ maxPriority, problem, ...more }) => ({
+  .map(({ maxPriority, problem, pastUseHalfLifeMs, ...more }) => ({
     ...more,
+    ...(pastUseHalfLifeMs !== undefined && { pastUseHalfLifeMs }),
     ...(maxPriority !== undefined && { maxPriority }),
     ...(problem !== undefined && { problem }),
   }));
@@ -112,8 +119,14 @@ const rival: fc.Arbitrary<QueueParts> = fc
     nominal: fc.integer({ min: 3, max: 6 }),
     weightMilli: fc.constantFrom(0, 500, 1000, 1000, 2000),
     strategy: fc.constantFrom<Queue["strategy"]>("BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"),
+    pastUseHalfLifeMs: halfLife,
   })
-  .map(({ nominal, ...more }) => ({ ...more, stopPolicy: "None", quotas: new Map([["a cpu", { nominal }]]) }));
+  .map(({ nominal, pastUseHalfLifeMs, ...more }) => ({
+    ...more,
+    ...(pastUseHalfLifeMs !== undefined && { pastUseHalfLifeMs }),
+    stopPolicy: "None",
+    quotas: new Map([["a cpu", { nominal }]]),
+  }));
 
 /** Queues that compete for the cpu of both pools. */
 const poolRival: fc.Arbitrary<QueueParts> = fc
@@ -280,7 +293,7 @@ function workOn(queues: readonly Queue[], needs = sharedNeeds): fc.Arbitrary<Dra
   return fc.oneof(
     { weight: 9, arbitrary: reserve },
     { weight: 4, arbitrary: release },
-    { weight: 1, arbitrary: fc.integer({ min: 1, max: 900 }).map((ms): Draft => ({ kind: "wait", ms })) },
+    { weight: 2, arbitrary: passing.map((ms): Draft => ({ kind: "wait", ms })) },
   );
 }
 

@@ -103,6 +103,8 @@ export type StreamConfig = {
   readonly maxBytes?: number;
   readonly maxAgeMs?: number;
   readonly maxMessages?: number;
+  /** With retention `limits`: a further message replaces the oldest one of its subject. Absent: no limit. */
+  readonly maxMessagesPerSubject?: number;
   /** Window in which a repeated message id is recognised. */
   readonly duplicateWindowMs?: number;
 };

@@ -61,9 +61,24 @@ export function client<Service extends ServiceDescriptor>(
   options: { readonly repeat?: Repeat } = {},
 ): Client<Service> {
   const { repeat = "safely" } = options;
-  const calls = Object.entries(service.methods).map(([name, method]) => [name, callOf(bus, service, method, repeat)]);
+  const calls = Object.entries(service.methods).map(([name, method]) => {
+    const decode = (payload: Uint8Array): unknown => tryDecode(method.reply, payload);
+    return [name, callOf(bus, service, method, { repeat, decode })];
+  });
   // The entries have the keys of the descriptor, which Object.fromEntries cannot express.
   return Object.fromEntries(calls) as Client<Service>;
+}
+
+/** A service whose replies stay encoded, by the names of its methods: for callers that compare replies before they decode them. */
+export type ByteClient = Readonly<Record<string, (request: object, options?: CallOptions) => Promise<Uint8Array>>>;
+
+/** Calls a service as `client` does. */
+export function byteClient(bus: Bus, service: ServiceDescriptor): ByteClient {
+  const calls = Object.entries(service.methods).map(([name, method]) => {
+    const decode = (payload: Uint8Array): Uint8Array => payload;
+    return [name, callOf(bus, service, method, { repeat: "safely", decode })];
+  });
+  return Object.fromEntries(calls) as ByteClient;
 }
 
 /** What is the same in every call of one method, made once. */
@@ -80,7 +95,13 @@ type Route = {
 /** A call whose types the descriptor has and the compiler has lost. */
 type AnyCall = (request: object, options?: CallOptions) => Promise<unknown>;
 
-function callOf(bus: Bus, service: ServiceDescriptor, method: MethodDescriptor, repeat: Repeat): AnyCall {
+/** `decode` returns undefined for bytes that are no reply. */
+function callOf(
+  bus: Bus,
+  service: ServiceDescriptor,
+  method: MethodDescriptor,
+  { repeat, decode }: { readonly repeat: Repeat; readonly decode: (payload: Uint8Array) => unknown },
+): AnyCall {
   const { area } = service;
   const subject = subjects.request(area, method.verb);
   const operation = `${area}.${method.verb}`;
@@ -99,7 +120,7 @@ function callOf(bus: Bus, service: ServiceDescriptor, method: MethodDescriptor, 
   return (request, options = {}) =>
     inSpan("@muster/bus", spanName, span, async () => {
       const reply = await ask(route, buildQuestion(method, request), options);
-      const message: unknown = tryDecode(method.reply, reply.payload);
+      const message = decode(reply.payload);
       if (message === undefined) throw new FaultError({ code: "internal", operation });
       return message;
     });

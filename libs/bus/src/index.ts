@@ -1,6 +1,6 @@
 export type { Bus, Delivery, Endpoint, Message, Reply } from "./bus.ts";
-export { client } from "./client.ts";
-export type { CallOptions, Client } from "./client.ts";
+export { byteClient, client } from "./client.ts";
+export type { ByteClient, CallOptions, Client } from "./client.ts";
 export { serve } from "./serve.ts";
 export type { CallContext, Handlers } from "./serve.ts";
 export { fillPage } from "./fill-page.ts";
@@ -8,6 +8,8 @@ export type { PageLimits } from "./fill-page.ts";
 export { consumeEvents, publishEvent } from "./events.ts";
 export { openTrail } from "./trail.ts";
 export type { Trail } from "./trail.ts";
+export { readNewest } from "./read-newest.ts";
+export type { MessageRange } from "./read-newest.ts";
 export { signalEvent } from "./signal-event.ts";
 export { deadLetters } from "./dead-letters.ts";
 export type { DeadLetter } from "./dead-letters.ts";

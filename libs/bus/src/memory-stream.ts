@@ -61,6 +61,7 @@ export class MemoryStream {
     this.#messages.set(sequence, { ...message, sequence, atMs });
     this.#bytes += message.payload.length;
     this.#seen.set(options.messageId, { sequence, atMs });
+    this.#dropOldestOf(message.subject);
     while (this.#isOver(0, 0)) this.#dropOldest();
     for (const consumer of this.#consumers.values()) consumer.pump();
     return { sequence, duplicate: false };
@@ -125,6 +126,13 @@ export class MemoryStream {
     const { retention, maxMessages = Infinity } = this.config;
     const maxBytes = this.config.maxBytes ?? (retention === "limits" ? STREAM_DEFAULTS.maxBytes : Infinity);
     return this.#messages.size + moreMessages > maxMessages || this.#bytes + moreBytes > maxBytes;
+  }
+
+  #dropOldestOf(subject: string): void {
+    const { maxMessagesPerSubject } = this.config;
+    if (maxMessagesPerSubject === undefined) return;
+    const same = [...this.#messages.values()].filter((message) => message.subject === subject);
+    for (const { sequence } of same.slice(0, -maxMessagesPerSubject)) this.#remove(sequence);
   }
 
   #dropOldest(): void {

@@ -100,6 +100,7 @@ export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig
         ...common,
         retention: RetentionPolicy.Limits,
         discard: DiscardPolicy.Old,
+        max_msgs_per_subject: stream.maxMessagesPerSubject ?? -1,
         max_age: nanos(stream.maxAgeMs ?? STREAM_DEFAULTS.maxAgeMs),
         max_bytes: stream.maxBytes ?? STREAM_DEFAULTS.maxBytes,
       };

@@ -1,7 +1,8 @@
 import { streams, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
-import type { Bus, StoredMessage } from "./bus.ts";
+import type { Bus } from "./bus.ts";
 import { publishEvent } from "./events.ts";
 import { tryDecode } from "./messages.ts";
+import { readNewest } from "./read-newest.ts";
 
 /** What was done to things, each with an id of its own, on the audit stream: nothing but age and size takes from it. */
 export type Trail<Item> = {
@@ -41,7 +42,8 @@ export function openTrail<Type extends AnyMessageType, Item>(
         await publishEvent(bus, subjectOf(keyOf(item)), type, toWire(item), { messageId: idOf(item) });
     },
     page: async (key, { limit, before }, signal) => {
-      const found = await readBackward(bus, subjectOf(key), { limit: limit + 1, before }, signal);
+      const range = { stream: streams.audit.name, subject: subjectOf(key) };
+      const found = await readNewest(bus, range, { limit: limit + 1, before }, signal);
       const newest = found.slice(-limit);
       const items = new Map(
         newest.flatMap(({ payload }): [string, Item][] => {
@@ -54,50 +56,4 @@ export function openTrail<Type extends AnyMessageType, Item>(
       return { items: [...items.values()], before: found.length > limit ? newest[0]?.sequence : undefined };
     },
   };
-}
-
-/**
- * The newest messages of a subject, `limit` and perhaps some more, the oldest first. A stream is read forward only, so it is read in ranges from its end,
- * each twice as long as the one before; one with far more messages than are wanted is left half-read, and halved.
- */
-async function readBackward(
-  bus: Bus,
-  subject: string,
-  { limit, before }: TrailQuery,
-  signal: AbortSignal,
-): Promise<StoredMessage[]> {
-  const { firstSequence, lastSequence } = (await bus.streamState(streams.audit.name)) ?? NOTHING;
-  let found: StoredMessage[] = [];
-  let end = Math.min(before ?? Number.POSITIVE_INFINITY, lastSequence + 1);
-  let length = limit;
-  while (found.length < limit && end > firstSequence && !signal.aborted) {
-    const start = Math.max(firstSequence, end - length);
-    const range = await readRange(bus, subject, { start, end, most: 2 * limit });
-    if (range === "too-many") {
-      length = Math.floor((end - start) / 2);
-      continue;
-    }
-    found = [...range, ...found];
-    end = start;
-    length *= 2;
-  }
-  return found;
-}
-
-const NOTHING = { firstSequence: 1, lastSequence: 0 };
-
-async function readRange(
-  bus: Bus,
-  subject: string,
-  { start, end, most }: { readonly start: number; readonly end: number; readonly most: number },
-): Promise<StoredMessage[] | "too-many"> {
-  const messages: StoredMessage[] = [];
-  for (let from = start; from < end;) {
-    const message = await bus.readMessage(streams.audit.name, subject, from);
-    if (message === undefined || message.sequence >= end) break;
-    if (messages.length === most) return "too-many";
-    messages.push(message);
-    from = message.sequence + 1;
-  }
-  return messages;
 }

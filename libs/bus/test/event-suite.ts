@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { muster, subjects, streams } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -62,6 +63,18 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       await using _consumer = await bus.consume(consuming, seen.handler);
       await until("three messages", () => seen.sequences.length === 3);
       expect(seen.sequences).toEqual([3, 4, 5]);
+    });
+
+    it("keeps the newest message of each subject of a stream with one a subject", async () => {
+      const { name, subject } = await stream({ maxMessagesPerSubject: 1 });
+      for (const key of ["a", "b", "a"]) await bus.publish(subject(key), nothing, { messageId: randomUUID() });
+      const first = await bus.readMessage(name, subject("*"), 1);
+      const second = await bus.readMessage(name, subject("*"), (first?.sequence ?? 0) + 1);
+      expect([first, second]).toMatchObject([
+        { sequence: 2, subject: subject("b") },
+        { sequence: 3, subject: subject("a") },
+      ]);
+      expect(await bus.streamState(name)).toMatchObject({ messages: 2, firstSequence: 2, lastSequence: 3 });
     });
 
     it("reports the first and last sequence of its messages", async () => {

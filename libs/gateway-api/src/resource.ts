@@ -23,10 +23,10 @@ export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   /** The field of the requests that has those fields. Absent: they are fields of the request. */
   readonly nameIn?: string;
   readonly service: Service;
-  /** `key`: the fields of an item by which a watch knows it. */
+  /** `key`: the fields of an item by which a watch knows it. Empty: the list is a history, which no watch follows. */
   readonly list?: { readonly call: MethodOf<Service>; readonly items: string; readonly key: readonly FieldPath[] };
-  /** `at`: the list is searched for the item with the name in this field. */
-  readonly get: Read<Service> | { readonly at: FieldPath };
+  /** `at`: the list is searched for the item with the name in this field. Absent: items are only listed. */
+  readonly get?: Read<Service> | { readonly at: FieldPath };
   /** Reads below the name of one: `explain`, `events`. `next` answers once the item differs from a revision; `log` is one piece of a log. */
   readonly reads?: Readonly<Record<string, Read<Service>>>;
   /** Reads the log of one component, from an offset. */
@@ -46,6 +46,8 @@ export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly call: MethodOf<Service>;
   /** The field of the reply that is the answer. Absent: the reply. */
   readonly item?: string;
+  /** Only these fields of the item. Absent: all. */
+  readonly fields?: readonly string[];
   /** Its own right: `get` of `sessions/log`. */
   readonly subresource?: string;
 };

@@ -1,4 +1,12 @@
-import { FarmService, JobService, LeaseService, NodeService, ReservationService, SessionService } from "@muster/proto";
+import {
+  AuditService,
+  FarmService,
+  JobService,
+  LeaseService,
+  NodeService,
+  ReservationService,
+  SessionService,
+} from "@muster/proto";
 import { resource, type AnyResource } from "./resource.ts";
 
 /** The table: a row for each resource, in the order of the documents. */
@@ -14,6 +22,7 @@ export const RESOURCES: readonly AnyResource[] = [
     get: { call: "getSession", item: "session" },
     reads: {
       explain: { call: "explainSession", item: "explanation" },
+      events: { call: "getSession", item: "session", fields: ["events"] },
       next: { call: "watchSession", item: "session" },
       log: { call: "getLogs", subresource: "log" },
     },
@@ -201,5 +210,14 @@ export const RESOURCES: readonly AnyResource[] = [
     service: ReservationService,
     list: { call: "listQueues", items: "queues", key: [["queue", "name"]] },
     get: { at: ["queue", "name"] },
+  }),
+  resource({
+    path: "audit",
+    plural: "audits",
+    noun: "change",
+    scope: "cluster",
+    name: [],
+    service: AuditService,
+    list: { call: "listChanges", items: "changes", key: [] },
   }),
 ];

@@ -22,6 +22,7 @@ export type Answer =
   | { readonly kind: "search"; readonly items: string; readonly nameAt: FieldPath }
   | { readonly kind: "log" }
   | { readonly kind: "item"; readonly item: string }
+  | { readonly kind: "part"; readonly item: string; readonly fields: readonly string[] }
   | { readonly kind: "reply" };
 
 /** One method of one path, derived from a row of the table. */
@@ -79,15 +80,15 @@ function readRoutes(row: AnyResource): readonly Route[] {
   const { path, plural: resource, name, get, reads = {}, logs } = row;
   const one = { row, params: name, path: `/v1/${path}/${placeholders(name)}` };
   const right = { verb: "get", resource } as const;
-  const readOne = ({ call, item, subresource }: Read, path: string): Route =>
+  const readOne = ({ call, item, fields, subresource }: Read, path: string): Route =>
     readRoute({
       ...{ ...one, path, call },
       right: subresource === undefined ? right : { ...right, subresource },
-      answer: item === undefined ? { kind: "reply" } : { kind: "item", item },
+      answer: item === undefined ? { kind: "reply" } : fields ? { kind: "part", item, fields } : { kind: "item", item },
     });
   return [
     ...listRoutes(row),
-    ...("at" in get ? searchRoutes(row, get.at, { ...one, right }) : [readOne(get, one.path)]),
+    ...(get === undefined ? [] : "at" in get ? searchRoutes(row, get.at, { ...one, right }) : [readOne(get, one.path)]),
     ...Object.entries(reads).map(([action, read]) => readOne(read, `${one.path}/${action}`)),
     ...(logs === undefined
       ? []
@@ -108,7 +109,7 @@ function listRoutes(row: AnyResource): readonly Route[] {
   const { path, plural: resource, scope, list, get } = row;
   if (list === undefined) return [];
   const { call, items, key } = list;
-  const nameAt = "at" in get ? get.at : undefined;
+  const nameAt = get !== undefined && "at" in get ? get.at : undefined;
   const listing = {
     row,
     call,
@@ -132,9 +133,16 @@ type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer"> &
 function readRoute({ row, ...parts }: RouteParts): Route {
   const method = methodOf(row, parts.call);
   const { kind } = parts.answer;
-  const more = kind === "list" ? { ...PAGE_FIELDS, ...WATCH_FIELD } : kind === "log" ? FOLLOW_FIELD : {};
+  const more = moreOf(parts.answer);
   const query = kind === "search" ? {} : queryOf(row, method, parts.params, more, kind === "log" ? LOG_FIELDS : {});
   return { http: "GET", resource: row, method, query, ...parts };
+}
+
+/** What a query may have beside the fields of the request. */
+function moreOf(answer: Answer): Route["query"] {
+  if (answer.kind === "log") return FOLLOW_FIELD;
+  if (answer.kind !== "list") return {};
+  return answer.key.length === 0 ? PAGE_FIELDS : { ...PAGE_FIELDS, ...WATCH_FIELD };
 }
 
 function changeRoute(row: AnyResource, change: Change): Route {

@@ -88,6 +88,8 @@ function adviseOnQueue(code: string): string | undefined {
   if (code === "QUEUE_UNKNOWN")
     return "name a queue in the label muster.dev/queue of the job, or in spec.queue of the session: `muster queues` lists them";
   if (code === "QUEUE_HELD") return "set spec.stopPolicy of the queue to None, or correct what `muster queues` names";
+  if (code === "READY_TIMEOUT")
+    return "correct what keeps its pods from being ready, or raise spec.readyTimeout of the queue";
   if (code === "QUOTA_EXCEEDED") return "request less, or raise the quota or the borrowingLimit of the queue";
   return undefined;
 }

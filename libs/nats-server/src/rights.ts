@@ -1,4 +1,5 @@
 import {
+  AuditService,
   bucketKeys,
   buckets,
   FarmService,
@@ -125,7 +126,7 @@ export const rights = {
     serves: [FarmService],
     asks: requests(ReservationService, "reserve", "unreserve", "getReservation", "listReservations", "listPools"),
     owns: [buckets.replicaSets, buckets.rolls, buckets.farmLocks],
-    reads: [buckets.nodes, buckets.pods],
+    reads: [buckets.nodes, buckets.pods, buckets.queues],
     marks: [bucketKeys.installationId],
     publishes: [anyKey(ANY.alert), anyKey(ANY.setAudit)],
     listens: ANY_GRANT,
@@ -145,6 +146,7 @@ export const rights = {
         "explainReservation",
         "listReservations",
         "listMachines",
+        "listQueues",
       ),
       // Why a lease waits for machines: nodes that boot, and pods of jobs that are gone and keep machines.
       ...requests(NodeService, "explainDemand"),
@@ -168,6 +170,7 @@ export const rights = {
     locks: ["node-scaler"],
   },
   gateway: {
+    serves: [AuditService],
     // The methods of libs/gateway-api/src/resources.ts.
     asks: [
       ...requests(
@@ -231,10 +234,12 @@ export const rights = {
         "listMachines",
       ),
       ...requests(NodeService, "listNodes", "terminateNode", "explainDemand"),
+      ...requests(AuditService, "listChanges"),
     ],
     owns: [buckets.apiRequests],
-    publishes: [subjects.anyChangeAudited],
-    keeps: [streams.apiAudit.name],
+    publishes: [subjects.anyChangeAudited, subjects.anyChangeRefused],
+    keeps: [streams.apiAudit.name, streams.apiRefusals.name],
+    inspects: [streams.apiAudit.name, streams.apiRefusals.name],
   },
   cli: {
     asks: services.flatMap((service) => requestsOf(service)),

@@ -10,6 +10,7 @@ export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";
 export { enums } from "../generated/enums.ts";
 export { muster } from "../generated/messages.js";
 export {
+  AuditService,
   FarmService,
   JobService,
   LeaseService,

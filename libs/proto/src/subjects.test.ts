@@ -5,6 +5,8 @@ import { streams, subjects } from "./subjects.ts";
 const builders = {
   cancel: subjects.cancel,
   dead: subjects.dead,
+  changeAudited: (key: string) => subjects.changeAudited("sessions", key, "1-1"),
+  changeRefused: (key: string) => subjects.changeRefused(key, "0a1b"),
   sessionEventRecorded: subjects.sessionEventRecorded,
   orderLease: (key: string) => subjects.orderLease("main", key),
   orderLeaseOf: (key: string) => subjects.orderLease(key, "1-1"),
@@ -43,6 +45,8 @@ it("binds every event and command to exactly one stream", () => {
     subjects.orderLease("a", "1-1"),
     subjects.leaseAnswered("a"),
     subjects.leaseAudited("a"),
+    subjects.changeAudited("sessions", "0a1b", "1-1"),
+    subjects.changeRefused("sessions", "0a1b"),
     subjects.dead("session"),
   ];
   const matches = (filter: string, subject: string): boolean => {

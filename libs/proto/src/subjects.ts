@@ -51,10 +51,15 @@ export const subjects = {
   leaseAudited: (lease: string) => `muster.audit.lease.${token(lease)}`,
   /** muster.audit.lease.* */
   anyLeaseAudited: "muster.audit.lease.*",
-  /** muster.api.<resource>.changed: a user has asked for a change of such a resource over HTTP. */
-  changeAudited: (resource: string) => `muster.api.${token(resource)}.changed`,
-  /** muster.api.*.changed */
-  anyChangeAudited: "muster.api.*.changed",
+  /** muster.api.<resource>.<user>.<attempt>.changed: a user, named by a digest, has asked a service for a change over HTTP. */
+  changeAudited: (resource: string, user: string, attempt: string) =>
+    `muster.api.${token(resource)}.${token(user)}.${token(attempt)}.changed`,
+  /** muster.api.*.*.*.changed */
+  anyChangeAudited: "muster.api.*.*.*.changed",
+  /** muster.api.<resource>.<user>.refused: the gateway refused a change over HTTP. */
+  changeRefused: (resource: string, user: string) => `muster.api.${token(resource)}.${token(user)}.refused`,
+  /** muster.api.*.*.refused */
+  anyChangeRefused: "muster.api.*.*.refused",
   /** _INBOX.<service>: answers to what this service asks arrive below it. */
   inbox: (service: string) => `_INBOX.${token(service)}`,
   /** muster.dead.<area>: payload and fault of what could not be handled. */
@@ -84,11 +89,21 @@ export const streams = {
   },
   /** Who has changed what over HTTP: not in `audit`, whose records the services own and read back. */
   apiAudit: {
-    name: "MUSTER_API_AUDIT",
-    subjects: ["muster.api.*.changed"],
+    name: "MUSTER_API_CHANGES",
+    subjects: ["muster.api.*.*.*.changed"],
     retention: "limits",
+    // The outcome of a change replaces its announcement.
+    maxMessagesPerSubject: 1,
     maxAgeMs: 90 * 24 * 3_600_000,
     maxBytes: 256 * 1024 * 1024,
+  },
+  /** What the gateway refused, apart from `apiAudit`: however many refusals there are, they remove no change. */
+  apiRefusals: {
+    name: "MUSTER_API_REFUSALS",
+    subjects: ["muster.api.*.*.refused"],
+    retention: "limits",
+    maxAgeMs: 30 * 24 * 3_600_000,
+    maxBytes: 32 * 1024 * 1024,
   },
   dead: {
     name: "MUSTER_DEAD",

@@ -2,7 +2,10 @@ import { trace } from "@opentelemetry/api";
 import { destination, pino, stdSerializers, stdTimeFunctions, type Logger as Pino } from "pino";
 import { LEVELS, redactFields } from "./redact.ts";
 
-/** One line of JSON a call on standard error, with the ids of the active span. The message is a constant; what varies goes into fields. */
+/**
+ * One line of JSON a call on standard error, with the ids of the active span. The message is a constant; what varies goes into fields. Warnings and errors are
+ * written immediately. Other lines of one turn of the event loop are one write; a process that is killed may lose those of its last turn.
+ */
 export type Logger = {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -14,11 +17,15 @@ export type Logger = {
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 
+/** Lines of one turn that are longer than this together are written before its end. */
+const MAX_WAITING_BYTES = 8192;
+
 export function createLogger(options: {
   readonly level: LogLevel;
   readonly service: string;
   readonly instance: string;
 }): Logger {
+  const output = linesPerTurn();
   const lines = pino(
     {
       level: options.level,
@@ -28,22 +35,46 @@ export function createLogger(options: {
       serializers: { err: redactError },
       mixin: traceIds,
     },
-    // Synchronous, so that the last words of a dying process are not lost.
-    destination({ fd: 2, sync: true }),
+    output,
   );
-  return withoutSecrets(lines);
+  return withoutSecrets(lines, output.flush);
+}
+
+/** Standard error. A write for each line would cost a busy service more than all the rest of the line. */
+function linesPerTurn(): { readonly write: (line: string) => void; readonly flush: () => void } {
+  // Synchronous, so that the last words of a dying process are not lost.
+  const stream = destination({ fd: 2, sync: true, minLength: MAX_WAITING_BYTES });
+  let isDue = false;
+  const flush = (): void => {
+    isDue = false;
+    stream.flushSync();
+  };
+  process.on("exit", flush);
+  return {
+    write: (line) => {
+      stream.write(line);
+      if (!isDue) setImmediate(flush);
+      isDue = true;
+    },
+    flush,
+  };
 }
 
 /** Not pino's `redact`, which copies each line with every object in it, also where no secret is. */
-function withoutSecrets(lines: Pino): Logger {
-  const write = (level: LogLevel): Logger[LogLevel] =>
-    lines.isLevelEnabled(level) ? (fields, message) => lines[level](redactFields(fields), message) : () => undefined;
+function withoutSecrets(lines: Pino, flush: () => void): Logger {
+  const write = (level: LogLevel): Logger[LogLevel] => {
+    if (!lines.isLevelEnabled(level)) return () => undefined;
+    return (fields, message) => {
+      lines[level](redactFields(fields), message);
+      if (level === "warn" || level === "error") flush();
+    };
+  };
   return {
     debug: write("debug"),
     info: write("info"),
     warn: write("warn"),
     error: write("error"),
-    child: (fields) => withoutSecrets(lines.child(redactFields(fields))),
+    child: (fields) => withoutSecrets(lines.child(redactFields(fields)), flush),
   };
 }
 

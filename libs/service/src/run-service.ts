@@ -5,6 +5,7 @@ import { faultOf, isFaultError, isRetryable } from "@muster/faults";
 import { metrics } from "@opentelemetry/api";
 import { startTelemetry } from "@muster/tracing";
 import { readEnv } from "./env.ts";
+import { releaseStartMemory } from "./release-start-memory.ts";
 import { createLogger, LOG_LEVELS, type Logger } from "./logger.ts";
 import { type ReadyCheck, startStatusServer } from "./status-server.ts";
 import { VERSION } from "./version.ts";
@@ -90,7 +91,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       natsReplicas: common.natsReplicas,
       requestRate: common.requestRate,
       readyWhen: (name, check) => {
-        checks.delete(STARTING);
+        if (checks.delete(STARTING)) releaseStartMemory();
         checks.set(name, check);
       },
       alsoCheck: (name, check) => {

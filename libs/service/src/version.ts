@@ -1,4 +1,4 @@
-import packageFile from "../package.json" with { type: "json" };
+import packageFile from "../../../package.json" with { type: "json" };
 
-/** The version of this Muster: all packages of the repository carry the same. */
+/** The version of this Muster, from package.json of the root; bundles of a pre-release have theirs. */
 export const VERSION: string = packageFile.version;

@@ -1,17 +1,25 @@
-import { execFile } from "node:child_process";
+import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 
 const LOGGER = join(import.meta.dirname, "../src/logger.ts");
 
-/** What a process prints on standard error that logs these fields once. */
-async function logged(fields: string): Promise<string> {
+/** What a process prints on standard error that has a `logger` and ends with these statements. */
+function printed(statements: string): Promise<string> {
   const program = `
     import { createLogger } from ${JSON.stringify(LOGGER)};
-    createLogger({ level: "info", service: "test", instance: "test-1" }).error(${fields}, "failed");`;
-  const { stderr } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program]);
-  return stderr;
+    const logger = createLogger({ level: "info", service: "test", instance: "test-1" });
+    ${statements}`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", program], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  return text(child.stderr);
+}
+
+/** What is printed of a line with these fields. */
+function logged(fields: string): Promise<string> {
+  return printed(`logger.error(${fields}, "failed");`);
 }
 
 it.each([
@@ -25,4 +33,17 @@ it.each([
   expect(line).not.toContain("hush");
   expect(JSON.parse(line)).toMatchObject({ level: "error", service: "test", msg: "failed" });
   expect(line).toContain("[Redacted]");
+});
+
+it.each([
+  ["returns", ""],
+  ["throws", "throw new Error();"],
+  ["exits", "process.exit();"],
+  ["is killed after the turn", `setImmediate(() => process.kill(process.pid, "SIGKILL"));`],
+  ["is killed after a warning", `logger.warn({}, "third"); process.kill(process.pid, "SIGKILL");`],
+  ["is killed after a warning of a child", `logger.child({}).warn({}, "third"); process.kill(process.pid, "SIGKILL");`],
+])("prints the lines of a process in order that %s", async (_how, end) => {
+  const output = await printed(`logger.info({}, "first"); logger.info({}, "second"); ${end}`);
+  expect(output).toMatch(/"first".*\n.*"second".*\n/);
+  expect(output.includes('"third"')).toBe(end.includes("third"));
 });

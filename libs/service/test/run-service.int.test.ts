@@ -68,6 +68,23 @@ it("is not ready before the service has said what its readiness depends on", asy
   expect(await ready.text()).toContain("[-]started starting");
 });
 
+it("releases the memory of its start once it is ready", async () => {
+  const tracing = "data:text/javascript,import{setFlagsFromString}from'node:v8';setFlagsFromString('--trace-gc')";
+  const read = async (env: Record<string, string>): Promise<string> => {
+    const service = start({ NODE_OPTIONS: `--expose-gc --import=${tracing}`, ...env }, ["ignore", "pipe", "pipe"]);
+    let trace = "";
+    service.child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      trace += chunk;
+    });
+    await until("it runs", () => service.output().includes("running"));
+    service.child.kill("SIGTERM");
+    await service.exit;
+    return trace;
+  };
+  expect(await read({})).toContain("Mark-Compact (reduce)");
+  expect(await read({ DEMO_STOP: "never-ready" })).not.toContain("Mark-Compact (reduce)");
+});
+
 it("keeps secrets out of the log", async () => {
   const service = start();
   await until("it runs", () => service.output().includes("running"));

@@ -1,11 +1,5 @@
-import {
-  jetstream,
-  jetstreamManager,
-  PubHeaders,
-  type JetStreamClient,
-  type JetStreamManager,
-} from "@nats-io/jetstream";
-import { Empty, headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
+import { jetstream, jetstreamManager, type JetStreamClient, type JetStreamManager } from "@nats-io/jetstream";
+import { Empty, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
 import { FaultError, throwFault } from "@muster/faults";
 import {
   DELETE_MARK_TTL_MS,
@@ -17,6 +11,7 @@ import {
 } from "./bucket-stream.ts";
 import type { Codec } from "./codec.ts";
 import { ask } from "./connection-events.ts";
+import { buildDeleteMark, isDeleted, isDeleteMark } from "./delete-mark.ts";
 import {
   isFull,
   isServerFull,
@@ -29,7 +24,7 @@ import {
 } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
 import { modifyBy, type Modify, type SingleKey } from "./modify.ts";
-import { orderedPass, type StreamMessage } from "./ordered.ts";
+import { orderedPass } from "./ordered.ts";
 import { type Fill, showFill } from "./show-fill.ts";
 import { observed } from "./telemetry.ts";
 import { unlessUnstored } from "./unstored.ts";
@@ -89,8 +84,6 @@ const TIMEOUT_MS = 5000;
 const CHECK_MS = 600_000;
 /** A reader of metrics does not wait for a server that is away. */
 const FILL_TIMEOUT_MS = 1000;
-const OPERATION = "KV-Operation";
-const MARKER_REASON = "Nats-Marker-Reason";
 
 /** What the operations on an open bucket share. */
 type Opened<Value, Input> = {
@@ -239,9 +232,7 @@ async function remove<Value, Input>(
   expectedRevision: number,
 ): Promise<void> {
   const expected = validRevision(expectedRevision);
-  const mark = headers();
-  mark.set(OPERATION, "DEL");
-  mark.set(PubHeaders.MessageTTL, `${DELETE_MARK_TTL_MS / 1000}s`);
+  const mark = buildDeleteMark(DELETE_MARK_TTL_MS);
   try {
     await write(opened, key, Empty, expected, mark).catch(async (error: unknown) => {
       if (!isFull(error)) throw error;
@@ -381,18 +372,6 @@ function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, err
   if (!isFull(error)) return toFault(error, `writing ${name}/${key}`);
   const what = `size of bucket ${name}`;
   return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs }, { cause: error });
-}
-
-/** A mark of a deletion is empty. */
-function isDeleted(message: StreamMessage): boolean {
-  return message.payload.length === 0 && isDeleteMark(message.headers);
-}
-
-function isDeleteMark(header: MsgHdrs | undefined): boolean {
-  if (header === undefined) return false;
-  if (header.has(MARKER_REASON)) return true;
-  const operation = header.get(OPERATION);
-  return operation === "DEL" || operation === "PURGE";
 }
 
 /** 0 would mean "does not exist" to the server. */

@@ -21,6 +21,7 @@ export { certificateAuthority, signedCertificate } from "./certificates.ts";
 export type { Certificate } from "./certificates.ts";
 export { settled, virtualClock } from "./virtual-clock.ts";
 export type { VirtualClock } from "./virtual-clock.ts";
+export { findChromium } from "./find-chromium.ts";
 export { findKubectl } from "./find-kubectl.ts";
 export { freePort, freePorts } from "./free-ports.ts";
 export { patientClient } from "./patient-client.ts";

@@ -1,11 +1,11 @@
 /**
  * Keeps a service that has little to do small; the Dockerfile sets the same for the images. The C library has one arena and returns what is free above 128 KiB,
- * and V8 keeps 2 MiB for young objects instead of 16.
+ * and a service may release the memory of its start.
  */
 export const LEAN_MEMORY = {
   MALLOC_ARENA_MAX: "1",
   MALLOC_TRIM_THRESHOLD_: "131072",
-  NODE_OPTIONS: "--max-semi-space-size=2",
+  NODE_OPTIONS: "--expose-gc",
 };
 
 /** The environment of a service: this one, and what keeps it small. */

@@ -102,9 +102,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     ...withLeanMemory(options.baseEnv),
     MUSTER_KUBECONFIG: kubeconfig,
     MUSTER_HTTP_ADDR: "127.0.0.1:0",
-    PROVISION_KEY_FILE: await writeEngineKey(options.directory),
+    PROVISION_KEY_FILE: await writeKey(options.directory, "provision-engine.key"),
     GATEWAY_ADDR: options.apiAddress ?? "127.0.0.1:0",
     GATEWAY_TOKEN_FILE: join(options.directory, "gateway.token"),
+    GATEWAY_SESSION_KEY_FILE: await writeKey(options.directory, "gateway.session-keys"),
     // Pods of the embedded cluster share the file system of this machine: its kubelet resolves a relative path in the pod's directory.
     ...(cluster === undefined ? {} : { SESSION_RESULT_FILE: "result.json" }),
     ...(cluster === undefined ? {} : defaultsForLargestPool(options.pools)),
@@ -162,8 +163,8 @@ async function endAllLeftovers(directory: string): Promise<void> {
 }
 
 /** Writes the key that signs the results of leases; each stack has its own. */
-async function writeEngineKey(directory: string): Promise<string> {
-  const path = join(directory, "provision-engine.key");
+async function writeKey(directory: string, name: string): Promise<string> {
+  const path = join(directory, name);
   await writeFile(path, randomBytes(32).toString("hex"), { mode: 0o600 });
   return path;
 }

@@ -3,7 +3,14 @@ import { cp, mkdtemp, mkdtempDisposable, readdir, readFile, rm, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { V1ConfigMap, V1Deployment, V1NetworkPolicy, V1PolicyRule, V1Service } from "@kubernetes/client-node";
+import type {
+  V1ConfigMap,
+  V1Deployment,
+  V1NetworkPolicy,
+  V1Pod,
+  V1PolicyRule,
+  V1Service,
+} from "@kubernetes/client-node";
 import type { KubeObject } from "@muster/kube";
 import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { referenceOf } from "@muster/repo/images";
@@ -113,6 +120,41 @@ describe.skipIf(missing !== undefined)(
       const built = pulled.map(({ name }) => referenceOf(name, { repository: "registry.example.com/muster" }));
       expect(built).toContain(`registry.example.com/muster/watcher:${version}`);
       expect(pulled.map(({ image }) => image)).toEqual(built);
+    });
+
+    it("names an image by its digest unless a tag replaces it, and refuses what is no digest", async () => {
+      const digest = `sha256:${"a".repeat(64)}`;
+      const imageOf = async (tag: string) => {
+        const objects = await render("here", { "image.digests": { watcher: digest }, "image.tag": tag });
+        const watcher = objects.filter(isDeployment).find(({ metadata }) => metadata?.name === "watcher");
+        return watcher?.spec?.template.spec?.containers[0]?.image;
+      };
+      expect(await imageOf("")).toBe(`registry.example.com/muster/watcher@${digest}`);
+      expect(await imageOf("mine")).toBe("registry.example.com/muster/watcher:mine");
+      await expect(render("here", { "image.digests": { watcher: "sha256:0" } })).rejects.toThrow("watcher");
+    });
+
+    it("tests an installation with the key of the command line, and opens NATS for that time only", async () => {
+      const objects = (await render("here")).filter(
+        ({ metadata }) => metadata?.annotations?.["helm.sh/hook"] === "test",
+      );
+      expect(objects.map(({ kind, metadata }) => `${kind ?? ""} ${metadata?.name ?? ""}`).toSorted()).toEqual([
+        "NetworkPolicy muster-test",
+        "NetworkPolicy muster-test-nats",
+        "Pod muster-test",
+      ]);
+      const pod = objects.find(({ kind }) => kind === "Pod") as V1Pod;
+      const [container] = pod.spec?.containers ?? [];
+      expect(container).toMatchObject({
+        args: ["doctor"],
+        image: referenceOf("cli", { repository: "registry.example.com/muster" }),
+      });
+      const key = container?.env?.find(({ name }) => name === "MUSTER_NATS_NKEY")?.valueFrom?.secretKeyRef;
+      expect(key).toEqual({ name: "muster-nats-nkeys", key: "cli.nk" });
+      const policies = objects.filter(({ kind }) => kind === "NetworkPolicy");
+      expect(policies.map(({ metadata }) => metadata?.annotations?.["helm.sh/hook-delete-policy"])).toEqual(
+        policies.map(() => "before-hook-creation,hook-succeeded,hook-failed"),
+      );
     });
 
     it("lets the job-controller change batch Jobs only on request, and only where it queues them", async () => {

@@ -7,8 +7,8 @@ import { ROOT } from "../src/root.ts";
 it("keeps the options that the environment has", () => {
   const env = withLeanMemory({ HOME: "/home/a", NODE_OPTIONS: "--require=a.cjs", MALLOC_ARENA_MAX: "4" });
   expect(env).toMatchObject({ HOME: "/home/a", MALLOC_ARENA_MAX: "4", MALLOC_TRIM_THRESHOLD_: "131072" });
-  expect(env.NODE_OPTIONS).toBe("--max-semi-space-size=2 --require=a.cjs");
-  expect(withLeanMemory({}).NODE_OPTIONS).toBe("--max-semi-space-size=2");
+  expect(env.NODE_OPTIONS).toBe("--expose-gc --require=a.cjs");
+  expect(withLeanMemory({}).NODE_OPTIONS).toBe("--expose-gc");
 });
 
 it("is what the images have, too", async () => {

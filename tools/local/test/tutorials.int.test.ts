@@ -4,11 +4,13 @@ import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { commandsOf, findKubectl } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { TUTORIAL } from "./console-tutorial/follow-tutorial.ts";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
 import { ROOT } from "../src/root.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
-const PAGES = globSync("docs/tutorials/*.md", { cwd: ROOT }).toSorted();
+/** console-tutorial.int.test.ts follows the one of the console. */
+const PAGES = globSync("docs/tutorials/*.md", { cwd: ROOT, exclude: [TUTORIAL] }).toSorted();
 
 /** Lines that start the local stack, or name its cluster; the test has done both. */
 const isStart = (line: string): boolean =>

@@ -49,7 +49,11 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
   const windowMs = Math.max(20_000, count * MS_PER_REQUEST);
   const withPolicies = drawPreempting(randomFrom(seed, "preemption"));
   const forest = drawForest(randomFrom(seed, "queues")).map(withPolicies);
-  const sources = { random: randomFrom(seed, "work"), leaving: randomFrom(seed, "leaving") };
+  const sources = {
+    random: randomFrom(seed, "work"),
+    leaving: randomFrom(seed, "leaving"),
+    kinds: randomFrom(seed, "kinds"),
+  };
   const plans = drawWork(sources, forest, count, windowMs);
   const world = makeWorld(seed, []);
   const { time } = world;

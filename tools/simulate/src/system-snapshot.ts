@@ -48,7 +48,7 @@ export function writeSnapshot(file: string, snapshot: SystemSnapshot): void {
 
 /** The ledger and its machines, like those of a new leader. */
 export function ledgerWorld({ reservations, nextSequence, limits, nodes }: SystemSnapshot) {
-  const ledger = finish(restoreLedger(reservations, nextSequence, limits));
+  const ledger = finish(restoreLedger(reservations, nextSequence, { limits }));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 

@@ -72,6 +72,7 @@ export function makeCli(options: {
     keys: makeKeys(config),
     common: options.common,
     server: config.gateway.server,
+    isPlainHttpAllowed: config.gateway.isPlainHttpAllowed,
     contexts: contextsIn(config.contextFile),
     natsConnection: async (what) => {
       await requireNats(what);

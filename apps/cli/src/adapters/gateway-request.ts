@@ -24,7 +24,7 @@ export function buildGatewayRequest(
   namespace: string,
 ): GatewayRequest | undefined {
   const own = ROUTES.filter((route) => route.call === call && route.resource.service.name === service.name);
-  const called = own.filter(({ answer }) => answer.kind !== "log" && answer.kind !== "search");
+  const called = own.filter(({ answer }) => !["log", "search", "part"].includes(answer.kind));
   const fields = called[0] && flatFields(called[0], request, namespace);
   if (fields === undefined) return undefined;
   const fitting = called

@@ -14,10 +14,11 @@ export function queueFromMessage(message: muster.reservation.v1.QueueState) {
     problem: message.problem,
     /** What is wrong with its specification; empty: nothing. */
     specProblem: queue.problem,
-    ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "minRunTimeMs", "permitsNonPreemptible"),
+    ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "pastUseHalfLifeMs"),
+    ...pick(queue, "minRunTimeMs", "readyTimeoutMs", "permitsNonPreemptible"),
     /** Which work its requests may preempt; undefined: none. */
     preemption: queue.preemption && preemptionFrom(queue.preemption),
-    ...pick(message, "pending", "admitted", "shareMillionths"),
+    ...pick(message, "pending", "admitted", "shareMillionths", "pastShareMillionths"),
     /** The labels of the namespaces that it serves; empty: all, undefined: none. */
     namespaces: queue.namespaces ? selectorText(queue.namespaces) : undefined,
     hasQuotas: queue.quotas.some(({ resources }) => resources.length > 0),

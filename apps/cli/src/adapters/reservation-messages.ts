@@ -133,11 +133,11 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     requestsAhead: message.requestsAhead.map(aheadFromMessage),
     requestsAheadMore: message.requestsAheadMore,
     /** Work that is preempted for it and has not ended yet. */
-    preempted: message.preempted.map(holderFromMessage),
+    preempted: message.preempted.map(victimFromMessage),
     preemptedMore: message.preemptedMore,
     /** What would have to leave for it; undefined: its queue preempts nothing, or it does not wait. */
     preemption: message.preemption && {
-      victims: message.preemption.victims.map(holderFromMessage),
+      victims: message.preemption.victims.map(victimFromMessage),
       ...pick(message.preemption, "victimsMore", "limit"),
       againAtMs: unlessDefault(message.preemption.againAtMs),
     },
@@ -155,7 +155,8 @@ function aheadFromMessage({ owner, compared, comparedWith, ...request }: muster.
 }
 
 function comparedFromMessage(compared: muster.reservation.v1.ComparedQueue) {
-  return { ...pick(compared, "queue", "level", "share"), shareDecimal: decimalOf(compared.share) };
+  const { share } = compared;
+  return { ...pick(compared, "queue", "level", "share", "pastShareMillionths"), shareDecimal: decimalOf(share) };
 }
 
 /** Of a fraction such as 3/8, with up to 6 digits; undefined where the denominator is 0. */
@@ -182,6 +183,10 @@ function partDemandFrom(message: muster.reservation.v1.PartDemand) {
 
 function holderFromMessage(message: muster.reservation.v1.Holder) {
   return { owner: ownerText(message.owner), ...pick(message, "machines", "parts", "sinceMs") };
+}
+
+function victimFromMessage(message: muster.reservation.v1.Holder) {
+  return { ...holderFromMessage(message), ...pick(message, "reason") };
 }
 
 function ownerText(owner: muster.common.v1.Owner | undefined): string {

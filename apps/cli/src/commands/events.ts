@@ -29,7 +29,7 @@ export async function showEvents(
   await using connected = await cli.connect();
   if (options.follow)
     return await askAbout(cli, connected, { resource, text, name }, () =>
-      followEvents(cli, connected, target, log, options),
+      followEvents(cli, connected, { noun: resource.noun, name }, log, options),
     );
   const { events } = await askAbout(cli, connected, { resource, text, name }, () =>
     log.read(connected, { name, ...options }),
@@ -50,12 +50,12 @@ function readTarget({ resources }: CommandLine, text: string | undefined): Targe
 }
 
 /** Until interrupted; for one item until it is over. Prints each event once, as a line, or as a line of JSON. */
-async function followEvents(
+export async function followEvents(
   cli: CommandLine,
   connected: Connected,
-  { resource, name }: Target,
+  { noun, name }: { readonly noun: string; readonly name: string | undefined },
   log: EventLog,
-  { output, limit }: EventsOptions,
+  { output, limit }: Pick<EventsOptions, "output" | "limit">,
 ): Promise<ExitCode> {
   const stop = AbortSignal.any([cli.interrupts.first, cli.io.closed]);
   const hinted = new Set<string>();
@@ -83,7 +83,7 @@ async function followEvents(
       isFullRead = true;
       return log.read(connected, query);
     };
-    const answer = await contact.ask(`events of ${resource.noun}`, question, stop);
+    const answer = await contact.ask(`events of ${noun}`, question, stop);
     if (answer === undefined) break;
     const { events, isOver } = answer;
     printEvents(

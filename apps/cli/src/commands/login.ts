@@ -10,7 +10,7 @@ import {
   type ResolvedContext,
   type User,
 } from "../domain/contexts.ts";
-import { hideUserInfo } from "../domain/decide-gateway.ts";
+import { findPlainHttp, hideUserInfo } from "../domain/decide-gateway.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { putContext } from "./contexts.ts";
 
@@ -31,7 +31,9 @@ export async function login(cli: Cli, options: LoginOptions): Promise<ExitCode> 
       hint: "`muster login --server https://muster.example.com` names one, and `muster config use-context` a context",
     });
   // Refuses an address before anything is asked.
-  putContext(before, name, { server });
+  const address = resolveContext(putContext(before, name, { server }), name)?.cluster.server ?? "";
+  const plain = findPlainHttp(address, `context ${name}`, cli);
+  if (plain !== undefined) throw new CommandError(EXIT.usage, plain.problem, { hint: plain.hint });
   const user = await signIn(cli, known, tokenFile, options);
   const all = putContext(await cli.contexts.read(), name, { server, certificateAuthority, user });
   await cli.contexts.write({ ...all, "current-context": name });

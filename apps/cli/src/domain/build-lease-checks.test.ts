@@ -30,6 +30,15 @@ it("counts leases for the doctor, against what is limited, and warns of those th
   expect(checksOf(seen)).toMatchObject([
     { status: "ok", detail: "engine main: 3 active, 1 not active yet, 1.5 of 4 GiB memory" },
   ]);
+  const unset = { waitingBecause: "Queues exist, and PROVISION_QUEUE of the provision-engine names none" };
+  expect(checksOf({ ...seen, waiting: [{ waitingBecause: "" }, unset, unset] })).toMatchObject([
+    { status: "ok" },
+    {
+      check: "queue of leases",
+      status: "warning",
+      detail: `engine main: 2 leases without a queue: ${unset.waitingBecause}`,
+    },
+  ]);
   const waits = checksOf({ ...seen, ending: Array.from({ length: 5 }, () => aLease({ usedBy })) });
   expect(waits).toMatchObject([
     {

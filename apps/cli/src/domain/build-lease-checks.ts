@@ -50,7 +50,7 @@ function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }:
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not active yet`];
   const counted = [`engine ${load.engine}: ${load.active} active`, ...wait, ...describeUse(load)].join(", ");
   const detail = [counted, ...describeInUse(ending, nowMs)].join("; ");
-  const more = [...buildOverdue(load), ...buildUnopened(load)];
+  const more = [...buildUnqueued(engine, waiting), ...buildOverdue(load), ...buildUnopened(load)];
   if (unlisted !== "")
     return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...more, ...held];
   if (stuck.length === 0) return [ok(NAME, detail), ...more, ...held];
@@ -82,6 +82,17 @@ function buildCleanupChecks({ heldBecause, waitsFor, schedule }: CleanupState, n
   const own = describeSchedule(schedule, nowMs);
   if (waitsFor === "") return own === undefined ? [] : [ok(CLEANUP, own)];
   return [warning(CLEANUP, `it has not begun: ${plain(waitsFor)} is not all known`, WAITS)];
+}
+
+/** Leases of machines that wait because of the setting of their engine; their text names it. */
+function buildUnqueued(engine: string, waiting: SeenEngine["waiting"]): Check[] {
+  const unqueued = waiting.filter(({ waitingBecause }) => waitingBecause.includes("PROVISION_QUEUE"));
+  const [first] = unqueued;
+  if (first === undefined) return [];
+  const detail = `engine ${engine}: ${plural(unqueued.length, "lease")} without a queue: ${plain(first.waitingBecause)}`;
+  const next =
+    "name a queue without queues below it in PROVISION_QUEUE of the provision-engine; `muster queues` lists them";
+  return [warning("queue of leases", detail, next)];
 }
 
 function buildOverdue({ engine, overdue }: EngineLoad): Check[] {

@@ -5,13 +5,13 @@ const STYLE = { columns: 200, colours: false };
 const NONE = { requestsAhead: [], requestsAheadMore: 0, preempted: [], preemptedMore: 0, preemption: undefined };
 
 function ahead(rule: string, queue = "b") {
-  const compared = { queue, level: 0, share: "3/8", shareDecimal: 0.375 };
-  const comparedWith = { queue: "a", level: 1, share: "1/0", shareDecimal: undefined };
+  const compared = { queue, level: 0, share: "3/8", pastShareMillionths: 0, shareDecimal: 0.375 };
+  const comparedWith = { queue: "a", level: 1, share: "1/0", pastShareMillionths: 0, shareDecimal: undefined };
   return { owner: `job/${rule}`, queue, priority: 2, createdAtMs: 0, rule, compared, comparedWith };
 }
 
-function holder(owner: string) {
-  return { owner, machines: 1, parts: 1, sinceMs: 0 };
+function victim(owner: string, reason = "RECLAIM") {
+  return { owner, machines: 1, parts: 1, sinceMs: 0, reason };
 }
 
 it("prints nothing where no request goes first and no work leaves", () => {
@@ -33,8 +33,8 @@ it("names the requests that go first, and the numbers that decide", () => {
 });
 
 it("prints a whole share without a fraction", () => {
-  const whole = { queue: "b", level: 1, share: "2/1", shareDecimal: 2 };
-  const none = { queue: "a", level: 1, share: "0/1", shareDecimal: 0 };
+  const whole = { queue: "b", level: 1, share: "2/1", pastShareMillionths: 0, shareDecimal: 2 };
+  const none = { queue: "a", level: 1, share: "0/1", pastShareMillionths: 0, shareDecimal: 0 };
   const requestsAhead = [{ ...ahead("SHARE"), compared: none, comparedWith: whole }];
   expect(buildOrderLines({ ...NONE, requestsAhead }, 0, STYLE).at(-1)).toMatch(/share of a 0, of b 2$/);
 });
@@ -42,11 +42,20 @@ it("prints a whole share without a fraction", () => {
 const OUTLOOK = { victims: [], victimsMore: 0, againAtMs: undefined, limit: "" };
 
 it.each([
-  [{ preempted: [holder("job/p")], preemptedMore: 1 }, ["preemption: job/p and 1 more must leave for it"]],
   [
-    { preemption: { ...OUTLOOK, victims: [holder("job/p")], limit: "MAX_BENEFICIARIES" } },
+    { preempted: [victim("job/p", ""), victim("job/q")], preemptedMore: 1 },
+    ["preemption: job/p, job/q (RECLAIM) and 1 more must leave for it"],
+  ],
+  [
+    { preemption: { ...OUTLOOK, victims: Array.from({ length: 6 }, (_, id) => victim(`job/${id}`)), victimsMore: 2 } },
     [
-      "preemption: job/p would have to leave for it",
+      "preemption: job/0 (RECLAIM), job/1 (RECLAIM), job/2 (RECLAIM), job/3 (RECLAIM), job/4 (RECLAIM) and 3 more would have to leave for it",
+    ],
+  ],
+  [
+    { preemption: { ...OUTLOOK, victims: [victim("job/p", "WITHIN_QUEUE")], limit: "MAX_BENEFICIARIES" } },
+    [
+      "preemption: job/p (WITHIN_QUEUE) would have to leave for it",
       "preemption: the limit MAX_BENEFICIARIES of the ledger is reached",
     ],
   ],

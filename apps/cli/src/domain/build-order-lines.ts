@@ -1,7 +1,6 @@
 import { formatElapsed } from "@muster/faults";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import { buildSection, type Cell, type TableStyle } from "./build-table.ts";
-import { listSome } from "./list-some.ts";
 import { plural } from "./plural.ts";
 
 const MAX_NAMED = 5;
@@ -45,15 +44,16 @@ function describeLevel(level: number): string {
   return level === 0 ? "owns enough" : `borrows from ${plural(level, "level")} above`;
 }
 
-function describeShare({ share, shareDecimal }: NonNullable<Ahead["compared"]>): string {
+function describeShare({ share, shareDecimal, pastShareMillionths }: NonNullable<Ahead["compared"]>): string {
   if (shareDecimal === undefined) return "infinite";
-  return share.endsWith("/1") ? share.slice(0, -2) : `${share} (${shareDecimal})`;
+  const past = pastShareMillionths === 0 ? "" : `, ${pastShareMillionths / 1_000_000} of it by past use`;
+  return `${share.endsWith("/1") ? share.slice(0, -2) : `${share} (${shareDecimal})`}${past}`;
 }
 
 function buildPreemptionLines(order: Order, nowMs: number): readonly string[] {
   const { preempted, preemptedMore, preemption } = order;
-  const leaving = describeHolders(preempted, preemptedMore);
-  const victims = describeHolders(preemption?.victims ?? [], preemption?.victimsMore ?? 0);
+  const leaving = describeVictims(preempted, preemptedMore);
+  const victims = describeVictims(preemption?.victims ?? [], preemption?.victimsMore ?? 0);
   const { againAtMs, limit = "" } = preemption ?? {};
   return [
     ...(leaving === "" ? [] : [`preemption: ${leaving} must leave for it`]),
@@ -68,12 +68,9 @@ function buildPreemptionLines(order: Order, nowMs: number): readonly string[] {
   ];
 }
 
-function describeHolders(holders: Order["preempted"], more: number): string {
-  if (holders.length === 0) return "";
-  const named = listSome(
-    holders.map(({ owner }) => owner),
-    MAX_NAMED,
-    ",",
-  );
-  return more > 0 ? `${named} and ${more} more` : named;
+/** `more`: victims that are not listed. A ledger of an earlier version states no reasons. */
+function describeVictims(listed: Order["preempted"], more: number): string {
+  const named = listed.slice(0, MAX_NAMED).map(({ owner, reason }) => (reason === "" ? owner : `${owner} (${reason})`));
+  const others = listed.length - named.length + more;
+  return `${named.join(", ")}${others === 0 ? "" : ` and ${others} more`}`;
 }

@@ -133,17 +133,25 @@ it("shows what the requests of a queue may preempt, and what of its work is not 
   const never = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" };
   const linesOf = (more: Partial<ShownQueue>) => buildQueueDescription({ ...teamA(), ...more }, 61_000, STYLE);
   const policy = { ...never, reclaim: "Any", withinQueue: "LowerPriority" };
-  const lines = linesOf({ preemption: policy, minRunTimeMs: 600_000, permitsNonPreemptible: true });
+  const lines = linesOf({
+    preemption: policy,
+    minRunTimeMs: 600_000,
+    permitsNonPreemptible: true,
+  });
   expect(lines).toContain("preempts      reclaim: Any, withinQueue: LowerPriority");
   expect(lines).toContain("min run time  10m");
+  expect(linesOf({ readyTimeoutMs: 90_000 })).toContain("ready timeout  1m30s");
   expect(lines).toContain("permits       work that is not preemptible");
   expect(linesOf({ preemption: { ...policy, whileBorrowing: { maxPriority: 5 } } })).toContain(
     "preempts      reclaim: Any, withinQueue: LowerPriority, whileBorrowing: priority 5 at most",
   );
   expect(linesOf({ preemption: never })).toContain("preempts      -");
-  expect(buildQueueRecord({ ...teamA(), preemption: policy, minRunTimeMs: 600_000 })).toMatchObject({
+  expect(
+    buildQueueRecord({ ...teamA(), preemption: policy, minRunTimeMs: 600_000, readyTimeoutMs: 90_000 }),
+  ).toMatchObject({
     preemption: policy,
     minRunTime: "10m",
+    readyTimeout: "1m30s",
   });
 });
 

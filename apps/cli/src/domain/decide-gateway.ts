@@ -138,6 +138,19 @@ export function hintOfPlainServer(server: string): string {
   return "check the port; the gateway, or the proxy in front of it, needs a certificate";
 }
 
+/** Why the token must not be sent to this server; undefined: it may be. */
+export function findPlainHttp(
+  server: string,
+  because: string,
+  { isPlainHttpAllowed }: Pick<GatewayVariables, "isPlainHttpAllowed">,
+): { readonly problem: string; readonly hint: string } | undefined {
+  if (!server.startsWith("http:") || isLoopback(new URL(server)) || isPlainHttpAllowed) return undefined;
+  return {
+    problem: `${describeGateway({ server, because })} has no TLS: the token would cross the network in plain text`,
+    hint: "name an address with https://, or set MUSTER_PLAIN_HTTP=true where the network is trusted",
+  };
+}
+
 function gatewayOf(
   server: string,
   because: string,
@@ -145,19 +158,16 @@ function gatewayOf(
   env: GatewayVariables,
   context: ResolvedContext | undefined,
 ): Exclude<Chosen, undefined> {
-  if (server.startsWith("http:") && !isLoopback(new URL(server)) && !env.isPlainHttpAllowed)
-    return {
-      problem: `${describeGateway({ server, because })} has no TLS: the token would cross the network in plain text`,
-      hint: "name an address with https://, or set MUSTER_PLAIN_HTTP=true where the network is trusted",
-    };
-  return {
-    server: withoutSlash(server),
-    because,
-    credential: credentialOf(options, env, context),
-    authority: authorityOf(options, env, context),
-    namespace: context?.namespace ?? DEFAULT_NAMESPACE,
-    hint: CHECK,
-  };
+  return (
+    findPlainHttp(server, because, env) ?? {
+      server: withoutSlash(server),
+      because,
+      credential: credentialOf(options, env, context),
+      authority: authorityOf(options, env, context),
+      namespace: context?.namespace ?? DEFAULT_NAMESPACE,
+      hint: CHECK,
+    }
+  );
 }
 
 function credentialOf(

@@ -13,7 +13,7 @@ import { REPLICA_SET } from "../kinds/replica-set.ts";
 import { findResource, namedResource, nameOfKind, type CommandLine } from "../kinds/resources.ts";
 import { argument, choice, command, excluding, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { wholeNumber } from "./parse-values.ts";
-import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
+import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, OUTPUT, timeoutOption } from "./shared-options.ts";
 
 /** The name of a set, also in the forms of kubectl. */
 const SET = argument("<set>", "name of the replica set, also as rs/NAME");
@@ -195,26 +195,24 @@ const DELETE = command({
   },
 });
 
-const AUDIT = command({
-  name: "audit",
-  description: "List what was done to a replica set, oldest first: by whom it was changed, and where its pods went.",
-  arguments: [SET, NAME],
-  options: { limit: LIMIT, output: OUTPUT },
-  examples: ["muster audit web", "muster audit web -o json | jq '.[].event'"],
-  run: async (cli, named, { limit, output }) => {
-    const name = nameOfKind(REPLICA_SET, ...named);
-    await using connected = await cli.connect();
-    const audits = await askOfSet(connected, name, (farms) => farms.audit(name, limit));
-    // The audit of a deleted set remains, so a name without one may be misspelt.
-    if (audits.length === 0) await askOfSet(connected, name, (farms) => farms.get(name));
-    printList(cli.io, output, audits, {
-      none: `${name} has no audit yet`,
-      table: (style) => buildAuditTable(audits, style),
-      record: ({ details, ...audit }) => ({ ...buildRecord(audit), details }),
-    });
-    return EXIT.ok;
-  },
-});
+/** What was done to one set. */
+export async function showSetAudit(
+  cli: CommandLine,
+  named: readonly [first: string, second: string | undefined],
+  { limit, output }: { readonly limit: number; readonly output: Format },
+): Promise<ExitCode> {
+  const name = nameOfKind(REPLICA_SET, ...named);
+  await using connected = await cli.connect();
+  const audits = await askOfSet(connected, name, (farms) => farms.audit(name, limit));
+  // The audit of a deleted set remains, so a name without one may be misspelt.
+  if (audits.length === 0) await askOfSet(connected, name, (farms) => farms.get(name));
+  printList(cli.io, output, audits, {
+    none: `${name} has no audit yet`,
+    table: (style) => buildAuditTable(audits, style),
+    record: ({ details, ...audit }) => ({ ...buildRecord(audit), details }),
+  });
+  return EXIT.ok;
+}
 
 /** Create and change replica sets. */
-export const SETS: readonly CommandRow[] = [APPLY, SCALE, TRANSFER, ...ENABLING, DELETE, AUDIT];
+export const SETS: readonly CommandRow[] = [APPLY, SCALE, TRANSFER, ...ENABLING, DELETE];

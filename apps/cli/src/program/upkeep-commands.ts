@@ -2,12 +2,12 @@ import { InvalidArgumentError } from "commander";
 import { backup, checkBackup, restore } from "../commands/backup.ts";
 import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
 import { doctor } from "../commands/doctor.ts";
-import { print } from "../commands/output.ts";
+import { printManual } from "../commands/man.ts";
+import { version } from "../commands/version.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { writeSchema } from "../domain/build-session-schema.ts";
 import type { Resource, SchemaRow } from "../kinds/resource.ts";
 import { findResource, type Resources } from "../kinds/resources.ts";
-import { VERSION } from "../version.ts";
 import { argument, command, option, type ArgumentRow, type CommandRow } from "./command-row.ts";
 import { DEAD_LETTERS } from "./dead-letter-commands.ts";
 import { OUTPUT } from "./shared-options.ts";
@@ -22,17 +22,10 @@ const DOCTOR = command({
 
 const SHOW_VERSION = command({
   name: "version",
-  description: "Print the version of this command and of Node.",
-  options: { output: OUTPUT },
-  examples: ["muster version -o json"],
-  run: (cli, _, { output }) => {
-    const versions = { muster: VERSION, node: process.versions.node };
-    print(cli.io, output, {
-      table: () => [`muster ${versions.muster}`, `node ${versions.node}`],
-      data: () => versions,
-    });
-    return Promise.resolve(EXIT.ok);
-  },
+  description: "Print the version of this command, of Node, and of each service.",
+  options: { output: OUTPUT, client: option("--client", "of this command and Node only, without asking a server") },
+  examples: ["muster version", "muster version --client -o json"],
+  run: (cli, _, { output, client }) => version(cli, output, client),
 });
 
 const BACKUP = command({
@@ -110,7 +103,13 @@ const COMPLETE = command({
   run: (cli, [words], _, { parent }) => (parent === null ? Promise.resolve(EXIT.ok) : complete(cli, parent, words)),
 });
 
+/** Called by the build of the archive. */
+const MAN = command({
+  name: "__man",
+  run: (cli, _, __, { parent }) => Promise.resolve(parent === null ? EXIT.ok : printManual(cli, parent)),
+});
+
 /** For the operation of Muster itself, and for editors and shells. */
 export function upkeepCommands(resources: Resources): readonly CommandRow[] {
-  return [DOCTOR, SHOW_VERSION, DEAD_LETTERS, BACKUP, RESTORE, schemaCommand(resources), COMPLETION, COMPLETE];
+  return [DOCTOR, SHOW_VERSION, DEAD_LETTERS, BACKUP, RESTORE, schemaCommand(resources), COMPLETION, COMPLETE, MAN];
 }

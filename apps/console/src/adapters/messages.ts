@@ -12,6 +12,7 @@ export type Pool = Json["muster.reservation.v1.Pool"];
 export type NodeRecord = Json["muster.node.v1.NodeRecord"];
 export type Reservation = Json["muster.reservation.v1.Reservation"];
 export type WaitReason = Json["muster.reservation.v1.WaitReason"];
+export type ReservationExplanation = Json["muster.reservation.v1.ExplainReservationReply"];
 export type QueueState = Json["muster.reservation.v1.QueueState"];
 export type Explanation = Json["muster.explain.v1.Explanation"];
 export type SetExplanation = Json["muster.farm.v1.ExplainReplicaSetReply"];

@@ -14,17 +14,22 @@ export type Asking = {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly body?: unknown;
   readonly csrfToken?: string;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 };
 
 /** Asks the gateway. Throws RequestError. */
-export async function ask(path: string, { method = "GET", body, csrfToken, signal }: Asking = {}): Promise<Response> {
+export async function ask(
+  path: string,
+  { method = "GET", body, csrfToken, headers, signal }: Asking = {},
+): Promise<Response> {
   let reply: Response;
   try {
     reply = await fetch(path, {
       method,
       credentials: "same-origin",
       headers: {
+        ...headers,
         ...(body !== undefined && { "content-type": "application/json" }),
         ...(csrfToken !== undefined && { "x-csrf-token": csrfToken }),
       },

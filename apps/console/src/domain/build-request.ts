@@ -51,17 +51,16 @@ export function buildRequest(document: ReadDocument, { namespace, suffix }: Requ
 }
 
 function buildSessionSpec(spec: Fields): Fields {
+  const { components, scenario, timeout, queueTimeout, ttl, killAfter, ...rest } = spec;
   const ms = (value: unknown): number | undefined => (typeof value === "string" ? parseDuration(value) : undefined);
-  const components = spec["components"] as readonly Fields[];
   return withoutUndefined({
-    components: components.flatMap(buildComponents),
-    scenarioJson: jsonOf(spec["scenario"]),
-    timeoutMs: ms(spec["timeout"]),
-    queueTimeoutMs: ms(spec["queueTimeout"]),
-    ttlMs: ms(spec["ttl"]),
-    killAfterMs: ms(spec["killAfter"]),
-    priority: spec["priority"],
-    workerPort: spec["workerPort"],
+    ...rest,
+    components: (components as readonly Fields[]).flatMap(buildComponents),
+    scenarioJson: jsonOf(scenario),
+    timeoutMs: ms(timeout),
+    queueTimeoutMs: ms(queueTimeout),
+    ttlMs: ms(ttl),
+    killAfterMs: ms(killAfter),
   });
 }
 

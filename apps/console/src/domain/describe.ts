@@ -58,6 +58,12 @@ export function describeWait({ code, pool, requested, available, ahead, queue, q
       return `queue ${queue} does not exist`;
     case "QUEUE_HELD":
       return `queue ${queue} admits nothing`;
+    case "FRAGMENTED":
+      return `what is free of ${pool} suffices in sum, and not on single machines`;
+    case "BEHIND_HIGHER_PRIORITY":
+      return "what it needs is kept for a request of higher priority";
+    case "BEHIND_FAIR_SHARE":
+      return "what it needs is kept for a request of a queue that has less of its share";
     case "WAITING_FOR_PREEMPTED":
       return "the work that is preempted for it has not ended yet";
     default:

@@ -15,13 +15,14 @@ const BASE: Work = {
   finishedAtMs: 0,
   code: "",
   because: "",
+  ownerId: "",
   traceparent: "",
 };
 const waiting = { stage: "waiting", state: "QUEUE", code: "POOL_AVAILABILITY" } as const;
 const WORK: readonly Work[] = [
   BASE,
   { ...BASE, id: "slow", ...waiting, because: "3 are free" },
-  { ...BASE, kind: "job", id: "default/train", type: "TFJob", ...waiting, createdAtMs: 50 },
+  { ...BASE, kind: "job", id: "default/train", type: "TFJob", ...waiting, createdAtMs: 50, ownerId: "train-4b4b0d" },
   { ...BASE, kind: "job", id: "default/old", type: "Job", stage: "failed", state: "FAILED", finishedAtMs: 10 },
   { ...BASE, kind: "lease", id: "3-1", stage: "failed", state: "FAILED", finishedAtMs: 20, pools: [] },
   { ...BASE, kind: "replica-set", id: "web", stage: "starting", state: "INCOMPLETE", code: "TOO_FEW_NODES" },
@@ -36,6 +37,7 @@ it.each<[filter: WorkFilter, ids: string]>([
   [{ q: "TRAIN" }, "default/train"],
   [{ q: "pool_availability free" }, "slow"],
   [{ q: "gpu tfjob" }, "default/train"],
+  [{ q: "train-4b4b0d" }, "default/train"],
   [{ q: "   " }, "echo slow default/train default/old 3-1 web"],
   [{ q: "nothing like it" }, ""],
 ])("%j selects %s", (filter, selected) => {

@@ -21,8 +21,20 @@ export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkF
   );
 }
 
-function hasWords({ id, kind, type, state, code, because, pools }: Work, words: readonly string[]): boolean {
-  const text = [id, kind, type, state, code, because, ...pools].join(" ").toLowerCase();
+/** What a row shows, in lower case, for as long as the work is as it is: each letter of a search reads thousands. */
+const texts = new WeakMap<Work, string>();
+
+function textOf(work: Work): string {
+  const known = texts.get(work);
+  if (known !== undefined) return known;
+  const { id, kind, type, state, code, because, pools, ownerId } = work;
+  const text = [id, kind, type, state, code, because, ownerId, ...pools].join(" ").toLowerCase();
+  texts.set(work, text);
+  return text;
+}
+
+function hasWords(work: Work, words: readonly string[]): boolean {
+  const text = textOf(work);
   return words.every((word) => text.includes(word));
 }
 

@@ -62,21 +62,42 @@ it.each<[title: string, bars: readonly Bar[], expected: readonly string[]]>([
   expect(shown(bars)).toEqual(expected);
 });
 
-it("shows members of a job from the first event of their pods", () => {
+it("shows the steps of members of a job by the events of their pods", () => {
   const member = (component: string, pod: string, state: string) => ({ component, pod, state });
   const members = [
     member("w-0", "train-w-0", "RUNNING"),
-    member("w-1", "train-w-1", "PENDING"),
+    member("w-1", "train-w-1", "FAILED"),
     member("w-2", "", "PENDING"),
   ];
-  const event = (object: string, atMs: number) => ({ object, atMs, reason: "Started", message: "" });
-  const events = [event("Pod/train-w-0", 20), event("Pod/train-w-0", 30), event("Job/train", 1)];
+  const event = (object: string, reason: string, atMs: number) => ({ object, atMs, reason, message: "" });
+  const events = [
+    event("Pod/train-w-0", "Started", 40),
+    event("Pod/train-w-0", "Scheduled", 20),
+    event("Pod/train-w-0", "Pulling", 25),
+    event("Pod/train-w-0", "Pulled", 35),
+    event("Pod/train-w-0", "Created", 35),
+    event("Pod/train-w-0", "Unhealthy", 50),
+    event("Pod/train-w-0", "Killing", 80),
+    event("Pod/train-w-1", "Scheduled", 20),
+    event("Pod/train-w-1", "Started", 20),
+    event("Job/train", "Started", 1),
+  ];
   const bars = timelineOfMembers(
     events as unknown as JobEvent[],
     job({ members: members as unknown as Job["members"] }),
     NOW_MS,
   );
-  expect(shown(bars)).toEqual(["w-0 running 20-100…"]);
+  expect(bars.map(({ what }, index) => `${what}: ${shown(bars)[index]}`)).toEqual([
+    "waiting: w-0 waiting 1-20",
+    "starting: w-0 starting 20-25",
+    "pulling: w-0 starting 25-35",
+    "starting: w-0 starting 35-40",
+    "running: w-0 running 40-80",
+    "ending: w-0 ending 80-100…",
+    "waiting: w-1 waiting 1-20",
+    "running: w-1 failed 20-100…",
+    "waiting: w-2 waiting 1-100…",
+  ]);
 });
 
 it("shows a lease by its history, and by its order before there is one", () => {

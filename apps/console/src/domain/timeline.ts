@@ -10,7 +10,12 @@ export type Bar = {
   readonly toMs: number;
   readonly isOver: boolean;
   readonly note: string;
+  /** What happens in it, where several bars have one label; undefined: the label states it. */
+  readonly what?: MemberStep;
 };
+
+/** What a member of a job goes through. */
+export type MemberStep = "waiting" | "pulling" | "starting" | "running" | "ending";
 
 /** Phases of a session: each lasts until the next event. */
 export function timelineOfSession({ events, createdAtMs }: Session, nowMs: number): readonly Bar[] {
@@ -50,18 +55,40 @@ export function timelineOfJob(job: Job, nowMs: number): readonly Bar[] {
   return barsBetween(known, nowMs);
 }
 
-/** Members of a job, from the first event of each pod to its last one. */
+/** The step that begins with an event of a pod. Other events begin none. */
+const STEP_OF_EVENT: Readonly<Record<string, MemberStep>> = {
+  Scheduled: "starting",
+  Pulling: "pulling",
+  Pulled: "starting",
+  Created: "starting",
+  Started: "running",
+  Killing: "ending",
+};
+
+/** Members of a job by the events of their pods, each a bar for each step. Without a pod a member waits. */
 export function timelineOfMembers(events: readonly JobEvent[], job: Job, nowMs: number): readonly Bar[] {
-  const isOver = job.finishedAtMs > 0;
+  const byObject = Map.groupBy(events, ({ object }) => object);
+  const endMs = job.finishedAtMs || nowMs;
   return job.members.flatMap(({ component, pod, state }) => {
-    const own = events.filter(({ object }) => pod !== "" && object === `Pod/${pod}`);
-    const [first] = own;
-    if (first === undefined) return [];
-    const last = own.at(-1) ?? first;
-    const stage: Stage =
-      state === "RUNNING" ? "running" : state === "FAILED" ? "failed" : state === "PENDING" ? "starting" : "succeeded";
-    const toMs = isOver ? job.finishedAtMs : nowMs;
-    return [{ label: component, stage, fromMs: first.atMs, toMs, isOver, note: `${last.reason}: ${last.message}` }];
+    const own = pod === "" ? [] : (byObject.get(`Pod/${pod}`) ?? []);
+    const points = own
+      .flatMap(({ reason, message, atMs }) => {
+        const what = STEP_OF_EVENT[reason];
+        return what === undefined ? [] : [{ what, atMs, note: `${reason}: ${message}` }];
+      })
+      .toSorted((one, other) => one.atMs - other.atMs);
+    const steps = [{ what: "waiting" as MemberStep, atMs: job.createdAtMs, note: "" }, ...points];
+    // Of several events of one step, the first one counts.
+    const changes = steps.filter(({ what }, index) => what !== steps[index - 1]?.what);
+    return changes.flatMap(({ what, atMs, note }, index): Bar[] => {
+      const next = changes[index + 1];
+      const toMs = Math.max(atMs, next?.atMs ?? endMs);
+      // What took no whole second is not shown.
+      if (next !== undefined && toMs === atMs) return [];
+      const isOver = next !== undefined || job.finishedAtMs > 0;
+      const stage = next === undefined && state === "FAILED" ? "failed" : what === "pulling" ? "starting" : what;
+      return [{ label: component, stage, what, fromMs: atMs, toMs, isOver, note }];
+    });
   });
 }
 

@@ -27,6 +27,8 @@ export type Work = {
   readonly code: string;
   /** The same for people. */
   readonly because: string;
+  /** By which the ledger knows a job; empty for other kinds. */
+  readonly ownerId: string;
   /** W3C traceparent; empty: none. */
   readonly traceparent: string;
 };
@@ -81,6 +83,7 @@ export function workOfSession(session: Session): Work {
     finishedAtMs: session.finishedAtMs,
     code: isFailed ? (last?.reason ?? "") : session.waitingCode,
     because: isFailed ? (last?.description ?? "") : session.waitingBecause,
+    ownerId: "",
     traceparent: session.traceparent,
   };
 }
@@ -115,6 +118,7 @@ export function workOfJob(job: Job): Work {
     finishedAtMs: job.finishedAtMs,
     code: stage === "failed" ? (failure?.reason ?? "") : waits,
     because: stage === "failed" ? (failure?.message ?? "") : job.waitingBecause,
+    ownerId: job.ownerId,
     traceparent: job.traceparent,
   };
 }
@@ -136,6 +140,7 @@ export function workOfSet(set: ReplicaSet): Work {
     finishedAtMs: 0,
     code: record?.trouble?.code ?? "",
     because: record?.trouble?.message ?? `${set.healthy} of ${set.replicasDesired} replicas are healthy`,
+    ownerId: "",
     traceparent: record?.traceparent ?? "",
   };
 }
@@ -176,6 +181,7 @@ export function workOfLease({ record, waitingBecause, stuck }: Lease): Work {
     finishedAtMs: timeOf(record?.endedAt),
     code: isFailed ? cause || "FAILED" : stuck ? "STUCK" : waits,
     because: isFailed ? message || (record?.trouble ?? "") : waitingBecause,
+    ownerId: "",
     traceparent: record?.traceparent ?? "",
   };
 }

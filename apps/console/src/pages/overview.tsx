@@ -49,7 +49,9 @@ export function Overview(): ReactNode {
       </div>
       <section aria-labelledby="queues">
         <h2 id="queues">Queues</h2>
-        {queues.list.length === 0 && queues.status === "live" && <p className="quiet">There are no queues.</p>}
+        {queues.list.length === 0 && queues.status === "live" && (
+          <p className="quiet">There are no queues: work waits for machines, and for no quota.</p>
+        )}
         <ul className="cards">
           {placeQueues(queues.list).map(({ name, state }) => (
             <li key={name} className="card">
@@ -81,10 +83,10 @@ function PoolCard({ pool, reservations, nodes, nowMs }: PoolCardParts): ReactNod
       <p className="quiet">
         {pool.held} of {pool.capacity} held, {pool.available} free
         {pool.unusable > 0 && `, ${pool.unusable} lost`}
-        {pool.waiting > 0 && `, ${pool.waiting} requests wait`}
-        {pool.elasticMax > 0 && `; grows to ${pool.elasticMax}`}
+        {pool.waiting > 0 && `, ${pool.waiting} ${pool.waiting === 1 ? "request waits" : "requests wait"}`}
+        {pool.elasticMax > 0 && `; grows to ${pool.elasticMax} when work needs machines`}
       </p>
-      <PoolField name={pool.name} groups={groups} nowMs={nowMs} />
+      {groups.length > 0 && <PoolField name={pool.name} groups={groups} nowMs={nowMs} />}
     </article>
   );
 }

@@ -1,14 +1,20 @@
-import { useMemo, type ReactNode } from "react";
-import type { Reservation } from "../adapters/messages.ts";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState, type ReactNode } from "react";
+import type { Reservation, ReservationExplanation } from "../adapters/messages.ts";
+import { askJson } from "../adapters/request.ts";
 import { describeWait, formatAge } from "../domain/describe.ts";
 import { barsOfQueue, describeQueueProblem, placeQueues, waitingIn, type PlacedQueue } from "../domain/queue-tree.ts";
+import { CaptionedTable, type CaptionedColumn } from "../parts/captioned-table.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
 import { OwnerLink } from "../parts/owner-link.tsx";
 import { QuotaBars } from "../parts/quota-bars.tsx";
+import { ReservationView } from "../parts/reservation-view.tsx";
 import { useFeed } from "../parts/use-feed.ts";
 import { useNow } from "../parts/use-now.ts";
 
 const NOW_MS = 5000;
+/** What the ledger answers changes with other work. */
+const EXPLAIN_MS = 5000;
 /** Requests that a queue shows; the others are counted. */
 const MAX_WAITING = 10;
 
@@ -27,7 +33,9 @@ export function Queues(): ReactNode {
           { name: "reservations", feed: reservations },
         ]}
       />
-      {placed.length === 0 && queues.status === "live" && <p className="quiet">There are no queues.</p>}
+      {placed.length === 0 && queues.status === "live" && (
+        <p className="quiet">There are no queues: work waits for machines, and for no quota.</p>
+      )}
       <ul className="tree">
         {placed.map((queue) => (
           <QueueCard key={queue.name} queue={queue} reservations={reservations.list} nowMs={nowMs} />
@@ -79,39 +87,78 @@ const MAX_DEPTH = 4;
 type WaitingParts = { readonly label: string; readonly waiting: readonly Reservation[]; readonly nowMs: number };
 
 function Waiting({ label, waiting, nowMs }: WaitingParts): ReactNode {
+  const [opened, setOpened] = useState<string>();
+  const open = waiting.find(({ id }) => id === opened)?.owner;
+  const columns: readonly CaptionedColumn<Reservation>[] = [
+    { header: "Place", cell: (_, index) => index + 1 },
+    { header: "Owner", isHeading: true, cell: ({ owner }) => owner && <OwnerLink owner={owner} /> },
+    { header: "Priority", cell: ({ priority }) => priority },
+    { header: "Machines", cell: ({ needs }) => needs.length },
+    { header: "Waits for", cell: ({ createdAtMs }) => formatAge(createdAtMs, nowMs) },
+    {
+      header: "Reason",
+      cell: ({ because }) =>
+        because && (
+          <>
+            <code>{because.code}</code> {describeWait(because)}
+          </>
+        ),
+    },
+    {
+      header: "Start",
+      cell: ({ id, owner }) => (
+        <button
+          type="button"
+          aria-expanded={id === opened}
+          aria-label={`When does ${owner?.kind ?? ""}/${owner?.id ?? ""} start?`}
+          onClick={() => setOpened(id === opened ? undefined : id)}
+        >
+          When?
+        </button>
+      ),
+    },
+  ];
   return (
-    <div className="wide-box" tabIndex={0} role="region" aria-label={label}>
-      <table>
-        <caption>Who is next</caption>
-        <thead>
-          <tr>
-            {["Place", "Owner", "Priority", "Machines", "Waits for", "Reason"].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {waiting.slice(0, MAX_WAITING).map(({ id, owner, priority, needs, createdAtMs, because }, index) => (
-            <tr key={id}>
-              <td>{index + 1}</td>
-              <th scope="row">{owner && <OwnerLink owner={owner} />}</th>
-              <td>{priority}</td>
-              <td>{needs.length}</td>
-              <td>{formatAge(createdAtMs, nowMs)}</td>
-              <td>
-                {because && (
-                  <>
-                    <code>{because.code}</code> {describeWait(because)}
-                  </>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <>
+      <CaptionedTable
+        caption="Who is next"
+        label={label}
+        rows={waiting.slice(0, MAX_WAITING)}
+        columns={columns}
+        rowKey={({ id }) => id}
+      />
       {waiting.length > MAX_WAITING && <p className="quiet">and {waiting.length - MAX_WAITING} more</p>}
-    </div>
+      {open && <Explained owner={open} nowMs={nowMs} />}
+    </>
+  );
+}
+
+type ExplainedParts = { readonly owner: NonNullable<Reservation["owner"]>; readonly nowMs: number };
+
+/** What the ledger answers about one request that waits. */
+function Explained({ owner: { kind, id }, nowMs }: ExplainedParts): ReactNode {
+  const { data, error } = useQuery({
+    queryKey: ["reservation", kind, id],
+    queryFn: ({ signal }) =>
+      askJson<ReservationExplanation>(
+        `/v1/reservations/${encodeURIComponent(kind)}/${encodeURIComponent(id)}/explain`,
+        { signal },
+      ),
+    refetchInterval: EXPLAIN_MS,
+  });
+  return (
+    <section className="notice" aria-label={`${kind}/${id}`}>
+      <h3 className="long">
+        {kind}/{id}
+      </h3>
+      {error !== null && <p>{error.message}</p>}
+      {data === undefined && error === null && <p className="quiet">Loading…</p>}
+      {data && (
+        <>
+          <p className="long">{data.message}</p>
+          <ReservationView explained={data} nowMs={nowMs} />
+        </>
+      )}
+    </section>
   );
 }

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useMemo, useRef, useState, type ReactNode } from "react";
 import type { JobPlan, Pool, SetPlan } from "../adapters/messages.ts";
+import { EXAMPLES } from "../adapters/examples.ts";
 import { ask, askJson, RequestError } from "../adapters/request.ts";
 import { SCHEMAS } from "../adapters/schemas.ts";
 import { buildRequest, planSession, type BuiltRequest, type DocumentRequest } from "../domain/build-request.ts";
@@ -81,10 +82,11 @@ function Editor({ text, onText, editor }: EditorParts): ReactNode {
     >
       <p className="filters">
         <label>
-          <span>A YAML file, chosen or dropped here</span>
+          <span>A file of YAML or JSON, chosen or dropped here</span>
           <input type="file" accept=".yaml,.yml,.json" onChange={({ target }) => void load(target.files?.[0])} />
         </label>
       </p>
+      {text === "" && <Examples onText={onText} />}
       <label className="field-label" htmlFor="document">
         Documents: sessions, jobs and replica sets
       </label>
@@ -97,6 +99,20 @@ function Editor({ text, onText, editor }: EditorParts): ReactNode {
         onChange={({ target }) => onText(target.value)}
       />
     </div>
+  );
+}
+
+/** What can be submitted as it is, for users without a document. */
+function Examples({ onText }: Pick<EditorParts, "onText">): ReactNode {
+  return (
+    <p className="actions start" role="group" aria-label="Examples">
+      <span>Begin with an example:</span>
+      {Object.entries(EXAMPLES).map(([name, load]) => (
+        <button key={name} type="button" onClick={() => void load().then(onText)}>
+          {name}
+        </button>
+      ))}
+    </p>
   );
 }
 

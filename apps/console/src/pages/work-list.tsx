@@ -1,23 +1,20 @@
+import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useMemo, type ReactNode } from "react";
-import { formatAge, formatTime } from "../domain/describe.ts";
 import { selectWork } from "../domain/select-work.ts";
 import { nextSort } from "../domain/sort.ts";
 import { STAGES, WORK_KINDS, type Stage, type Work, type WorkKind } from "../domain/work.ts";
+import { Age } from "../parts/age.tsx";
 import { Badge } from "../parts/badge.tsx";
 import { DataTable, type Column } from "../parts/data-table.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
-import { useNow } from "../parts/use-now.ts";
 import { useWork } from "../parts/use-work.ts";
 import { WorkLink } from "../parts/work-link.tsx";
 import { workRoute } from "../routes.ts";
-
-const NOW_MS = 5000;
 
 export function WorkList(): ReactNode {
   const { work, feeds } = useWork();
   const search = workRoute.useSearch();
   const navigate = workRoute.useNavigate();
-  const nowMs = useNow(NOW_MS);
   const { q, kind, stage, sort, desc } = search;
   // Typing goes before the list, which may have thousands of rows.
   const wanted = useDeferredValue(q);
@@ -25,7 +22,6 @@ export function WorkList(): ReactNode {
     () => selectWork(work, { ...(wanted && { q: wanted }), ...(kind && { kind }), ...(stage && { stage }) }),
     [work, wanted, kind, stage],
   );
-  const columns = useMemo(() => columnsAt(nowMs), [nowMs]);
   const filter = (change: { q?: string | undefined; kind?: WorkKind | undefined; stage?: Stage | undefined }): void => {
     // A filter that is empty is not in the address.
     const all = Object.entries({ ...search, ...change }).filter(([, value]) => value !== undefined && value !== "");
@@ -49,14 +45,22 @@ export function WorkList(): ReactNode {
       <DataTable
         label="Work"
         rows={shown}
-        columns={columns}
+        columns={COLUMNS}
         rowId={({ kind: of, type, id }) => `${of}/${type}/${id}`}
         sort={{ ...(sort !== undefined && { sort }), ...(desc && { desc }) }}
         onSort={(column) => {
           const { sort: _, desc: __, ...rest } = search;
           void navigate({ search: { ...rest, ...nextSort(search, column) }, replace: true });
         }}
-        empty={work.length === 0 ? "There is no work yet." : "No work fits the filter."}
+        empty={
+          work.length > 0 ? (
+            "No work fits the filter."
+          ) : (
+            <>
+              There is no work yet. <Link to="/submit">Submit</Link> some.
+            </>
+          )
+        }
       />
     </div>
   );
@@ -83,35 +87,31 @@ function Choice<Value extends string>({ label, value, values, onChange }: Choice
   );
 }
 
-function columnsAt(nowMs: number): Column<Work>[] {
-  return [
-    { id: "name", header: "Name", accessorKey: "name", cell: ({ row }) => <WorkLink work={row.original} /> },
-    { id: "kind", header: "Kind", accessorFn: ({ kind, type }) => type || kind },
-    {
-      id: "state",
-      header: "State",
-      accessorFn: ({ stage }) => STAGES.indexOf(stage),
-      cell: ({ row }) => <Badge stage={row.original.stage}>{row.original.state}</Badge>,
-    },
-    { id: "pools", header: "Pools", accessorFn: ({ pools }) => pools.join(", ") },
-    { id: "machines", header: "Parts", accessorKey: "machines" },
-    {
-      id: "age",
-      header: "Age",
-      // Rising: the newest first.
-      accessorFn: ({ createdAtMs }) => -createdAtMs,
-      cell: ({ row }) => (
-        <time title={formatTime(row.original.createdAtMs)}>{formatAge(row.original.createdAtMs, nowMs)}</time>
-      ),
-    },
-    {
-      id: "because",
-      header: "Reason",
-      accessorFn: ({ code, because }) => `${code} ${because}`,
-      cell: ({ row }) => <Reason {...row.original} />,
-    },
-  ];
-}
+const COLUMNS: Column<Work>[] = [
+  { id: "name", header: "Name", accessorKey: "name", cell: ({ row }) => <WorkLink work={row.original} /> },
+  { id: "kind", header: "Kind", accessorFn: ({ kind, type }) => type || kind },
+  {
+    id: "state",
+    header: "State",
+    accessorFn: ({ stage }) => STAGES.indexOf(stage),
+    cell: ({ row }) => <Badge stage={row.original.stage}>{row.original.state}</Badge>,
+  },
+  { id: "pools", header: "Pools", accessorFn: ({ pools }) => pools.join(", ") },
+  { id: "machines", header: "Parts", accessorKey: "machines" },
+  {
+    id: "age",
+    header: "Age",
+    // Rising: the newest first.
+    accessorFn: ({ createdAtMs }) => -createdAtMs,
+    cell: ({ row }) => <Age sinceMs={row.original.createdAtMs} />,
+  },
+  {
+    id: "because",
+    header: "Reason",
+    accessorFn: ({ code, because }) => `${code} ${because}`,
+    cell: ({ row }) => <Reason {...row.original} />,
+  },
+];
 
 function Reason({ code, because }: Work): ReactNode {
   return (

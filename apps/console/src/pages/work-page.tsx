@@ -95,7 +95,7 @@ function Shown({ of, id, type, version, notice, isGone }: ShownParts): ReactNode
         <Badge stage={work.stage}>{work.state}</Badge>
         {work.createdAtMs > 0 && (
           <span>
-            made <time title={formatTime(work.createdAtMs)}>{formatAge(work.createdAtMs, nowMs)}</time> ago
+            created <time title={formatTime(work.createdAtMs)}>{formatAge(work.createdAtMs, nowMs)}</time> ago
           </span>
         )}
         <TraceLink traceparent={work.traceparent} />

@@ -33,7 +33,7 @@ type TableParts<Row extends object> = {
   readonly rowId: (row: Row) => string;
   readonly sort: Sort;
   readonly onSort: (column: string) => void;
-  readonly empty: string;
+  readonly empty: ReactNode;
 };
 
 /** A sorted list of any length: only the rows in view are in the page. */

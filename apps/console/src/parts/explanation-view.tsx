@@ -1,11 +1,16 @@
 import type { ReactNode } from "react";
-import type { Explanation } from "../adapters/messages.ts";
+import type { Explanation, ReservationExplanation } from "../adapters/messages.ts";
 import { formatAmount } from "../domain/describe.ts";
+import { CaptionedTable, type CaptionedColumn } from "./captioned-table.tsx";
 import { OwnerLink } from "./owner-link.tsx";
+import { ReservationView } from "./reservation-view.tsx";
 
-/** Why work is in its phase, what the user can do, and who has the machines. */
-export function ExplanationView({ explanation }: { readonly explanation: Explanation }): ReactNode {
+type ExplanationParts = { readonly explanation: Explanation; readonly nowMs: number };
+
+/** Why work is in its phase, what the user can do, who has the machines, and who goes first. */
+export function ExplanationView({ explanation, nowMs }: ExplanationParts): ReactNode {
   const { reasons, reservation, scaling } = explanation;
+  const waits = reservation !== undefined && reservation.code !== "";
   return (
     <>
       <ul className="rows">
@@ -16,51 +21,54 @@ export function ExplanationView({ explanation }: { readonly explanation: Explana
           </li>
         ))}
       </ul>
-      {reservation?.place && reservation.code !== "" && <p>{reservation.message}</p>}
+      {waits && (
+        <>
+          {reasons.every(({ message }) => message !== reservation.message) && <p>{reservation.message}</p>}
+          <ReservationView explained={reservation} nowMs={nowMs} />
+        </>
+      )}
       {(reservation?.pools.length ?? 0) > 0 && (
-        <div className="wide-box" tabIndex={0} role="region" aria-label="Pools of the reservation">
-          <table>
-            <caption>Pools</caption>
-            <thead>
-              <tr>
-                {["Pool", "Requested", "Free", "Held", "Capacity", "Lost", "Held by"].map((head) => (
-                  <th key={head} scope="col">
-                    {head}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {reservation?.pools.map((pool) => (
-                <tr key={`${pool.pool} ${pool.nodes}`}>
-                  <th scope="row">{pool.pool}</th>
-                  <td>{pool.requested}</td>
-                  <td>{pool.available}</td>
-                  <td>{pool.held}</td>
-                  <td>{pool.capacity}</td>
-                  <td>{pool.unusable}</td>
-                  <td>
-                    {pool.holders.map(({ owner, reservationId }) => (
-                      <span key={reservationId}>{owner && <OwnerLink owner={owner} />} </span>
-                    ))}
-                    {pool.holdersMore > 0 && `and ${pool.holdersMore} more`}
-                    {pool.parts.map(({ requested, fitting, part }) => (
-                      <p key={JSON.stringify(part)} className="quiet">
-                        {fitting} of {requested} parts of{" "}
-                        {Object.entries(part?.requests ?? {})
-                          .map(([resource, amount]) => `${formatAmount(resource, amount)} ${resource}`)
-                          .join(", ")}{" "}
-                        fit
-                      </p>
-                    ))}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <CaptionedTable
+          caption="Pools"
+          label="Pools of the reservation"
+          rows={reservation?.pools ?? []}
+          columns={POOL_COLUMNS}
+          rowKey={({ pool, nodes }) => `${pool} ${nodes}`}
+        />
       )}
       {scaling && <p>{scaling.demand?.message || scaling.trouble}</p>}
+    </>
+  );
+}
+
+type PoolExplanation = ReservationExplanation["pools"][number];
+
+const POOL_COLUMNS: readonly CaptionedColumn<PoolExplanation>[] = [
+  { header: "Pool", isHeading: true, cell: ({ pool }) => pool },
+  { header: "Requested", cell: ({ requested }) => requested },
+  { header: "Free", cell: ({ available }) => available },
+  { header: "Held", cell: ({ held }) => held },
+  { header: "Capacity", cell: ({ capacity }) => capacity },
+  { header: "Lost", cell: ({ unusable }) => unusable },
+  { header: "Held by", cell: HeldBy },
+];
+
+function HeldBy({ holders, holdersMore, parts }: PoolExplanation): ReactNode {
+  return (
+    <>
+      {holders.map(({ owner, reservationId }) => (
+        <span key={reservationId}>{owner && <OwnerLink owner={owner} />} </span>
+      ))}
+      {holdersMore > 0 && `and ${holdersMore} more`}
+      {parts.map(({ requested, fitting, part }) => (
+        <p key={JSON.stringify(part)} className="quiet">
+          {fitting} of {requested} parts of{" "}
+          {Object.entries(part?.requests ?? {})
+            .map(([resource, amount]) => `${formatAmount(resource, amount)} ${resource}`)
+            .join(", ")}{" "}
+          fit
+        </p>
+      ))}
     </>
   );
 }

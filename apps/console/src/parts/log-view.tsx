@@ -35,7 +35,7 @@ export function LogView({ path, label }: { readonly path: string; readonly label
           <span>Follow</span>
         </label>
         <output>
-          {shown.length} lines, {state}
+          {shown.length} {shown.length === 1 ? "line" : "lines"}, {state}
         </output>
       </form>
       {log.dropped > 0 && <p className="quiet">The first {log.dropped} lines are not kept by this page.</p>}

@@ -1,9 +1,7 @@
-import { Link } from "@tanstack/react-router";
 import { useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { formatAge } from "../domain/describe.ts";
 import { machineAt, shapeField, type FieldGroup } from "../domain/pool-field.ts";
-import { workPathOf } from "../domain/work.ts";
-import { ownerParts } from "./owner-link.tsx";
+import { OwnerLink, ownerParts } from "./owner-link.tsx";
 
 /** Sides of one machine in pixels, by how many there are. */
 const SIDES = [
@@ -86,14 +84,7 @@ function Legend({ groups, nowMs }: Omit<FieldParts, "name">): ReactNode {
 }
 
 function GroupName({ group: { use, label } }: { readonly group: FieldGroup }): ReactNode {
-  const path = use === "held" ? workPathOf(ownerParts(label)) : undefined;
-  if (path === undefined) return <span className="long">{label}</span>;
-  const [kind = "", ...id] = path.split("/");
-  return (
-    <Link className="long" to="/workloads/$kind/$" params={{ kind, _splat: id.join("/") }}>
-      {label}
-    </Link>
-  );
+  return use === "held" ? <OwnerLink owner={ownerParts(label)} /> : <span className="long">{label}</span>;
 }
 
 function classOf({ use, hue }: FieldGroup): string {

@@ -3,9 +3,10 @@ import { formatAge, formatTime } from "../domain/describe.ts";
 import { placeBar, type Bar } from "../domain/timeline.ts";
 import { Badge } from "./badge.tsx";
 
-/** Bars: a row for each phase or part. The same as text stands beside each bar. */
+/** A row for each phase or part, with its bars. The same as text stands beside them. */
 export function Timeline({ label, bars }: { readonly label: string; readonly bars: readonly Bar[] }): ReactNode {
   if (bars.length === 0) return null;
+  const lanes = [...Map.groupBy(bars, ({ label: of }) => of)];
   return (
     <table className="timeline">
       <caption>{label}</caption>
@@ -20,18 +21,22 @@ export function Timeline({ label, bars }: { readonly label: string; readonly bar
         </tr>
       </thead>
       <tbody>
-        {bars.map((bar, index) => (
-          <tr key={`${bar.label}-${index}`} title={bar.note}>
+        {lanes.map(([of, own]) => (
+          <tr key={of}>
             <th scope="row">
-              <Badge stage={bar.stage}>{bar.label}</Badge>
+              <Badge stage={own.at(-1)?.stage ?? "waiting"}>{of}</Badge>
             </th>
-            <td>{formatTime(bar.fromMs)}</td>
-            <td>
-              {formatAge(bar.fromMs, bar.toMs)}
-              {!bar.isOver && " so far"}
+            <td>{formatTime(own[0]?.fromMs ?? 0)}</td>
+            <td className="steps">
+              {own.map((bar) => (
+                <span key={`${bar.what}-${bar.fromMs}`} title={bar.note}>
+                  {bar.what} {formatAge(bar.fromMs, bar.toMs)}
+                  {!bar.isOver && " so far"}{" "}
+                </span>
+              ))}
             </td>
             <td className="wide">
-              <BarLine bar={bar} bars={bars} />
+              <BarLine own={own} bars={bars} />
             </td>
           </tr>
         ))}
@@ -40,12 +45,24 @@ export function Timeline({ label, bars }: { readonly label: string; readonly bar
   );
 }
 
-function BarLine({ bar, bars }: { readonly bar: Bar; readonly bars: readonly Bar[] }): ReactNode {
-  const { left, width } = placeBar(bar, bars);
+function BarLine({ own, bars }: { readonly own: readonly Bar[]; readonly bars: readonly Bar[] }): ReactNode {
   return (
     <svg className="bar" width="100%" height="14" aria-hidden="true">
       <rect className="nominal" width="100%" height="14" />
-      <rect className={`phase ${bar.stage}`} x={`${left}%`} width={`${width}%`} height="14" />
+      {own.map((bar) => {
+        const { left, width } = placeBar(bar, bars);
+        return (
+          <rect
+            key={`${bar.what}-${bar.fromMs}`}
+            className={`phase ${bar.stage} ${bar.what ?? ""}`}
+            x={`${left}%`}
+            width={`${width}%`}
+            height="14"
+          >
+            <title>{bar.note}</title>
+          </rect>
+        );
+      })}
     </svg>
   );
 }

@@ -35,7 +35,12 @@ export function WorkActions({ of, work, path, ask }: ActionParts): ReactNode {
         <button
           type="button"
           className="danger"
-          onClick={confirm(`Cancel ${name}?`, "Cancel it", () => send("cancel", "POST"))}
+          onClick={confirm(
+            `Cancel ${name}?`,
+            "Cancel it",
+            () => send("cancel", "POST"),
+            <p>Its pods end, and its machines are free for other work. This cannot be undone.</p>,
+          )}
         >
           Cancel…
         </button>

@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
-import type { AuditRecord, Explanation, JobEvent, LeaseEvent, SetExplanation } from "../adapters/messages.ts";
+import type { AuditRecord, Explanation, JobEvent, LeaseEvent, Session, SetExplanation } from "../adapters/messages.ts";
 import { askJson } from "../adapters/request.ts";
 import { logPath, workPath } from "../adapters/work-calls.ts";
 import { formatAge, formatTime } from "../domain/describe.ts";
+import { flattenResult, type ResultValue } from "../domain/flatten-result.ts";
 import {
   timelineOfJob,
   timelineOfLease,
@@ -12,6 +13,7 @@ import {
   timelineOfSet,
 } from "../domain/timeline.ts";
 import { timeOf, type WorkItem } from "../domain/work.ts";
+import { CaptionedTable, type CaptionedColumn } from "./captioned-table.tsx";
 import { DocumentView } from "./document-view.tsx";
 import { ExplanationView } from "./explanation-view.tsx";
 import { LogView } from "./log-view.tsx";
@@ -33,7 +35,12 @@ export function StatusTab(parts: TabParts): ReactNode {
   const events = useEvents(parts);
   return (
     <>
-      {of.kind === "session" && <Timeline label="Phases" bars={timelineOfSession(of.item, nowMs)} />}
+      {of.kind === "session" && (
+        <>
+          <Outcome session={of.item} />
+          <Timeline label="Phases" bars={timelineOfSession(of.item, nowMs)} />
+        </>
+      )}
       {of.kind === "job" && (
         <>
           <Timeline label="Phases" bars={timelineOfJob(of.item, nowMs)} />
@@ -46,6 +53,32 @@ export function StatusTab(parts: TabParts): ReactNode {
     </>
   );
 }
+
+/** What the driver left, and what went wrong at the end. */
+function Outcome({ session: { resultJson, warnings } }: { readonly session: Session }): ReactNode {
+  return (
+    <>
+      {warnings.map(({ code, message }) => (
+        <p key={code} className="notice warn">
+          <code>{code}</code> {message}
+        </p>
+      ))}
+      {resultJson !== "" && (
+        <CaptionedTable
+          caption="Result"
+          rows={flattenResult(resultJson)}
+          columns={RESULT_COLUMNS}
+          rowKey={({ name }) => name}
+        />
+      )}
+    </>
+  );
+}
+
+const RESULT_COLUMNS: readonly CaptionedColumn<ResultValue>[] = [
+  { header: "Name", isHeading: true, cell: ({ name }) => name },
+  { header: "Value", cell: ({ value }) => value },
+];
 
 type Member = {
   readonly name: string;
@@ -77,34 +110,23 @@ function Members({ of }: { readonly of: WorkItem }): ReactNode {
   const members = membersOf(of);
   if (members.length === 0) return null;
   return (
-    <div className="wide-box" tabIndex={0} role="region" aria-label="Parts">
-      <table>
-        <caption>Parts</caption>
-        <thead>
-          <tr>
-            {["Name", "State", "Pool", "Node", "Pod", "Message"].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {members.map(({ name, state, pool, node, pod, message }) => (
-            <tr key={`${name}/${node}`}>
-              <th scope="row">{name}</th>
-              <td>{state}</td>
-              <td>{pool}</td>
-              <td>{node}</td>
-              <td>{pod}</td>
-              <td>{message}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <CaptionedTable
+      caption="Parts"
+      rows={members}
+      columns={MEMBER_COLUMNS}
+      rowKey={({ name, node }) => `${name}/${node}`}
+    />
   );
 }
+
+const MEMBER_COLUMNS: readonly CaptionedColumn<Member>[] = [
+  { header: "Name", isHeading: true, cell: ({ name }) => name },
+  { header: "State", cell: ({ state }) => state },
+  { header: "Pool", cell: ({ pool }) => pool },
+  { header: "Node", cell: ({ node }) => node },
+  { header: "Pod", cell: ({ pod }) => pod },
+  { header: "Message", cell: ({ message }) => message },
+];
 
 /** Names of the parts that have logs. */
 export function componentsOf({ kind, item }: WorkItem): readonly string[] {
@@ -189,38 +211,32 @@ export function EventsTab(parts: TabParts): ReactNode {
   const events = useEvents(parts);
   if (events === undefined) return <p className="quiet">Loading…</p>;
   if (events.all.length === 0) return <p className="quiet">No events are kept.</p>;
-  const newest = events.all.toSorted((one, other) => other.atMs - one.atMs);
+  // Of one moment, the last one first.
+  const newest = events.all.toReversed().sort((one, other) => other.atMs - one.atMs);
   return (
-    <div className="wide-box" tabIndex={0} role="region" aria-label="Events">
-      <table>
-        <caption>Events, newest first</caption>
-        <thead>
-          <tr>
-            {["When", "What", "Of", "Message"].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {newest.map(({ atMs, what, object, message }, index) => (
-            <tr key={`${atMs}-${index}`}>
-              <td>
-                <time title={formatTime(atMs)}>{formatAge(atMs, parts.nowMs)} ago</time>
-              </td>
-              <td>{what}</td>
-              <td>{object}</td>
-              <td>{message}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <CaptionedTable
+      caption="Events, newest first"
+      label="Events"
+      rows={newest}
+      columns={eventColumns(parts.nowMs)}
+      rowKey={({ atMs }, index) => `${atMs}-${index}`}
+    />
   );
 }
 
-export function ExplainTab({ of, id, type, version }: TabParts): ReactNode {
+function eventColumns(nowMs: number): readonly CaptionedColumn<Happened>[] {
+  return [
+    {
+      header: "When",
+      cell: ({ atMs }) => <time title={formatTime(atMs)}>{formatAge(atMs, nowMs)} ago</time>,
+    },
+    { header: "What", cell: ({ what }) => what },
+    { header: "Of", cell: ({ object }) => object },
+    { header: "Message", cell: ({ message }) => message },
+  ];
+}
+
+export function ExplainTab({ of, id, type, version, nowMs }: TabParts): ReactNode {
   const { data, error } = useQuery({
     queryKey: ["explain", of.kind, id, type, version],
     queryFn: async ({ signal }) => {
@@ -231,7 +247,7 @@ export function ExplainTab({ of, id, type, version }: TabParts): ReactNode {
     refetchInterval: POLL_MS,
     placeholderData: (before) => before,
   });
-  if (data) return <ExplanationView explanation={data} />;
+  if (data) return <ExplanationView explanation={data} nowMs={nowMs} />;
   return <p className="quiet">{error === null ? "Loading…" : error.message}</p>;
 }
 

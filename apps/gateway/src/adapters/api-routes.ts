@@ -1,19 +1,21 @@
-import { hash, randomUUID } from "node:crypto";
-import type { Route } from "@muster/gateway-api";
+import { randomUUID } from "node:crypto";
+import { WATCH_PATH, type Route } from "@muster/gateway-api";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
-import { answerRequest } from "../api/answer-request.ts";
+import { answerRequest, type Call } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
-import { isWatch, requireNames, type Asked } from "../api/read-request.ts";
+import { isWatch, readWatchedLists, requireNames, type Asked } from "../api/read-request.ts";
+import { isShared, tagOf, type SharedReads } from "../api/shared-reads.ts";
 import type { Access, Authorize, User } from "../api/user.ts";
 import { buildRefusal, type Problem } from "../domain/build-problem.ts";
 import { decideSessionRequest } from "../domain/decide-origin.ts";
 import { answerOnce, type Answer } from "./answer-once.ts";
-import type { Audit } from "./audit-log.ts";
+import type { AttemptAudit, Audit } from "./audit-log.ts";
 import { problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import type { KeptRequests } from "./kept-requests.ts";
 import { limitRate, type RateParts } from "./limit-rate.ts";
 import { reviewToken, type ReviewParts } from "./review-token.ts";
+import { closedEvent } from "./serve-watch.ts";
 import { sendStreamHead, streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
 import { browserRequest } from "./session-routes.ts";
 import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
@@ -27,6 +29,7 @@ export type ApiParts = ProblemContext &
     readonly sessions: Sessions;
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
+    readonly reads: SharedReads;
     /** Where the rights on resources without a namespace in their paths are asked for. */
     readonly namespace: string;
   };
@@ -37,13 +40,25 @@ const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", 
 type Admitted = Identified & { readonly access: Access };
 type Identified = { readonly user: User; readonly credentials: Credentials };
 
+/** Where a request keeps them. */
+const IDENTIFIED = "identified";
+const ADMITTED = "admitted";
+
+function identifiedBy(request: FastifyRequest): Identified | undefined {
+  return request.getDecorator<Identified | undefined>(IDENTIFIED);
+}
+
+function admittedBy(request: FastifyRequest): Admitted | undefined {
+  return request.getDecorator<Admitted | undefined>(ADMITTED);
+}
+
 /**
  * Adds the paths of the table. The checks of a request have this order: its user, the rate of the user, the right, the rights on what its body names, and last
  * its query and its body.
  */
 export function addApi(api: FastifyInstance, parts: ApiParts): void {
-  const identified = new WeakMap<FastifyRequest, Identified>();
-  const admitted = new WeakMap<FastifyRequest, Admitted>();
+  api.decorateRequest(IDENTIFIED);
+  api.decorateRequest(ADMITTED);
   api.addHook("onRequest", async (request, reply) => {
     const credentials = await credentialsOf(request, parts.sessions);
     if (credentials?.session !== undefined) {
@@ -60,38 +75,77 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
     const { user } = reviewed;
     const limited = limitRate(user, parts);
     if (limited !== undefined) return sendProblem(reply, limited);
-    identified.set(request, { user, credentials });
+    request.setDecorator(IDENTIFIED, { user, credentials } satisfies Identified);
   });
   for (const route of parts.routes) {
     api.route({
       method: route.http,
       url: route.path,
       onRequest: async (request, reply) => {
-        const by = identified.get(request);
+        const by = identifiedBy(request);
         const asked = request as Asked;
         requireNames(asked.params);
         const access = accessOf(route, asked, parts.namespace);
         const missing = by === undefined ? access : await findMissing(parts, by.user, accessesOf(route, access));
         if (by !== undefined && missing === undefined) {
-          admitted.set(request, { ...by, access });
+          request.setDecorator(ADMITTED, { ...by, access } satisfies Admitted);
           return;
         }
         return forbid(parts, route, { by: by && { ...by, access }, missing: missing ?? access }, { request, reply });
       },
-      preHandler: async (request, reply) => {
-        const by = admitted.get(request);
-        const missing = by && (await findMissing(parts, by.user, furtherAccessesOf(route, request.body, by.access)));
-        if (missing !== undefined) return forbid(parts, route, { by, missing }, { request, reply });
-      },
+      ...(route.change?.further !== undefined && {
+        preHandler: async (request, reply) => {
+          const by = admittedBy(request);
+          const missing = by && (await findMissing(parts, by.user, furtherAccessesOf(route, request.body, by.access)));
+          if (missing !== undefined) return forbid(parts, route, { by, missing }, { request, reply });
+        },
+      }),
       handler: async (request, reply) => {
-        const by = admitted.get(request);
+        const by = admittedBy(request);
         // Fails closed, should a hook ever be missing.
         if (by === undefined) throw new Error(`${route.path}: a request was not admitted`);
         return answer(parts, route, by, { request, reply });
       },
     });
   }
-  for (const [path, known] of Map.groupBy(parts.routes, (route) => route.path)) refuseOtherMethods(api, path, known);
+  addWatch(api, parts);
+  const byPath = Map.groupBy(parts.routes, (route) => route.path);
+  for (const [path, known] of byPath)
+    refuseOtherMethods(
+      api,
+      path,
+      known.map(({ http }) => http),
+    );
+  refuseOtherMethods(api, WATCH_PATH, ["GET"]);
+}
+
+/** Adds the path that follows several lists over one connection. A list that the user may not watch is refused alone. */
+function addWatch(api: FastifyInstance, parts: ApiParts): void {
+  api.get(WATCH_PATH, async (request, reply) => {
+    const by = identifiedBy(request);
+    // Fails closed, should a hook ever be missing.
+    if (by === undefined) throw new Error(`${WATCH_PATH}: a request has no user`);
+    const lists = readWatchedLists(parts.routes, (request as Asked).query).map((list) => {
+      const { name, route } = list;
+      const access = accessOf(route, list, parts.namespace);
+      const refusal = (): Promise<Problem | undefined> => refusalOf(parts, route, { ...by, access });
+      return { ...list, name, access, refusal: limitFailedChecks(refusal) };
+    });
+    const refused: { readonly name: string; readonly problem: Problem }[] = [];
+    for (const { name, route, access } of lists) {
+      if (await parts.authorize(by.user, access)) continue;
+      refused.push({ name, problem: buildRefusal("FORBIDDEN", describeRefusal(by.user, access, route)) });
+    }
+    const [first] = refused;
+    if (first !== undefined && refused.length === lists.length) return sendProblem(reply, first.problem);
+    if (request.method === "HEAD") return sendStreamHead(reply, lists);
+    const allowed = lists.filter((list) => !refused.some(({ name }) => name === list.name));
+    await streamWatch(parts, allowed, {
+      ...{ request, reply, user: by.user.name },
+      refused: refused.map(({ name, problem }) => closedEvent(name, problem)),
+    });
+    return reply;
+  });
 }
 
 async function forbid(
@@ -101,7 +155,7 @@ async function forbid(
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
 ): Promise<FastifyReply> {
   const problem = buildRefusal("FORBIDDEN", describeRefusal(by?.user, missing, route));
-  if (by !== undefined) await audit(parts, route, by, { request, problem });
+  if (by !== undefined) await auditOf(parts, route, by, { request })?.end(problem);
   return sendProblem(reply, problem);
 }
 
@@ -119,8 +173,8 @@ function describeRefusal(user: User | undefined, access: Access, { resource }: R
   return `user ${user?.name ?? ""} cannot ${describeAccess(access, resource.scope)} of the API group muster.dev`;
 }
 
-function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly Route[]): void {
-  const allowed = new Set<HTTPMethods>(known.map(({ http }) => http));
+function refuseOtherMethods(api: FastifyInstance, path: string, known: readonly HTTPMethods[]): void {
+  const allowed = new Set(known);
   if (allowed.has("GET")) allowed.add("HEAD");
   api.route({
     method: METHODS.filter((method) => !allowed.has(method)),
@@ -140,34 +194,50 @@ async function answer(
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
 ): Promise<FastifyReply> {
   const { params, query, body } = request as Asked;
-  const serve = isWatch(route, query) ? streamWatch : route.answer.kind === "log" ? streamLog : undefined;
-  if (serve !== undefined) {
-    if (request.method === "HEAD") return sendStreamHead(reply, route, { params, query });
-    const refusal = limitFailedChecks(() => refusalOf(parts, route, by));
-    await serve(parts, route, { request, reply, user: by.user.name, refusal, signal: signalOf(reply) });
+  if (isWatch(route, query) || route.answer.kind === "log") {
+    const list = {
+      name: undefined,
+      route,
+      params,
+      query,
+      refusal: limitFailedChecks(() => refusalOf(parts, route, by)),
+    };
+    if (request.method === "HEAD") return sendStreamHead(reply, [list]);
+    const streaming = { request, reply, user: by.user.name };
+    if (route.answer.kind !== "log") await streamWatch(parts, [list], streaming);
+    else await streamLog(parts, route, { ...streaming, refusal: list.refusal, signal: signalOf(reply) });
     return reply;
   }
   const asked = { params, query, body };
-  const refuse = async (problem: Problem, requestId: string = randomUUID()): Promise<Answer> => {
-    await audit(parts, route, by, { request, problem, requestId });
+  const key = request.headers["idempotency-key"];
+  if (key === undefined && isShared(route, query)) {
+    const { json, tag } = await parts.reads.read(request.url, route, asked);
+    return sendJson(reply, request, json, tag);
+  }
+  const refuse = async (problem: Problem, audit = auditOf(parts, route, by, { request })): Promise<Answer> => {
+    await audit?.end(problem);
     return { ...problem, body: JSON.stringify(problem) };
   };
   const ask = async (requestId: string): Promise<Answer> => {
+    const audit = auditOf(parts, route, by, { request, requestId });
     try {
       // A long poll lasts as a stream does.
       using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
       const asking = { ...asked, signal: signalOf(reply), by: by.user.name, requestId };
-      const answered = await answerRequest(route, asking, parts.call);
-      await audit(parts, route, by, { request, requestId });
+      const answered = await answerRequest(
+        route,
+        asking,
+        audit === undefined ? parts.call : announced(parts.call, audit),
+      );
+      await audit?.end({ status: 200, code: "" });
       return { status: 200, body: JSON.stringify(answered) };
     } catch (error) {
-      return refuse(problemOf(error, parts), requestId);
+      return refuse(problemOf(error, parts), audit);
     }
   };
-  const key = request.headers["idempotency-key"];
   const once = answerOnce({ route, user: by.user, asked, key, keptRequests: parts.keptRequests, ask, refuse });
   const { status, body: json } = await once.catch((error: unknown) => refuse(problemOf(error, parts)));
-  if (status === 200) return sendJson(reply, request, { json, hasTag: route.http === "GET" });
+  if (status === 200) return sendJson(reply, request, json, route.http === "GET" ? tagOf(json) : undefined);
   return sendProblem(reply, JSON.parse(json) as Problem);
 }
 
@@ -188,41 +258,32 @@ async function refusalOf(
   return buildRefusal("FORBIDDEN", describeRefusal(user, access, route));
 }
 
-function sendJson(
-  reply: FastifyReply,
-  request: FastifyRequest,
-  { json, hasTag }: { readonly json: string; readonly hasTag: boolean },
-): FastifyReply {
+function sendJson(reply: FastifyReply, request: FastifyRequest, json: string, tag: string | undefined): FastifyReply {
   void reply.type("application/json; charset=utf-8");
-  if (!hasTag) return reply.send(json);
-  const tag = `"${hash("sha256", json, "base64url").slice(0, 27)}"`;
+  if (tag === undefined) return reply.send(json);
   void reply.header("etag", tag);
   return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
 }
 
-/** Records a change before its client has the answer. A request without an effect has no record. */
-async function audit(
-  parts: ApiParts,
+/** A request without an effect has no audit. */
+function auditOf(
+  { audit }: ApiParts,
   { change, method }: Route,
   { user, access }: Admitted,
-  {
-    request,
-    problem,
-    requestId = randomUUID(),
-  }: { readonly request: FastifyRequest; readonly problem?: Problem; readonly requestId?: string },
-): Promise<void> {
-  if (change === undefined || change.of === "plan") return;
+  { request, requestId = randomUUID() }: { readonly request: FastifyRequest; readonly requestId?: string },
+): AttemptAudit | undefined {
+  if (change === undefined || change.of === "plan") return undefined;
   const name = access.name === "" ? nameInBody(request.body) : access.name;
-  await parts.audit({
-    requestId,
-    atMs: Date.now(),
-    user,
-    access: { ...access, name },
-    method: method.name,
-    address: request.ip,
-    status: problem?.status ?? 200,
-    code: problem?.code ?? "",
-  });
+  const atMs = Date.now();
+  return audit({ requestId, atMs, user, access: { ...access, name }, method: method.name, address: request.ip });
+}
+
+/** The call, once its announcement is on disk: a gateway that ends in between leaves a record. */
+function announced(call: Call, audit: AttemptAudit): Call {
+  return async (route, request, signal) => {
+    await audit.announce();
+    return call(route, request, signal);
+  };
 }
 
 /** Whether the client has this version. */

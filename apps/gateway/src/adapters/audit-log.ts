@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { publishEvent, type Bus } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
@@ -8,40 +8,78 @@ const { ChangeAudited } = muster.gateway.v1;
 const MAX_GROUPS = 32;
 const MAX_NAME = 253;
 
-/** One change that was asked for, and what became of it. */
-export type AuditedChange = {
+/** One attempt of a change. */
+export type Attempt = {
   readonly requestId: string;
   readonly atMs: number;
   readonly user: User;
   readonly access: Access;
   readonly method: string;
   readonly address: string;
+};
+
+export type Outcome = {
+  /** Of the HTTP answer. */
   readonly status: number;
+  /** Empty: the change was done. */
   readonly code: string;
 };
 
-export type Audit = (change: AuditedChange) => Promise<void>;
+/** The audit of one attempt. */
+export type AttemptAudit = {
+  /** Announces the change, immediately before a service is asked. Rejects with FaultError where the stream does not take it: then no service is asked. */
+  announce(): Promise<void>;
+  /** Completes the announced change; without an announcement, records the refusal. Never rejects: what is not recorded is logged as an error. */
+  end(outcome: Outcome): Promise<void>;
+};
 
-/** Appends each change to the stream of its own, and resolves when it is on disk. A record that the stream does not take is logged as an error. */
+export type Audit = (attempt: Attempt) => AttemptAudit;
+
+/** Changes and refusals in streams of their own, so that no number of refusals removes a change. Each method resolves when its event is on disk. */
 export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Promise<Audit> {
   await bus.ensureStream(streams.apiAudit);
-  return async ({ user, access, ...change }) => {
-    const { verb, resource, namespace } = access;
-    const name = access.name.slice(0, MAX_NAME);
-    const record = {
-      ...change,
-      user: user.name,
-      groups: user.groups.slice(0, MAX_GROUPS),
-      verb,
-      resource,
-      namespace,
-      name,
-    };
-    try {
+  await bus.ensureStream(streams.apiRefusals);
+  return (attempt) => {
+    const record = recordOf(attempt);
+    const user = userKey(record.user);
+    const id = randomUUID();
+    let isAnnounced = false;
+    const publish = (outcome: Outcome): Promise<unknown> => {
+      const { resource } = record;
+      const subject = isAnnounced ? subjects.changeAudited(resource, user, id) : subjects.changeRefused(resource, user);
       // The request id would drop the events of repeated attempts as duplicates.
-      await publishEvent(bus, subjects.changeAudited(resource), ChangeAudited, record, { messageId: randomUUID() });
-    } catch (error) {
-      logger.error({ err: error, record }, "a change over HTTP is not in the audit stream");
-    }
+      return publishEvent(bus, subject, ChangeAudited, { ...record, ...outcome }, { messageId: randomUUID() });
+    };
+    return {
+      announce: async () => {
+        isAnnounced = true;
+        await publish({ status: 0, code: "" });
+      },
+      end: async (outcome) => {
+        try {
+          await publish(outcome);
+        } catch (error) {
+          logger.error({ err: error, record: { ...record, ...outcome } }, "the audit lacks the outcome of a change");
+        }
+      },
+    };
   };
+}
+
+/** The name of a user as a part of a subject. */
+export function userKey(user: string): string {
+  return createHash("sha256").update(user).digest("hex").slice(0, 16);
+}
+
+function recordOf({ user, access, ...attempt }: Attempt): typeof attempt & {
+  readonly user: string;
+  readonly groups: string[];
+  readonly verb: string;
+  readonly resource: string;
+  readonly namespace: string;
+  readonly name: string;
+} {
+  const { verb, resource, namespace } = access;
+  const groups = user.groups.slice(0, MAX_GROUPS);
+  return { ...attempt, user: user.name, groups, verb, resource, namespace, name: access.name.slice(0, MAX_NAME) };
 }

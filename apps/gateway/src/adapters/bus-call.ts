@@ -1,21 +1,35 @@
-import { client, type Bus, type CallOptions } from "@muster/bus";
+import { byteClient, client, type Bus, type ByteClient, type CallOptions } from "@muster/bus";
+import type { Route } from "@muster/gateway-api";
 import type { ServiceDescriptor } from "@muster/proto";
 import type { Call } from "../api/answer-request.ts";
+import type { CallBytes } from "../api/shared-reads.ts";
 
 type AnyClient = Readonly<Record<string, (request: object, options: CallOptions) => ReturnType<Call>>>;
 
 /** Calls over the bus. A call ends with its caller. */
 export function openCalls(bus: Bus, timeoutMs: number): Call {
-  const clients = new Map<ServiceDescriptor, AnyClient>();
-  const clientOf = (service: ServiceDescriptor): AnyClient => {
-    // The table names methods of the service, whose types it does not keep.
-    const known = clients.get(service) ?? client(bus, service);
+  // The table names methods of the service, whose types it does not keep.
+  const callsOf = clientsBy<AnyClient>((service) => client(bus, service));
+  return (route, request, signal) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs, signal });
+}
+
+/** Calls whose replies stay encoded. They have no caller of their own, and end with their reply or their time. */
+export function openByteCalls(bus: Bus, timeoutMs: number): CallBytes {
+  const callsOf = clientsBy<ByteClient>((service) => byteClient(bus, service));
+  return (route, request) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs });
+}
+
+function clientsBy<Each>(make: (service: ServiceDescriptor) => Each): (service: ServiceDescriptor) => Each {
+  const clients = new Map<ServiceDescriptor, Each>();
+  return (service) => {
+    const known = clients.get(service) ?? make(service);
     clients.set(service, known);
     return known;
   };
-  return ({ resource, call }, request, signal) => {
-    const ask = clientOf(resource.service)[call];
-    if (ask === undefined) throw new Error(`${resource.service.name} has no method ${call}`);
-    return ask(request, { timeoutMs, signal });
-  };
+}
+
+function callOf<Ask>(calls: Readonly<Record<string, Ask>>, { resource, call }: Route): Ask {
+  const ask = calls[call];
+  if (ask === undefined) throw new Error(`${resource.service.name} has no method ${call}`);
+  return ask;
 }

@@ -10,6 +10,7 @@ import { isHost } from "../domain/decide-origin.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
 import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
+import { refusalCounter } from "./metrics.ts";
 import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import { addSessionRoutes, SESSION, SIGN_IN_TIMEOUT_MS, type SignInParts } from "./session-routes.ts";
 
@@ -69,6 +70,11 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
       sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
   });
   const leaveRequests = limitRequests(server, http.limits, securityHeaders(http.tls));
+  const countRefusal = refusalCounter();
+  server.addHook("onResponse", (_request, reply, done) => {
+    countRefusal(reply.statusCode);
+    done();
+  });
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
     const because = trouble();
@@ -157,7 +163,7 @@ function limitRequests(
 ): (request: FastifyRequest) => void {
   const running = new Set<FastifyRequest>();
   const maxArriving = Math.max(MIN_ADDRESS_SHARE, Math.floor(limits.maxRequests * ADDRESS_SHARE));
-  const arriving = new Map<string, Map<FastifyRequest, NodeJS.Timeout>>();
+  const arriving = new Map<string, Map<FastifyRequest, NodeJS.Timeout | undefined>>();
   const arrived = (request: FastifyRequest): void => {
     const ofAddress = arriving.get(request.ip);
     clearTimeout(ofAddress?.get(request));
@@ -166,11 +172,10 @@ function limitRequests(
   const begin = (request: FastifyRequest): void => {
     const maxMs = request.routeOptions.url === SESSION ? SIGN_IN_TIMEOUT_MS : Infinity;
     const timeoutMs = Math.min(maxMs, limits.requestTimeoutMs);
-    const late = setTimeout(() => request.raw.destroy(), timeoutMs + CHECK_MS).unref();
-    arriving.set(
-      request.ip,
-      (arriving.get(request.ip) ?? new Map<FastifyRequest, NodeJS.Timeout>()).set(request, late),
-    );
+    // Nothing more arrives of a request without a body.
+    const late = hasBody(request) ? setTimeout(() => request.raw.destroy(), timeoutMs + CHECK_MS).unref() : undefined;
+    const ofAddress = arriving.get(request.ip) ?? new Map<FastifyRequest, NodeJS.Timeout | undefined>();
+    arriving.set(request.ip, ofAddress.set(request, late));
     running.add(request);
   };
   const refusalOf = (request: FastifyRequest): Problem | undefined => {
@@ -202,6 +207,12 @@ function limitRequests(
     done();
   });
   return (request) => void running.delete(request);
+}
+
+/** HTTP/2 needs neither header for a body, and the method is then what tells. */
+function hasBody({ method, headers }: FastifyRequest): boolean {
+  const isRead = method === "GET" || method === "HEAD";
+  return !isRead || "content-length" in headers || "transfer-encoding" in headers;
 }
 
 /** All users share these limits, and so no user has asked too often: the status is 503. */

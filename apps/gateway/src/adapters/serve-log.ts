@@ -6,6 +6,10 @@ import type { HttpStream } from "./http-stream.ts";
 
 /** Short, because a caller waits until its deadline for the reply of a service that died. */
 const LONG_POLL_MS = 4000;
+/** Of the first piece, so that the head of the answer comes soon. */
+const FIRST_POLL_MS = 500;
+/** A service answers immediately for a container that has not started. */
+const EMPTY_PAUSE_MS = 250;
 /** Outages of a service while a log is followed. */
 const RETRY = { firstMs: 250, maxMs: 5000 };
 const MAX_FAILURES = 20;
@@ -24,14 +28,15 @@ export type LogReader = { readonly next: (from: LogReply | undefined, signal: Ab
 /** `request` names the log. */
 export function logReader(route: Route, request: Readonly<Record<string, unknown>>, call: Call): LogReader {
   const { follow = false, ...named } = request;
-  const waitMs = follow === true ? LONG_POLL_MS : 0;
   return {
     next: async (from, signal) => {
       const place = from && { offset: from.nextOffset, ...(from.run !== undefined && { run: from.run }) };
+      // Without a wait a service refuses a log that has not begun, and `complete` means that one run is over.
+      const followMs = from === undefined ? FIRST_POLL_MS : LONG_POLL_MS;
       // The table names a method with these fields.
       return (await call(
         route,
-        { ...named, ...place, waitMs: from === undefined ? 0 : waitMs },
+        { ...named, ...place, waitMs: follow === true ? followMs : 0 },
         signal,
       )) as unknown as LogReply;
     },
@@ -61,6 +66,7 @@ export async function serveLog(
         stream.end();
         return;
       }
+      if (piece.chunk.length === 0) await pause(EMPTY_PAUSE_MS, stream.closed);
       piece = await readPatiently(reader, piece, stream.closed);
     }
   } catch (error) {

@@ -8,6 +8,7 @@ import type { StreamSlots } from "../api/stream-slots.ts";
 import { openHttpStream } from "./http-stream.ts";
 import { logReader, serveLog } from "./serve-log.ts";
 import { serveWatch } from "./serve-watch.ts";
+import type { ListName } from "../api/watch-events.ts";
 import type { WatchFeeds } from "./watch-feeds.ts";
 
 export type StreamParts = {
@@ -31,39 +32,54 @@ export type StreamRequest = {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly user: string;
-  /** Why the user may not read any longer. */
-  readonly refusal: StreamCheck;
   readonly signal: AbortSignal;
 };
 
 /** Answers HEAD of a stream, which then takes no place. Throws FaultError for a wrong request. */
 export function sendStreamHead(
   reply: FastifyReply,
-  route: Route,
-  asked: Pick<Asked, "params" | "query">,
+  lists: readonly Pick<AskedList, "route" | "params" | "query">[],
 ): FastifyReply {
-  readRequest(route, { ...asked, body: undefined });
-  return reply.type(isWatch(route, asked.query) ? EVENTS : TEXT).send();
+  for (const { route, params, query } of lists) readRequest(route, { params, query, body: undefined });
+  return reply.type(lists.every(({ route, query }) => isWatch(route, query)) ? EVENTS : TEXT).send();
 }
 
-/** Serves a list that is watched until the client is gone, or the gateway ends it. Throws FaultError before the first byte. */
-export async function streamWatch(parts: StreamParts, route: Route, asking: StreamRequest): Promise<void> {
-  const { request, reply, user, refusal } = asking;
-  const { params, query } = request as Asked;
-  readRequest(route, { params, query, body: undefined });
-  using _slot = takeSlot(parts, asking);
-  using followed = parts.feeds.follow(route, { params, query }, user);
+/** A list that a request watches. */
+export type AskedList = Pick<Asked, "params" | "query"> & {
+  readonly name: ListName;
+  readonly route: Route;
+  /** Why the user may not watch it any longer. */
+  readonly refusal: StreamCheck;
+};
+
+/** Serves lists until the client is gone, or the gateway ends them. `refused`: events before the first list. Throws FaultError before the first byte. */
+export async function streamWatch(
+  parts: StreamParts,
+  lists: readonly AskedList[],
+  { request, reply, user, refused = [] }: Omit<StreamRequest, "signal"> & { readonly refused?: readonly string[] },
+): Promise<void> {
+  for (const { route, params, query } of lists) readRequest(route, { params, query, body: undefined });
+  using _slot = takeSlot(parts, { user, request });
+  using following = new DisposableStack();
+  const watched = lists.map(({ name, route, params, query, refusal }) => {
+    const { feed } = following.use(parts.feeds.follow(route, { params, query }, user));
+    return { name, feed, refusal };
+  });
   const stream = openHttpStream(reply, EVENTS, parts.streams.stallMs);
+  if (refused.length > 0) await stream.write(refused.join(""));
   const lastEventId = request.headers["last-event-id"];
-  await serveWatch(stream, followed.feed, {
+  await serveWatch(stream, watched, {
     lastEventId: typeof lastEventId === "string" ? lastEventId : undefined,
-    refusal,
     recheckMs: parts.streams.recheckMs,
   });
 }
 
 /** Serves a log to its end. Throws FaultError before the first byte. */
-export async function streamLog(parts: StreamParts, route: Route, asking: StreamRequest): Promise<void> {
+export async function streamLog(
+  parts: StreamParts,
+  route: Route,
+  asking: StreamRequest & { readonly refusal: StreamCheck },
+): Promise<void> {
   const { request, reply, refusal, signal } = asking;
   const { params, query } = request as Asked;
   const asked = readRequest(route, { params, query, body: undefined });

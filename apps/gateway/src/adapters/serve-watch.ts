@@ -1,6 +1,7 @@
 import { makeBell } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { StreamCheck } from "../api/limit-failed-checks.ts";
+import { dataOf, eventOf, eventsOf, placeOf, placesIn, type ListName } from "../api/watch-events.ts";
 import type { WatchFeed } from "../api/watch-feed.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import type { HttpStream } from "./http-stream.ts";
@@ -8,107 +9,139 @@ import type { HttpStream } from "./http-stream.ts";
 /** Proxies close connections that are silent for a minute. */
 const SILENCE_MS = 15_000;
 
+/** A list, as one client watches it. */
+export type WatchedList = {
+  readonly name: ListName;
+  readonly feed: WatchFeed;
+  /** Why the client may not watch it any longer. Called every `recheckMs`. */
+  readonly refusal: StreamCheck;
+};
+
 export type WatchOptions = {
   /** The header `Last-Event-ID`. */
   readonly lastEventId: string | undefined;
-  /** Why the client may not watch any longer. Called every `recheckMs`. */
-  readonly refusal: StreamCheck;
   readonly recheckMs: number;
 };
 
+/** What a client has of a list. */
+type Progress = WatchedList & {
+  /** The number of the last change that it has; undefined: it has not received this list. */
+  cursor: number | undefined;
+  shownTrouble: string | undefined;
+};
+
 /**
- * Writes the changes of a feed as server-sent events until the client is gone, may not watch any longer, or reads too slowly. A client whose last event is
- * known receives everything after it. Any other receives `reset`, the whole list, and `synced`.
+ * Writes the changes of lists as server-sent events until the client is gone, may not watch any of them any longer, or reads too slowly. A client whose last
+ * event is known receives everything after it. Any other receives `reset`, the whole list, and `synced`.
  */
-export async function serveWatch(stream: HttpStream, feed: WatchFeed, options: WatchOptions): Promise<void> {
+export async function serveWatch(
+  stream: HttpStream,
+  lists: readonly WatchedList[],
+  options: WatchOptions,
+): Promise<void> {
   try {
-    await writeChanges(stream, feed, options);
+    await writeChanges(stream, lists, options);
   } catch (error) {
     if (faultOf(error)?.code !== "deadline_exceeded") {
       stream.break();
       throw error;
     }
     const detail = "events were not read for too long; reconnect with the last event id, or read the list again";
-    stream.end(closedEvent({ ...buildRefusal("REQUEST_TIMEOUT", detail), code: "TOO_SLOW" }));
+    stream.end(closedEvent(undefined, { ...buildRefusal("REQUEST_TIMEOUT", detail), code: "TOO_SLOW" }));
   }
 }
 
 async function writeChanges(
   stream: HttpStream,
-  feed: WatchFeed,
-  { lastEventId, refusal, recheckMs }: WatchOptions,
+  lists: readonly WatchedList[],
+  { lastEventId, recheckMs }: WatchOptions,
 ): Promise<void> {
   const bell = makeBell();
-  using _listening = feed.onChange(() => bell.ring());
-  let cursor = cursorOf(feed, lastEventId);
-  let shownTrouble: string | undefined;
+  using listening = new DisposableStack();
+  for (const { feed } of lists) listening.use(feed.onChange(bell.ring));
+  const known = placesIn(lastEventId);
+  const watched = new Set(lists.map((list) => startOf(list, known)));
   let checkedAtMs = performance.now();
   while (!stream.closed.aborted) {
-    if (performance.now() - checkedAtMs >= recheckMs) {
-      const refused = await refusal();
-      if (refused !== undefined) {
-        stream.end(closedEvent(refused));
+    const isDue = performance.now() - checkedAtMs >= recheckMs;
+    for (const list of watched) {
+      const refused = isDue ? await list.refusal() : undefined;
+      if (refused === undefined) await writeList(stream, watched, list);
+      const end = refused ?? list.feed.end;
+      if (end === undefined) continue;
+      watched.delete(list);
+      const closed = closedEvent(list.name, end);
+      if (watched.size > 0) await stream.write(closed);
+      else {
+        stream.end(closed);
         return;
       }
-      checkedAtMs = performance.now();
     }
-    if (feed.isRead) cursor = await writeFrom(stream, feed, cursor);
-    if (feed.trouble !== shownTrouble) {
-      shownTrouble = feed.trouble;
-      await stream.write(shownTrouble === undefined ? syncedEvent(feed, cursor ?? 0) : staleEvent(shownTrouble));
-    }
-    if (feed.end !== undefined) {
-      stream.end(closedEvent(feed.end));
-      return;
-    }
+    if (isDue) checkedAtMs = performance.now();
     const isRung = await bell.wait(Math.min(SILENCE_MS, recheckMs), stream.closed);
     if (!isRung) await stream.write(": alive\n\n");
   }
 }
 
-/** The number of the last event that the client has; undefined: it has none of this feed, or too old a one. */
-function cursorOf(feed: WatchFeed, lastEventId: string | undefined): number | undefined {
-  const [, id, number = ""] = /^([0-9a-f]+)-(\d{1,15})$/.exec(lastEventId ?? "") ?? [];
-  return id === feed.id && feed.after(Number(number)) !== undefined ? Number(number) : undefined;
+function startOf(list: WatchedList, known: ReadonlyMap<string, number>): Progress {
+  const number = known.get(list.feed.id);
+  const isKept = number !== undefined && list.feed.after(number) !== undefined;
+  return { ...list, cursor: isKept ? number : undefined, shownTrouble: undefined };
 }
 
-/** Writes what the client lacks; returns the number that it then has. */
-async function writeFrom(stream: HttpStream, feed: WatchFeed, cursor: number | undefined): Promise<number> {
-  const changes = cursor === undefined ? undefined : feed.after(cursor);
+/** Writes what the client lacks of a list. */
+async function writeList(stream: HttpStream, all: ReadonlySet<Progress>, list: Progress): Promise<void> {
+  const { feed, name } = list;
+  if (feed.isRead) await writeItems(stream, all, list);
+  if (feed.trouble === list.shownTrouble) return;
+  list.shownTrouble = feed.trouble;
+  if (list.shownTrouble !== undefined) await stream.write(staleEvent(name, list.shownTrouble));
+  else if (list.cursor !== undefined) await stream.write(syncedEvent(all, name));
+}
+
+async function writeItems(stream: HttpStream, all: ReadonlySet<Progress>, list: Progress): Promise<void> {
+  const { feed, name, cursor } = list;
+  const events = eventsOf(feed, name);
+  // All of the same moment, although the feed continues while they are written.
+  const { last } = feed;
+  if (cursor === last) return;
+  const changes = cursor === undefined ? undefined : events.after(cursor);
   if (changes !== undefined) {
-    for (const { kind, number, text } of changes) await stream.write(eventOf(kind, idOf(feed, number), text));
-    return changes.at(-1)?.number ?? cursor ?? 0;
+    for (const piece of changes) await stream.write(piece);
+    list.cursor = last;
+    // An id without data is no event, and replaces the last id.
+    if (name !== undefined) await stream.write(`id: ${idOf(all)}\n\n`);
+    return;
   }
-  // Both of the same moment, although the feed continues while they are written.
-  const { items, last } = feed;
-  // The empty id replaces that of another list: a client that loses this one halfway receives all of it again, wherever it reconnects.
-  await stream.write(eventOf("reset", "", "{}"));
-  for (const text of items.values()) {
-    if (stream.closed.aborted) break;
-    await stream.write(eventOf("added", undefined, text));
-  }
-  await stream.write(syncedEvent(feed, last));
-  return last;
+  const items = events.items();
+  list.cursor = undefined;
+  // Without the place in this list: a client that loses it halfway receives all of it again, wherever it reconnects.
+  await stream.write(eventOf("reset", idOf(all), dataOfList(name)));
+  for (const piece of items) await stream.write(piece);
+  list.cursor = last;
+  await stream.write(syncedEvent(all, name));
 }
 
-function idOf(feed: WatchFeed, number: number): string {
-  return `${feed.id}-${number}`;
+/** The place of the client in each list. */
+function idOf(lists: ReadonlySet<Progress>): string {
+  return [...lists].flatMap(({ feed, cursor }) => (cursor === undefined ? [] : [placeOf(feed, cursor)])).join(".");
 }
 
-function syncedEvent(feed: WatchFeed, number: number): string {
-  return eventOf("synced", idOf(feed, number), "{}");
+function dataOfList(name: ListName): string {
+  return name === undefined ? "{}" : JSON.stringify({ resource: name });
 }
 
-function closedEvent(problem: Problem): string {
-  return eventOf("closed", undefined, JSON.stringify(problem));
+function syncedEvent(all: ReadonlySet<Progress>, name: ListName): string {
+  return eventOf("synced", idOf(all), dataOfList(name));
 }
 
-function staleEvent(trouble: string): string {
+/** The end of a list, or of the whole stream. */
+export function closedEvent(name: ListName, problem: Problem): string {
+  return eventOf("closed", undefined, dataOf(name, "problem", JSON.stringify(problem)));
+}
+
+function staleEvent(name: ListName, trouble: string): string {
   const problem = buildProblem({ code: "unavailable", dependency: "the list", retryAfterMs: 0 });
-  return eventOf("stale", undefined, JSON.stringify({ ...problem, detail: trouble, fault: undefined }));
-}
-
-/** JSON has no line ends, so one line of data suffices. */
-function eventOf(kind: string, id: string | undefined, data: string): string {
-  return `event: ${kind}\n${id === undefined ? "" : `id: ${id}\n`}data: ${data}\n\n`;
+  const shown = JSON.stringify({ ...problem, detail: trouble, fault: undefined });
+  return eventOf("stale", undefined, dataOf(name, "problem", shown));
 }

@@ -24,19 +24,28 @@ const PAGE = 500;
 export async function answerRequest(route: Route, asking: Asking, call: Call): Promise<unknown> {
   const request = { ...readRequest(route, asking), ...ownFields(route, asking) };
   const ask = (more: Fields = {}): Promise<Fields> => call(route, { ...request, ...more }, asking.signal);
-  const type = typeName(route.method.reply);
   const { answer } = route;
+  if (answer.kind === "search") return search(route, answer, asking, ask);
+  return answerOf(route, await ask(), request);
+}
+
+/** One reply of the service as JSON. */
+export function answerOf({ answer, method, path }: Route, reply: object, request: Fields): unknown {
+  const json = toJson(typeName(method.reply), reply) as Fields;
   switch (answer.kind) {
     case "list":
-      return listOf(toJson(type, await ask()) as Fields, answer, request);
-    case "search":
-      return search(route, answer, asking, ask);
+      return listOf(json, answer, request);
     case "item":
-      return (toJson(type, await ask()) as Fields)[answer.item];
+      return json[answer.item];
+    case "part": {
+      const item = json[answer.item] as Fields;
+      return Object.fromEntries(answer.fields.map((name) => [name, item[name]]));
+    }
     case "reply":
-      return toJson(type, await ask());
+      return json;
+    case "search":
     case "log":
-      throw new Error(`${route.path} is a stream`);
+      throw new Error(`${path} has no answer of one reply`);
   }
 }
 
@@ -101,7 +110,7 @@ function nameOf(item: Fields, nameAt: readonly string[]): string {
   return typeof value === "string" ? value : "";
 }
 
-/** One item of a list whose service has no question about one. */
+/** One item of a list, which its service selects by the name. A service of an earlier version, and one that lists few items, answers the whole list. */
 async function search(
   route: Route,
   { items, nameAt }: { readonly items: string; readonly nameAt: FieldPath },
@@ -112,7 +121,7 @@ async function search(
   const name = params[resource.name[0] ?? ""] ?? "";
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const reply = toJson(typeName(method.reply), await ask({ name: undefined, continue: page })) as Fields;
+    const reply = toJson(typeName(method.reply), await ask({ continue: page })) as Fields;
     const found = (reply[items] as readonly Fields[]).find((item) => nameOf(item, nameAt) === name);
     if (found !== undefined) return found;
     page = typeof reply["continue"] === "string" ? reply["continue"] : "";

@@ -1,4 +1,14 @@
-import { INTEGERS, isCreation, type FurtherRight, type Route, shapeOf, typeName } from "@muster/gateway-api";
+import {
+  INTEGERS,
+  isCreation,
+  listNames,
+  MAX_WATCHED_LISTS,
+  shapeOf,
+  typeName,
+  WATCH_PATH,
+  type FurtherRight,
+  type Route,
+} from "@muster/gateway-api";
 import type { FieldShape, MessageShape } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import { bodyFieldsOf } from "./read-request.ts";
@@ -23,7 +33,7 @@ export function buildOpenApi(routes: readonly Route[], version: string): Schema 
     openapi: "3.1.0",
     info: { title: "Muster", version, description: DESCRIPTION },
     security: [{ bearer: [] }],
-    paths: Object.fromEntries(described),
+    paths: { ...Object.fromEntries(described), [WATCH_PATH]: { get: watchOperation(routes) } },
     components: {
       securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
       schemas: { ...Object.fromEntries([...schemas].toSorted(([one], [other]) => (one < other ? -1 : 1))), Problem },
@@ -79,6 +89,34 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
   };
 }
 
+/** Follows several lists over one connection. */
+function watchOperation(routes: readonly Route[]): Schema {
+  const names = listNames(routes);
+  const pattern = `^(${names.map((name) => name.replaceAll(/\{\w+\}/g, "[^/]+")).join("|")})$`;
+  return {
+    operationId: "watchLists",
+    tags: ["watch"],
+    summary: "Needs the right to watch each list; a list without it is closed, and all without it are 403",
+    parameters: [
+      {
+        name: "resource",
+        in: "query",
+        required: true,
+        description: `The lists, by their paths below /v1/: ${names.join(", ")}.`,
+        schema: { type: "array", items: { type: "string", pattern }, minItems: 1, maxItems: MAX_WATCHED_LISTS },
+      },
+      { name: "Last-Event-ID", in: "header", description: "The place in each list.", schema: { type: "string" } },
+    ],
+    responses: {
+      "200": {
+        description: "Events whose data name the list: `resource`, with an `item` or a `problem`",
+        content: { "text/event-stream": { schema: { type: "string" } } },
+      },
+      default: PROBLEM,
+    },
+  };
+}
+
 function describeFurther({ verb, resource, name, with: fields, unless }: FurtherRight): string {
   return [
     `to ${verb} ${resource}`,
@@ -95,11 +133,12 @@ const IDEMPOTENCY_KEY: Schema = {
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 
-function operationIdOf({ call, http, params, resource, right, answer, change }: Route): string {
+function operationIdOf({ call, http, path, params, resource, right, answer, change }: Route): string {
   const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
   if (change?.of === "plan") return `plan${capital(call)}`;
   if (http === "PUT") return `put${capital(call)}`;
   if (answer.kind === "reply" && right.subresource === "log") return `${call}Piece`;
+  if (answer.kind === "part") return `${call}${capital(path.slice(path.lastIndexOf("/") + 1))}`;
   if (answer.kind === "search") return `get${capital(resource.noun)}`;
   return answer.kind === "list" && params.length > 0 ? `${call}InNamespace` : call;
 }
@@ -138,6 +177,12 @@ function answerOf({ answer, method }: Route, schemas: Map<string, Schema>): Cont
         description: "The item",
         content: { "application/json": { schema: of(fields[answer.item] ?? { type: "string" }) } },
       };
+    case "part": {
+      const item = shapeOf(fields[answer.item]?.type ?? "").fields;
+      const part = Object.fromEntries(Object.entries(item).filter(([name]) => answer.fields.includes(name)));
+      const schema = objectOf({ fields: part }, "answer", schemas);
+      return { description: "A part of the item", content: { "application/json": { schema } } };
+    }
     case "reply":
       return {
         description: "The reply of the service",

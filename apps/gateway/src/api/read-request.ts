@@ -1,11 +1,22 @@
-import { describeUnknownField } from "@muster/documents";
+import { describeUnknownField, describeValue } from "@muster/documents";
 import { throwFault } from "@muster/faults";
-import { fromJson, fromText, OWN_FIELDS, type Route, shapeOf, typeName } from "@muster/gateway-api";
+import {
+  findList,
+  fromJson,
+  fromText,
+  listNames,
+  MAX_WATCHED_LISTS,
+  OWN_FIELDS,
+  shapeOf,
+  typeName,
+  type NamedList,
+  type Route,
+} from "@muster/gateway-api";
 import type { MessageShape } from "@muster/proto";
 
 /** Whether the request follows a list. */
-export function isWatch({ answer }: Route, query: Asked["query"]): boolean {
-  return answer.kind === "list" && query["watch"] === "true";
+export function isWatch({ answer, query: known }: Route, query: Asked["query"]): boolean {
+  return answer.kind === "list" && "watch" in known && query["watch"] === "true";
 }
 
 /** The parts of an HTTP request that a service may read. */
@@ -33,6 +44,29 @@ export function readRequest(route: Route, { params, query, body }: Asked): Field
   if (paged !== undefined) refuse(paged, "a list that is watched has no pages");
   const written = route.http === "GET" || route.http === "DELETE" ? {} : readBody(route, body, params);
   return { ...written, ...placeFields(route, { ...asked, ...params }), ...route.change?.sets };
+}
+
+/** The lists that a request of several watches. Throws FaultError invalid_request for a wrong query. */
+export function readWatchedLists(
+  routes: readonly Route[],
+  { resource, ...others }: Asked["query"],
+): readonly (NamedList & Pick<Asked, "query">)[] {
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) refuse(unknown, describeUnknownField(unknown, ["resource"]));
+  const names = resource === undefined ? [] : [resource].flat();
+  if (names.length === 0 || names.length > MAX_WATCHED_LISTS)
+    refuse("resource", `${names.length} lists are named; 1 to ${MAX_WATCHED_LISTS} are needed`);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) refuse("resource", `"${twice}" is given more than once`);
+  return names.map((name) => {
+    const list = findList(routes, name);
+    if (list === undefined) {
+      const known = listNames(routes).join(", ");
+      return refuse("resource", `${describeValue(name)} is no list; ${known} are`);
+    }
+    requireNames(list.params);
+    return { ...list, query: { watch: "true" } };
+  });
 }
 
 /** Throws FaultError invalid_request for a part of a path that can name nothing. */

@@ -23,6 +23,8 @@ export type Queues = AsyncDisposable & {
   rows(): ReadonlyMap<string, QueueRow> | undefined;
   /** The queue of a job with these labels in the namespace, by default the served one. */
   choose(labels: Readonly<Record<string, string>> | undefined, namespace?: string): QueueChoice;
+  /** Within which time of its grant a gang in the queue is to be ready; undefined: there is no such limit, or the queues are not listed. */
+  readonly readyTimeoutOf: (queue: string) => number | undefined;
   /** Whether queues exist and none serves the namespace whose jobs are run. */
   isUnserved(): boolean;
   /** The controller has no right to read queues or namespaces. */
@@ -97,6 +99,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
       const known = rows() ?? new Map<string, QueueRow>();
       return isUnserved({ name: namespace, labels: followed?.namespaces.get(namespace) ?? {} }, known);
     },
+    readyTimeoutOf: (queue) => readyTimeoutIn(followed?.queues.get(queue)),
     isRefused: () => isRefused,
     choose: (labels, ofJob = namespace) => {
       const key = `${ofJob}/${labels?.[QUEUE_LABEL] ?? ""}`;
@@ -125,6 +128,11 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
       if (followed !== undefined) await end(followed);
     },
   };
+}
+
+function readyTimeoutIn(queue: QueueRow | undefined): number | undefined {
+  const { readyTimeoutMs = 0 } = queue?.record ?? {};
+  return readyTimeoutMs === 0 ? undefined : readyTimeoutMs;
 }
 
 /** Whether queues can be followed: they are installed, and both they and the namespaces may be read. */

@@ -52,3 +52,12 @@ it("a new job waits for a controller before it waits for the ledger", () => {
   ] as const;
   expect(waitOfJob({ ...fresh, status: { conditions: [...conditions] } })).toBe("the ledger has not answered yet");
 });
+
+it("names the namespace of a job, by which the HTTP API has it in its path", () => {
+  const job = readJob(restarting, JOB_KIND, DEFAULTS);
+  expect(jobMessage(job, { pods: [], units: [], pauses: POLICY, nowMs: NOW_MS }).key).toEqual({
+    kind: "Job",
+    name: "train",
+    namespace: "default",
+  });
+});

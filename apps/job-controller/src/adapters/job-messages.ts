@@ -29,7 +29,7 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
     return { ...member, ...(shared !== undefined && { shared: { requests: shared } }) };
   });
   return {
-    key: { kind: kind.kind, name: metadata.name },
+    key: { kind: kind.kind, name: metadata.name, namespace: metadata.namespace },
     uid: metadata.uid,
     revision: revisionOf(job, pods),
     state: state.toUpperCase(),

@@ -161,7 +161,10 @@ function isSpecific({ otherPools, shared, selection }: Need): boolean {
   return otherPools !== undefined || shared !== undefined || selection !== undefined;
 }
 
-/** Whether the ledger keeps further pools, shares and node selections at all. Those of an existing reservation may differ from the requested ones; the plan compares them. */
+/**
+ * Whether the ledger keeps further pools, shares and node selections at all. Those of an existing reservation may differ from the requested ones; the plan
+ * compares them.
+ */
 function isKept(answered: readonly Need[], requested: readonly Need[]): boolean {
   const known = new Map(answered.map((need) => [need.component, need]));
   return requested.every(({ component, otherPools, shared, selection }) => {

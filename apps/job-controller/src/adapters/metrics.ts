@@ -13,6 +13,10 @@ export function jobMetrics(): { readonly countNews: (kind: string, news: readonl
       unit: "{restart}",
       description: "Restarts of jobs, and of their members",
     }),
+    Requeued: meter.createCounter("muster.job.requeued", {
+      unit: "{job}",
+      description: "Jobs that were not ready within the readyTimeout of their queue, and wait again",
+    }),
   };
   return {
     countNews: (kind, news) => {

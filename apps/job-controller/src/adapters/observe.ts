@@ -46,6 +46,8 @@ export type ObserveDeps = {
   readonly endsOf: PodEnds["of"];
   /** The queue of a job with these labels. */
   readonly queueOf: (labels: JobRow["metadata"]["labels"]) => QueueChoice;
+  /** Within which time of its grant a gang in the queue is to be ready; undefined: there is no such limit. */
+  readonly readyTimeoutOf: (queue: string) => number | undefined;
   readonly defaults: KindDefaults;
   readonly now: () => number;
 };
@@ -119,7 +121,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
       : NOTHING_MISSING),
     budget: deps.budgetOf(metadata, jobLabels(kind.labelKeys, metadata)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
-    queue: deps.queueOf(metadata.labels),
+    ...queueFacts(deps, metadata, gang),
     units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
     nodesBack: [...deps.usableAmong(replacedNodes(gang, status.replaced), nowMs, tolerations)],
@@ -139,6 +141,16 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
   };
+}
+
+/** A granted gang keeps its queue, whichever one the job has now. */
+function queueFacts(
+  { queueOf, readyTimeoutOf }: Pick<ObserveDeps, "queueOf" | "readyTimeoutOf">,
+  { labels: ofJob }: JobRow["metadata"],
+  gang: Snapshot["units"][number] | undefined,
+): Pick<Snapshot, "queue" | "readyTimeoutMs"> {
+  const granted = gang?.state === "granted" ? gang.queue : undefined;
+  return { queue: queueOf(ofJob), readyTimeoutMs: granted === undefined ? undefined : readyTimeoutOf(granted) };
 }
 
 /** The nodes that answer, only where a plan depends on them. */

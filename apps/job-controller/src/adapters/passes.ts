@@ -29,7 +29,7 @@ type PassWorld = {
   readonly world: World;
   readonly groups: PodGroups;
   readonly machines: Machines;
-  readonly queues: Pick<Queues, "choose">;
+  readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Nodes;
   /** The id of our installation. */
   readonly installation: string;
@@ -122,6 +122,7 @@ function observeDeps(config: Config, { calls, machines, queues, world, groups, n
     crowding: openCrowding(nodes, config.policy.replacementWaitMs),
     endsOf: world.ends.of,
     queueOf: queues.choose,
+    readyTimeoutOf: queues.readyTimeoutOf,
     defaults: config.defaults,
     now: Date.now,
   };

@@ -71,6 +71,9 @@ const status: fc.Arbitrary<JobStatus> = fc.record({
   attemptsCounted: small,
   replaced: fc.array(fc.constantFrom("chief-0", "worker-3")),
   regrouping: fc.boolean(),
+  hasBeenReady: fc.boolean(),
+  readyTimeouts: small,
+  lastReadyTimeoutMs: fc.option(seconds, { nil: undefined }),
 });
 
 /** As the API server stores it: what is null after a merge patch is not there. */

@@ -67,6 +67,9 @@ type GangProgressJson = {
   readonly attemptsCounted?: number;
   readonly replaced?: readonly string[];
   readonly regrouping?: boolean;
+  readonly hasBeenReady?: boolean;
+  readonly readyTimeouts?: number;
+  readonly lastReadyTimeout?: string | null;
   readonly announcedRestart?: RestartNumberJson | null;
 };
 
@@ -133,10 +136,10 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
 /** The rest, for an annotation; undefined while it is empty. */
 export function progressJson(status: JobStatus): string | undefined {
   const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
-  const { attempt, replaced, regrouping } = status;
+  const { attempt, replaced, regrouping, hasBeenReady, readyTimeouts } = status;
   const announcedRestart = restartJson(status);
-  if (replicas.length === 0 && attempt === 0 && replaced.length === 0 && !regrouping && announcedRestart === undefined)
-    return undefined;
+  const isNew = attempt === 0 && replaced.length === 0 && !regrouping && !hasBeenReady && readyTimeouts === 0;
+  if (replicas.length === 0 && isNew && announcedRestart === undefined) return undefined;
   const progress: ProgressJson = {
     ...gangProgress(status),
     ...(announcedRestart !== undefined && { announcedRestart }),
@@ -184,11 +187,16 @@ export function readStatus(json: unknown, annotation: string | undefined, shape:
     attemptsCounted: count(gang["attemptsCounted"]),
     replaced: listOf(gang["replaced"]).filter((each) => typeof each === "string"),
     regrouping: gang["regrouping"] === true,
+    hasBeenReady: gang["hasBeenReady"] === true,
+    readyTimeouts: count(gang["readyTimeouts"]),
+    lastReadyTimeoutMs: timeMs(gang["lastReadyTimeout"]),
   };
 }
 
-function gangProgress({ attempt, attemptsCounted, replaced, regrouping }: JobStatus): GangProgressJson {
-  return { attempt, attemptsCounted, replaced, regrouping };
+function gangProgress(status: JobStatus): GangProgressJson {
+  const { attempt, attemptsCounted, replaced, regrouping, hasBeenReady, readyTimeouts, lastReadyTimeoutMs } = status;
+  const timeouts = { hasBeenReady, readyTimeouts, lastReadyTimeout: timeJson(lastReadyTimeoutMs) };
+  return { attempt, attemptsCounted, replaced, regrouping, ...timeouts };
 }
 
 function progressOf({ restarts, completedIndexes, counted, uncounted }: ReplicaStatus): ReplicaProgressJson {

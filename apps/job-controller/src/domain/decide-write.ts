@@ -16,14 +16,15 @@ export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number,
 
 /** What steps rely on: counts, completions, replacements, that its machines are taken, and the end. */
 function promises(status: JobStatus): unknown {
-  const { attempt, attemptsCounted, replaced, regrouping, completionMs } = status;
+  const { attempt, attemptsCounted, replaced, regrouping, completionMs, readyTimeouts, lastReadyTimeoutMs } = status;
+  const gang = { attempt, attemptsCounted, replaced, regrouping, readyTimeouts, lastReadyTimeoutMs };
   const replicas = status.replicas
     .filter(isRemembered)
     .map(({ type, restarts, completedIndexes, counted, uncounted }) => {
       return { type, restarts, completedIndexes, counted, uncounted };
     });
   const hasLeft = isTrue(status, "Preempted") && status.startMs === undefined;
-  return { attempt, attemptsCounted, replaced, regrouping, completionMs, replicas, hasLeft };
+  return { ...gang, completionMs, replicas, hasLeft };
 }
 
 /** What users wait for. */

@@ -2,8 +2,8 @@
  * In the order of a life. MachinesReserved is False while the gang waits in the ledger, with the ledger's code as its reason; it is removed at the end, as
  * the machines are. PodNamesTaken exists while foreign pods have names that members need. PodsWaiting exists while a pod finds no node or a container does
  * not start, with the scheduler's or the kubelet's reason. SpecUnreadable exists while a started job is paused because its spec cannot be read any more.
- * Preempted is True from the moment that its machines are taken until it runs again. At most one of Succeeded and Failed is ever True, and nothing changes
- * after it.
+ * Preempted is True from the moment that its machines are taken until it runs again, and Requeued from the moment that its gang was not ready in time until it
+ * is. At most one of Succeeded and Failed is ever True, and nothing changes after it.
  */
 export const CONDITION_TYPES = [
   "Created",
@@ -13,6 +13,7 @@ export const CONDITION_TYPES = [
   "PodsWaiting",
   "SpecUnreadable",
   "Preempted",
+  "Requeued",
   "Running",
   "Restarting",
   "Succeeded",
@@ -86,6 +87,12 @@ export type JobStatus = {
   readonly replaced: readonly string[];
   /** The gang waited too long for the machines it lost: it releases all, and requests them again. */
   readonly regrouping: boolean;
+  /** The whole gang has been ready at one time since `startMs`; recorded for jobs with a queue. */
+  readonly hasBeenReady: boolean;
+  /** How often in a row its gang was not ready within the `readyTimeout` of its queue. */
+  readonly readyTimeouts: number;
+  /** When that happened last: the pause before the next request begins then. Undefined: never in this row. */
+  readonly lastReadyTimeoutMs: number | undefined;
 };
 
 /** Of a new job. */
@@ -99,6 +106,9 @@ export const NEW_STATUS: JobStatus = {
   attemptsCounted: 0,
   replaced: [],
   regrouping: false,
+  hasBeenReady: false,
+  readyTimeouts: 0,
+  lastReadyTimeoutMs: undefined,
 };
 
 export function conditionOf(status: JobStatus, type: ConditionType): Condition | undefined {

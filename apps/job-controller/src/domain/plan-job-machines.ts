@@ -3,6 +3,7 @@ import type { JobSpec } from "./job.ts";
 import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import { heldMachines, isHome, isLostTo, isOutgrown, needsOf, type GrantedUnit } from "./member-machines.ts";
+import { requeueAtMs } from "./plan-ready-timeout.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
 import { graceOf } from "./read-preemptible.ts";
 import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
@@ -50,7 +51,8 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
     ...unit,
     ...(queue && { queue, graceMs: graceOf(spec), ...(spec.notPreemptible && { notPreemptible: true }) }),
   }));
-  const mayAsk = gang !== undefined || (choice.kind !== "unknown" && choice.kind !== "unlisted");
+  const isPausing = gang === undefined && requeueAtMs(status, policy, snapshot.nowMs) !== undefined;
+  const mayAsk = gang !== undefined || (choice.kind !== "unknown" && choice.kind !== "unlisted" && !isPausing);
   const priority = priorityIn(choice, spec.priority);
   const seen = new Map(snapshot.units.map((unit) => [unit.id, unit]));
   const wanted = new Set(units.map(({ id }) => id));
@@ -70,6 +72,7 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
       case "refused":
         return snapshot.nowMs >= refusedUntilMs(before, policy) ? [...ask] : [];
       case "waiting": {
+        if (isPausing) return planRelease(snapshot, before, "ready-timeout");
         const isSame = isSameRequest(before, unit, completed) && (gang !== undefined || isInQueue(before, choice));
         return isSame ? [] : planRelease(snapshot, before, "needs-changed");
       }

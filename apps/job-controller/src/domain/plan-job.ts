@@ -5,14 +5,23 @@ import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart
 import { explainRestart, whichRestart } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { isActive, mayRun, podsOf } from "./job-pods.ts";
-import { conditionOf, isFinished, isTrue, withoutCondition, type JobStatus, type RestartNumber } from "./job-status.ts";
+import {
+  conditionOf,
+  isFinished,
+  isTrue,
+  NEW_STATUS,
+  withoutCondition,
+  type JobStatus,
+  type RestartNumber,
+} from "./job-status.ts";
 import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
+import { noteMachines } from "./note-machines.ts";
+import { noteNames } from "./note-names.ts";
 import { noteProgress } from "./note-progress.ts";
-import { noteSilence } from "./note-silence.ts";
 import { noteTroubles } from "./note-troubles.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
-import { isWholeGangOutgrown, machinesOf, type GrantedUnit } from "./member-machines.ts";
+import { isWholeGangOutgrown, machinesOf } from "./member-machines.ts";
 import {
   planJobMachines,
   planReleases,
@@ -22,9 +31,9 @@ import {
 } from "./plan-job-machines.ts";
 import { planPreemptedGang, planPreemptedMembers, preemptedGang } from "./plan-preemption.ts";
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
-import type { JobPlan, JobStep } from "./plan-steps.ts";
-import type { JobPolicy, Snapshot, UnitSeen, Unreadable } from "./snapshot.ts";
-import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
+import { noteReadiness, readyDueMs, requeueAtMs, requeueUnready } from "./plan-ready-timeout.ts";
+import type { JobPlan, JobStep, StopReason } from "./plan-steps.ts";
+import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
@@ -113,7 +122,9 @@ function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus
 function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): JobPlan {
   // Resuming means a retry: no member waits because of earlier ends.
   const replicas = summariseReplicas(spec, begun, snapshot.replicas).map((each) => ({ ...each, uncounted: [] }));
-  const stopped = { ...begun, replicas, startMs: undefined, replaced: [], regrouping: false };
+  const { hasBeenReady, readyTimeouts, lastReadyTimeoutMs } = NEW_STATUS;
+  const fresh = { hasBeenReady, readyTimeouts, lastReadyTimeoutMs };
+  const stopped = { ...begun, replicas, startMs: undefined, replaced: [], regrouping: false, ...fresh };
   const status = transitionConditions(
     withoutCondition(stopped, "MachinesReserved"),
     { type: "Suspended", status: "True", reason: "JobSuspended", message: "suspend is true" },
@@ -123,9 +134,7 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
     status,
     steps: [
       ...planDeletions(podsOf(snapshot).filter(isActive), "suspended"),
-      ...planServiceDeletions(snapshot, "suspended"),
-      ...planBudgetDeletion(snapshot, "suspended"),
-      ...planGroupDeletions(snapshot, "suspended"),
+      ...planStop(snapshot, "suspended"),
       ...planReleases(snapshot, "suspended"),
     ],
     recheckInMs: undefined,
@@ -146,7 +155,8 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
   const restartMs = outcome.kind === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
   const attempted =
     outcome.kind === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
-  const status = regroup(snapshot, { ...attempted, replaced: replacedMembers(snapshot, spec, attempted) }, policy);
+  const timely = requeueUnready(snapshot, spec, noteReadiness(snapshot, spec, attempted), policy);
+  const status = regroup(snapshot, { ...timely, replaced: replacedMembers(snapshot, spec, timely) }, policy);
   if (status.regrouping) return planRegrouping(snapshot, status);
   return planRunning(snapshot, spec, status, { policy, restartMs });
 }
@@ -179,6 +189,8 @@ function planRunning(
     deadlineMs ?? Infinity,
     nowMs + (leaving.recheckInMs ?? Infinity),
     (waitsMs ?? Infinity) + policy.replacementWaitMs,
+    readyDueMs(snapshot, status) ?? Infinity,
+    requeueAtMs(status, policy, nowMs) ?? Infinity,
   ];
   return {
     status,
@@ -225,18 +237,29 @@ function planUnwantedBudget(budget: Snapshot["budget"]): JobStep[] {
   return budget === undefined ? [] : [{ kind: "delete-budget", because: "not-wanted" }];
 }
 
+/** Deletes the objects beside the pods of a job that has no machines for a while. */
+function planStop(snapshot: Snapshot, because: StopReason): JobStep[] {
+  return [
+    ...planServiceDeletions(snapshot, because),
+    ...planBudgetDeletion(snapshot, because),
+    ...planGroupDeletions(snapshot, because),
+  ];
+}
+
 /** Deletes all pods, then releases all machines, and only then requests machines again. */
 function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
   const pods = podsOf(snapshot);
+  const because = isTrue(status, "Requeued") && status.startMs === undefined ? "ready-timeout" : "gang-restarts";
   const gone = !pods.some(mayRun) && snapshot.units.every(({ state }) => state === "none" || state === "refused");
   return {
     status: gone ? { ...status, regrouping: false, replaced: [] } : status,
     steps: [
       ...planDeletions(
         pods.filter(({ phase }) => phase !== "Succeeded"),
-        "gang-restarts",
+        because,
       ),
-      ...planReleases(snapshot, "gang-restarts"),
+      ...(because === "ready-timeout" ? planStop(snapshot, because) : []),
+      ...planReleases(snapshot, because),
     ],
     // Nothing else wakes the job for the next step.
     recheckInMs: gone ? 0 : undefined,
@@ -310,101 +333,6 @@ function finish(
   return outcome.kind === "succeeded"
     ? transitionConditions(ended, { type: "Succeeded", status: "True", reason: "JobSucceeded", message }, nowMs)
     : transitionConditions(ended, { type: "Failed", status: "True", reason: outcome.reason, message }, nowMs);
-}
-
-/** Whether it has its machines, and if not, why. The message is written at most every `explainEveryMs`. */
-function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
-  const { nowMs } = snapshot;
-  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
-  switch (gang?.state) {
-    case "granted": {
-      // A time in the future is by the clock of another leader: it would delay the deadline by as much as the clocks differ.
-      const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
-      const started = { ...status, startMs };
-      const before = conditionOf(status, "MachinesReserved");
-      const change = describeGrant(snapshot, gang);
-      if (
-        change.reason === "MembersWait" &&
-        before?.reason === change.reason &&
-        wasWrittenRecently(before, nowMs, policy)
-      )
-        return started;
-      return transitionConditions(started, { type: "MachinesReserved", status: "True", ...change }, nowMs);
-    }
-    case "waiting":
-      return noteWait(status, gang.because, policy, nowMs);
-    case "refused":
-      return noteWait(status, describeChoice(snapshot) ?? gang.because, policy, nowMs);
-    case "unknown":
-      return noteSilence(status, nowMs);
-    case "none":
-    case undefined: {
-      const because = describeChoice(snapshot);
-      return because === undefined ? status : noteWait(status, because, policy, nowMs);
-    }
-  }
-}
-
-type Because = { readonly code: string; readonly text: string };
-
-/** Why no machines are requested; undefined: they are, or nothing is known yet. */
-function describeChoice({ queue }: Snapshot): Because | undefined {
-  return queue?.kind === "unknown" ? { code: QUEUE_UNKNOWN, text: queue.message } : undefined;
-}
-
-function noteWait(status: JobStatus, { code, text }: Because, policy: JobPolicy, nowMs: number): JobStatus {
-  const before = conditionOf(status, "MachinesReserved");
-  if (before?.status === "False" && before.reason === code && wasWrittenRecently(before, nowMs, policy)) return status;
-  const change = { type: "MachinesReserved", status: "False", reason: code, message: text } as const;
-  return transitionConditions(status, change, nowMs);
-}
-
-/** Describes the reserved machines, and what is missing: a right, or machines for single members. */
-function describeGrant(
-  { units, job, companionsRefused }: Snapshot,
-  gang: GrantedUnit,
-): { reason: string; message: string } {
-  const reserved = countGrant(gang);
-  if (companionsRefused !== undefined)
-    return { reason: "RightsMissing", message: `${reserved}, but ${companionsRefused}` };
-  const awaited = units.filter((unit) => unit.id !== ownerIdOf(job)).filter(isAwaited);
-  const [first, ...others] = awaited.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  if (first === undefined) return { reason: "MachinesGranted", message: reserved };
-  const more = others.length === 0 ? "" : `, and ${others.length} more`;
-  const message = `${reserved}, but ${first.components.join(", ")} waits for another one: ${first.because.text}${more}`;
-  return { reason: "MembersWait", message };
-}
-
-function countGrant({ nodes, shares }: GrantedUnit): string {
-  const parts = shares?.size ?? 0;
-  const counts = [
-    { count: nodes.size - parts, one: "1 machine", many: "machines" },
-    { count: parts, one: "1 part of a machine", many: "parts of machines" },
-  ].filter(({ count }) => count > 0);
-  const texts = counts.map(({ count, one, many }) => (count === 1 ? one : `${count} ${many}`));
-  return `${texts.join(" and ")} ${texts.length === 1 && counts[0]?.count === 1 ? "is" : "are"} reserved`;
-}
-
-function isAwaited(unit: UnitSeen): unit is Extract<UnitSeen, { readonly state: "waiting" | "refused" }> {
-  return unit.state === "waiting" || unit.state === "refused";
-}
-
-const NAMES_SHOWN = 3;
-
-/** Members that cannot be created because foreign pods have their names; only the deletion of those pods helps. */
-function noteNames({ namesTaken, nowMs, units, job }: Snapshot, status: JobStatus): JobStatus {
-  const gang = units.find(({ id }) => id === ownerIdOf(job));
-  // A silent ledger has released nothing.
-  const isHeld = gang?.state === "granted" || (gang?.state === "unknown" && isTrue(status, "PodNamesTaken"));
-  if (!isHeld || namesTaken.length === 0) return withoutCondition(status, "PodNamesTaken");
-  const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);
-  const more = namesTaken.length - shown.length;
-  const message = `${shown.join(", ")}${more > 0 ? `, and ${more} more` : ""}; this job needs the name and waits for it: delete what has it, or give this job another name`;
-  return transitionConditions(
-    status,
-    { type: "PodNamesTaken", status: "True", reason: "NameConflict", message },
-    nowMs,
-  );
 }
 
 /** Which restart it is, and when. The remaining time is written at most every `explainEveryMs`. */

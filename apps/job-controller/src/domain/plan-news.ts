@@ -9,7 +9,13 @@ export type News = {
   readonly message: string;
 };
 
-const BAD_NEWS: ReadonlySet<ConditionType> = new Set(["Failed", "Restarting", "PodNamesTaken", "PodsWaiting"]);
+const BAD_NEWS: ReadonlySet<ConditionType> = new Set([
+  "Failed",
+  "Restarting",
+  "PodNamesTaken",
+  "PodsWaiting",
+  "Requeued",
+]);
 /** Reasons for a Warning under a condition that is usually good. */
 const BAD_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
 
@@ -44,8 +50,8 @@ function hasBecomeTrue(type: ConditionType, before: JobStatus, after: JobStatus)
   // A job may restart while it restarts; and a job that has its machines may lack something else.
   if (type === "Restarting") return restarts(after) > restarts(before);
   // An edit may replace one wrong value by another one.
-  // So may a second preemption replace the first one before the job has run again.
-  if (type === "SpecUnreadable" || type === "Preempted")
+  // So may a second preemption, or timeout, replace the first one before the job has run again.
+  if (type === "SpecUnreadable" || type === "Preempted" || type === "Requeued")
     return conditionOf(before, type)?.message !== conditionOf(after, type)?.message;
   return type === "MachinesReserved" && conditionOf(before, type)?.reason !== conditionOf(after, type)?.reason;
 }

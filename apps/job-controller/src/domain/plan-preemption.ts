@@ -124,7 +124,7 @@ export function untilForce(
 const MEANINGLESS: readonly ConditionType[] = ["MachinesReserved", "Restarting", "PodNamesTaken", "PodsWaiting"];
 
 function notePreemption(status: JobStatus, preemption: UnitPreemption, nowMs: number): JobStatus {
-  const stopped = { ...status, startMs: undefined, replaced: [], regrouping: false };
+  const stopped = { ...status, startMs: undefined, replaced: [], regrouping: false, hasBeenReady: false };
   const cleared = MEANINGLESS.reduce<JobStatus>(withoutCondition, stopped);
   const { reason } = preemption;
   return transitionConditions(

@@ -12,6 +12,7 @@ export type PodOrder = Member & { readonly node: string; readonly isShared?: boo
  * - duplicate-index, index-out-of-range: `planType`, from `slicePods` (`slice-pods.ts`)
  * - type-removed: `planPods` (`plan-pods.ts`)
  * - gang-restarts: `planPods` for pods of an earlier attempt, `planRegrouping` (`plan-job.ts`)
+ * - ready-timeout: `planRegrouping`, after `requeueUnready` (`plan-ready-timeout.ts`)
  * - preempted: `planPreemptedGang` and `planPreemptedMembers` (`plan-preemption.ts`), `planType` for pods that such a plan has left
  * - suspended: `planSuspended` (`plan-job.ts`); handed-over: `planHandOver` (`plan-hand-over.ts`); job-over: `planCleanUp` (`plan-clean-up.ts`)
  */
@@ -23,6 +24,7 @@ export type DeleteReason =
   | "machine-lost"
   | "failed"
   | "gang-restarts"
+  | "ready-timeout"
   | "suspended"
   | "preempted"
   | "handed-over"
@@ -34,12 +36,13 @@ export type ReleaseReason =
   | "handed-over"
   | "job-over"
   | "gang-restarts"
+  | "ready-timeout"
   | "needs-changed"
   | "scaled-down"
   | "machine-lost";
 
 /** Why the objects beside its pods are deleted. */
-export type StopReason = "suspended" | "preempted" | "job-over";
+export type StopReason = "suspended" | "preempted" | "ready-timeout" | "job-over";
 
 /** A step towards the desired state, in an order in which later steps may rely on earlier ones. Each may run twice without harm. */
 export type JobStep =

@@ -176,6 +176,8 @@ export type Snapshot = {
   readonly units: readonly UnitSeen[];
   /** Its queue, as the queues and its namespace are now; absent: none. What it holds keeps the queue of its reservation. */
   readonly queue?: QueueChoice;
+  /** The gang is to be ready within this time of its grant, by the queue in which it has its machines. Absent: there is no such limit. */
+  readonly readyTimeoutMs?: number | undefined;
   /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
   readonly nodesLost: readonly string[];
   /** Nodes of members who wait for another machine on which pods can be started now. Absent: none. */

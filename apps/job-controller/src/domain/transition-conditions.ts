@@ -11,7 +11,7 @@ type ConditionChange = {
 /** Only one of these can be true: the later one removes the earlier one. */
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
-/** Meaningless once a job is finished, suspended or preempted. */
+/** Meaningless once a job is finished, suspended, preempted or requeued. */
 const TEMPORARY: ReadonlySet<ConditionType> = new Set([
   "MachinesReserved",
   "Restarting",
@@ -19,10 +19,11 @@ const TEMPORARY: ReadonlySet<ConditionType> = new Set([
   "PodsWaiting",
   "SpecUnreadable",
   "Preempted",
+  "Requeued",
 ]);
 
 /** With these, nothing of the job runs any more. */
-const ENDS: ReadonlySet<ConditionType> = new Set(["Succeeded", "Failed", "Suspended", "Preempted"]);
+const ENDS: ReadonlySet<ConditionType> = new Set(["Succeeded", "Failed", "Suspended", "Preempted", "Requeued"]);
 
 /** Lists of problems, and messages of container runtimes, can be long. */
 const MAX_MESSAGE_LENGTH = 1024;

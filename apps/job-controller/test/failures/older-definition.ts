@@ -6,7 +6,10 @@ import { reasonOf, replicaType, simulatedJob } from "./simulated-job.ts";
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 /** What the controller remembers in its status, beside what people read there. */
-const REMEMBERED = ["attempt", "attemptsCounted", "replaced", "regrouping", "announcedRestart"];
+const REMEMBERED = [
+  ...["attempt", "attemptsCounted", "replaced", "regrouping", "announcedRestart"],
+  ...["hasBeenReady", "readyTimeouts", "lastReadyTimeout"],
+];
 const REMEMBERED_OF_TYPES = ["restarts", "completedIndexes", "counted", "uncounted"];
 
 /** Comes last: the definition is the API server's, and so every job's. */

@@ -24,9 +24,11 @@ export function makeHandlers(
   const { memory, records, term, now } = scaler;
   const troubles = () => buildPoolTroubles({ ...memory, policies: scaler.policies, nowMs: now() });
   return {
-    listNodes: ({ pool, limit, continue: after }) => {
+    listNodes: ({ pool, name: only, limit, continue: after }) => {
       const size = limit === 0 ? MAX_PAGE_SIZE : Math.min(limit, MAX_PAGE_SIZE);
-      const nodes = records.list().filter(({ name, spec }) => name > after && (pool === "" || spec.pool === pool));
+      const nodes = records
+        .list()
+        .filter(({ name, spec }) => name > after && isAsked(pool, spec.pool) && isAsked(only, name));
       const page = nodes.slice(0, size);
       return Promise.resolve({
         nodes: page.map(toWireNode),
@@ -95,4 +97,9 @@ async function terminateNode(
     dependency: `the record of ${name}, which keeps changing,`,
     retryAfterMs: 0,
   });
+}
+
+/** Whether a filter selects the value; an empty one selects every value. */
+function isAsked(filter: string, value: string): boolean {
+  return filter === "" || filter === value;
 }

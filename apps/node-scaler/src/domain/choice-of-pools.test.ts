@@ -74,7 +74,7 @@ describe("work that accepts several pools", () => {
 
   it("gets nodes once, whatever is planned before them", () => {
     const demand = fc.record({
-      choice: fc.constantFrom(["gpu"], ["cpu"], ["gpu", "cpu"], ["cpu", "gpu"]),
+      choice: fc.constantFrom<[string, ...string[]]>(["gpu"], ["cpu"], ["gpu", "cpu"], ["cpu", "gpu"]),
       size: fc.integer({ min: 1, max: 3 }),
     });
     const max = fc.integer({ min: 0, max: 4 });
@@ -83,7 +83,7 @@ describe("work that accepts several pools", () => {
         const demands = groups.flatMap(({ choice, size }, index) => {
           const group = `g${index}`;
           const members = Array.from({ length: size }, (_, number) =>
-            aDemand(`${group}/${number}`, { group, pool: choice[0] ?? "" }),
+            aDemand(`${group}/${number}`, { group, pool: choice[0] }),
           );
           return choice.length === 1 ? members : anyOf(members, ...choice);
         });

@@ -1,7 +1,8 @@
 import { describePassed } from "./describe-duration.ts";
+import { describeShared } from "./describe-full.ts";
 import { bootingSinceMs, phaseRank, type ComputedNode, type FreeMachine } from "./fit.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
-import { describeShared, type Group, type GroupPlan } from "./plan-bindings.ts";
+import type { Group, GroupPlan } from "./plan-bindings.ts";
 
 /** Nodes with pods that are named. */
 const MAX_NAMED = 3;

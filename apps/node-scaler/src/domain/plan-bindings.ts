@@ -1,16 +1,16 @@
-import { describeNodeSelection, type Amounts } from "@muster/resources";
+import type { Amounts } from "@muster/resources";
 import { classOf, type Acceptance } from "./acceptance.ts";
-import { decideBoot, type BootConditions, type BootVerdict } from "./decide-boot.ts";
+import { rememberVerdicts } from "./decide-accepted-boot.ts";
+import type { BootConditions, BootVerdict } from "./decide-boot.ts";
 import type { Demand } from "./demand.ts";
-import { describeLeft } from "./describe-duration.ts";
-import { phaseRank, suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { describeFull } from "./describe-full.ts";
+import { suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
-import { acceptedZones, describeRefusal, mayAccept } from "./may-accept.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Mismatch } from "./observe-mismatches.ts";
 import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
-import { compareDomains, isInDomain } from "./topology.ts";
+import { compareDomains } from "./topology.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
 export type Group = {
@@ -426,36 +426,6 @@ function takePart(demand: Demand, requests: Amounts, { machines, nodes, rooms }:
   return node;
 }
 
-/** How full the pool is, and for whom: of what is on its way the group that lacks a node gets only its own. */
-function describeFull(
-  { policy: { name, max }, records, ending, booting, shared, foreign }: Pool,
-  { bound, boots }: Pick<GroupPlan, "bound" | "boots">,
-): string {
-  const isOwn = (node: ComputedNode | FreeMachine): boolean =>
-    "status" in node && node.spec.pool === name && phaseRank(node) > 0;
-  const forOthers = booting - [...new Set(bound.values())].filter(isOwn).length;
-  const promised = Math.max(0, max - records) - boots.filter(({ spec }) => spec.pool === name).length;
-  const [[first], [firstForeign]] = [shared, foreign];
-  const parts = [
-    `pool ${name} has ${records} nodes of ${max} at most`,
-    ...(ending > 0 ? [`${ending} of them to end`] : []),
-    ...(forOthers > 0 ? [`${forOthers} of them booting for other work`] : []),
-    ...(promised > 0 ? [`${promised} more about to boot for other work`] : []),
-    ...(first === undefined
-      ? []
-      : [`${shared.length} of them with pods that the ledger does not count: ${describeShared(first)}`]),
-    ...(firstForeign === undefined
-      ? []
-      : [`${foreign.length} of them with foreign pods: ${describeShared(firstForeign)}`]),
-  ];
-  return parts.join(", ");
-}
-
-/** Names a node and the pods that it is shared with. */
-export function describeShared({ name, sharedWith = "" }: ComputedNode | FreeMachine): string {
-  return `${name} has ${sharedWith}`;
-}
-
 function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanceType" | "spot" | "zone">): NodeSpec {
   const { gpus, privateIpOnly } = demand;
   return {
@@ -468,46 +438,4 @@ function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanc
     privateIpOnly,
     terminate: undefined,
   };
-}
-
-/** Many demands ask for the same; what is short does not change within a round. */
-function rememberVerdicts({ conditions, mismatches }: BindingWorld): Round["verdictOn"] {
-  const known = new Map<string, BootVerdict>();
-  return (demand, pool) => {
-    const key = `${demand.pool}\n${demand.spot}\n${demand.zone ?? ""}\n${classOf(demand)}\n${demand.instanceTypes.join("\n")}`;
-    const verdict = known.get(key) ?? decideAcceptedBoot(demand, pool, { conditions, mismatches });
-    known.set(key, verdict);
-    return verdict;
-  };
-}
-
-/** Of the types whose nodes the demand may accept, as far as that is known. */
-function decideAcceptedBoot(
-  demand: Demand,
-  pool: Pool,
-  { conditions, mismatches }: Pick<BindingWorld, "conditions" | "mismatches">,
-): BootVerdict {
-  const { instanceTypes, selection, topology } = demand;
-  if (!isInDomain(topology, pool.policy)) {
-    const domain = `${topology?.key ?? ""}=${topology?.value ?? ""}`;
-    const because = `new nodes of pool ${demand.pool} are not known to have ${domain}`;
-    return { kind: "wait", code: "TOPOLOGY", because };
-  }
-  if (!mayAccept(selection, pool.policy))
-    return { kind: "wait", code: "NODE_SELECTION", because: describeRefusal(selection, pool.policy) };
-  const known = mismatches.filter((one) => one.pool === demand.pool && one.demandClass === classOf(demand));
-  const possible = instanceTypes.filter((type) => !known.some(({ instanceType }) => instanceType === type));
-  const [first] = known;
-  if (first === undefined || possible.length > 0 || instanceTypes.length === 0) {
-    const zones = acceptedZones(selection, pool.policy) ?? pool.policy.zones;
-    return decideBoot(
-      { ...demand, instanceTypes: possible },
-      { ...pool, policy: { ...pool.policy, zones } },
-      conditions,
-    );
-  }
-  const left = describeLeft(Math.min(...known.map(({ untilMs }) => untilMs)) - conditions.nowMs);
-  const wanted = selection === undefined ? "a selection without tolerations" : describeNodeSelection(selection);
-  const because = `${first.node}, created for the same selection, does not match ${wanted}; asked for again in ${left}`;
-  return { kind: "wait", code: "NODE_SELECTION", because };
 }

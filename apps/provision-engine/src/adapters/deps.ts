@@ -10,6 +10,8 @@ import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketMadeMs, openView } from "@muster/store";
 import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
+import { leaseQueue } from "../types/lease-queue.ts";
+import { requestFor } from "../types/machine.ts";
 import { zdbOverhead, ZDB } from "../types/zdb.ts";
 import type { Overheads } from "../types/workload-types.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
@@ -63,7 +65,8 @@ export async function openDeps(
   const history = openHistory(bus);
   const ledger = leaseLedger(bus);
   const cleaner = cleanerOf(context, { bus, ledger, records, metrics, cluster });
-  const parts = { cluster, ledger, nowNs };
+  const queue = leaseQueue(ledger, config.queue);
+  const parts = { cluster, ledger, leaseQueue: queue, nowNs };
   const served = new Map(workloads({ ...parts, nameOf: holdings.nameOf }).map((each) => [each.type, each]));
   const requests: HandlerDeps = {
     records,
@@ -78,7 +81,7 @@ export async function openDeps(
     holdings,
     history,
     capacity: config.capacity,
-    asking: explainCalls(bus),
+    asking: { ...explainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(requestFor(record), of) },
     cleaner,
     foresee: foreseeWith(config, { ...known, secrets, workloads: served }),
   };

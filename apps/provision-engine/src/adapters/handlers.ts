@@ -3,7 +3,6 @@ import type { Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { nsFromMs, timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
-import type { ExplainCalls } from "@muster/ledger-client";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
 import type { Capacity } from "../domain/claim.ts";
@@ -15,7 +14,7 @@ import { countTicks } from "./count-ticks.ts";
 import type { Holdings } from "../holdings/holdings.ts";
 import { type Stored, type History, type Readable, unreadableLeases } from "../holdings/records.ts";
 import { end, renew, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
-import { explainAnswer, leaseMessage } from "./lease-message.ts";
+import { explainAnswer, leaseMessage, type LeaseExplainCalls } from "./lease-message.ts";
 import { historyPage } from "./history.ts";
 import { PAGE_BYTES, phaseOf, toWireEvent } from "./messages.ts";
 
@@ -27,7 +26,7 @@ export type HandlerDeps = RequestDeps & {
   /** Why an order would FAIL immediately; empty: no reason is known. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
   /** What an explanation asks other services for. */
-  readonly asking: ExplainCalls;
+  readonly asking: LeaseExplainCalls;
   readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
   /** Number of the oldest ongoing leases with secrets that the key cannot open. */
   readonly unopened: () => number;

@@ -1,11 +1,10 @@
 import { expect, it } from "vitest";
-import type { ExplainCalls } from "@muster/ledger-client";
 import { FaultError } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { openHoldings } from "../holdings/holdings.ts";
-import { leaseMessage, explainAnswer } from "./lease-message.ts";
+import { leaseMessage, explainAnswer, type LeaseExplainCalls } from "./lease-message.ts";
 
 const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };
 
@@ -42,20 +41,27 @@ const LEASES = { holdings: openHoldings({}, {}), nowNs: () => 0n };
 const WAITING = aLease({ order: { id: "3-2", type: "machine" }, phase: "PROVISIONING", run: 2 });
 
 /** A ledger in which every owner waits, or that does not answer. */
-function callsOf(ledger: "answers" | "away"): { readonly calls: ExplainCalls; readonly asked: unknown[] } {
+function callsOf(ledger: "answers" | "away" | "no queue"): {
+  readonly calls: LeaseExplainCalls;
+  readonly asked: unknown[];
+} {
   const asked: unknown[] = [];
-  const calls: ExplainCalls = {
+  const calls: LeaseExplainCalls = {
     reservations: {
       explainReservation: (request) => {
         asked.push(request.owner);
         if (ledger === "away")
           return Promise.reject(new FaultError({ code: "unavailable", dependency: "reservation", retryAfterMs: 1 }));
+        if (ledger === "no queue")
+          return Promise.reject(new FaultError({ code: "not_found", kind: "reservation", id: "3-2-2" }));
         return Promise.resolve(ExplainReservationReply.create({ code: "POOL_AVAILABILITY", message: "0 of 1" }));
       },
       listReservations: () => Promise.reject(new Error("is not asked")),
     },
     nodes: { explainDemand: () => Promise.reject(new Error("is not asked")) },
     podsLeft: () => Promise.reject(new Error("is not asked")),
+    whyNoQueue: () =>
+      ledger === "no queue" ? Promise.resolve("none is named") : Promise.reject(new Error("is not asked")),
   };
   return { calls, asked };
 }
@@ -68,6 +74,11 @@ it("asks the ledger about the run of a lease that waits for machines", async () 
     reservation: { code: "POOL_AVAILABILITY" },
   });
   expect(asked).toEqual([{ kind: "lease", id: "3-2-2" }]);
+});
+
+it("has a code for a lease that has no queue", async () => {
+  const { reasons } = await explainAnswer(LEASES, callsOf("no queue").calls, WAITING);
+  expect(reasons).toMatchObject([{ code: "QUEUE_UNKNOWN", message: "its machines are not requested: none is named" }]);
 });
 
 it("explains it without a ledger that does not answer, and adds that", async () => {

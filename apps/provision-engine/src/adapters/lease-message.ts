@@ -1,3 +1,4 @@
+import { faultOf } from "@muster/faults";
 import { timestampOf } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
 import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
@@ -72,17 +73,38 @@ function explainWait(
   return admission?.kind === "later" ? describeReason(admission.because) : "";
 }
 
+/** What an explanation asks other services for. */
+export type LeaseExplainCalls = ExplainCalls & {
+  /** Why a lease of machines has no queue, for people; undefined: it has one, or needs none. */
+  readonly whyNoQueue: (record: LeaseRecord, signal: AbortSignal) => Promise<string | undefined>;
+};
+
 /** Why the lease is in its phase now. Only a lease of machines that is being provisioned may wait for the ledger. */
 export async function explainAnswer(
   leases: SeenLeases,
-  calls: ExplainCalls,
+  calls: LeaseExplainCalls,
   record: LeaseRecord,
 ): Promise<muster.explain.v1.Explanation.$Properties> {
   const { order, phase } = record;
   const waitsForLedger = order.type === MACHINE.type && phase === "PROVISIONING";
   const asked = waitsForLedger ? await askMachines(calls, leaseOwner(record)) : NOTHING_ASKED;
+  const isUnqueued = waitsForLedger && asked.reservation === undefined && asked.ledgerTrouble === undefined;
+  const whyNoQueue = isUnqueued ? await askQueue(calls, record) : undefined;
   const nowMs = Number(leases.nowNs() / 1_000_000n);
   const isOver = phase === "ENDED" || phase === "FAILED";
-  const reason = explainLease(seeLease(leases, record), asked.seen, nowMs);
+  const seen = seeLease(leases, record);
+  const reason = explainLease({ ...seen, ...(whyNoQueue !== undefined && { whyNoQueue }) }, asked.seen, nowMs);
   return explanationMessage({ kind: OWNER_KIND, name: order.id, ...phaseOfLease(record), isOver }, reason, asked);
+}
+
+/** An explanation does not wait for the ledger long. */
+const QUEUE_TIMEOUT_MS = 1000;
+
+async function askQueue(calls: LeaseExplainCalls, record: LeaseRecord): Promise<string | undefined> {
+  try {
+    return await calls.whyNoQueue(record, AbortSignal.timeout(QUEUE_TIMEOUT_MS));
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    return undefined;
+  }
 }

@@ -11,7 +11,7 @@ import type { Leftovers } from "../lead/cleaner.ts";
 export function leaseLedger(bus: Bus): Ledger {
   const calls = client(bus, ReservationService);
   const reservations = ledgerCalls(calls, OWNER_KIND);
-  return { ...reservations, listMachines: calls.listMachines };
+  return { ...reservations, listMachines: calls.listMachines, listQueues: calls.listQueues };
 }
 
 /** Listens to grants of the ledger until disposed. A missed grant is found at the next call of the provisioner. */

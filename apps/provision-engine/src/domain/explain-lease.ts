@@ -13,6 +13,8 @@ export type LeaseSeen = {
   readonly record: LeaseRecord;
   /** Why it does not progress, for people; empty: it does, or is complete. */
   readonly waitingBecause: string;
+  /** Why a lease of machines has no queue, for people; absent: it has one, or needs none. */
+  readonly whyNoQueue?: string;
   /** It cannot be taken down, or its end cannot be written. */
   readonly isStuck: boolean;
   /** The leases that have to end before it. */
@@ -20,8 +22,8 @@ export type LeaseSeen = {
 };
 
 /**
- * Why a lease is in its phase: ORDERED, WAITING, PROVISIONING, NOT_YET, ACTIVE, TROUBLED, NOT_TAKEN_DOWN, IN_USE, the cause of its end, FAILED, or the
- * ledger's code for why it waits. `machines` are those that a lease of machines waits for.
+ * Why a lease is in its phase: ORDERED, WAITING, PROVISIONING, NOT_YET, ACTIVE, TROUBLED, NOT_TAKEN_DOWN, IN_USE, the cause of its end, FAILED, QUEUE_UNKNOWN,
+ * or the ledger's code for why it waits. `machines` are those that a lease of machines waits for.
  */
 export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined, nowMs: number): Reason {
   const { record, waitingBecause } = seen;
@@ -32,7 +34,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
         ? { code: "ORDERED", message: "it was accepted, and is begun next", next: ENGINE }
         : because("WAITING", waitingBecause);
     case "PROVISIONING":
-      return reasonOfWait(machines) ?? explainProvisioning(waitingBecause);
+      return reasonOfWait(machines) ?? explainQueue(seen) ?? explainProvisioning(waitingBecause);
     case "ACTIVE":
       if (waitingBecause !== "")
         return {
@@ -84,6 +86,12 @@ function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeo
 }
 
 const ENGINE = "`muster doctor` says whether an engine runs";
+
+function explainQueue({ whyNoQueue }: LeaseSeen): Reason | undefined {
+  if (whyNoQueue === undefined) return undefined;
+  const next = "name a queue without queues below it in PROVISION_QUEUE of the provision-engine";
+  return { code: "QUEUE_UNKNOWN", message: `its machines are not requested: ${whyNoQueue}`, next };
+}
 
 function explainProvisioning(waitingBecause: string): Reason {
   return waitingBecause === ""

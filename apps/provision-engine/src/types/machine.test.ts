@@ -3,9 +3,11 @@ import { ledgerCalls } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
+import { leaseQueue } from "./lease-queue.ts";
 import { leaseOfOwner, leaseOwner, machineWorkload, OWNER_KIND } from "./machine.ts";
 
-const { CheckReservationReply, GetReservationReply, ListMachinesReply, ListReservationsReply } = muster.reservation.v1;
+const { CheckReservationReply, GetReservationReply, ListMachinesReply, ListQueuesReply, ListReservationsReply } =
+  muster.reservation.v1;
 const { Owner } = muster.common.v1;
 const { AcceptPreemptionReply, RequeueReply, Reservation, ReserveReply, UnreserveReply } = muster.reservation.v1;
 const { signal } = new AbortController();
@@ -43,7 +45,9 @@ function ledgerOf(owners: readonly string[], late = 0) {
     listReservations: () => Promise.resolve(ListReservationsReply.create()),
   };
   const listMachines = () => Promise.resolve(ListMachinesReply.create());
-  const workload = machineWorkload({ ...ledgerCalls(calls, OWNER_KIND), listMachines });
+  const listQueues = () => Promise.resolve(ListQueuesReply.create());
+  const ledger = { ...ledgerCalls(calls, OWNER_KIND), listMachines, listQueues };
+  const workload = machineWorkload(ledger, leaseQueue(ledger, undefined));
   return { workload, held };
 }
 

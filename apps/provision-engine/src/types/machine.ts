@@ -1,6 +1,7 @@
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { originOf, type LeaseRecord } from "../domain/lease.ts";
 import { NO_UNITS } from "../domain/claim.ts";
+import { queueWaitOf, type LeaseQueue, type MachineRequest } from "./lease-queue.ts";
 import { requireData, workloadType } from "./workload-type.ts";
 import type { Ledger, Workload } from "./workload.ts";
 
@@ -10,7 +11,7 @@ export const MACHINE = workloadType({
   counter: "machine",
   rank: 7,
   claimOf: () => ({ units: NO_UNITS, network: undefined, needs: { networks: [], volumes: [] } }),
-  workload: ({ ledger }) => machineWorkload(ledger),
+  workload: ({ ledger, leaseQueue }) => machineWorkload(ledger, leaseQueue),
 });
 
 /** Owner of the machines of one run of a lease, in the ledger. */
@@ -49,22 +50,29 @@ const BROKEN: ReadonlySet<string> = new Set(["NOT_READY", "LOST"]);
 /** Standings of a held machine that make it unusable for a lease that is not active yet. */
 const UNUSABLE: ReadonlySet<string> = new Set([...BROKEN, "CORDONED"]);
 
+/** What a lease of machines requests from the ledger. */
+export function requestFor(lease: LeaseRecord): MachineRequest {
+  const { pool, machines } = requireData(MACHINE, lease);
+  const needs = Array.from({ length: machines }, (_, at) => ({ component: `machine-${at}`, pool }));
+  return { pool, owner: leaseOwner(lease).id, needs };
+}
+
 /** Whole machines of a pool, which the ledger grants all or none; the node scaler creates nodes for them. The result names the nodes. */
-export function machineWorkload(ledger: Ledger): Workload {
-  const requestFor = (lease: LeaseRecord) => {
-    const { pool, machines: requested } = requireData(MACHINE, lease);
-    const needs = Array.from({ length: requested }, (_, at) => ({ component: `machine-${at}`, pool }));
-    return { pool, requested, owner: leaseOwner(lease).id, needs };
-  };
+export function machineWorkload(ledger: Ledger, queue: LeaseQueue): Workload {
   const hold = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
-    const { pool, requested, owner, needs } = requestFor(lease);
-    const reservation = await ledger.reserve(owner, needs, { signal });
+    const request = requestFor(lease);
+    const { pool, needs } = request;
+    const reservation = await queue.reserve(request, signal);
     if (reservation.state === "granted") {
       const machines = reservation.machines.map(({ node }) => ({ pool, node }));
       return JSON.stringify({ reservation: reservation.id, machines });
     }
     // The request is in the queue of the ledger, and is repeated.
-    return throwFault({ code: "pool_availability", pool, requested, available: reservation.because?.available ?? 0 });
+    const wait = queueWaitOf(reservation);
+    if (wait !== undefined)
+      return throwFault({ code: "unavailable", dependency: `a machine of pool ${pool} (${wait})`, retryAfterMs: 0 });
+    const available = reservation.because?.available ?? 0;
+    return throwFault({ code: "pool_availability", pool, requested: needs.length, available });
   };
   const provision: Workload["provision"] = async (lease, signal) => {
     const { pool, owner } = requestFor(lease);
@@ -82,8 +90,7 @@ export function machineWorkload(ledger: Ledger): Workload {
     type: MACHINE.type,
     provision,
     preflight: async (lease, signal) => {
-      const { owner, needs } = requestFor(lease);
-      await ledger.check(owner, needs, { signal });
+      await queue.check(requestFor(lease), signal);
     },
     check: async (lease, signal) => {
       // Requests machines again after a preemption; the nodes may differ.

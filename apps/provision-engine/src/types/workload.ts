@@ -3,6 +3,7 @@ import type { LedgerCalls, ReservationCalls } from "@muster/ledger-client";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { DiskType } from "../domain/claim.ts";
 import type { Place } from "./lease-names.ts";
+import type { LeaseQueue } from "./lease-queue.ts";
 import type { ObjectKind } from "./object-kinds.ts";
 import type { LeaseNodes } from "./pods.ts";
 
@@ -47,12 +48,13 @@ export type WorkloadParts = {
   /** Undefined: no cluster; types that need one are not served. */
   readonly cluster: LeaseCluster | undefined;
   readonly ledger: Ledger;
+  readonly leaseQueue: LeaseQueue;
   readonly nameOf: NameOf;
   readonly nowNs: () => bigint;
 };
 
 /** The ledger of machines: the reservations of leases, and how machines stand. */
-export type Ledger = LedgerCalls & Pick<ReservationCalls, "listMachines">;
+export type Ledger = LedgerCalls & Pick<ReservationCalls, "listMachines" | "listQueues">;
 
 /** Returns the id of the lease that a workload was first created for. */
 export type NameOf = (lease: string) => string;

@@ -19,6 +19,7 @@ import { followForeignPods } from "./foreign-pods.ts";
 import { rolloutCodec, setCodec } from "./messages.ts";
 import { startMetrics, type FarmMetrics, type FarmGauges } from "./metrics.ts";
 import { openPoolScheduler } from "./pool-scheduler.ts";
+import { openSetQueues } from "./set-queues.ts";
 import { kubePods, type CreateOutcome, type Pods } from "./pods.ts";
 import { makeRecords, openRecords } from "./records.ts";
 import { openWorld, type World } from "./views.ts";
@@ -35,10 +36,9 @@ const MAX_CALLS_IN_FLIGHT = 32;
 
 /** Opens the service's dependencies; the only place that knows what implements each verb. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
-  const { config, logger } = context;
+  const { config, logger, signal } = context;
   const { connection } = bus;
-  await bus.ensureStream(streams.events);
-  await bus.ensureStream(streams.audit);
+  for (const stream of [streams.events, streams.audit]) await bus.ensureStream(stream);
   const installation = await installationOf(connection);
   await using undo = new AsyncDisposableStack();
   const kube = loadServiceKube(context, config.kube.kubeconfig);
@@ -51,12 +51,13 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const now = steadyNow;
   const freshness = { nodesFreshMs: config.nodesFreshMs, nodeGraceMs: config.policy.nodeGraceMs, wallNow: Date.now };
   const { namespace } = config.kube;
-  const podsFailed = (error: unknown, retryInMs: number): void => onProblem("pods", error, retryInMs);
-  const foreign = undo.use(followForeignPods(kube, namespace, podsFailed));
+  const foreign = undo.use(followForeignPods(kube, namespace, (error, inMs) => onProblem("pods", error, inMs)));
   const world = undo.use(await openWorld({ connection, sets, rollouts, foreign, ...freshness, now, onProblem }));
   const ledgerFailed = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
   const ledger = { bus, calls: client(bus, ReservationService), refreshMs: resyncMs, onProblem: ledgerFailed };
   const scheduler = undo.use(await openPoolScheduler(ledger));
+  const ofQueues = { connection, calls, namespace, signal, changed: scheduler.notify, onProblem };
+  const queues = undo.use(await openSetQueues(ofQueues));
   const metrics = undo.use(startMetrics(gaugesOf(world, () => farm.owned())));
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
@@ -72,6 +73,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     auditLog,
     pods: podsOfSets(pods, policy),
     scheduler,
+    queueOf: queues.choose,
     templateHash,
     failsafe: watchFailsafe(world, alerts),
     policy: config.policy,

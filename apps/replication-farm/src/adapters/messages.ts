@@ -273,5 +273,6 @@ export function machineState(reservation: Reservation): Exclude<MachineState, { 
   const pool = needs[0]?.pool ?? "";
   if (reservation.state === "granted")
     return { kind: "granted", reservation: id, pool, node: reservation.machines[0]?.node ?? "" };
-  return { kind: "waiting", reservation: id, pool, because: reservation.because?.code || "WAITING" };
+  const { because, queue } = reservation;
+  return { kind: "waiting", reservation: id, pool, ...(queue && { queue }), because: because?.code || "WAITING" };
 }

@@ -14,8 +14,8 @@ import { machineState } from "./messages.ts";
 export type PoolScheduler = AsyncDisposable & {
   /** By number. Undefined: the first list of the ledger is not complete. */
   machinesOf(set: string): ReadonlyMap<number, MachineState> | undefined;
-  /** Requests one machine, or a place in the queue. The same number again is the same request. Rejects with FaultError. */
-  allocate(set: string, number: number, pool: string): Promise<void>;
+  /** Requests one machine in this queue, or a place in it. The same number again is the same request. Rejects with FaultError. */
+  allocate(set: string, number: number, pool: string, queue: string | undefined): Promise<void>;
   /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
   deallocate(owned: OwnedReservation): Promise<void>;
   /** What the ledger has under the number now; undefined: nothing. Rejects with FaultError. */
@@ -28,6 +28,8 @@ export type PoolScheduler = AsyncDisposable & {
   trouble(): Omit<Trouble, "sinceMs"> | undefined;
   /** Called with the name of a set after each change of its machines; undefined: of any set. */
   onChange(listener: (set: string | undefined) => void): () => void;
+  /** Calls the listeners: something about any set has changed. */
+  notify(): void;
 };
 
 type PoolSchedulerDeps = {
@@ -80,9 +82,9 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
   const opened = undo.move();
   return {
     machinesOf: (set) => (ledger.isKnown() ? new Map(ledger.inGroup(set).map(toNumbered)) : undefined),
-    allocate: async (set, number, pool) => {
+    allocate: async (set, number, pool, queue) => {
       // Another reservation under this owner is released like anything else that is not in the record.
-      await ledger.reserve(machineOwnerOf(set, number), [{ component: COMPONENT, pool }]);
+      await ledger.reserve(machineOwnerOf(set, number), [{ component: COMPONENT, pool }], { queue });
     },
     deallocate: async ({ set, number, reservation }) => {
       await ledger.release(machineOwnerOf(set, number), reservation);
@@ -101,6 +103,7 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
     },
     pools: () => readPools(calls),
     trouble: () => fault && { code: "LEDGER_AWAY", message: `the ledger does not answer: ${describeFault(fault)}` },
+    notify: () => notify(undefined),
     onChange: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -1,16 +1,24 @@
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
 import type { LedgerState } from "./set-snapshot.ts";
 
 export type AllocationStep =
-  | { readonly kind: "allocate"; readonly number: number; readonly pool: string; readonly because: "not-asked" }
+  | {
+      readonly kind: "allocate";
+      readonly number: number;
+      readonly pool: string;
+      /** Undefined: no queue exists. */
+      readonly queue: string | undefined;
+      readonly because: "not-asked";
+    }
   | {
       readonly kind: "deallocate";
       readonly number: number;
       readonly reservation: string;
       /** Undefined: the reservation waits. */
       readonly node: string | undefined;
-      readonly because: "not-wanted" | "other-pool";
+      readonly because: "not-wanted" | "other-pool" | "other-queue";
     }
   | { readonly kind: "wait"; readonly number: number; readonly because: "pods-there" | "failsafe" };
 
@@ -29,21 +37,38 @@ export function planAllocation(
   if (!ledger.known) return [];
   const wanted = new Map(set.machines.map(({ number, pool }) => [number, pool]));
   const steps: AllocationStep[] = [];
-  for (const { number, pool, grant } of set.machines)
-    if (grant === undefined && !ledger.byNumber.has(number))
-      steps.push({ kind: "allocate", number, pool, because: "not-asked" });
+  const { queue: choice = NO_QUEUE } = ledger;
+  const queue = choice.kind === "queue" ? choice.name : undefined;
+  if (choice.kind === "queue" || choice.kind === "none")
+    for (const { number, pool, grant } of set.machines)
+      if (grant === undefined && !ledger.byNumber.has(number))
+        steps.push({ kind: "allocate", number, pool, queue, because: "not-asked" });
   const places = [...pods];
   for (const [number, sight] of ledger.byNumber) {
-    if (sight.kind === "gone" || wanted.get(number) === sight.pool) continue;
+    if (sight.kind === "gone") continue;
+    const isMoved = sight.kind === "waiting" && choice.kind !== "unlisted" && !isInQueue(sight, choice);
+    if (wanted.get(number) === sight.pool && !isMoved) continue;
     const { reservation } = sight;
     const node = sight.kind === "granted" ? sight.node : undefined;
-    const because = wanted.has(number) ? "other-pool" : "not-wanted";
+    const because = whyNot(wanted.get(number), sight.pool);
     if (failsafe && set.deletion === undefined) steps.push({ kind: "wait", number, because: "failsafe" });
     else if (node !== undefined && !isClear(set, places, node))
       steps.push({ kind: "wait", number, because: "pods-there" });
     else steps.push({ kind: "deallocate", number, reservation, node, because });
   }
   return steps;
+}
+
+const NO_QUEUE: QueueChoice = { kind: "none" };
+
+/** A request that waits moves with the queue of its set, and leaves while that is not known. */
+function isInQueue({ queue }: { readonly queue?: string }, choice: QueueChoice): boolean {
+  return choice.kind !== "unknown" && queue === (choice.kind === "queue" ? choice.name : undefined);
+}
+
+function whyNot(wanted: string | undefined, pool: string): "not-wanted" | "other-pool" | "other-queue" {
+  if (wanted === undefined) return "not-wanted";
+  return wanted === pool ? "other-queue" : "other-pool";
 }
 
 /** Whether none of these pods is on the node or may still be placed there: a pod without a node and without a place in the record may be placed anywhere. */

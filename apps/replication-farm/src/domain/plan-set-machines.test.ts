@@ -1,3 +1,4 @@
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { describe, expect, it } from "vitest";
 import { aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import { sweepReservations } from "../../test/sweep-plans.ts";
@@ -24,6 +25,12 @@ const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [nu
 };
 const granting = (number: number, node: string, reservation = `r-${number}`): [number, MachineState] => {
   return [number, { kind: "granted", reservation, pool: "gpu", node }];
+};
+const TEAM: QueueChoice = { kind: "queue", name: "team" };
+const UNKNOWN: QueueChoice = { kind: "unknown", message: "no queue serves it" };
+const inQueue = (queue: string | undefined): [number, MachineState] => {
+  const [number, state] = waits(1);
+  return [number, state.kind === "waiting" && queue !== undefined ? { ...state, queue } : state];
 };
 const ledgerOf = (sights: readonly [number, MachineState][], more: Partial<LedgerState> = {}): LedgerState => {
   return { known: true, byNumber: new Map(sights), trouble: undefined, ...more };
@@ -204,6 +211,42 @@ describe("what is asked of the ledger", () => {
   it("is the end of what stands under the number in another pool, before it is asked for", () => {
     const set = onMachines([], 1, { machines: [wished(1)] });
     expect(steps(set, ledgerOf([waits(1, "POOL_AVAILABILITY", "cpu")]))).toEqual(["deallocate 1 other-pool"]);
+  });
+
+  it.each<[string, QueueChoice | undefined, [number, MachineState], readonly string[]]>([
+    ["stays in its queue", TEAM, inQueue("team"), []],
+    ["moves to the queue that its set has now", TEAM, inQueue("other"), ["deallocate 1 other-queue"]],
+    ["enters the first queue", TEAM, inQueue(undefined), ["deallocate 1 other-queue"]],
+    ["leaves the last queue", { kind: "none" }, inQueue("team"), ["deallocate 1 other-queue"]],
+    ["leaves while its queue is not known", UNKNOWN, inQueue("team"), ["deallocate 1 other-queue"]],
+    ["stays while the queues are not listed", { kind: "unlisted" }, inQueue("team"), []],
+    ["keeps a machine that is granted in another queue", TEAM, granting(1, "x"), []],
+  ])("a request that waits %s", (_title, queue, sight, planned) => {
+    const set = onMachines([], 1, { machines: [wished(1)] });
+    expect(steps(set, ledgerOf([sight], queue && { queue }))).toEqual(planned);
+  });
+
+  it.each<[string, QueueChoice | undefined, string | undefined]>([
+    ["in no queue as long as none exists", { kind: "none" }, "in none"],
+    ["in the queue of its set", TEAM, "in team"],
+    ["not while its queue is not known", UNKNOWN, undefined],
+    ["not while the queues are not listed", { kind: "unlisted" }, undefined],
+  ])("is a machine %s", (_title, queue, asked) => {
+    const set = onMachines([], 1, { machines: [wished(1)] });
+    const planned = planAllocation(set, ledgerOf([], queue && { queue }), { pods: [], failsafe: false });
+    const queues = planned.flatMap((step) => (step.kind === "allocate" ? [`in ${step.queue ?? "none"}`] : []));
+    expect(queues).toEqual(asked === undefined ? [] : [asked]);
+  });
+
+  it("is reported as refused while its queue is not known", () => {
+    const set = onMachines([], 1, { machines: [wished(1)] });
+    const trouble = findMachineTrouble(aSnapshot(set, [], { ledger: ledgerOf([], { queue: UNKNOWN }) }));
+    expect(trouble).toEqual({
+      code: "MACHINE_REFUSED",
+      message: "no machine of pool gpu is requested: QUEUE_UNKNOWN: no queue serves it",
+    });
+    const idle = aSnapshot(onMachines(["a"]), ["a"], { ledger: ledgerOf([granting(1, "a")], { queue: UNKNOWN }) });
+    expect(findMachineTrouble(idle)).toBeUndefined();
   });
 
   it("is not a machine that a pod of the set is on, nor any that is given up by mistake", () => {

@@ -102,6 +102,10 @@ export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceM
   }
   const ungranted = set.machines.filter(({ grant }) => grant === undefined);
   if (ledger.trouble !== undefined && (ungranted.length > 0 || set.deletion !== undefined)) return ledger.trouble;
+  if (ledger.queue?.kind === "unknown" && ungranted.length > 0) {
+    const message = `no machine of pool ${set.spec.pool ?? ""} is requested: QUEUE_UNKNOWN: ${ledger.queue.message}`;
+    return { code: "MACHINE_REFUSED", message };
+  }
   const reasons = ungranted.flatMap(({ number }) => {
     const sight = ledger.byNumber.get(number);
     return sight?.kind === "waiting" ? [sight.because] : [];

@@ -1,3 +1,4 @@
+import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { Health } from "@muster/health";
 import type { Contest } from "./find-overlap.ts";
 import type { ReplicaSet, Trouble } from "./replica-set.ts";
@@ -18,7 +19,13 @@ export type SetPod = {
 
 /** The ledger's state of one number of a set. `gone`: the granted reservation does not exist; the ledger itself was asked. */
 export type MachineState =
-  | { readonly kind: "waiting"; readonly reservation: string; readonly pool: string; readonly because: string }
+  | {
+      readonly kind: "waiting";
+      readonly reservation: string;
+      readonly pool: string;
+      readonly queue?: string;
+      readonly because: string;
+    }
   | { readonly kind: "granted"; readonly reservation: string; readonly pool: string; readonly node: string }
   | { readonly kind: "gone" };
 
@@ -29,6 +36,8 @@ export type LedgerState = {
   readonly byNumber: ReadonlyMap<number, MachineState>;
   /** Why the latest request failed; undefined: it did not. */
   readonly trouble: Omit<Trouble, "sinceMs"> | undefined;
+  /** Of the set, as its label, the queues and its namespace are now; absent: none. Granted machines keep the queue of their reservation. */
+  readonly queue?: QueueChoice;
 };
 
 /** The observed state for one pass over a set. */

@@ -1,7 +1,7 @@
 import type { muster } from "@muster/proto";
 import type { RequestAhead } from "../domain/decisions/explain-order.ts";
 import type { PartDemand } from "../domain/decisions/explain-parts.ts";
-import type { Explanation, Holder, HoldInForce, PoolExplanation } from "../domain/decisions/explanation.ts";
+import type { Explanation, Holder, HoldInForce, PoolExplanation, Victim } from "../domain/decisions/explanation.ts";
 import type { ComparedQueue } from "../domain/decisions/precedence.ts";
 import { fractionOf } from "../domain/ledger/share.ts";
 import type { UnusableNode } from "../domain/ledger/machines.ts";
@@ -26,7 +26,7 @@ export function toWireExplanation(explanation: Explanation): muster.reservation.
     },
     requestsAhead: explanation.requestsAhead?.listed.map(toWireAhead),
     requestsAheadMore: explanation.requestsAhead?.more,
-    preempted: explanation.preempted.listed.map(toWireHolder),
+    preempted: explanation.preempted.listed.map(toWireVictim),
     preemptedMore: explanation.preempted.more,
     preemption: explanation.preemption && toWireOutlook(explanation.preemption),
   };
@@ -45,8 +45,8 @@ function toWireAhead({
   };
 }
 
-function toWireCompared({ queue, level, share }: ComparedQueue): muster.reservation.v1.ComparedQueue.$Properties {
-  return { queue, level, share: fractionOf(share) };
+function toWireCompared({ share, ...compared }: ComparedQueue): muster.reservation.v1.ComparedQueue.$Properties {
+  return { ...compared, share: fractionOf(share) };
 }
 
 function toWireOutlook({
@@ -54,7 +54,7 @@ function toWireOutlook({
   againAtMs,
   limit,
 }: NonNullable<Explanation["preemption"]>): muster.reservation.v1.PreemptionOutlook.$Properties {
-  return { victims: victims.listed.map(toWireHolder), victimsMore: victims.more, againAtMs, limit };
+  return { victims: victims.listed.map(toWireVictim), victimsMore: victims.more, againAtMs, limit };
 }
 
 function toWirePool(pool: PoolExplanation): muster.reservation.v1.PoolExplanation.$Properties {
@@ -88,6 +88,10 @@ export function toWireHolder({
   sinceMs,
 }: Holder): muster.reservation.v1.Holder.$Properties {
   return { owner, reservationId: idOf(sequence), machines, parts, sinceMs };
+}
+
+function toWireVictim(victim: Victim): muster.reservation.v1.Holder.$Properties {
+  return { ...toWireHolder(victim), reason: victim.reason };
 }
 
 function toWireHold({ reservation, own }: HoldInForce): muster.reservation.v1.Hold.$Properties {

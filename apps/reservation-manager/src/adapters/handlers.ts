@@ -61,19 +61,7 @@ export function makeHandlers(
       });
       return { reservations: [...messages], more: more + reports.length - messages.length, rooms: [...rooms] };
     },
-    listMachines: async ({ pool, limit, continue: after }, { pageBytes }) => {
-      const page = await keeper.machines({
-        pool: emptyIsAbsent(pool),
-        after: emptyIsAbsent(after),
-        limit: clampLimit(limit, MAX_MACHINES_PAGE_SIZE),
-      });
-      const { messages, last, isMore } = fillPage(page.machines, machineWriter(), {
-        limit: MAX_MACHINES_PAGE_SIZE,
-        bytes: pageBytes,
-        encode: (machine) => muster.reservation.v1.MachineState.encode(machine).finish(),
-      });
-      return { machines: [...messages], continue: (isMore ? last?.node : page.next) ?? "", complete: page.complete };
-    },
+    listMachines: listMachines(keeper),
     listQueues: listQueues(keeper),
     listPools: async () => ({
       pools: (await keeper.pools()).map((report) => ({
@@ -99,9 +87,30 @@ function preemptionHandlers(
   };
 }
 
+function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>["listMachines"] {
+  return async ({ pool, node, limit, continue: after }, { pageBytes }) => {
+    const page = await keeper.machines({
+      pool: emptyIsAbsent(pool),
+      node: emptyIsAbsent(node),
+      after: emptyIsAbsent(after),
+      limit: clampLimit(limit, MAX_MACHINES_PAGE_SIZE),
+    });
+    const { messages, last, isMore } = fillPage(page.machines, machineWriter(), {
+      limit: MAX_MACHINES_PAGE_SIZE,
+      bytes: pageBytes,
+      encode: (machine) => muster.reservation.v1.MachineState.encode(machine).finish(),
+    });
+    return { machines: [...messages], continue: (isMore ? last?.node : page.next) ?? "", complete: page.complete };
+  };
+}
+
 function listQueues(keeper: LedgerKeeper): Handlers<typeof ReservationService>["listQueues"] {
-  return async ({ limit, continue: after }, { pageBytes }) => {
-    const page = await keeper.listQueues(emptyIsAbsent(after), clampLimit(limit, MAX_PAGE_SIZE));
+  return async ({ limit, continue: after, name }, { pageBytes }) => {
+    const page = await keeper.listQueues({
+      name: emptyIsAbsent(name),
+      after: emptyIsAbsent(after),
+      limit: clampLimit(limit, MAX_PAGE_SIZE),
+    });
     const { messages, last, isMore } = fillPage(page.reports, toWireQueueState, {
       limit: MAX_PAGE_SIZE,
       bytes: pageBytes,

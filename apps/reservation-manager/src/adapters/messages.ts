@@ -34,7 +34,7 @@ import {
 } from "../domain/ledger/reservation.ts";
 import type { PoolReport, ReservationReport } from "../keeper-deps.ts";
 import { toEnding, toPreempted, toPreemption, toWirePreempted, toWirePreemption } from "./preemption-messages.ts";
-import { toPairAmounts, toQueue, toWireQueue, toWireUse } from "./queue-messages.ts";
+import { toPairAmounts, toPastShares, toQueue, toWirePastUse, toWireQueue, toWireUse } from "./queue-messages.ts";
 
 const wire = muster.reservation.v1;
 const { WAITING, GRANTED } = enums.ReservationState.numbers;
@@ -232,17 +232,23 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
       return { atMs, queueChanged: toWireQueue(event.queue) };
     case "queueRemoved":
       return { atMs, queueRemoved: { name: event.name } };
+    case "pastUseCounted":
+      return { atMs, pastUseCounted: toWirePastUse(event.parent, event) };
   }
 }
 
 function toEvent(message: muster.reservation.v1.LedgerEvent): LedgerEvent {
-  const { atMs, requested, granted, limited, queueChanged, queueRemoved, preempted } = message;
+  const { atMs, requested, granted, limited, queueChanged, queueRemoved, preempted, pastUseCounted } = message;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
   if (granted) return { kind: "granted", sequence: sequenceOf(granted.id), ...toGrant(granted), atMs };
   if (limited) return { kind: "limited", ...toLimit(limited), atMs };
   if (queueChanged) return { kind: "queueChanged", queue: toQueue(queueChanged), atMs };
   if (queueRemoved) return { kind: "queueRemoved", name: queueRemoved.name, atMs };
   if (preempted) return { kind: "preempted", sequence: sequenceOf(preempted.id), ...toPreempted(preempted), atMs };
+  if (pastUseCounted) {
+    const [parent, shares] = toPastShares(pastUseCounted);
+    return { kind: "pastUseCounted", parent, ...shares };
+  }
   for (const kind of PLAIN_EVENTS) {
     const event = message[kind];
     if (event) return { kind, sequence: sequenceOf(event.id), atMs };

@@ -9,6 +9,7 @@ import {
   type Queue,
   type Quota,
 } from "../domain/ledger/queue.ts";
+import type { PastShares } from "../domain/ledger/past-use.ts";
 import { MAX_CHANGE_BYTES, queueBytes } from "../domain/decisions/plan-queue-changes.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 
@@ -43,11 +44,17 @@ function readQueue(message: WireQueue): Queue {
     stopPolicy: stopPolicy === "Hold" || stopPolicy === "HoldAndDrain" ? stopPolicy : "None",
     ...(maxPriority !== undefined && { maxPriority }),
     ...(why !== undefined && { problem: why }),
-    ...toPreemption(message),
+    ...toPolicies(message),
+    ...(message.readyTimeoutMs > 0 && { readyTimeoutMs: message.readyTimeoutMs }),
   };
 }
 
-function toPreemption({ preemption, minRunTimeMs, permitsNonPreemptible }: Partial<WireQueue>): Partial<Queue> {
+function toPolicies({
+  preemption,
+  minRunTimeMs,
+  permitsNonPreemptible,
+  pastUseHalfLifeMs,
+}: Partial<WireQueue>): Partial<Queue> {
   const { reclaim, fairSharing, withinQueue, whileBorrowing } = preemption ?? {};
   return {
     ...toPolicy("reclaim", reclaim),
@@ -56,6 +63,7 @@ function toPreemption({ preemption, minRunTimeMs, permitsNonPreemptible }: Parti
     ...(whileBorrowing && { whileBorrowing: whileBorrowing.maxPriority ?? MAX_PRIORITY }),
     ...(minRunTimeMs !== undefined && minRunTimeMs > 0 && { minRunTimeMs }),
     ...(permitsNonPreemptible === true && { permitsNonPreemptible }),
+    ...(pastUseHalfLifeMs !== undefined && pastUseHalfLifeMs > 0 && { pastUseHalfLifeMs }),
   };
 }
 
@@ -111,6 +119,22 @@ export function toWireQueue(queue: Queue): muster.reservation.v1.Queue.$Properti
   };
 }
 
+/** The queue above, and what those below it borrowed. */
+export function toPastShares({
+  parent,
+  shareMillionths,
+  atMs,
+}: muster.reservation.v1.LedgerPastUse): readonly [string, PastShares] {
+  return [parent, { shares: new Map(Object.entries(shareMillionths)), atMs }];
+}
+
+export function toWirePastUse(
+  parent: string,
+  { shares, atMs }: PastShares,
+): muster.reservation.v1.LedgerPastUse.$Properties {
+  return { parent, shareMillionths: Object.fromEntries(shares), atMs };
+}
+
 export function toPairAmounts(use: readonly muster.reservation.v1.PoolUse[]): PairAmounts {
   if (use.length === 0) return NO_PAIRS;
   return new Map(
@@ -130,12 +154,12 @@ export function toWireUse(amounts: PairAmounts): muster.reservation.v1.PoolUse.$
 }
 
 export function toWireQueueState(report: QueueReport): muster.reservation.v1.QueueState.$Properties {
-  const { queue, used, borrowed, quota, pending, admitted, shareMillionths, problem } = report;
+  const { queue, used, borrowed, quota, pending, admitted, shareMillionths, pastShareMillionths, problem } = report;
   return {
     queue: toWireQueue(queue),
     used: toWireUse(used),
     borrowed: toWireUse(borrowed),
     quota: toWireUse(quota),
-    ...{ pending, admitted, shareMillionths, problem },
+    ...{ pending, admitted, shareMillionths, pastShareMillionths, problem },
   };
 }

@@ -1,5 +1,5 @@
 import type { Logger } from "@muster/service";
-import { MAX_BENEFICIARIES, type PreemptionLimit } from "../domain/decisions/plan-preemptions.ts";
+import { MAX_BENEFICIARIES, MAX_FIRST_PLACES, type PreemptionLimit } from "../domain/decisions/plan-preemptions.ts";
 import { MAX_VICTIMS } from "../domain/decisions/find-victims.ts";
 import type { PreemptionNews } from "../domain/follow-preemptions.ts";
 import type { LedgerMetrics } from "./metrics.ts";
@@ -9,6 +9,7 @@ export const LOG_LIMIT_MS = 60_000;
 
 const MEANING: Record<PreemptionLimit, string> = {
   MAX_BENEFICIARIES: `work is preempted for ${MAX_BENEFICIARIES} requests already; others wait until one of them has machines`,
+  MAX_FIRST_PLACES: `the first ${MAX_FIRST_PLACES} of equal requests were all preempted before and preempt nothing; those behind them wait`,
   MAX_VICTIMS: `${MAX_VICTIMS} victims are not enough for a request, and no larger set is searched`,
 };
 

@@ -3,10 +3,11 @@ import { muster } from "@muster/proto";
 import type { SnapshotCodec } from "@muster/store";
 import { restoreLedger, type Beneficiary, type Ledger } from "../domain/ledger/ledger.ts";
 import type { Reservation } from "../domain/ledger/reservation.ts";
+import { noPastUse } from "../domain/ledger/past-use.ts";
 import type { Steps } from "../domain/ledger/steps.ts";
 import type { Queue } from "../domain/ledger/queue.ts";
 import { toLedgerBeneficiary, toWireBeneficiaries } from "./preemption-messages.ts";
-import { toQueue, toWireQueue } from "./queue-messages.ts";
+import { toPastShares, toQueue, toWirePastUse, toWireQueue } from "./queue-messages.ts";
 import { internNeeds, toReservation, toWireRequested } from "./messages.ts";
 
 const wire = muster.reservation.v1;
@@ -23,7 +24,8 @@ const NEXT_ID_TAG = 0x10;
 const LIMIT_TAG = 0x1a;
 const QUEUE_TAG = 0x22;
 const BENEFICIARY_TAG = 0x2a;
-const TAGS = [RESERVATION_TAG, NEXT_ID_TAG, LIMIT_TAG, QUEUE_TAG, BENEFICIARY_TAG];
+const PAST_USE_TAG = 0x32;
+const TAGS = [RESERVATION_TAG, NEXT_ID_TAG, LIMIT_TAG, QUEUE_TAG, BENEFICIARY_TAG, PAST_USE_TAG];
 
 /**
  * One LedgerSnapshot, written and read a little at a time: messages of one type that are put one behind the other are one message that has all their
@@ -41,7 +43,9 @@ export const snapshotCodec: SnapshotCodec<Ledger> = {
     const limits = [...ledger.limits.entries()].map(([ownerKind, limit]) => ({ ownerKind, limit }));
     const queues = [...ledger.queues.values()].map(toWireQueue);
     const beneficiaries = toWireBeneficiaries(ledger.beneficiaries);
-    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence, limits, queues, beneficiaries }).finish();
+    const pastUse = [...ledger.pastUse.entries()].map(([parent, shares]) => toWirePastUse(parent, shares));
+    const rest = { limits, queues, beneficiaries, pastUse };
+    yield LedgerSnapshot.encode({ reservations, nextId: ledger.nextSequence, ...rest }).finish();
   },
   assemble: (pieces) => inTurns(assemble(pieces)),
 };
@@ -51,6 +55,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   const limits = new Map<string, number>();
   const queues: Queue[] = [];
   const beneficiaries: Beneficiary[] = [];
+  let pastUse = noPastUse;
   const needsOf = internNeeds();
   let nextId = 0;
   let rest = Buffer.alloc(0);
@@ -68,6 +73,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
         } else if (field.tag === QUEUE_TAG) queues.push(toQueue(wire.Queue.decode(bytes)));
         else if (field.tag === BENEFICIARY_TAG)
           beneficiaries.push(toLedgerBeneficiary(wire.LedgerBeneficiary.decode(bytes)));
+        else if (field.tag === PAST_USE_TAG) pastUse = pastUse.set(...toPastShares(wire.LedgerPastUse.decode(bytes)));
         else reservations.push(toReservation(LedgerRequested.decode(bytes), needsOf));
       }
       if (reservations.length % PER_PIECE === 0) yield;
@@ -75,7 +81,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
     rest = rest.subarray(at);
   }
   if (rest.length > 0) throw new Error("the snapshot ends in the middle of a reservation");
-  return yield* restoreLedger(reservations, nextId, limits, queues, beneficiaries);
+  return yield* restoreLedger(reservations, nextId, { limits, queues, beneficiaries, pastUse });
 }
 
 /** The field that begins here; undefined when the bytes end before it does. `value` is the length of what is a message. */

@@ -45,7 +45,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if not $root.Values.image.repository -}}
 {{- fail "image.repository is empty: set it to the registry of your images, for example image.repository=registry.example.com/muster. `npm run images -- --repository registry.example.com/muster --push` builds and pushes them" -}}
 {{- end -}}
+{{- $digest := get $root.Values.image.digests (index . 1) -}}
+{{- if and $digest (not $root.Values.image.tag) -}}
+{{ printf "%s/%s@%s" $root.Values.image.repository (index . 1) $digest }}
+{{- else -}}
 {{ printf "%s/%s:%s" $root.Values.image.repository (index . 1) (default $root.Chart.AppVersion $root.Values.image.tag) }}
+{{- end -}}
 {{- end -}}
 
 {{- define "muster.pullSecrets" -}}

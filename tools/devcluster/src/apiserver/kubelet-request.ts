@@ -1,5 +1,6 @@
 import type { ClientRequest } from "node:http";
 import { Agent, request as httpsRequest, type RequestOptions } from "node:https";
+import { createSecureContext } from "node:tls";
 import { type JsonObject, numberAt, textAt } from "./json.ts";
 import { addressOf } from "./kinds/node.ts";
 import { badRequest, fail, type Failure, internalError } from "./status.ts";
@@ -18,7 +19,8 @@ export type KubeletClient = Disposable & { readonly token: string; readonly agen
 export function kubeletClient({ token, ca }: KubeletAccess): KubeletClient {
   const agent = new Agent({
     keepAlive: true,
-    ca,
+    // Made once: with the PEM alone, every new connection parses it.
+    secureContext: createSecureContext({ ca }),
     // The authority signs kubelets of this cluster only; which address one listens on is in its node object, not in its certificate.
     checkServerIdentity: () => undefined,
   });

@@ -51,7 +51,7 @@ export type Refusal = {
   readonly kind: "refused";
   readonly code: "conflict" | "no-capacity" | "unsupported" | "invalid";
   readonly message: string;
-  /** With no-capacity: the one that was asked for. */
+  /** The one that was asked for: with no-capacity, and with invalid if there is none of that name. */
   readonly zone?: string;
 };
 
@@ -295,7 +295,7 @@ export class Fleet {
     if (order.gpus > (type.gpus ?? 0))
       return refuse("unsupported", `${type.name} has ${type.gpus ?? 0} GPUs, not ${order.gpus}`);
     if (order.zone !== undefined && !zones.includes(order.zone))
-      return refuse("invalid", `zone: ${order.zone} is none of ${zones.join(", ")}`);
+      return { ...refuse("invalid", `zone: ${order.zone} is none of ${zones.join(", ")}`), zone: order.zone };
     if (order.image !== "" && !this.#options.images.some(({ id }) => id === order.image))
       return refuse("invalid", `image: there is no ${order.image}`);
     if (this.#machines.size >= machinesMax)

@@ -13,7 +13,7 @@ import {
   type Forest,
 } from "@muster/reservation-manager/naive-quota";
 import { planGrant } from "@muster/reservation-manager/naive-preemption";
-import { forestIn, naiveWorldOf, useOn, type KnownWorld } from "@muster/reservation-manager/naive-world";
+import { forestIn, mayBorrow, naiveWorldOf, useOn, type KnownWorld } from "@muster/reservation-manager/naive-world";
 import {
   followBeneficiaries,
   PREEMPTION_PROPERTIES,
@@ -35,6 +35,10 @@ type Granted = Extract<LedgerEvent, { kind: "granted" }>;
 /** By the numbers of the properties that must always hold; `checkDecisions` has the first one. Each is checked at every decision with events. */
 const PROPERTIES: readonly Property<PolicyDecision>[] = [
   { rule: "2: a grant is within what its queue owns, borrows and is lent", findBroken: findExceeded },
+  {
+    rule: "2: what may not be preempted borrows nothing that another queue may reclaim",
+    findBroken: findUnreclaimable,
+  },
   { rule: "3: the ledger grants what the naive ledger grants, until nothing that waits fits", findBroken: findUnlike },
   ...PREEMPTION_PROPERTIES,
   { rule: "6: a ledger that is rebuilt from its reservations decides the same", findBroken: findOtherDecision },
@@ -95,6 +99,15 @@ function findExceeded(decision: PolicyDecision): string | undefined {
   return undefined;
 }
 
+function findUnreclaimable(decision: PolicyDecision): string | undefined {
+  for (const { event, known } of eachGrant(decision)) {
+    const world = naiveWorldOf(known);
+    const work = world.work.find(({ sequence }) => sequence === event.sequence);
+    if (work !== undefined && !mayBorrow(world, work)) return `r-${work.sequence} in ${work.queue ?? "no queue"}`;
+  }
+  return undefined;
+}
+
 function findBrokenGrant(forest: Forest, queue: string, use: PairAmounts, recorded: PairAmounts): string | undefined {
   if (!isDeepStrictEqual(sorted(use), sorted(recorded)))
     return `it uses ${print(use)}, and the ledger records ${print(recorded)}`;
@@ -129,19 +142,18 @@ function findUnlike(decision: PolicyDecision): string | undefined {
   const after = { ledger: events.reduce(evolve, before), nodes, nowMs };
   if (isHoldPossible(before, decision) || isHoldPossible(after.ledger, decision)) return undefined;
   for (const { event, known } of eachGrant(decision)) {
-    if (isChanging(known.ledger)) return undefined;
     const next = nextGrant(known);
     if (next !== event.sequence)
       return `r-${event.sequence} is granted, the naive ledger grants ${next === undefined ? "none" : `r-${next}`}`;
   }
-  if (isChanging(after.ledger)) return undefined;
+  if (isContinued(decision, after.ledger)) return undefined;
   const next = nextGrant(after);
   return next === undefined ? undefined : `r-${next} waits, and the naive ledger grants it`;
 }
 
-/** Whether the reference may choose other nodes for those that work leaves for. */
-function isChanging({ leaving, beneficiaries }: Ledger): boolean {
-  return leaving.size + beneficiaries.length > 0;
+/** Whether the next pass goes on: a preemption, or a grant while work leaves, may let in another request. */
+function isContinued({ events }: PolicyDecision, { beneficiaries }: Ledger): boolean {
+  return events.some(({ kind }) => kind === "preempted" || (kind === "granted" && beneficiaries.length > 0));
 }
 
 /** What is kept for requests that have waited too long is not part of the naive ledger. */
@@ -185,10 +197,9 @@ function describePlan(events: readonly LedgerEvent[]): string {
 }
 
 /** The ledger without any of what it has computed. */
-export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries }: Ledger): Ledger {
-  return finish(
-    restoreLedger([...reservations.values()], nextSequence, limits.entries(), queues.values(), beneficiaries),
-  );
+export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
+  const rest = { limits: limits.entries(), queues: queues.values(), beneficiaries, pastUse };
+  return finish(restoreLedger([...reservations.values()], nextSequence, rest));
 }
 
 function sorted(amounts: PairAmounts): readonly (readonly [string, number])[] {

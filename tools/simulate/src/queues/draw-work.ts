@@ -5,6 +5,8 @@ import { MISSING } from "./draw-queues.ts";
 
 /** One request and the life of its work, with times in milliseconds. */
 export type WorkPlan = {
+  /** Sessions do not leave when they are preempted. */
+  readonly kind: "job" | "session";
   readonly id: string;
   readonly submitAfterMs: number;
   /** Undefined: no quota concerns it. */
@@ -30,12 +32,13 @@ type Leaving = {
   readonly leaveMs: number;
 };
 
+const SESSIONS = 0.15;
 const MAX_RUN_MS = 20_000;
 const MAX_GRACE_MS = 15_000;
 
-/** `leaving`: a random source of its own, for how work leaves. */
+/** `leaving` and `kinds`: random sources of their own, for how work leaves, and for what it is. */
 export function drawWork(
-  { random, leaving }: { readonly random: Random; readonly leaving: Random },
+  { random, leaving, kinds }: Readonly<Record<"random" | "leaving" | "kinds", Random>>,
   queues: readonly Queue[],
   count: number,
   windowMs: number,
@@ -49,7 +52,8 @@ export function drawWork(
     if (random.chance(0.05)) return random.pick([MISSING, ...queues.map(({ name }) => name)]);
     return random.pick([first, ...others]);
   };
-  return Array.from({ length: count }, (_, index) => ({
+  return Array.from({ length: count }, (_, index): WorkPlan => ({
+    kind: kinds.chance(SESSIONS) ? "session" : "job",
     id: `w${String(index + 1).padStart(3, "0")}`,
     submitAfterMs: random.integer(0, windowMs),
     queue: drawQueue(),

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { client } from "@muster/bus";
 import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import type { Owner } from "@muster/names";
 import { ReservationService } from "@muster/proto";
 import type { Random } from "@muster/chaos/random";
 import { emptyLedger, evolve, reservationOf, type Ledger } from "@muster/reservation-manager/ledger";
@@ -19,7 +20,6 @@ export type Owners = {
   readonly outcomes: ReadonlyMap<string, string>;
 };
 
-export const OWNER_KIND = "job";
 const RETRY_MS = 400;
 const CALL_TIMEOUT_MS = 5000;
 const MAX_START_MS = 500;
@@ -29,7 +29,7 @@ const AWAY_MS = { min: 10, max: 5000 };
 /** Answers that are final for requests that do not wait. */
 const SHORT_NOW: readonly string[] = ["pool_availability", "limit_exceeded"];
 
-/** One job, as the API server keeps it. */
+/** One job, as the API server keeps it, or one session. */
 type Job = {
   readonly plan: WorkPlan;
   /** What its pods have run before they left. */
@@ -70,7 +70,7 @@ export function startOwners(world: World, { machines, plans, random, untilMs, en
   const jobs = plans.map((plan): Job => {
     return { plan, ranMs: 0, startedAtMs: undefined, leavesSinceMs: undefined, endedAtMs: undefined };
   });
-  const log = followLog(world);
+  const log = followLog(world, plans);
   let count = 0;
   const start = (): void => {
     count += 1;
@@ -98,13 +98,18 @@ export function startOwners(world: World, { machines, plans, random, untilMs, en
   return { plans, outcomes };
 }
 
+function ownerOf({ kind, id }: WorkPlan): Owner {
+  return { kind, id };
+}
+
 type FollowedLog = {
-  readonly reservationOf: (id: string) => Reservation | undefined;
+  readonly reservationOf: (plan: WorkPlan) => Reservation | undefined;
   /** Resolves with the next change of the owner's reservation, or after this time. */
   readonly changed: (id: string, ms: number) => Promise<void>;
 };
 
-function followLog({ ledger, time, defects }: World): FollowedLog {
+function followLog({ ledger, time, defects }: World, plans: readonly WorkPlan[]): FollowedLog {
+  const owners = new Map(plans.map((plan) => [plan.id, ownerOf(plan)]));
   let now: Ledger = emptyLedger;
   const waiting = new Map<string, Set<() => void>>();
   ledger.onEntry.push((events) => {
@@ -116,14 +121,14 @@ function followLog({ ledger, time, defects }: World): FollowedLog {
       return;
     }
     for (const [id, wake] of waiting) {
-      const owner = { kind: OWNER_KIND, id };
-      if (reservationOf(before, owner) === reservationOf(now, owner)) continue;
+      const owner = owners.get(id);
+      if (owner === undefined || reservationOf(before, owner) === reservationOf(now, owner)) continue;
       waiting.delete(id);
       for (const each of wake) each();
     }
   });
   return {
-    reservationOf: (id) => reservationOf(now, { kind: OWNER_KIND, id }),
+    reservationOf: (plan) => reservationOf(now, ownerOf(plan)),
     changed: (id, ms) => {
       const process = time.current();
       return new Promise((resolve) => {
@@ -142,11 +147,11 @@ async function runJob(deps: OwnerDeps, job: Job): Promise<void> {
   const { id, submitAfterMs } = job.plan;
   await sleep(world.startMs + submitAfterMs - world.time.nowMs);
   for (;;) {
-    const reservation = log.reservationOf(id);
+    const reservation = log.reservationOf(job.plan);
     const waitMs = await (job.endedAtMs === undefined
       ? advance(deps, job, reservation)
       : tidyUp(deps, job, reservation));
-    if (log.reservationOf(id) === reservation) await log.changed(id, waitMs);
+    if (log.reservationOf(job.plan) === reservation) await log.changed(id, waitMs);
   }
 }
 
@@ -169,7 +174,7 @@ async function advance(deps: OwnerDeps, job: Job, reservation: Reservation | und
   if (dueMs !== undefined) return dueMs;
   await sleep(deps.world.random.integer(0, MAX_START_MS));
   // The reservation may have changed meanwhile.
-  if (deps.log.reservationOf(plan.id) !== reservation) return 0;
+  if (deps.log.reservationOf(plan) !== reservation) return 0;
   job.startedAtMs = deps.world.time.nowMs;
   deps.machines.startPods(reservation.owner, grant.machines);
   return plan.runMs - job.ranMs;
@@ -219,7 +224,7 @@ function over({ world, outcomes }: OwnerDeps, job: Job, outcome: string): number
 async function tidyUp(deps: OwnerDeps, job: Job, reservation: Reservation | undefined): Promise<number> {
   const { world, machines, service } = deps;
   const { id, lingerMs } = job.plan;
-  const owner = { kind: OWNER_KIND, id };
+  const owner = ownerOf(job.plan);
   const lingersMs = (job.endedAtMs ?? 0) + lingerMs - world.time.nowMs;
   if (lingersMs <= 0 && machines.machinesOf(owner).length > 0) machines.endPods(owner);
   if (reservation === undefined) return lingersMs > 0 ? lingersMs : Number.POSITIVE_INFINITY;
@@ -235,7 +240,7 @@ async function reserve(deps: OwnerDeps, plan: WorkPlan): Promise<string | undefi
     return { component, pool, ...(shared && { shared: { requests: Object.fromEntries(shared) } }) };
   });
   const { id, queue, wait, priority, notPreemptible, graceMs } = plan;
-  const owner = { kind: OWNER_KIND, id };
+  const owner = ownerOf(plan);
   const how = { wait, priority, queue: queue ?? "", notPreemptible, graceMs };
   const request = { requestId: `reserve-${id}`, owner, needs, ...how };
   return untilAnswered(deps, plan, (options) => deps.service.reserve(request, options));

@@ -16,6 +16,7 @@ import type { EngineOps } from "@muster/provision-engine/engine-ops";
 import { makeHandlers } from "@muster/provision-engine/handlers";
 import { openHistory } from "@muster/provision-engine/history";
 import { followLeases, openHoldings } from "@muster/provision-engine/holdings";
+import { leaseQueue } from "@muster/provision-engine/lease-queue";
 import { joinLeftovers, leaseLedger, openGrants, openLedgerLeftovers } from "@muster/provision-engine/ledger";
 import { machineWorkload } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
@@ -77,7 +78,8 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     holdings,
     history,
     capacity: ENGINE.capacity,
-    asking: explainCalls(bus),
+    // No Queue exists beside simulated leases.
+    asking: { ...explainCalls(bus), whyNoQueue: () => Promise.resolve(undefined) },
     cleaner,
     // Users send no dry runs here.
     foresee: () => Promise.resolve(""),
@@ -128,9 +130,10 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
 }
 
 function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorkload): ReadonlyMap<string, Workload> {
+  const ledger = leaseLedger(bus);
   const workloads = [
     DEBUG_WORKLOAD,
-    machineWorkload(leaseLedger(bus)),
+    machineWorkload(ledger, leaseQueue(ledger, undefined)),
     simWorkload(world, "network"),
     simWorkload(world, "container"),
   ];

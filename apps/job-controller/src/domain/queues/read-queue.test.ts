@@ -4,7 +4,7 @@ import { readQueue, type QueueRecord } from "./read-queue.ts";
 const EMPTY: QueueRecord = {
   ...{ name: "a", parent: "", weightMilli: 1000, quotas: [], strategy: "BestEffortFIFO", stopPolicy: "None" },
   ...{ maxPriority: undefined, namespaces: undefined, problem: "" },
-  ...{ preemption: undefined, minRunTimeMs: 0, permitsNonPreemptible: false },
+  ...{ preemption: undefined, minRunTimeMs: 0, readyTimeoutMs: 0, pastUseHalfLifeMs: 0, permitsNonPreemptible: false },
 };
 const NEVER = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never", whileBorrowing: undefined } as const;
 const quota = (name: string, amounts: object) => ({ quotas: [{ pool: "gpu", resources: [{ name, ...amounts }] }] });
@@ -50,6 +50,8 @@ describe("a queue that can be read", () => {
     ],
     ["an empty policy", { preemption: {} }, { preemption: NEVER }],
     ["how long its work runs at least", { minRunTime: "1h30m" }, { minRunTimeMs: 5_400_000 }],
+    ["when a gang is to be ready", { readyTimeout: "90s" }, { readyTimeoutMs: 90_000 }],
+    ["when half of the past is forgotten", { pastUseHalfLife: "6h" }, { pastUseHalfLifeMs: 21_600_000 }],
     ["that its work need not be preemptible", { permitNonPreemptible: true }, { permitsNonPreemptible: true }],
     ["a maximum below 0", { maxPriority: -3 }, { maxPriority: -3 }],
     [

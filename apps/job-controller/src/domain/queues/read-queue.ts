@@ -20,6 +20,10 @@ export type QueueRecord = {
   readonly preemption: PreemptionPolicy | undefined;
   /** Its work is not preempted before it has had its machines for so long. */
   readonly minRunTimeMs: number;
+  /** A gang that is not ready so long after its grant releases its machines; 0: there is no limit. */
+  readonly readyTimeoutMs: number;
+  /** What the queues below it borrowed in the past counts, half of it after so long; 0: it does not count. */
+  readonly pastUseHalfLifeMs: number;
   /** Its work may state that it is not to be preempted. */
   readonly permitsNonPreemptible: boolean;
   /** Not empty: it admits nothing, for this reason. */
@@ -92,6 +96,8 @@ const EMPTY: QueueSpec = {
   namespaces: undefined,
   preemption: undefined,
   minRunTimeMs: 0,
+  readyTimeoutMs: 0,
+  pastUseHalfLifeMs: 0,
   permitsNonPreemptible: false,
 };
 
@@ -106,6 +112,8 @@ function readSpec(fields: Fields): QueueSpec {
     namespaces: readSelector(fields),
     preemption: readPreemption(fields.object("preemption")),
     minRunTimeMs: readDuration(fields, "minRunTime") ?? EMPTY.minRunTimeMs,
+    readyTimeoutMs: readDuration(fields, "readyTimeout") ?? EMPTY.readyTimeoutMs,
+    pastUseHalfLifeMs: readDuration(fields, "pastUseHalfLife") ?? EMPTY.pastUseHalfLifeMs,
     permitsNonPreemptible: fields.flag("permitNonPreemptible") ?? EMPTY.permitsNonPreemptible,
   };
 }

@@ -76,7 +76,7 @@ type Asked = { readonly name: string; readonly doing: string; readonly zone: str
 
 function refusedStart(refusal: CloudRefusal, { name, doing, zone: asked }: Asked): Started {
   const { code, message, zone } = refusal;
-  if (code === "invalid" && message.startsWith("zone: "))
+  if (code === "invalid" && zone !== undefined)
     return { kind: "no-capacity", zone: asked, subnet: undefined, message, isUnknownZone: true };
   if (code === "no-capacity") return { kind: "no-capacity", zone, subnet: undefined, message };
   if (code === "unsupported") return { kind: "unsupported", message };

@@ -9,6 +9,7 @@ import {
   type Holder,
   type PoolExplanation,
   type QueuePlace,
+  type Victim,
 } from "./explanation.ts";
 import { listAhead } from "./explain-order.ts";
 import { explainParts } from "./explain-parts.ts";
@@ -79,12 +80,13 @@ function explainOutlook(
   return outlook && { ...outlook, victims: bounded(outlook.victims) };
 }
 
-function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Holder> {
-  const preempted = [...ledger.leaving.keys()]
-    .map((leaving) => knownReservation(ledger, leaving))
-    .filter(({ grant }) => grant?.preemption?.beneficiary === sequence);
-  const listed = preempted.slice(0, MAX_LISTED).map((each) => holderOf(each));
-  return { listed, more: preempted.length - listed.length };
+function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Victim> {
+  const preempted = [...ledger.leaving.keys()].flatMap((leaving): Victim[] => {
+    const reservation = knownReservation(ledger, leaving);
+    const { beneficiary, reason } = reservation.grant?.preemption ?? {};
+    return beneficiary === sequence && reason !== undefined ? [{ ...holderOf(reservation), reason }] : [];
+  });
+  return bounded(preempted);
 }
 
 /** The reservations that hold machines or parts of them, found by the machines: there are far fewer than requests that wait. */

@@ -8,6 +8,7 @@ import type { PoolAmounts } from "./summarise-pools.ts";
 import type { UnusableNode } from "../ledger/machines.ts";
 import type { Machine } from "../ledger/reservation.ts";
 import type { Owner } from "@muster/names";
+import type { ComparedQueue } from "./precedence.ts";
 import { printShare } from "../ledger/share.ts";
 import type { QueueObstacle, QuotaShortage } from "./find-queue-obstacle.ts";
 
@@ -71,8 +72,13 @@ function describeBehind({ requestsAhead, reservation }: Omit<Explanation, "messa
   if (compared !== undefined && rule === "QUOTA")
     return `${whom}: queue ${compared.own.queue} would have to borrow more than ${compared.other.queue}`;
   if (compared !== undefined && rule === "SHARE")
-    return `${whom}: the share of queue ${compared.other.queue} with it is ${printShare(compared.other.share)}, that of ${compared.own.queue} with this request ${printShare(compared.own.share)}`;
+    return `${whom}: the share of queue ${compared.other.queue} with it is ${describeShare(compared.other)}, that of ${compared.own.queue} with this request ${describeShare(compared.own)}`;
   return `${whom}: its priority is ${priority}, that of this request ${reservation.priority}`;
+}
+
+function describeShare({ share, pastShareMillionths }: ComparedQueue): string {
+  const past = pastShareMillionths === 0 ? "" : `, ${pastShareMillionths / 1_000_000} of it by past use`;
+  return `${printShare(share)}${past}`;
 }
 
 function describeQueueWait(code: QueueObstacle["code"], { queue = "", quota }: WaitReason): string {

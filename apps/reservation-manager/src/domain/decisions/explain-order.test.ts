@@ -1,20 +1,8 @@
 import { describe, expect, it } from "vitest";
-import {
-  amounts,
-  nodeOf,
-  ownerOf,
-  partsOf,
-  policy,
-  queueOf,
-  requestOf,
-  startRun,
-  step,
-  type Run,
-} from "../../../test/random-world.ts";
-import { buildExplanation } from "./build-explanation.ts";
+import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
+import { amounts, nodeOf, ownerOf, policy, queueOf, requestOf, step, type Run } from "../../../test/random-world.ts";
 import type { ReservationRequest } from "./check-request.ts";
-import { MAX_BENEFICIARIES, planPreemptions } from "./plan-preemptions.ts";
-import type { Explanation } from "./explanation.ts";
+import { MAX_BENEFICIARIES, MAX_FIRST_PLACES, planPreemptions } from "./plan-preemptions.ts";
 import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
@@ -28,22 +16,13 @@ function sized(name: string, cpu: number): NodeFacts {
 }
 
 function worldOf(nodes: readonly NodeFacts[], ...queues: readonly Queue[]): Run {
-  const run = startRun(nodes);
-  for (const queue of queues) step(run, { kind: "queue", queue });
-  return run;
+  return startWithQueues(nodes, queues);
 }
 
 /** Asks for parts with so much cpu each, one by default. */
 function ask(run: Run, id: string, cpu: number | readonly number[], more: Partial<ReservationRequest> = {}): void {
   step(run, { kind: "wait", ms: 1 });
-  const needs = partsOf("a", ...[cpu].flat().map((each) => ({ cpu: each })));
-  step(run, { kind: "reserve", request: requestOf(id, [], { owner: ownerOf(id, "job"), needs, ...more }) });
-}
-
-function explain(run: Run, id: string): Explanation {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
-  if (reservation === undefined) throw new Error(`${id} has no reservation`);
-  return buildExplanation(reservation, run.world, policy, run.nowMs);
+  askForCpu(run, id, cpu, more);
 }
 
 /** `NAME RULE` of each request that goes first, with the shares where they decide. */
@@ -224,5 +203,29 @@ describe("what would have to leave", () => {
       victims: { listed: [{ owner: ownerOf(`p${MAX_BENEFICIARIES}`, "job"), reason: "RECLAIM" }] },
       limit: "MAX_BENEFICIARIES",
     });
+  });
+
+  it("reports that the first of equal requests spare what they were preempted for, and that those behind them wait", () => {
+    const owning = (reclaim?: "Any") => queueOf("owner", { [CPU]: 1 }, { parent: "root", ...(reclaim && { reclaim }) });
+    const run = worldOf([sized("n1", 1000)], root, owning(), queueOf("borrower", {}, { parent: "root" }));
+    ask(run, "p", 1, { queue: "borrower" });
+    for (let id = 0; id <= MAX_FIRST_PLACES; id += 1) ask(run, `x${id}`, 1, { queue: "owner" });
+    const { sequence: preemptedFor = 0 } = reservationOf(run.world.ledger, ownerOf("p", "job")) ?? {};
+    const first = [...run.world.ledger.reservations.values()].slice(1, MAX_FIRST_PLACES + 1);
+    const events = first.flatMap((reservation): LedgerEvent[] => [
+      { kind: "released", sequence: reservation.sequence, atMs: 0 },
+      { kind: "requested", reservation: { ...reservation, preemptedFor }, atMs: 0 },
+    ]);
+    run.world = evolveWorld(run.world, events);
+    step(run, { kind: "queue", queue: owning("Any") });
+    expect(planPreemptions(run.world, policy, run.nowMs)).toMatchObject({
+      steps: [],
+      limits: new Set(["MAX_FIRST_PLACES"]),
+    });
+    expect(explain(run, `x${MAX_FIRST_PLACES}`).preemption).toMatchObject({
+      victims: { listed: [{ owner: ownerOf("p", "job"), reason: "RECLAIM" }] },
+      limit: "MAX_FIRST_PLACES",
+    });
+    expect(explain(run, "x0").preemption).toMatchObject({ victims: { listed: [] }, limit: undefined });
   });
 });

@@ -1,13 +1,14 @@
 import { findHolds } from "./find-hold.ts";
 import { chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { findVictims, rankOf } from "./find-victims.ts";
+import { findVictims, rankOf, type Search, type Worlds } from "./find-victims.ts";
 import { futureOf } from "./future.ts";
 import { holderOf, type PreemptionOutlook } from "./explanation.ts";
 import type { HoldPolicy } from "./fit.ts";
-import { MAX_BENEFICIARIES, mayPreempt } from "./plan-preemptions.ts";
+import { isPlaceLeftOut, MAX_BENEFICIARIES, mayPreempt, type PreemptionLimit } from "./plan-preemptions.ts";
 import { forestOf } from "../ledger/queue-forest.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
+import { findClassOfOption } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
 /** Undefined: the queue of the request preempts nothing, or not all nodes are known. */
@@ -22,17 +23,34 @@ export function explainPreemption(
   if (node === undefined || !mayPreempt(node.queue) || !machines.complete) return undefined;
   const future = futureOf(world).world;
   const holds = findHolds(future, policy, nowMs);
-  const options = listOptions(reservation);
-  const search = ({ demand, place }: Option) => findVictims(demand, place, { present: world, future, holds }, nowMs);
-  const [best] = options
-    .map(search)
-    .flatMap(({ victims, ...more }) => (victims === undefined ? [] : [{ victims, ...more }]))
-    .sort((a, b) => rankOf(a.victims) - rankOf(b.victims));
-  const found = best ?? search(chooseReported(options, world));
-  const isFull = ledger.beneficiaries.length >= MAX_BENEFICIARIES;
-  const limit = found.isLimited ? "MAX_VICTIMS" : isFull ? "MAX_BENEFICIARIES" : undefined;
+  const found = searchOptions(reservation, { present: world, future, holds }, nowMs);
   const victims = (found.victims ?? []).map(({ sequence, reason }) => {
     return { ...holderOf(knownReservation(ledger, sequence)), reason };
   });
-  return { victims, againAtMs: found.againAtMs, limit };
+  return { victims, againAtMs: found.againAtMs, limit: findLimit(found, world) };
+}
+
+type Found = Search & Pick<Option, "demand"> & { readonly isLeftOut: boolean };
+
+/** For the option that work would be preempted for; without victims for the one that a wait is explained with. */
+function searchOptions(reservation: Reservation, worlds: Worlds, nowMs: number): Found {
+  const { present, future } = worlds;
+  const search = ({ demand, place }: Option): Found => {
+    const found = findVictims(demand, place, worlds, nowMs);
+    const waiting = found.victims && findClassOfOption(future.ledger.queue, reservation, place);
+    const isLeftOut = waiting !== undefined && isPlaceLeftOut(waiting, place, future.ledger);
+    return { ...found, demand, isLeftOut };
+  };
+  const [first, ...others] = listOptions(reservation);
+  const searches: readonly [Found, ...Found[]] = [search(first), ...others.map(search)];
+  const [best] = searches
+    .flatMap((found) => (found.victims === undefined ? [] : [{ found, rank: rankOf(found.victims) }]))
+    .sort((a, b) => Number(a.found.isLeftOut) - Number(b.found.isLeftOut) || a.rank - b.rank);
+  return best?.found ?? chooseReported(searches, present);
+}
+
+function findLimit({ isLimited, isLeftOut }: Found, { ledger }: World): PreemptionLimit | undefined {
+  if (isLimited) return "MAX_VICTIMS";
+  if (ledger.beneficiaries.length >= MAX_BENEFICIARIES) return "MAX_BENEFICIARIES";
+  return isLeftOut ? "MAX_FIRST_PLACES" : undefined;
 }

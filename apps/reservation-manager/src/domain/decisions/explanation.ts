@@ -27,6 +27,9 @@ export function holderOf({ owner, sequence, grant }: Reservation, pool?: string)
   return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };
 }
 
+/** Work that leaves or would have to leave for a request, and why. */
+export type Victim = Holder & { readonly reason: PreemptionReason };
+
 export type PoolExplanation = {
   readonly pool: string;
   /** The nodes of the pool that count, as in `WaitReason`. */
@@ -80,7 +83,7 @@ export type Explanation = {
   readonly overtakenUntilMs: number | undefined;
   readonly concurrency: ConcurrencyUse | undefined;
   /** Work that is preempted for it, in the order of submission. */
-  readonly preempted: Bounded<Holder>;
+  readonly preempted: Bounded<Victim>;
   /** Requests that go first, the rules that weigh most first. Undefined when it does not wait. */
   readonly requestsAhead: Bounded<RequestAhead> | undefined;
   /** Undefined when it does not wait, or its queue preempts nothing. */
@@ -90,11 +93,11 @@ export type Explanation = {
 /** What would have to leave for a request that waits, as its queue permits. */
 export type PreemptionOutlook = {
   /** Empty: no permitted set of work is enough now. */
-  readonly victims: readonly (Holder & { readonly reason: PreemptionReason })[];
+  readonly victims: readonly Victim[];
   /** When more work may be preempted, because its `minRunTime` is over then. */
   readonly againAtMs: number | undefined;
   /** The limit that keeps work from being preempted for it now. */
   readonly limit: PreemptionLimit | undefined;
 };
 
-type Outlook = Omit<PreemptionOutlook, "victims"> & { readonly victims: Bounded<PreemptionOutlook["victims"][number]> };
+type Outlook = Omit<PreemptionOutlook, "victims"> & { readonly victims: Bounded<Victim> };

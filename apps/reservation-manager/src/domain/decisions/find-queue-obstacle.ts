@@ -5,10 +5,9 @@ import type { World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { pairOf, type PairAmounts } from "../ledger/queue.ts";
-import { withTreeUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, levelOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 import { isPreemptible } from "./is-preemptible.ts";
-import { findKept, useWithKept, type HeldQuota } from "./queue-bounds.ts";
+import { useWithKept, type HeldQuota } from "./queue-bounds.ts";
 import { findQuotaTooSmall, findStrictHead, mayNotBorrow, quotaWorldOf } from "./queue-heads.ts";
 
 /**
@@ -118,26 +117,23 @@ function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld
   return short && { code: "WAITING_FOR_QUOTA", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 
-/** Whether what is asked for fits beside all that was kept from borrowers in another world: what comes free is for those that it was kept for, too. */
-export function isBesideKept(
-  { node, asked, place }: { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place },
+/** What a request asks of its queue. */
+type Asked = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
+
+/** What is short of what would be borrowed beside all that is kept from borrowers, or was kept in another world: see `useWithKept`. */
+export function findKeptShortage(
+  { node, asked, place }: Asked,
   world: World,
-  keptIn: World,
-): boolean {
-  const { use: used, pools } = quotaWorldOf(world);
-  if (levelOf(node, asked, { use: used, pools }) === 0) return true;
-  let use = used;
-  const tree = keptIn.ledger.trees.get(node.root.name);
-  for (const kept of tree === undefined ? [] : findKept(tree, keptIn))
-    if (kept.place.sequence !== place.sequence) use = withTreeUse(use, kept.node, kept.asked, 1);
-  return findShortage(asked, (pair) => freeOf(node, pair, { use, pools })) === undefined;
+  keptIn = world,
+): PairShortage | undefined {
+  const quotas = quotaWorldOf(world);
+  if (levelOf(node, asked, quotas) === 0) return undefined;
+  const kept = { pools: quotas.pools, use: useWithKept(node, place, world, keptIn) };
+  return findShortage(asked, (pair) => freeOf(node, pair, kept));
 }
 
 function findKeptAmounts(node: QueueNode, asked: PairAmounts, place: Place, world: World): QueueObstacle | undefined {
-  const quotas = quotaWorldOf(world);
-  if (levelOf(node, asked, quotas) === 0) return undefined;
-  const kept = { pools: quotas.pools, use: useWithKept(node, world, place) };
-  const short = findShortage(asked, (pair) => freeOf(node, pair, kept));
+  const short = findKeptShortage({ node, asked, place }, world);
   return short && { code: "KEPT_FOR_OWNER", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 

@@ -7,7 +7,7 @@ import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
 import type { Place } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { isBesideKept } from "./find-queue-obstacle.ts";
+import { findKeptShortage } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
 import { obstacleTo, obstacleToBeneficiary, type Demand, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
@@ -34,13 +34,16 @@ export function rankOf(victims: Victims): number {
   return Math.min(...victims.map(({ reason }) => REASONS.indexOf(reason)));
 }
 
-type Search = {
+export type Search = {
   readonly victims: Victims | undefined;
   /** When more work may be preempted, which has had its machines for too short a time now. */
   readonly againAtMs: number | undefined;
   /** No set of `MAX_VICTIMS` is enough, and more work may be preempted. */
   readonly isLimited: boolean;
 };
+
+/** `holds`: in the future. */
+export type Worlds = { readonly present: World; readonly future: World; readonly holds: Holds };
 
 /** Limit of victims of one request: a larger set is not looked for. */
 export const MAX_VICTIMS = 2000;
@@ -75,12 +78,7 @@ type Attempt = {
  * shares; work of the own queue, which also gives what is missing in the others. Candidates are taken in their order. Then each is spared again, the last one
  * first, where the others are enough without it, as Kueue does. Members beyond the minimum of their jobs come before all other candidates.
  */
-export function findVictims(
-  waiting: Demand,
-  place: Place,
-  { present, future, holds }: { readonly present: World; readonly future: World; readonly holds: Holds },
-  nowMs: number,
-): Search {
+export function findVictims(waiting: Demand, place: Place, { present, future, holds }: Worlds, nowMs: number): Search {
   const question = ask(waiting, place, future, holds);
   if (question === undefined) return { victims: undefined, againAtMs: undefined, isLimited: false };
   const candidates = listCandidates(question, present, nowMs);
@@ -125,7 +123,7 @@ function ask(waiting: Demand, place: Place, world: World, holds: Holds): Questio
     // What others keep is what they keep now: the end of the victims lets more requests wait for what their queues own.
     fits: (after) =>
       obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
-      isBesideKept({ node, asked, place }, after, world),
+      findKeptShortage({ node, asked, place }, after, world) === undefined,
   };
 }
 

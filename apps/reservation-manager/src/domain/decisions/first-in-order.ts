@@ -29,7 +29,8 @@ import {
   type TreeBounds,
 } from "./queue-bounds.ts";
 import { quotaWorldOf } from "./queue-heads.ts";
-import { compareShares, shareOf } from "../ledger/share.ts";
+import { pastShareOf } from "../ledger/past-use.ts";
+import { compareShares, shareOf, withPastShare } from "../ledger/share.ts";
 
 type Candidate = Asking & { readonly waiting: WaitingClass };
 
@@ -52,8 +53,8 @@ type Search = {
 
 /**
  * Who is next of the requests that can be granted: in each queue the first by priority and age; between the queues of one parent the one whose nearest quota
- * suffices, then the lower share with the request, then priority and age, and queues without weight that borrow come last; from the leaves to the roots. Trees,
- * and requests without a queue, which borrow nothing, are compared alike, without shares.
+ * suffices, then the lower share with the request and past use, then priority and age, and queues without weight that borrow come last; from the leaves to
+ * the roots. Trees, and requests without a queue, which borrow nothing, are compared alike, without shares.
  *
  * `candidates`: requests without a queue; `rest`: without the first and those that were found to be blocked. Queues are visited best bounds first
  * (`TreeBounds`), and only while these are better than the best request that was found.
@@ -181,7 +182,8 @@ export function askingOf(place: Place, { needs }: PoolGang, node: QueueNode, wor
 
 /** The standing of a candidate in or below the queue among the queues of its parent. */
 export function standingOf({ node, level, use, isLast, place }: Asking, queue: QueueNode, world: World): Standing {
-  const share = shareOf(queue, use.get(queue.queue.name) ?? NO_PAIRS, quotaWorldOf(world));
+  const borrowed = shareOf(queue, use.get(queue.queue.name) ?? NO_PAIRS, quotaWorldOf(world));
+  const share = withPastShare(borrowed, pastShareOf(queue, world.ledger.pastUse));
   return { isLast, level: Math.max(0, level - node.path.indexOf(queue)), share, place };
 }
 

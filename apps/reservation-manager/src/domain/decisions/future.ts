@@ -38,7 +38,11 @@ export function futureOf(world: World, options: FutureOptions = {}): Future {
   const { ledger } = world;
   const { beneficiaries = ledger.beneficiaries.length, without } = options;
   // Most futures are the same without, and are then built once.
-  return knownFuture(world, beneficiaries, sparedFor(ledger).has(without) ? without : undefined);
+  return knownFuture(
+    world,
+    beneficiaries,
+    without !== undefined && sparedFor(ledger).has(without) ? without : undefined,
+  );
 }
 
 function knownFuture(world: World, count: number, without: number | undefined): Future {
@@ -53,7 +57,7 @@ function knownFuture(world: World, count: number, without: number | undefined): 
 }
 
 /** The requests for which work is preempted that may stay. */
-function sparedFor({ leaving, reservations }: Ledger): ReadonlySet<number | undefined> {
+function sparedFor({ leaving, reservations }: Ledger): ReadonlySet<number> {
   const spared = new Set<number>();
   for (const sequence of leaving.keys()) {
     const { beneficiary, isAccepted } = reservations.get(sequence)?.grant?.preemption ?? {};
@@ -112,6 +116,13 @@ export function chooseForBeneficiary(reservation: Reservation, world: World): Op
     world,
     ({ demand, place }) => obstacleToBeneficiary(demand, place, world) !== undefined,
   );
+}
+
+/** Whether the beneficiary has machines in the future, and in each future in which one other beneficiary is cancelled. */
+export function isPlaced(world: World, beneficiary: number): boolean {
+  const others = [...sparedFor(world.ledger)].filter((sequence) => sequence !== beneficiary);
+  if (!futureOf(world).placed.has(beneficiary)) return false;
+  return others.every((without) => futureOf(world, { without }).placed.has(beneficiary));
 }
 
 /**

@@ -15,6 +15,8 @@ import { excessOf, freeAmountsOf } from "./summarise-pools.ts";
 export type MachinePageRequest = {
   /** Undefined: every pool. */
   readonly pool: string | undefined;
+  /** Only this one; absent: all. */
+  readonly node?: string | undefined;
   /** The `next` of the page before; undefined: from the beginning. */
   readonly after: string | undefined;
   readonly limit: number;
@@ -54,10 +56,11 @@ export type MachinePage = {
 
 /** One page of the nodes in the order of their names. Nodes without a pool are no machines, and left out. */
 export function buildMachinePage({ ledger, machines }: World, request: MachinePageRequest): MachinePage {
-  const { pool, after, limit } = request;
+  const { pool, node: only, after, limit } = request;
   const { complete } = machines;
   const listed: MachineState[] = [];
-  for (const [node, record] of machines.nodes.entries(after)) {
+  for (const [node, record] of machines.nodes.entries(only ?? after)) {
+    if (only !== undefined && node !== only) break;
     if (node === after) continue;
     const state = stateOf(node, record, ledger);
     if (state === undefined || (pool !== undefined && state.pool !== pool)) continue;

@@ -2,7 +2,8 @@ import { forestOf, isLimited, type QueueNode, type QueueProblem } from "../ledge
 import { quotaWorldOf } from "./queue-heads.ts";
 import { totalOf, type QuotaWorld } from "../ledger/quota.ts";
 import { NO_PAIRS, type PairAmounts, type Queue } from "../ledger/queue.ts";
-import { shareOf, type Share } from "../ledger/share.ts";
+import { millionthsOf, shareOf } from "../ledger/share.ts";
+import { pastShareOf } from "../ledger/past-use.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -18,17 +19,28 @@ export type QueueReport = {
   readonly pending: number;
   readonly admitted: number;
   readonly shareMillionths: number;
+  /** Of what it borrowed in the past; 0 where that does not count. */
+  readonly pastShareMillionths: number;
   readonly problem: QueueProblem | undefined;
+};
+
+export type QueueQuery = {
+  /** Only this one; absent: all. */
+  readonly name?: string | undefined;
+  /** The `next` of the page before; absent: from the beginning. */
+  readonly after?: string | undefined;
+  readonly limit: number;
 };
 
 export type QueuePage = { readonly reports: readonly QueueReport[]; readonly next: string | undefined };
 
-/** The queues after this name, in the order of their names. */
-export function buildQueuePage(world: World, after: string | undefined, limit: number): QueuePage {
+/** One page of the queues in the order of their names. */
+export function buildQueuePage(world: World, { name: only, after, limit }: QueueQuery): QueuePage {
   const forest = forestOf(world.ledger.queues);
   const quotas = quotaWorldOf(world);
   const reports: QueueReport[] = [];
-  for (const [name] of world.ledger.queues.entries(after)) {
+  for (const [name] of world.ledger.queues.entries(only ?? after)) {
+    if (only !== undefined && name !== only) break;
     if (name === after) continue;
     const node = forest.get(name);
     if (node === undefined) continue;
@@ -55,17 +67,8 @@ function reportOf(node: QueueNode, ledger: Ledger, quotas: QuotaWorld): QueueRep
     borrowed: new Map(borrowed),
     pending: ledger.queue.byQueue.get(name)?.places.size ?? 0,
     admitted: ledger.admitted.get(name)?.size ?? 0,
-    shareMillionths: toMillionths(shareOf(node, used, quotas)),
+    shareMillionths: millionthsOf(shareOf(node, used, quotas)),
+    pastShareMillionths: pastShareOf(node, ledger.pastUse),
     problem: node.problem,
   };
-}
-
-const MILLION = 1_000_000;
-
-/** For people: comparisons use the fraction. */
-function toMillionths({ numerator, denominator }: Share): number {
-  if (numerator === 0n) return 0;
-  if (denominator === 0n) return Number.MAX_SAFE_INTEGER;
-  const millionths = (numerator * BigInt(MILLION)) / denominator;
-  return Number(millionths > BigInt(Number.MAX_SAFE_INTEGER) ? BigInt(Number.MAX_SAFE_INTEGER) : millionths);
 }

@@ -11,7 +11,7 @@ import { isPreemptible } from "./is-preemptible.ts";
 import { firstOfHeads, type Head } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, obstacleTo } from "./fit.ts";
-import { futureOf, isChanging, keepsPlaces } from "./future.ts";
+import { futureOf, isChanging, isPlaced, keepsPlaces } from "./future.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 
 export type PreemptStep = {
@@ -32,8 +32,11 @@ type PreemptionPlan = {
 /** Limit of requests that work is preempted for at a time: the future is built with each of them. Others wait for one of them to be granted. */
 export const MAX_BENEFICIARIES = 32;
 
+/** Limit of requests of one class that work is searched for, where each of them was preempted before and is not helped. */
+export const MAX_FIRST_PLACES = 8;
+
 /** A limit that keeps a request from preempting work that it otherwise may. */
-export type PreemptionLimit = "MAX_VICTIMS" | "MAX_BENEFICIARIES";
+export type PreemptionLimit = "MAX_VICTIMS" | "MAX_BENEFICIARIES" | "MAX_FIRST_PLACES";
 
 const NO_LIMITS: ReadonlySet<PreemptionLimit> = new Set();
 
@@ -113,7 +116,11 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
       if (search.isLimited) limits.add("MAX_VICTIMS");
-      if (search.victims === undefined || !isServed(world, place.sequence, search.victims, nowMs)) return undefined;
+      if (search.victims === undefined || !isServed(world, place.sequence, search.victims, nowMs)) {
+        const isLast = waiting.places.rank(place) === MAX_FIRST_PLACES - 1;
+        if (isLast && isCut(waiting, future.ledger)) limits.add("MAX_FIRST_PLACES");
+        return undefined;
+      }
       found.set(place, search.victims);
       return MAX_LEVEL + rankOf(search.victims);
     };
@@ -152,12 +159,15 @@ function firstHelped(
   );
 }
 
-/** Whether the request has machines once the victims have left, and those before it still do: the future may place them in another way. */
+/**
+ * Whether the request has machines once the victims have left, whichever other beneficiary is cancelled, and those before it still do: the future may place
+ * them in another way.
+ */
 function isServed(world: World, beneficiary: number, victims: Victims, nowMs: number): boolean {
   const events = victims.map(({ sequence, reason }): LedgerEvent => {
     return { kind: "preempted", sequence, beneficiary, reason, atMs: nowMs, deadlineMs: nowMs };
   });
-  return futureOf(evolveWorld(world, events)).placed.has(beneficiary) && keepsPlaces(world, events);
+  return isPlaced(evolveWorld(world, events), beneficiary) && keepsPlaces(world, events);
 }
 
 /** The first request of each class of the queues that may preempt, and of all others while work leaves that they may get. */
@@ -173,9 +183,6 @@ function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Pl
   return candidates;
 }
 
-/** Limit of requests of one class that are looked at. */
-const MAX_FIRST_PLACES = 8;
-
 /** The first request of the class. If it was preempted itself, it spares the work that it was preempted for: the next one does not. */
 function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Generator<Place> {
   let count = 0;
@@ -184,6 +191,18 @@ function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Gener
     count += 1;
     if (reservations.get(place.sequence)?.preemptedFor === undefined || count === MAX_FIRST_PLACES) return;
   }
+}
+
+/** Whether the limit alone leaves out requests of the class. */
+function isCut(waiting: WaitingClass, ledger: Ledger): boolean {
+  const first = [...firstPlaces(waiting, ledger)];
+  const last = ledger.reservations.get(first.at(-1)?.sequence ?? 0);
+  return first.length === MAX_FIRST_PLACES && last?.preemptedFor !== undefined && waiting.places.size > first.length;
+}
+
+/** Whether the limit leaves out this request of the class. */
+export function isPlaceLeftOut(waiting: WaitingClass, place: Place, ledger: Ledger): boolean {
+  return waiting.places.rank(place) >= MAX_FIRST_PLACES && isCut(waiting, ledger);
 }
 
 /** The first admitted work of a drained queue that is not asked to leave yet. */

@@ -3,6 +3,7 @@ import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { assignMachines } from "./fit.ts";
 import { chooseForBeneficiary, futureOf, keepsPlaces, withoutKeptWork, withoutRequests } from "./future.ts";
 import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
+import { planPastUse } from "./plan-past-use.ts";
 import { planPreemptions, planWithdrawals, type PreemptionLimit, type PreemptStep } from "./plan-preemptions.ts";
 
 export type SettleStep = GrantStep | PreemptStep;
@@ -13,7 +14,7 @@ export type Settlement = {
   readonly complete: boolean;
   readonly world: World;
   readonly events: readonly LedgerEvent[];
-  /** When work may be preempted that has had its machines for too short a time now; undefined: at no known time. */
+  /** When time alone lets more be done: work may be preempted that has had its machines for too short a time now, or past use is counted. */
   readonly againAtMs: number | undefined;
   /** Limits that the search for work to preempt has reached. */
   readonly limits?: ReadonlySet<PreemptionLimit>;
@@ -48,8 +49,13 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
   }
 }
 
-/** Grants what fits; where nothing more does, work is preempted for the requests that may preempt it. */
+/** Counts past use where that is due; then grants what fits; where nothing more does, work is preempted for the requests that may preempt it. */
 export function settle(world: World, policy: GrantPolicy, nowMs: number): Settlement {
+  const past = planPastUse(world, nowMs);
+  if (past.events.length > 0) {
+    const { events } = past;
+    return { steps: [], complete: false, world: evolveWorld(world, events), events, againAtMs: undefined };
+  }
   const settled = settleGrants(world, policy, nowMs);
   if (!settled.complete) return settled;
   const { steps, events, againAtMs, complete, limits } = planPreemptions(settled.world, policy, nowMs);
@@ -58,9 +64,13 @@ export function settle(world: World, policy: GrantPolicy, nowMs: number): Settle
     complete,
     world: evolveWorld(settled.world, events),
     events: [...settled.events, ...events],
-    againAtMs,
+    againAtMs: earliest(againAtMs, past.againAtMs),
     limits,
   };
+}
+
+function earliest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
 type FirstGrants = {

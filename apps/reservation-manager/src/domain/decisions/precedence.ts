@@ -1,4 +1,5 @@
 import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
+import { pastShareOf } from "../ledger/past-use.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { compareShares, type Share } from "../ledger/share.ts";
 import { comparePlaces, placeOf, type Place } from "../ledger/waiting-queue.ts";
@@ -17,8 +18,10 @@ export type ComparedQueue = {
   readonly queue: string;
   /** How far from the queue the quota is that suffices for the request: 0 is its own. */
   readonly level: number;
-  /** Once the request is granted. */
+  /** Once the request is granted, with past use. */
   readonly share: Share;
+  /** What of it is past use. */
+  readonly pastShareMillionths: number;
 };
 
 /** How one request is ordered against another. */
@@ -75,7 +78,7 @@ function isLast({ asking }: Ordered): boolean {
 
 function compareAs(asking: Asking, node: QueueNode, world: World): ComparedQueue {
   const { level, share } = standingOf(asking, node, world);
-  return { queue: node.queue.name, level, share };
+  return { queue: node.queue.name, level, share, pastShareMillionths: pastShareOf(node, world.ledger.pastUse) };
 }
 
 /** The queues of both paths that have the same parent; undefined: the queues are of different trees. */

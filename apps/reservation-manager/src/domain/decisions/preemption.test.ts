@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
 import {
   amounts,
   nodeOf,
@@ -7,7 +8,6 @@ import {
   policy,
   queueOf,
   requestOf,
-  startRun,
   step,
   type Run,
 } from "../../../test/random-world.ts";
@@ -16,22 +16,18 @@ import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { buildDemand } from "./build-demand.ts";
-import { buildExplanation } from "./build-explanation.ts";
 
 const CPU = "a cpu";
 const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, pods: 1000 }) });
 
 function worldOf(queues: readonly Queue[], nodes: readonly NodeFacts[] = [BIG]): Run {
-  const run = startRun(nodes);
-  for (const queue of queues) step(run, { kind: "queue", queue });
-  return run;
+  return startWithQueues(nodes, queues);
 }
 
 /** Asks for one part with so much cpu. */
 function ask(run: Run, id: string, queue: string, cpu: number, more: Partial<ReservationRequest> = {}): void {
   step(run, { kind: "wait", ms: 1 });
-  const request = requestOf(id, [], { owner: ownerOf(id, "job"), needs: partsOf("a", { cpu }), queue, ...more });
-  step(run, { kind: "reserve", request });
+  askForCpu(run, id, cpu, { queue, ...more });
 }
 
 function end(run: Run, id: string): void {
@@ -60,12 +56,6 @@ function show({ world: { ledger } }: Run): string {
     .join(" ");
 }
 
-function explain(run: Run, id: string, kind = "job") {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, kind));
-  if (reservation === undefined) throw new Error(`${id} has no reservation`);
-  return buildExplanation(reservation, run.world, policy, run.nowMs);
-}
-
 const root = queueOf("root", {});
 const owner = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any" });
 const borrower = queueOf("borrower", { [CPU]: 10 }, { parent: "root" });
@@ -80,6 +70,7 @@ describe("reclaiming", () => {
     expect(explain(run, "x")).toMatchObject({
       because: { code: "WAITING_FOR_PREEMPTED", queue: "owner" },
       message: "work that is preempted for it has not ended yet; waits for job oq (1 part)",
+      preempted: { listed: [{ owner: ownerOf("q", "job"), reason: "RECLAIM" }], more: 0 },
     });
     accept(run, "q");
     requeue(run, "q");
@@ -248,6 +239,42 @@ describe("the end of a preemption", () => {
     end(run, "y");
     requeue(run, "q");
     expect(show(run)).toBe("P q X z");
+  });
+
+  it("counts on what leaves for another request only once that is certain, so that no work ends for nothing", () => {
+    const queue = queueOf("team", { [CPU]: 10 }, { withinQueue: "LowerPriority" });
+    const run = worldOf([queue]);
+    ask(run, "p", "team", 6);
+    ask(run, "q", "team", 4);
+    ask(run, "x", "team", 5, { priority: 1 });
+    ask(run, "y", "team", 5, { priority: 1 });
+    // Without x, the end of p alone is enough for y.
+    expect(show(run)).toBe("P>x Q x y");
+    accept(run, "p");
+    expect(show(run)).toBe("P>x Q>y x y");
+    end(run, "x");
+    requeue(run, "p");
+    expect(show(run)).toBe("p Q Y");
+  });
+
+  it("knows that the last pods of a victim leave, also once the request that it left for has gone", () => {
+    const node = (more: Partial<NodeFacts> = {}) =>
+      nodeOf("n0", "a", { allocatable: amounts({ cpu: 10, pods: 9 }), ...more });
+    const run = worldOf([queueOf("team", { [CPU]: 20 }, { withinQueue: "LowerPriority" })], [node()]);
+    ask(run, "p", "team", 6);
+    ask(run, "q", "team", 4);
+    ask(run, "x", "team", 3, { priority: 1 });
+    accept(run, "q");
+    ask(run, "y", "team", 7, { priority: 1 });
+    expect(show(run)).toBe("P>y Q>x x y");
+    const use = { pods: 1, requests: amounts({ cpu: 4 }), examples: [] };
+    step(run, { kind: "node", facts: node({ ownerUses: [{ owner: ownerOf("q", "job"), use }] }) });
+    requeue(run, "q");
+    end(run, "x");
+    expect(show(run)).toBe("P>y q y");
+    step(run, { kind: "node", facts: node() });
+    requeue(run, "p");
+    expect(show(run)).toBe("p q Y");
   });
 
   it("asks for no nodes for it", () => {

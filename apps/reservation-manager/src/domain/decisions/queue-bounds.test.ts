@@ -1,15 +1,6 @@
 import { expect, it } from "vitest";
-import {
-  amounts,
-  nodeOf,
-  ownerOf,
-  partsOf,
-  queueOf,
-  requestOf,
-  startRun,
-  step,
-  type Run,
-} from "../../../test/random-world.ts";
+import { askForCpu } from "../../../test/queue-run.ts";
+import { amounts, nodeOf, queueOf, startRun, step, type Run } from "../../../test/random-world.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { treeSummaries } from "./queue-bounds.ts";
@@ -31,10 +22,7 @@ function startTrees(nominal: number): Run {
 }
 
 function ask(run: Run, id: string, queue: string, cpu: number): void {
-  step(run, {
-    kind: "reserve",
-    request: requestOf(id, [], { owner: ownerOf(id, "job"), needs: partsOf("a", { cpu }), queue }),
-  });
+  askForCpu(run, id, cpu, { queue });
 }
 
 function askInEach(run: Run, id: string, cpu: number): void {

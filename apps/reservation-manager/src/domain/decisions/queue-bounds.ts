@@ -3,7 +3,7 @@ import { isLimited, limitedAmounts, mayUse, type QueueNode } from "../ledger/que
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { upOf, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, freeOf, freeOfTree, levelOf, neededAbove, totalOf } from "../ledger/quota.ts";
-import { compareShares, shareOf, type Share } from "../ledger/share.ts";
+import { compareShares, shareOf, withPastShare, type Share } from "../ledger/share.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
 import { comparePlaces, endOf, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
@@ -18,7 +18,7 @@ export type Standing = {
   readonly isLast: boolean;
   /** How far from the queue below the parent the quota is that suffices. */
   readonly level: number;
-  /** Of that queue, once it is granted. */
+  /** Of that queue, once it is granted, with what the queue borrowed in the past. */
   readonly share: Share;
   readonly place: Place;
 };
@@ -189,24 +189,19 @@ function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: Pai
 /**
  * The use of the queues with what is kept from the borrowers of the tree: for each of its queues the first request that its own quota suffices for, and that
  * waits because others borrow that quota. A queue that may reclaim it from all others keeps nothing, nor do requests that work is preempted for already. What
- * is kept for the request at this place with one of its options is not kept from its others.
+ * is kept for the request at this place with one of its options is not kept from its others. `keptIn`: a world that this one has come from, where what comes
+ * free is for those that it was kept for, too.
  */
-export function useWithKept(node: QueueNode, world: World, place: Place): QueueUse["tree"] {
-  const known = keptUseOf(node, world);
+export function useWithKept(node: QueueNode, place: Place, world: World, keptIn = world): QueueUse["tree"] {
+  const known = keptUseOf(node, keptIn);
   if (known === undefined) return world.ledger.use.tree;
   const { kept, withAll } = known;
-  const isOwn = ({ place: of }: Kept): boolean => of.sequence === place.sequence;
-  return place.option !== undefined && kept.some(isOwn)
-    ? withKept(
-        kept.filter((each) => !isOwn(each)),
-        world,
-      )
-    : withAll;
+  const others = place.option === undefined ? kept : kept.filter((each) => each.place.sequence !== place.sequence);
+  return keptIn === world && others.length === kept.length ? withAll : withKept(others, world);
 }
 
-function keptUseOf({ path }: QueueNode, world: World): KeptUse | undefined {
-  const root = path.at(-1)?.queue.name;
-  const tree = root === undefined ? undefined : world.ledger.trees.get(root);
+function keptUseOf({ root }: QueueNode, world: World): KeptUse | undefined {
+  const tree = world.ledger.trees.get(root.name);
   if (tree === undefined) return undefined;
   const known = knownOf(world).kept;
   const same = known.get(tree);
@@ -232,7 +227,7 @@ function firstUnserved(places: Iterable<Place>, beneficiaries: ReadonlySet<numbe
 type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
 
 /** Which requests keep quota from borrowers, and which. */
-export function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
+function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
   const { node, children } = tree;
   const { ledger, machines } = world;
   for (const [, child] of children.search(ownerSummaries(world), () => true)) yield* findKept(child, world);
@@ -370,7 +365,7 @@ function boundsAbove(
   below: Omit<AdmittedBounds, "best"> & { readonly best?: Standing },
   pools: PairAmounts,
 ): AdmittedBounds | undefined {
-  const { node, used } = tree;
+  const { node, used, pastShare } = tree;
   const needed = neededByAll(tree, below.needed, pools);
   const besideKept = neededByAll(tree, below.besideKept, pools);
   if (needed === undefined || besideKept === undefined) return undefined;
@@ -382,7 +377,7 @@ function boundsAbove(
     asked.set(pair, upOf(node, pair, usedNow + amount) - upOf(node, pair, usedNow));
   }
   const isNear = below.best?.level === 0 || suffices(tree, below.asked, pools);
-  const share = shareOf(node, usedThen, { pools });
+  const share = withPastShare(shareOf(node, usedThen, { pools }), pastShare);
   const best = { isLast: false, level: isNear ? 0 : 1, share, place: below.first };
   return { ...below, needed, besideKept, asked, best };
 }
@@ -412,8 +407,10 @@ export function freeForRequests(node: QueueNode, world: World): FreeAmounts {
 export function mayAdmit(node: QueueNode, world: World): (admitted: AdmittedBounds) => boolean {
   const quotas = quotaWorldOf(world);
   const free = onlyOnce((pair) => freeOfTree(node, pair, quotas));
-  const use = keptUseOf(node, world)?.withSingle ?? quotas.use;
-  const besideKept = onlyOnce((pair) => freeOfTree(node, pair, { ...quotas, use }));
+  const besideKept = onlyOnce((pair) => {
+    const use = keptUseOf(node, world)?.withSingle ?? quotas.use;
+    return freeOfTree(node, pair, { ...quotas, use });
+  });
   return (each) => !isShort(each.needed, free) && (each.isOwner || !isShort(each.besideKept, besideKept));
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
 import {
   amounts,
   nodeOf,
@@ -14,7 +15,6 @@ import {
 import type { ReservationRequest } from "./check-request.ts";
 import { buildDemand } from "./build-demand.ts";
 import type { Verdict } from "./decide-reservation.ts";
-import { buildExplanation } from "./build-explanation.ts";
 import { buildQueuePage } from "./list-queues.ts";
 import { entryCodec } from "../../adapters/messages.ts";
 import { MAX_CHANGE_BYTES, planQueueChanges } from "./plan-queue-changes.ts";
@@ -28,21 +28,12 @@ const GPU = "a example.com/gpu";
 const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, "example.com/gpu": 1000, pods: 1000 }) });
 
 function worldOf(...queues: readonly Queue[]): Run {
-  const run = startRun([BIG]);
-  for (const queue of queues) step(run, { kind: "queue", queue });
-  return run;
+  return startWithQueues([BIG], queues);
 }
 
 /** Asks for one part with so much cpu. */
 function ask(run: Run, id: string, queue: string | undefined, cpu: number, more: Partial<ReservationRequest> = {}) {
-  const needs = partsOf("a", { cpu });
-  const request = requestOf(id, [], {
-    owner: ownerOf(id, "job"),
-    needs,
-    ...(queue !== undefined && { queue }),
-    ...more,
-  });
-  return sayVerdict(step(run, { kind: "reserve", request }));
+  return sayVerdict(askForCpu(run, id, cpu, { ...(queue !== undefined && { queue }), ...more }));
 }
 
 function sayVerdict(verdict: Verdict | undefined): string {
@@ -61,12 +52,6 @@ function granted(run: Run): string[] {
     const reservation = event.kind === "granted" ? reservations.get(event.sequence) : undefined;
     return reservation === undefined ? [] : [reservation.owner.id.slice(1)];
   });
-}
-
-function explain(run: Run, id: string) {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, "job"));
-  if (reservation === undefined) throw new Error(`${id} has no reservation`);
-  return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
 describe("a queue with a quota", () => {
@@ -132,7 +117,7 @@ describe("a queue with a quota", () => {
       "WAITING_FOR_QUOTA",
     );
     step(run, { kind: "node", facts: nodeOf("small", "a", { allocatable: amounts({ cpu: 2, memory: 1, pods: 5 }) }) });
-    expect(buildQueuePage(run.world, undefined, 10).reports[0]?.used.get(CPU)).toBe(8);
+    expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.used.get(CPU)).toBe(8);
   });
 
   it("has no part in what is asked for without a queue", () => {
@@ -153,7 +138,9 @@ describe("borrowing", () => {
     const run = worldOf(...tree());
     expect(ask(run, "x", "ai", 20)).toBe("grant");
     expect(ask(run, "y", "web", 1)).toBe("WAITING_FOR_QUOTA");
-    const [ai, all, web] = buildQueuePage(run.world, undefined, 10).reports;
+    const [ai, all, web] = buildQueuePage(run.world, { limit: 10 }).reports;
+    expect(buildQueuePage(run.world, { name: "web", limit: 10 })).toEqual({ reports: [web], next: undefined });
+    expect(buildQueuePage(run.world, { name: "we", limit: 10 }).reports).toEqual([]);
     expect(ai).toMatchObject({
       used: new Map([[CPU, 20]]),
       borrowed: new Map([[CPU, 10]]),
@@ -334,7 +321,7 @@ it("ends nothing when a quota is lowered: the excess counts as borrowed, and not
   ask(run, "x", "ai", 10);
   step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 4 }, { parent: "all" }) });
   expect(granted(run)).toEqual(["x"]);
-  expect(buildQueuePage(run.world, undefined, 10).reports[0]?.borrowed.get(CPU)).toBe(6);
+  expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.borrowed.get(CPU)).toBe(6);
   expect(ask(run, "y", "web", 5)).toBe("WAITING_FOR_QUOTA");
   expect(ask(run, "z", "web", 4)).toBe("grant");
 });
@@ -467,7 +454,7 @@ it("admits nothing to queues that are too deep", () => {
   );
   const run = worldOf(...chain);
   expect(ask(run, "x", "q17", 1)).toBe("QUEUE_HELD");
-  expect(buildQueuePage(run.world, "q16", 1).reports[0]).toMatchObject({ problem: "TOO_DEEP" });
+  expect(buildQueuePage(run.world, { after: "q16", limit: 1 }).reports[0]).toMatchObject({ problem: "TOO_DEEP" });
 });
 
 it("follows no more queues at once than an entry of the log holds", () => {

@@ -2,6 +2,7 @@ import { assertNever } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
 import { noQueues, NO_PAIRS, type PairAmounts, type Queue, type Queues } from "./queue.ts";
+import { keepPastUse, noPastUse, withPastShares, type PastShares, type PastUse } from "./past-use.ts";
 import { noUse, rebuildUse, withUse, type QueueUse } from "./queue-use.ts";
 import { idOf, ownerKey, type Grant, type Preemption, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
@@ -25,7 +26,8 @@ export type LedgerEvent =
   /** 0: no limit any more. */
   | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number }
   | { readonly kind: "queueChanged"; readonly queue: Queue; readonly atMs: number }
-  | { readonly kind: "queueRemoved"; readonly name: string; readonly atMs: number };
+  | { readonly kind: "queueRemoved"; readonly name: string; readonly atMs: number }
+  | ({ readonly kind: "pastUseCounted"; readonly parent: string } & PastShares);
 
 /** Who holds which machine, and who waits. Never changed: every event gives a new ledger that shares most of the old one. */
 export type Ledger = {
@@ -47,6 +49,7 @@ export type Ledger = {
   readonly queues: Queues;
   /** What the granted reservations of each queue use of its quota. */
   readonly use: QueueUse;
+  readonly pastUse: PastUse;
   /** Queue -> its granted reservations, in the order in which they are preempted. */
   readonly admitted: SortedMap<string, Admitted>;
   /** Granted reservations whose owners shall end their work. */
@@ -63,7 +66,7 @@ export type AdmittedKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequ
   readonly grantedAtMs: number;
 };
 
-/** `vacated`: the nodes that its victims released. The watcher may still report their last pods for a moment. */
+/** `vacated`: nodes that work released for it, or for requests before it. The watcher may still report the last pods for a moment. */
 export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
 export type Vacated = { readonly owner: Owner; readonly node: string };
 
@@ -82,6 +85,7 @@ export const emptyLedger: Ledger = {
   limits: SortedMap.empty(compareText),
   queues: noQueues,
   use: noUse,
+  pastUse: noPastUse,
   admitted: SortedMap.empty(compareText),
   leaving: SortedMap.empty(compareNumbers),
   beneficiaries: [],
@@ -118,6 +122,8 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
       return withQueues(after, ledger.queues.set(event.queue.name, event.queue));
     case "queueRemoved":
       return withQueues(after, ledger.queues.delete(event.name));
+    case "pastUseCounted":
+      return withTrees({ ...after, pastUse: withPastShares(ledger.pastUse, event.parent, event) });
     default:
       return assertNever(event);
   }
@@ -176,18 +182,35 @@ function withBeneficiary(known: readonly Beneficiary[], sequence: number | undef
   return [...known, { sequence, vacated: [] }];
 }
 
+/** Limit of nodes that pods are leaving; those that were released first are forgotten. */
+const MAX_VACATED = 1000;
+
+/** The others may count on the nodes that its victims released: the first of them keeps these. */
 function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): readonly Beneficiary[] {
-  return known.some((each) => each.sequence === sequence) ? known.filter((each) => each.sequence !== sequence) : known;
+  const gone = known.find((each) => each.sequence === sequence);
+  if (gone === undefined) return known;
+  const rest = known.filter((each) => each !== gone);
+  return addVacated(rest, rest[0]?.sequence, gone.vacated);
 }
 
-/** Adds the nodes of a released reservation to the request that it was preempted for. */
+/** Adds the nodes of released work to the request that it was preempted for. Without one, the first request may count on them. */
 function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: Reservation): readonly Beneficiary[] {
-  const beneficiary = granted?.preemption?.beneficiary;
-  if (beneficiary === undefined) return known;
-  const nodes = new Set(granted?.machines.map(({ node }) => node));
+  if (granted?.preemption === undefined) return known;
+  const { beneficiary } = granted.preemption;
+  const target = known.find(({ sequence }) => sequence === beneficiary) ?? known[0];
+  const nodes = new Set(granted.machines.map(({ node }) => node));
   const vacated = [...nodes].map((node) => ({ owner, node }));
+  return addVacated(known, target?.sequence, vacated);
+}
+
+function addVacated(
+  known: readonly Beneficiary[],
+  target: number | undefined,
+  added: readonly Vacated[],
+): readonly Beneficiary[] {
+  if (added.length === 0) return known;
   return known.map((each) =>
-    each.sequence === beneficiary ? { ...each, vacated: [...each.vacated, ...vacated] } : each,
+    each.sequence === target ? { ...each, vacated: [...each.vacated, ...added].slice(-MAX_VACATED) } : each,
   );
 }
 
@@ -197,8 +220,12 @@ export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undef
 }
 
 function withQueues(ledger: Ledger, queues: Queues): Ledger {
-  const after = { ...ledger, queues, use: rebuildUse(ledger.use.own, queues) };
-  return { ...after, trees: buildTrees(after) };
+  const pastUse = keepPastUse(ledger.pastUse, queues);
+  return withTrees({ ...ledger, queues, pastUse, use: rebuildUse(ledger.use.own, queues) });
+}
+
+function withTrees(ledger: Ledger): Ledger {
+  return { ...ledger, trees: buildTrees(ledger) };
 }
 
 function updateTrees(ledger: Ledger, { queue }: Reservation): Ledger {
@@ -224,6 +251,14 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
   return reservation;
 }
 
+/** What a snapshot keeps beside the reservations. */
+export type Restored = {
+  readonly limits?: Iterable<readonly [string, number]>;
+  readonly queues?: Iterable<Queue>;
+  readonly beneficiaries?: readonly Beneficiary[];
+  readonly pastUse?: PastUse;
+};
+
 /**
  * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it
  * has begun.
@@ -231,9 +266,7 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
 export function* restoreLedger(
   reservations: readonly Reservation[],
   nextSequence: number,
-  limits: Iterable<readonly [string, number]> = [],
-  queues: Iterable<Queue> = [],
-  beneficiaries: readonly Beneficiary[] = [],
+  { limits = [], queues = [], beneficiaries = [], pastUse = noPastUse }: Restored = {},
 ): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
   const admitted = new Map<string, [AdmittedKey, true][]>();
@@ -280,6 +313,7 @@ export function* restoreLedger(
     limits: SortedMap.from(compareText, limits),
     queues: known,
     use: rebuildUse(use.own, known),
+    pastUse,
     admitted: SortedMap.from(
       compareText,
       [...admitted].map(([name, keys]): [string, Admitted] => [name, SortedMap.from(compareAdmitted, keys)]),
@@ -290,7 +324,7 @@ export function* restoreLedger(
   const isWholeAndParts = holders.some(([node]) => parts.has(node));
   if (isWholeAndParts || ledger.holders.size !== holders.length || ledger.owners.size !== reservations.length)
     throw new Error("the snapshot of the ledger gives a node to two reservations, or two reservations to one owner");
-  return { ...ledger, trees: buildTrees(ledger) };
+  return withTrees(ledger);
 }
 
 /**

@@ -27,6 +27,10 @@ export type Queue = {
   readonly minRunTimeMs?: number;
   /** Its work may state that it is not to be preempted. */
   readonly permitsNonPreemptible?: boolean;
+  /** The owner releases a gang that is not ready so long after its grant. The ledger only shows it. */
+  readonly readyTimeoutMs?: number;
+  /** What the queues below it borrowed in the past counts in their order, half of it after so long. Absent: it does not count. */
+  readonly pastUseHalfLifeMs?: number;
 };
 
 export type Preemptible = "LowerPriority" | "Any";

@@ -42,6 +42,27 @@ export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<Quot
   return most;
 }
 
+/** The share with what the queue borrowed in the past, in millionths: the order between queues. Preemption compares without it. */
+export function withPastShare(share: Share, pastMillionths: number): Share {
+  if (pastMillionths === 0) return share;
+  const { isLast, numerator, denominator } = share;
+  return {
+    isLast,
+    numerator: numerator * MILLION + BigInt(pastMillionths) * denominator,
+    denominator: denominator * MILLION,
+  };
+}
+
+const MILLION = 1_000_000n;
+
+/** For people, and for what is counted: comparisons use the fraction. */
+export function millionthsOf({ numerator, denominator }: Share): number {
+  if (numerator === 0n) return 0;
+  if (denominator === 0n) return Number.MAX_SAFE_INTEGER;
+  const millionths = (numerator * MILLION) / denominator;
+  return Number(millionths > BigInt(Number.MAX_SAFE_INTEGER) ? BigInt(Number.MAX_SAFE_INTEGER) : millionths);
+}
+
 /** Lower shares first. */
 export function compareShares(a: Share, b: Share): number {
   if (a.isLast !== b.isLast) return a.isLast ? 1 : -1;

@@ -284,12 +284,21 @@ function replaceQueue(
 }
 
 /** The class of a request that waits, with the pools of one of its options. */
-export function classOfOption({ groups, byQueue }: WaitingQueue, reservation: Reservation, place: Place): WaitingClass {
-  const asked = newClass(reservation, countByPool(needsAt(reservation, place)));
-  const requests = reservation.queue === undefined ? undefined : byQueue.get(reservation.queue);
-  const waiting = classOf({ groups, requests }, asked);
+export function classOfOption(queue: WaitingQueue, reservation: Reservation, place: Place): WaitingClass {
+  const waiting = findClassOfOption(queue, reservation, place);
   if (waiting === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
   return waiting;
+}
+
+/** As `classOfOption`; undefined: the request does not wait. */
+export function findClassOfOption(
+  { groups, byQueue }: WaitingQueue,
+  reservation: Reservation,
+  place: Place,
+): WaitingClass | undefined {
+  const asked = newClass(reservation, countByPool(needsAt(reservation, place)));
+  const requests = reservation.queue === undefined ? undefined : byQueue.get(reservation.queue);
+  return classOf({ groups, requests }, asked);
 }
 
 function newClass(reservation: Reservation, needs: readonly PoolNeed[]): WaitingClass {

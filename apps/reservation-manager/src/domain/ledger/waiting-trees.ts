@@ -1,3 +1,4 @@
+import { pastShareOf, type PastUse } from "./past-use.ts";
 import { forestOf, type QueueNode } from "./queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 import type { QueueUse } from "./queue-use.ts";
@@ -14,6 +15,8 @@ export type WaitingTree = {
   readonly requests: QueuedRequests | undefined;
   /** As `QueueUse.tree`. */
   readonly used: PairAmounts;
+  /** As `pastShareOf`. */
+  readonly pastShare: number;
   readonly children: WaitingTrees;
 };
 
@@ -24,6 +27,7 @@ export type WaitingTrees = SortedMap<string, WaitingTree>;
 type Source = {
   readonly queues: Queues;
   readonly use: Pick<QueueUse, "tree">;
+  readonly pastUse: PastUse;
   readonly queue: Pick<WaitingQueue, "byQueue">;
 };
 
@@ -49,5 +53,6 @@ function withPath(trees: WaitingTrees, path: readonly QueueNode[], source: Sourc
   const children = below.length === 0 ? before : withPath(before, below, source);
   const requests = source.queue.byQueue.get(name);
   if (requests === undefined && children.size === 0) return trees.delete(name);
-  return trees.set(name, { node, requests, used: source.use.tree.get(name) ?? NO_PAIRS, children });
+  const used = source.use.tree.get(name) ?? NO_PAIRS;
+  return trees.set(name, { node, requests, used, pastShare: pastShareOf(node, source.pastUse), children });
 }

@@ -44,6 +44,7 @@ async function expectComplete(): Promise<void> {
   expect(await read("keys/provision-engine/engine.key")).toMatch(/^[0-9a-f]{64}\n$/);
   expect(await read("client/gateway.token")).toMatch(/^[\w-]{43}\n$/);
   expect(await read("client/gateway.token")).toBe(await read("keys/gateway/token"));
+  expect(await read("keys/gateway/session-keys")).toMatch(/^[\w-]{43}\n$/);
   const { token } = JSON.parse(await read("cluster/state/credentials.json")) as { token: string };
   expect(JSON.parse(await read("client/kubeconfig"))).toMatchObject({
     clusters: [{ cluster: { server: "https://127.0.0.1:6444" } }],
@@ -57,7 +58,7 @@ it("gives each service only its own key, readable by its owner only", async () =
   expect(await readdir(join(root, "keys"))).toEqual(SERVICES.toSorted());
   expect(await readdir(join(root, "keys/watcher"))).toEqual(["ca.crt", "nats.nk"]);
   expect(await readdir(join(root, "keys/provision-engine"))).toEqual(["ca.crt", "engine.key", "nats.nk"]);
-  expect(await readdir(join(root, "keys/gateway"))).toEqual(["ca.crt", "nats.nk", "token"]);
+  expect(await readdir(join(root, "keys/gateway"))).toEqual(["ca.crt", "nats.nk", "session-keys", "token"]);
   expect(JSON.parse(await read("client/local.json"))).toEqual({
     natsUrl: "tls://localhost:4333",
     natsNkeyFile: "cli.nk",

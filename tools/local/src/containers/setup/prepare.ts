@@ -40,6 +40,7 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
   for (const user of NATS_USERS) nkeys.set(user, await keepNkey(join(kept, "nkeys", user)));
   const engineKey = await keep(join(kept, "provision-engine.key"), () => randomBytes(32).toString("hex"));
   const apiToken = await keep(join(kept, "gateway.token"), () => randomBytes(32).toString("base64url"));
+  const sessionKeys = await keep(join(kept, "gateway.session-keys"), () => randomBytes(32).toString("base64url"));
 
   const forNats = join(root, "nats");
   await put(join(forNats, "tls.key"), server.key, service);
@@ -56,6 +57,7 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
   }
   await put(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
   await put(join(root, "keys/gateway/token"), `${apiToken}\n`, service);
+  await put(join(root, "keys/gateway/session-keys"), `${sessionKeys}\n`, service);
   for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
   if (setup.kubeconfigs !== undefined) await copyKubeconfigs(setup, setup.kubeconfigs);
   const seedOf = (user: NatsUserName): string => nkeys.get(user)?.seed ?? "";

@@ -1,0 +1,53 @@
+import { auditCalls, type AuditedChange, type AuditQuery } from "../adapters/audit-calls.ts";
+import type { Connected } from "../cli.ts";
+import { buildChangeLine, buildChangeRecord, buildChangeTable } from "../domain/build-change-views.ts";
+import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
+import type { EventLog } from "../kinds/resource.ts";
+import type { CommandLine } from "../kinds/resources.ts";
+import { followEvents } from "./events.ts";
+import { printList, type Format } from "./output.ts";
+
+const POLL_MS = 1000;
+
+export type AuditOptions = {
+  readonly query: AuditQuery;
+  /** The newest of them. */
+  readonly limit: number;
+  readonly follow: boolean;
+  readonly output: Format;
+};
+
+/** `muster audit`: who changed what over HTTP, oldest first; with `--follow` also what is changed from now on. */
+export async function showAudit(cli: CommandLine, { query, limit, follow, output }: AuditOptions): Promise<ExitCode> {
+  await using connected = await cli.connect();
+  const log = auditLog(query, limit);
+  if (follow) return await followEvents(cli, connected, { noun: "audit", name: undefined }, log, { output });
+  const { events } = await log.read(connected, { name: undefined, follow });
+  printList(cli.io, output, events, {
+    none: log.none(undefined),
+    table: (style) => log.table(events, style),
+    record: (change) => log.record(change),
+  });
+  return EXIT.ok;
+}
+
+/** The first read has the newest changes, and each later one those after them. */
+function auditLog(query: AuditQuery, limit: number): EventLog<AuditedChange> {
+  let lastSequence: number | undefined;
+  const readNext = async ({ link }: Connected) => {
+    const calls = auditCalls(link);
+    // The first event has the number 1, and an empty stream the last number 0.
+    const page = lastSequence ? await calls.after(query, lastSequence) : await calls.newest(query, limit);
+    lastSequence = page.lastSequence;
+    return { events: page.changes, isOver: false };
+  };
+  return {
+    pollMs: POLL_MS,
+    read: readNext,
+    keyOf: ({ sequence }) => String(sequence),
+    none: () => (query.refused ? "no change was refused" : "no changes"),
+    table: buildChangeTable,
+    line: buildChangeLine,
+    record: buildChangeRecord,
+  };
+}

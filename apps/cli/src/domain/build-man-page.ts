@@ -1,0 +1,29 @@
+/** What the manual states of a command; `help` is the output of `--help`. */
+export type ManualEntry = { readonly name: string; readonly help: string };
+
+/** Builds the page of man(1) in the macros of man(7). The first entry is the command itself, the others are its subcommands. */
+export function buildManPage(entries: readonly ManualEntry[], description: string, version: string): string {
+  const [whole, ...commands] = entries;
+  const lines = [
+    `.TH MUSTER 1 "" "muster ${version}" "Muster"`,
+    ".SH NAME",
+    `muster \\- ${escapeRoff(description)}`,
+    ".SH SYNOPSIS",
+    ".B muster",
+    "[options] [command]",
+    ".SH DESCRIPTION",
+    ...verbatim(whole?.help ?? ""),
+    ".SH COMMANDS",
+    ...commands.flatMap(({ name, help }) => [`.SS ${escapeRoff(name)}`, ...verbatim(help)]),
+  ];
+  return lines.join("\n");
+}
+
+function verbatim(text: string): string[] {
+  return [".nf", ...text.trimEnd().split("\n").map(escapeRoff), ".fi"];
+}
+
+/** A dot or an apostrophe at the start of a line would be a macro. */
+function escapeRoff(line: string): string {
+  return line.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^[.']/, "\\&$&");
+}

@@ -1,0 +1,43 @@
+import type { ServiceReplica } from "./build-doctor-report.ts";
+import { appOf } from "./describe-trouble.ts";
+import { plural } from "./plural.ts";
+
+/** Minor versions that a command and a service may be apart: docs/versions.md. */
+const MAX_SKEW = 1;
+
+export type ServiceVersions = {
+  readonly service: string;
+  readonly versions: readonly string[];
+  readonly replicas: number;
+};
+
+/** The versions of each service that answers, sorted by name. */
+export function buildServiceVersions(replicas: readonly ServiceReplica[]): ServiceVersions[] {
+  const areas = [...new Set(replicas.map(({ name }) => name))];
+  return areas
+    .map((area) => {
+      const own = replicas.filter(({ name }) => name === area);
+      const versions = [...new Set(own.map(({ version }) => version))].sort();
+      return { service: appOf(area), versions, replicas: own.length };
+    })
+    .sort((a, b) => (a.service < b.service ? -1 : 1));
+}
+
+/** One line for each service, for people. */
+export function buildVersionLines(services: readonly ServiceVersions[]): string[] {
+  return services.map(
+    ({ service, versions, replicas }) => `${service} ${versions.join(" and ")} (${plural(replicas, "replica")})`,
+  );
+}
+
+/** Whether a command of one version works with a service of the other, by the policy of versions. Unknown forms count as supported. */
+export function isSupportedSkew(client: string, service: string): boolean {
+  const [own, other] = [minorOf(client), minorOf(service)];
+  if (own === undefined || other === undefined) return true;
+  return own.major === other.major && Math.abs(own.minor - other.minor) <= MAX_SKEW;
+}
+
+function minorOf(version: string): { readonly major: number; readonly minor: number } | undefined {
+  const [, major, minor] = /^(\d+)\.(\d+)\./.exec(version) ?? [];
+  return major === undefined || minor === undefined ? undefined : { major: Number(major), minor: Number(minor) };
+}

@@ -1,0 +1,55 @@
+import { showAudit } from "../commands/audit.ts";
+import { splitTarget } from "../kinds/resources.ts";
+import { CommandError } from "../command-error.ts";
+import { EXIT } from "../domain/decide-exit.ts";
+import { argument, command, option } from "./command-row.ts";
+import { durationArgument } from "./parse-values.ts";
+import { showSetAudit } from "./set-commands.ts";
+import { LIMIT, OUTPUT } from "./shared-options.ts";
+
+export const AUDIT = command({
+  name: "audit",
+  description: "List who changed what through the gateway, or with a name what was done to this replica set.",
+  arguments: [
+    argument("[set]", "its name, or replica-set/NAME; without it the changes through the gateway"),
+    argument("[name]", "its name, after replica-set"),
+  ],
+  options: {
+    since: option("--since <duration>", "only of this time until now, such as 24h", durationArgument),
+    user: option("--user <name>", "only of this user"),
+    resource: option("--resource <plural>", "only of this resource, or object: sessions, sessions/NAME"),
+    refused: option("--refused", "what the gateway refused, instead of what it asked the services for"),
+    limit: LIMIT,
+    follow: option("-f, --follow", "also print later changes, until Ctrl-C. With -o json a line for each"),
+    output: OUTPUT,
+  },
+  text: `The newest is last. The other options than --limit and -o are for changes
+through the gateway: who, what, from where, and with which outcome.
+Resources are those of roles: sessions, jobs, replicasets, rolls, leases, nodes.
+The outcome is unknown of a change that is in flight, or whose gateway has ended
+before it had the answer of the service. Through the gateway it needs the right
+to list audits.`,
+  examples: [
+    "muster audit",
+    "muster audit --since 24h --user oidc:ada",
+    "muster audit --resource jobs/training -o json",
+    "muster audit --refused",
+    "muster audit -f",
+    "muster audit web",
+    "muster audit web -o json | jq '.[].event'",
+  ],
+  run: (cli, [set, second], { since, user = "", resource: target = "", refused, ...options }) => {
+    if (set !== undefined) {
+      if (since !== undefined || user !== "" || target !== "" || refused || options.follow)
+        throw new CommandError(EXIT.usage, "the audit of a replica set has only the options --limit and -o", {
+          hint: `\`muster audit --resource replicasets/${set}\` lists the changes of it through the gateway`,
+        });
+      return showSetAudit(cli, [set, second], options);
+    }
+    const { word, name } = splitTarget(target);
+    const resource = target.includes("/") ? word : target;
+    const sinceMs = since === undefined ? 0 : cli.now() - since;
+    const query = { user, resource, name: target.includes("/") ? name : "", sinceMs, refused };
+    return showAudit(cli, { query, ...options });
+  },
+});

@@ -1,0 +1,114 @@
+import type { Problem } from "./messages.ts";
+import { ask, RequestError } from "./request.ts";
+
+/** What the gateway sends of one list. */
+export type ListEvent =
+  | { readonly kind: "reset" | "synced" }
+  | { readonly kind: "added" | "modified" | "deleted"; readonly item: unknown }
+  | { readonly kind: "stale" | "closed"; readonly problem: Problem };
+
+export type ListsReader = {
+  /** The gateway serves the lists, from the place on that the browser had. */
+  readonly onOpen: () => void;
+  readonly onEvent: (list: string, event: ListEvent) => void;
+  /** The connection is over. It is made again. */
+  readonly onLost: (problem: Problem) => void;
+};
+
+const RETRY_MS = { first: 1000, max: 15_000 };
+/** When a list is asked for again that the gateway has closed, such as one without the right to watch it. */
+const REOPEN_MS = 30_000;
+const LOST: Problem = { status: 0, code: "UNREACHABLE", detail: "the connection to the gateway is lost" };
+
+/** The place of the browser in every list, which a later connection continues. */
+export type ListPlaces = { lastEventId: string };
+
+/** Follows all lists over one connection until the signal, and connects again after each failure. */
+export async function followLists(
+  names: readonly string[],
+  places: ListPlaces,
+  reader: ListsReader,
+  signal: AbortSignal,
+): Promise<void> {
+  let waitMs = RETRY_MS.first;
+  while (!signal.aborted) {
+    const problem = await followOnce(names, places, reader, signal);
+    if (isAborted(signal)) return;
+    if (problem !== undefined) reader.onLost(problem);
+    waitMs = problem === undefined || problem === LOST ? RETRY_MS.first : Math.min(waitMs * 2, RETRY_MS.max);
+    await pause(waitMs, signal);
+  }
+}
+
+/** A function, because the compiler does not expect that the answer changes while the caller waits. */
+function isAborted(signal: AbortSignal): boolean {
+  return signal.aborted;
+}
+
+/** Resolves with why the connection has ended; undefined: to ask for the lists again that the gateway has closed. */
+async function followOnce(
+  names: readonly string[],
+  places: ListPlaces,
+  reader: ListsReader,
+  signal: AbortSignal,
+): Promise<Problem | undefined> {
+  const reopen = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const query = names.map((name) => `resource=${encodeURIComponent(name)}`).join("&");
+  const { lastEventId } = places;
+  try {
+    const reply = await ask(`/v1/watch?${query}`, {
+      signal: AbortSignal.any([signal, reopen.signal]),
+      ...(lastEventId !== "" && { headers: { "last-event-id": lastEventId } }),
+    });
+    reader.onOpen();
+    await readEvents(reply, places, (list, event) => {
+      reader.onEvent(list, event);
+      if (event.kind === "closed") timer ??= setTimeout(() => reopen.abort(), REOPEN_MS);
+    });
+    return LOST;
+  } catch (error) {
+    if (reopen.signal.aborted) return undefined;
+    return error instanceof RequestError ? error.problem : LOST;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Reads server-sent events to their end. An id without data is no event, but the place in the lists, too. */
+async function readEvents({ body }: Response, places: ListPlaces, onEvent: ListsReader["onEvent"]): Promise<void> {
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
+    const blocks = (rest + read.value).split("\n\n");
+    rest = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const fields = fieldsOf(block);
+      const { event, data, id } = fields;
+      if (event !== undefined && data !== undefined) {
+        const { resource, ...more } = JSON.parse(data) as { readonly resource?: string };
+        // The end of all lists ends the connection, too.
+        if (resource !== undefined) onEvent(resource, { kind: event, ...more } as ListEvent);
+      }
+      // After the event, which is otherwise lost where handling it fails.
+      places.lastEventId = id ?? places.lastEventId;
+    }
+  }
+}
+
+type EventFields = { readonly event?: string; readonly id?: string; readonly data?: string };
+
+function fieldsOf(block: string): EventFields {
+  const lines = block.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]);
+  return Object.fromEntries(lines) as EventFields;
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const wake = (): void => resolve(undefined);
+  const timer = setTimeout(wake, ms);
+  signal.addEventListener("abort", wake, { once: true });
+  await promise;
+  clearTimeout(timer);
+  signal.removeEventListener("abort", wake);
+}

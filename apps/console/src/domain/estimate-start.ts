@@ -1,0 +1,107 @@
+import type { Lease, Reservation, ReservationExplanation, Session } from "../adapters/messages.ts";
+import { timeOf } from "./work.ts";
+
+/** When a request gets its machines at the latest, as far as deadlines show it. */
+export type StartEstimate = {
+  /** Undefined: unknown. */
+  readonly byMs: number | undefined;
+  /** What the time follows from, or why it is unknown. */
+  readonly because: string;
+};
+
+type Owner = { readonly kind: string; readonly id: string };
+
+/** The latest end of each owner that has one, by `kind/id`: the timeout of a session, the expiry of a lease, the deadline of a preemption. */
+export function latestEnds(
+  reservations: readonly Reservation[],
+  sessions: readonly Session[],
+  leases: readonly Lease[],
+): ReadonlyMap<string, number> {
+  const ends = new Map<string, number>();
+  const add = (owner: Owner | undefined, atMs: number): void => {
+    if (owner === undefined || !(atMs > 0)) return;
+    const key = keyOf(owner);
+    ends.set(key, Math.min(atMs, ends.get(key) ?? atMs));
+  };
+  for (const { owner, preemption } of reservations) add(owner, preemption?.deadlineMs ?? 0);
+  for (const { name, spec, events } of sessions) {
+    const provisionedMs = events.find(({ kind }) => kind === "PROVISION")?.atMs ?? 0;
+    const timeoutMs = spec?.timeoutMs ?? 0;
+    if (provisionedMs > 0 && timeoutMs > 0) add({ kind: "session", id: name }, provisionedMs + timeoutMs);
+  }
+  for (const { record } of leases) add({ kind: "lease", id: record?.order?.id ?? "" }, timeOf(record?.expiresAt));
+  return ends;
+}
+
+/** Codes of requests that wait for work to end which may have a deadline. */
+const HAS_DEADLINES: ReadonlySet<string> = new Set(["POOL_AVAILABILITY", "HELD_FOR_OLDER", "CONCURRENCY_LIMIT"]);
+
+/** The start of a request that waits. Only deadlines count: how long work takes without one is unknown. */
+export function estimateStart(explained: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
+  const { code, place, preempted, preemptedMore, pools } = explained;
+  if (code === "") return unknown("the request does not wait");
+  if (code === "WAITING_FOR_PREEMPTED") {
+    if (preemptedMore > 0) return unknown("not all work that must leave is listed");
+    return lastOf(preempted.map(({ owner }) => endOf(owner, ends)));
+  }
+  const ahead = place?.ahead ?? 0;
+  if (ahead > 0) return unknown(`${ahead} ${ahead === 1 ? "request goes" : "requests go"} first`);
+  if (!HAS_DEADLINES.has(code)) return unknown("what it waits for has no deadline");
+  return lastOf([freePlace(explained, ends), ...pools.map((pool) => freeIn(pool, ends))]);
+}
+
+const NOW: StartEstimate = { byMs: 0, because: "" };
+
+/** When the limit of its kind admits one more. */
+function freePlace({ concurrency }: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
+  if (concurrency === undefined || concurrency.limit === 0 || concurrency.granted < concurrency.limit) return NOW;
+  const ended = concurrency.holders.map(({ owner }) => ({ units: 1, end: endOf(owner, ends) }));
+  return nthEnd(concurrency.granted - concurrency.limit + 1, ended) ?? unknown("not all holders are listed");
+}
+
+/** When enough whole machines of a pool are free. */
+function freeIn(
+  { pool, parts, requested, available, capacity, holders }: ReservationExplanation["pools"][number],
+  ends: ReadonlyMap<string, number>,
+): StartEstimate {
+  if (parts.length > 0) return unknown(`it needs parts of machines of ${pool}`);
+  if (requested <= available) return NOW;
+  if (requested > capacity) return unknown(`${pool} has ${capacity} machines now`);
+  const whole = holders.filter((holder) => holder.parts === 0);
+  const ended = whole.map(({ owner, machines }) => ({ units: machines, end: endOf(owner, ends) }));
+  return nthEnd(requested - available, ended) ?? unknown(`not all holders of ${pool} are listed`);
+}
+
+type Ended = { readonly units: number; readonly end: StartEstimate };
+
+/** When so many units are free, the earliest ends first; the end that is unknown, if that is why. Undefined: there are too few. */
+function nthEnd(wanted: number, ended: readonly Ended[]): StartEstimate | undefined {
+  let missing = wanted;
+  for (const { units, end } of ended.toSorted(
+    (one, other) => (one.end.byMs ?? Infinity) - (other.end.byMs ?? Infinity),
+  )) {
+    missing -= units;
+    if (missing <= 0 || end.byMs === undefined) return end;
+  }
+  return undefined;
+}
+
+function endOf(owner: Owner | undefined, ends: ReadonlyMap<string, number>): StartEstimate {
+  const name = owner === undefined ? "a holder" : keyOf(owner);
+  const byMs = owner && ends.get(keyOf(owner));
+  return byMs === undefined ? unknown(`${name} has no deadline`) : { byMs, because: `${name} ends by then` };
+}
+
+/** The latest of all; unknown as soon as one is. */
+function lastOf(all: readonly StartEstimate[]): StartEstimate {
+  const latest = all.toSorted((one, other) => (other.byMs ?? Infinity) - (one.byMs ?? Infinity))[0];
+  return latest === undefined || latest.byMs === 0 ? unknown("the ledger names nothing that it waits for") : latest;
+}
+
+function unknown(because: string): StartEstimate {
+  return { byMs: undefined, because };
+}
+
+function keyOf({ kind, id }: Owner): string {
+  return `${kind}/${id}`;
+}

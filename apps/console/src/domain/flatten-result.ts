@@ -1,0 +1,25 @@
+/** Values that a page shows; the document has all. */
+const MAX_VALUES = 100;
+
+export type ResultValue = { readonly name: string; readonly value: string };
+
+/** The result of a session, a row for each value, named by the way to it: `latencyMs.p99`. A text that is no JSON is one value. */
+export function flattenResult(json: string): readonly ResultValue[] {
+  const values = flatten("", parse(json));
+  if (values.length <= MAX_VALUES) return values;
+  return [...values.slice(0, MAX_VALUES), { name: "…", value: `${values.length - MAX_VALUES} more` }];
+}
+
+function flatten(name: string, value: unknown): readonly ResultValue[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return [{ name, value: typeof value === "string" ? value : JSON.stringify(value) }];
+  return Object.entries(value).flatMap(([key, each]) => flatten(name === "" ? key : `${name}.${key}`, each));
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return json;
+  }
+}

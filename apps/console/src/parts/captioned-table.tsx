@@ -1,0 +1,57 @@
+import type { ReactNode } from "react";
+
+/** A column of a short table. It is left out while it is empty in every row. */
+export type CaptionedColumn<Row> = {
+  readonly header: string;
+  readonly cell: (row: Row, index: number) => ReactNode;
+  /** It names its row. */
+  readonly isHeading?: true;
+};
+
+type TableParts<Row> = {
+  readonly caption: string;
+  /** For assistive technology, where the caption alone is not unique on its page. */
+  readonly label?: string;
+  readonly rows: readonly Row[];
+  readonly columns: readonly CaptionedColumn<Row>[];
+  readonly rowKey: (row: Row, index: number) => string;
+};
+
+/** A table with all of its rows in the page, which scrolls sideways where it is too wide. */
+export function CaptionedTable<Row>({ caption, label = caption, rows, columns, rowKey }: TableParts<Row>): ReactNode {
+  const cells = rows.map((row, index) => columns.map(({ cell }) => cell(row, index)));
+  const shown = columns
+    .map((column, at) => ({ ...column, at }))
+    .filter(({ at }) => cells.some((row) => row[at] !== "" && row[at] !== undefined));
+  return (
+    <div className="wide-box" tabIndex={0} role="region" aria-label={label}>
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            {shown.map(({ header }) => (
+              <th key={header} scope="col">
+                {header}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, index) => (
+            <tr key={rowKey(row, index)}>
+              {shown.map(({ header, isHeading, at }) =>
+                isHeading ? (
+                  <th key={header} scope="row">
+                    {cells[index]?.[at]}
+                  </th>
+                ) : (
+                  <td key={header}>{cells[index]?.[at]}</td>
+                ),
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

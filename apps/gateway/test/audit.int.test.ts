@@ -1,0 +1,178 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { client } from "@muster/bus";
+import { throwFault } from "@muster/faults";
+import { AuditService, streams } from "@muster/proto";
+import { freePort, until } from "@muster/testkit";
+import { jetstreamManager } from "@nats-io/jetstream";
+import { request } from "undici";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { startGatewayProcess } from "./gateway-process.ts";
+import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
+
+type Change = { readonly name: string; readonly status: number; readonly code: string; readonly sequence: number };
+type Listed = { readonly items: readonly Change[]; readonly continue: string; readonly lastSequence: number };
+
+let world: GatewayWorld;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  world = await startGatewayWorld({
+    cancelSession: ({ name }) => ({ session: { name } }),
+    scaleReplicaSet: ({ name }) => ({ set: { record: { name } } }),
+  });
+  gateway = await world.start();
+});
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+const cancel = async (name: string, at = gateway): Promise<number> =>
+  (await at.ask(`/v1/sessions/${name}/cancel`, { method: "POST" })).status;
+
+async function list(query = ""): Promise<Listed> {
+  const { status, json, text } = await gateway.ask(`/v1/audit${query}`);
+  expect(status, text).toBe(200);
+  return json as Listed;
+}
+
+const shown = ({ items }: Listed): string[] => items.map(({ name, status }) => `${name} ${status}`);
+
+it("lists the newest changes, the oldest of them first, and older ones page by page", async () => {
+  const { lastSequence } = await list();
+  const all = Array.from({ length: 25 }, (_, index) => `page-${index}`);
+  for (const name of all) expect(await cancel(name)).toBe(200);
+  const pages: string[][] = [];
+  for (let page = ""; pages.length < 5;) {
+    const listed = await list(`?limit=10${page === "" ? "" : `&continue=${page}`}`);
+    pages.unshift(listed.items.flatMap(({ name, sequence }) => (sequence > lastSequence ? [name] : [])));
+    page = listed.continue;
+    if (page === "") break;
+  }
+  expect(pages.at(-1)).toEqual(all.slice(15));
+  expect(pages.flat()).toEqual(all);
+});
+
+it("selects by user, resource, name and time, and continues after a number", async () => {
+  await cancel("early");
+  const { lastSequence } = await list();
+  const body = { replicasDesired: 2 };
+  expect((await gateway.ask("/v1/replica-sets/web/scale", { method: "POST", body })).status).toBe(200);
+  await cancel("one");
+  await cancel("two");
+  const later = `after=${lastSequence}`;
+  expect(shown(await list(`?${later}`))).toEqual(["web 200", "one 200", "two 200"]);
+  expect(shown(await list(`?${later}&resource=replicasets`))).toEqual(["web 200"]);
+  expect(shown(await list(`?${later}&resource=sessions&name=two`))).toEqual(["two 200"]);
+  expect(shown(await list(`?${later}&user=missing`))).toEqual([]);
+  const [change] = (await list("?limit=1")).items;
+  const user = (change as Change & { readonly user: string }).user;
+  expect(shown(await list(`?${later}&user=${encodeURIComponent(user)}`))).toEqual(["web 200", "one 200", "two 200"]);
+  expect(shown(await list(`?sinceMs=${Date.now() + 3_600_000}`))).toEqual([]);
+  const first = await list(`?${later}&limit=1`);
+  expect([shown(first), shown(await list(`?after=${first.lastSequence}`))]).toEqual([
+    ["web 200"],
+    ["one 200", "two 200"],
+  ]);
+});
+
+it.each([
+  ["limit=501", "limit"],
+  ["continue=x", "continue"],
+  ["resource=Sessions", "resource"],
+  ["watch=true", "watch"],
+  ["unknown=1", "unknown"],
+])("refuses the query %s with its field", async (query, field) => {
+  const { status, json } = await gateway.ask(`/v1/audit?${query}`);
+  expect([status, json]).toMatchObject([400, { code: "INVALID_REQUEST", field }]);
+});
+
+it("has a change before the service is asked, and keeps it where the gateway ends before the outcome", async () => {
+  const tokenFile = join(world.directory, "token-of-killed");
+  await using killed = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
+  const asked = Promise.withResolvers<undefined>();
+  const held = Promise.withResolvers<undefined>();
+  world.answers["cancelSession"] = async ({ name }) => {
+    asked.resolve(undefined);
+    await held.promise;
+    return { session: { name } };
+  };
+  const headers = { authorization: `Bearer ${(await readFile(tokenFile, "utf8")).trim()}` };
+  const sent = request(`${killed.url}/v1/sessions/lost/cancel`, { method: "POST", headers });
+  const failed = sent.then(
+    () => "answered",
+    () => "broken",
+  );
+  await asked.promise;
+  const { lastSequence } = await list();
+  expect(shown(await list("?name=lost"))).toEqual(["lost 0"]);
+  // A follower gets it once, when its outcome is known.
+  expect(shown(await list(`?after=${lastSequence - 1}`))).toEqual([]);
+  await killed.kill();
+  expect(await failed).toBe("broken");
+  held.resolve(undefined);
+  expect(shown(await list("?name=lost"))).toEqual(["lost 0"]);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+});
+
+it("completes the event of a change with its outcome, also where the service refuses it", async () => {
+  world.answers["cancelSession"] = ({ name }) => throwFault({ code: "not_found", kind: "session", id: String(name) });
+  expect(await cancel("missing")).toBe(404);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+  expect((await list("?name=missing")).items).toMatchObject([{ name: "missing", status: 404, code: "NOT_FOUND" }]);
+});
+
+it("asks no service for a change that the audit does not take", async () => {
+  const jsm = await jetstreamManager(world.bus.connection);
+  const { name, subjects } = streams.apiAudit;
+  await jsm.streams.update(name, { subjects: ["muster.api.elsewhere"] });
+  const asked = world.received.length;
+  const status = await cancel("unrecorded");
+  await jsm.streams.update(name, { subjects: [...subjects] });
+  expect([status, world.received.length]).toEqual([503, asked]);
+  expect(await cancel("recorded")).toBe(200);
+});
+
+it("keeps refusals apart: however many there are, no change is removed", async () => {
+  await cancel("kept");
+  const changes = await world.bus.streamState(streams.apiAudit.name);
+  const jsm = await jetstreamManager(world.bus.connection);
+  const maxBytes = 10_000;
+  await jsm.streams.update(streams.apiRefusals.name, { max_bytes: maxBytes });
+  const refused = async (index: number): Promise<number> =>
+    (await gateway.ask(`/v1/sessions/refused-${index}/cancel`, { method: "POST", body: { wrong: 1 } })).status;
+  for (let index = 0; index < 60; index += 1) expect(await refused(index)).toBe(400);
+  expect(await world.bus.streamState(streams.apiAudit.name)).toEqual(changes);
+  expect(shown(await list("?name=kept"))).toEqual(["kept 200"]);
+  const state = await world.bus.streamState(streams.apiRefusals.name);
+  expect(state?.bytes).toBeLessThanOrEqual(maxBytes);
+  expect(shown(await list("?refused=true&limit=2"))).toEqual(["refused-58 400", "refused-59 400"]);
+});
+
+it("answers the same over NATS", async () => {
+  await cancel("over-nats");
+  const { changes } = await client(world.bus, AuditService).listChanges({ name: "over-nats" });
+  expect(changes).toMatchObject([{ name: "over-nats", method: "CancelSession", status: 200, verb: "update" }]);
+});
+
+it("counts the requests that it refuses, by status", async () => {
+  const port = await freePort();
+  await using counting = await startGatewayProcess(world.nats, {
+    GATEWAY_TOKEN_FILE: join(world.directory, "token-of-counting"),
+    MUSTER_HTTP_ADDR: `127.0.0.1:${port}`,
+    GATEWAY_FAILED_TOKENS_BURST: "2",
+    GATEWAY_FAILED_TOKENS_PER_MINUTE: "1",
+  });
+  const statuses: number[] = [];
+  for (let index = 0; index < 4; index += 1) {
+    const { statusCode, body } = await request(`${counting.url}/v1/pools`, { headers: { authorization: "Bearer x" } });
+    await body.dump();
+    statuses.push(statusCode);
+  }
+  expect(statuses).toEqual([401, 401, 429, 429]);
+  await until("both are counted", async () => {
+    const text = await (await request(`http://127.0.0.1:${port}/metrics`)).body.text();
+    const count = (status: string) =>
+      new RegExp(`muster_gateway_refusals_total\\{muster_gateway_status="${status}"[^}]*\\} 2`).test(text);
+    return count("401") && count("429");
+  });
+});

@@ -1,0 +1,179 @@
+import { throwFault } from "@muster/faults";
+import { until } from "@muster/testkit";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { startGatewayWorld, type Gateway, type GatewayWorld, type Streamed } from "./gateway-world.ts";
+
+const QUICK = { GATEWAY_WATCH_POLL_MS: "20", GATEWAY_STREAM_CHECK_MS: "100", GATEWAY_STREAM_STALL_MS: "500" };
+const BOTH = "/v1/watch?resource=sessions&resource=pools";
+
+let world: GatewayWorld;
+let gateway: Gateway;
+let sessions: Map<string, number>;
+let pools: Map<string, number>;
+
+beforeAll(async () => {
+  world = await startGatewayWorld();
+});
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+beforeEach(async () => {
+  sessions = new Map([["s", 1]]);
+  pools = new Map([["p", 1]]);
+  world.answers["listSessions"] = () => ({ sessions: [...sessions].map(([name, revision]) => ({ name, revision })) });
+  world.answers["listPools"] = () => ({ pools: [...pools].map(([name, executorsMax]) => ({ name, executorsMax })) });
+  gateway = await world.start(QUICK);
+});
+
+afterEach(() => gateway[Symbol.asyncDispose]());
+
+type Data = {
+  readonly resource?: string;
+  readonly item?: { readonly name: string };
+  readonly problem?: { readonly code: string };
+};
+
+/** The events of each list, in their order. */
+function shown(stream: Streamed): Readonly<Record<string, readonly string[]>> {
+  const events = stream.events().map(({ event, data }) => {
+    const { resource = "all", item, problem } = data as Data;
+    return { resource, text: [event, item?.name ?? problem?.code].filter(Boolean).join(" ") };
+  });
+  const byList = Map.groupBy(events, ({ resource }) => resource);
+  return Object.fromEntries([...byList].map(([list, each]) => [list, each.map(({ text }) => text)]));
+}
+
+const isSynced = (stream: Streamed, ...lists: readonly string[]): boolean =>
+  lists.every((list) => shown(stream)[list]?.at(-1) === "synced");
+
+/** As a browser keeps it: an id without data counts, too. */
+const lastId = (stream: Streamed): string =>
+  stream
+    .text()
+    .split("\n")
+    .findLast((line) => line.startsWith("id: "))
+    ?.slice("id: ".length) ?? "";
+
+it("writes several lists, and the changes of each, with the name of their list", async () => {
+  await using stream = await gateway.stream(BOTH);
+  expect([stream.status, stream.type]).toEqual([200, "text/event-stream; charset=utf-8"]);
+  await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+  const whole = { sessions: ["reset", "added s", "synced"], pools: ["reset", "added p", "synced"] };
+  expect(shown(stream)).toEqual(whole);
+  sessions.set("t", 1);
+  await until("the change is there", () => shown(stream)["sessions"]!.length > 3);
+  pools.delete("p");
+  await until("the other change is there", () => shown(stream)["pools"]!.length > 3);
+  expect(shown(stream)).toEqual({
+    sessions: [...whole.sessions, "added t"],
+    pools: [...whole.pools, "deleted p"],
+  });
+});
+
+it("gives a client that reconnects what it has missed of each list, and nothing else", async () => {
+  let id: string;
+  {
+    await using stream = await gateway.stream(BOTH);
+    await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+    sessions.set("t", 1);
+    await until("the change is there", () => shown(stream)["sessions"]!.length > 3);
+    await until("its place is there", () => stream.text().endsWith(`id: ${lastId(stream)}\n\n`));
+    id = lastId(stream);
+  }
+  pools.set("q", 1);
+  sessions.set("u", 1);
+  await using other = await gateway.stream(BOTH);
+  const has = (list: string, text: string) => shown(other)[list]?.includes(text) === true;
+  await until("the gateway has seen it", () => has("sessions", "added u") && has("pools", "added q"));
+  await using again = await gateway.stream(BOTH, { "last-event-id": id });
+  await until("it has the changes", () => Object.keys(shown(again)).length === 2);
+  expect(shown(again)).toEqual({ sessions: ["added u"], pools: ["added q"] });
+});
+
+it("sends a list whole that the client does not have, and the others from their places", async () => {
+  let id: string;
+  {
+    await using stream = await gateway.stream("/v1/watch?resource=pools");
+    await until("the list is there", () => isSynced(stream, "pools"));
+    id = lastId(stream);
+  }
+  pools.set("q", 1);
+  await using stream = await gateway.stream(BOTH, { "last-event-id": id });
+  await until("it has both", () => isSynced(stream, "sessions") && (shown(stream)["pools"]?.length ?? 0) > 0);
+  expect(shown(stream)).toEqual({ sessions: ["reset", "added s", "synced"], pools: ["added q"] });
+});
+
+it("continues the watch of one list where that of several was", async () => {
+  let id: string;
+  {
+    await using stream = await gateway.stream(BOTH);
+    await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+    id = lastId(stream);
+  }
+  sessions.set("t", 1);
+  await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
+  await until("it has the change", () => stream.events().length > 0);
+  expect(stream.events()).toMatchObject([{ event: "added", data: { name: "t" } }]);
+});
+
+it("loses no place in the other lists while one is sent whole", async () => {
+  await using stream = await gateway.stream(BOTH);
+  await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+  const resets = stream.events().filter(({ event }) => event === "reset");
+  // The second list begins with the place in the first, and without one in itself.
+  expect(resets.map(({ id = "" }) => id.split(".").filter((each) => each !== "").length)).toEqual([0, 1]);
+  expect(lastId(stream).split(".").length).toBe(2);
+});
+
+it("shows which list is stale, and ends only the list that cannot be read", async () => {
+  world.answers["listJobs"] = () =>
+    throwFault({ code: "invalid_request", field: "namespace", reason: "is not served" });
+  await using stream = await gateway.stream(`${BOTH}&resource=jobs/elsewhere`);
+  await until("the lists are there", () => isSynced(stream, "sessions", "pools") && "jobs/elsewhere" in shown(stream));
+  world.answers["listPools"] = () => throwFault({ code: "conflict", id: "x", expectedRevision: 1, actualRevision: 2 });
+  await until("it is stale", () => shown(stream)["pools"]!.length > 3);
+  sessions.set("t", 1);
+  await until("the other one continues", () => shown(stream)["sessions"]!.length > 3);
+  expect(shown(stream)).toEqual({
+    sessions: ["reset", "added s", "synced", "added t"],
+    pools: ["reset", "added p", "synced", "stale UNAVAILABLE"],
+    "jobs/elsewhere": ["closed INVALID_REQUEST"],
+  });
+  expect(stream.over()).toBeUndefined();
+});
+
+it("takes one place of a stream", async () => {
+  const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
+  await using stream = await limited.stream(BOTH);
+  await until("it is served", () => isSynced(stream, "sessions", "pools"));
+  expect((await limited.ask(BOTH)).status).toBe(429);
+});
+
+const many = Array.from({ length: 17 }, (_, at) => `resource=jobs/n-${at}`).join("&");
+
+it.each([
+  ["", "resource", "0 lists"],
+  ["?resource=lists", "resource", '"lists" is no list'],
+  ["?resource=jobs/a/b", "resource", "is no list"],
+  ["?resource=jobs/..", "namespace", "letters"],
+  ["?resource=sessions&resource=sessions", "resource", "more than once"],
+  [`?${many}`, "resource", "17 lists"],
+  ["?resource=sessions&limit=1", "limit", "unknown"],
+])("refuses the query %s", async (query, field, reason) => {
+  const { status, json } = await gateway.ask(`/v1/watch${query}`);
+  expect([status, json]).toMatchObject([400, { code: "INVALID_REQUEST", field }]);
+  expect((json as { readonly detail: string }).detail).toContain(reason);
+});
+
+it("answers HEAD without a stream, and no method that changes", async () => {
+  const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
+  const { status, headers } = await limited.ask(BOTH, { method: "HEAD" });
+  expect([status, headers["content-type"]]).toEqual([200, "text/event-stream; charset=utf-8"]);
+  expect((await limited.ask(BOTH)).status).toBe(200);
+  const refused = await limited.ask(BOTH, { method: "POST", body: {} });
+  expect([refused.status, refused.headers["allow"]]).toEqual([405, "GET, HEAD"]);
+});
+
+it("needs a user", async () => {
+  expect((await gateway.ask(BOTH, { token: null })).status).toBe(401);
+});

@@ -1,0 +1,84 @@
+import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
+import { ownerIdOf } from "./build-units.ts";
+import { conditionOf, type JobStatus } from "./job-status.ts";
+import type { GrantedUnit } from "./member-machines.ts";
+import { noteSilence } from "./note-silence.ts";
+import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
+import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
+
+/** Whether it has its machines, and if not, why. The message is written at most every `explainEveryMs`. */
+export function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
+  const { nowMs } = snapshot;
+  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  switch (gang?.state) {
+    case "granted": {
+      // A time in the future is by the clock of another leader: it would delay the deadline by as much as the clocks differ.
+      const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
+      const started = { ...status, startMs };
+      const before = conditionOf(status, "MachinesReserved");
+      const change = describeGrant(snapshot, gang);
+      if (
+        change.reason === "MembersWait" &&
+        before?.reason === change.reason &&
+        wasWrittenRecently(before, nowMs, policy)
+      )
+        return started;
+      return transitionConditions(started, { type: "MachinesReserved", status: "True", ...change }, nowMs);
+    }
+    case "waiting":
+      return noteWait(status, gang.because, policy, nowMs);
+    case "refused":
+      return noteWait(status, describeChoice(snapshot) ?? gang.because, policy, nowMs);
+    case "unknown":
+      return noteSilence(status, nowMs);
+    case "none":
+    case undefined: {
+      const because = describeChoice(snapshot);
+      return because === undefined ? status : noteWait(status, because, policy, nowMs);
+    }
+  }
+}
+
+type Because = { readonly code: string; readonly text: string };
+
+/** Why no machines are requested; undefined: they are, or nothing is known yet. */
+function describeChoice({ queue }: Snapshot): Because | undefined {
+  return queue?.kind === "unknown" ? { code: QUEUE_UNKNOWN, text: queue.message } : undefined;
+}
+
+function noteWait(status: JobStatus, { code, text }: Because, policy: JobPolicy, nowMs: number): JobStatus {
+  const before = conditionOf(status, "MachinesReserved");
+  if (before?.status === "False" && before.reason === code && wasWrittenRecently(before, nowMs, policy)) return status;
+  const change = { type: "MachinesReserved", status: "False", reason: code, message: text } as const;
+  return transitionConditions(status, change, nowMs);
+}
+
+/** Describes the reserved machines, and what is missing: a right, or machines for single members. */
+function describeGrant(
+  { units, job, companionsRefused }: Snapshot,
+  gang: GrantedUnit,
+): { reason: string; message: string } {
+  const reserved = countGrant(gang);
+  if (companionsRefused !== undefined)
+    return { reason: "RightsMissing", message: `${reserved}, but ${companionsRefused}` };
+  const awaited = units.filter((unit) => unit.id !== ownerIdOf(job)).filter(isAwaited);
+  const [first, ...others] = awaited.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  if (first === undefined) return { reason: "MachinesGranted", message: reserved };
+  const more = others.length === 0 ? "" : `, and ${others.length} more`;
+  const message = `${reserved}, but ${first.components.join(", ")} waits for another one: ${first.because.text}${more}`;
+  return { reason: "MembersWait", message };
+}
+
+function countGrant({ nodes, shares }: GrantedUnit): string {
+  const parts = shares?.size ?? 0;
+  const counts = [
+    { count: nodes.size - parts, one: "1 machine", many: "machines" },
+    { count: parts, one: "1 part of a machine", many: "parts of machines" },
+  ].filter(({ count }) => count > 0);
+  const texts = counts.map(({ count, one, many }) => (count === 1 ? one : `${count} ${many}`));
+  return `${texts.join(" and ")} ${texts.length === 1 && counts[0]?.count === 1 ? "is" : "are"} reserved`;
+}
+
+function isAwaited(unit: UnitSeen): unit is Extract<UnitSeen, { readonly state: "waiting" | "refused" }> {
+  return unit.state === "waiting" || unit.state === "refused";
+}

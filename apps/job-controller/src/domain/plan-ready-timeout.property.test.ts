@@ -1,0 +1,66 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { happen, newWorld, pass, type World } from "../../test/planned-world.ts";
+import { POLICY, replica, spec } from "../../test/samples.ts";
+import { isTrue, NEW_STATUS } from "./job-status.ts";
+import { restartPauseMs } from "./decide-restart.ts";
+
+const TIMEOUT_MS = 60_000;
+const SPEC = spec({ replicas: [replica("worker", 2)], group: { scheduler: "gangs", settings: {} } });
+
+/** One grant that its pods do not survive: when the controller dies in it, and whether one pod becomes ready. */
+const lateStart = fc.record({ dies: fc.array(fc.nat(3), { maxLength: 6 }), oneRuns: fc.boolean() });
+
+function all(world: World, kind: "pod-binds" | "pod-runs" | "pod-goes"): void {
+  for (let which = world.pods.length - 1; which >= 0; which -= 1) happen(world, { kind, which });
+}
+
+/** Until nothing changes any more without time. `dies`: how many steps the passes before take. */
+function passes(world: World, dies: readonly number[]): void {
+  for (const after of dies) {
+    happen(world, { kind: "crash-in-steps", after });
+    all(world, "pod-goes");
+  }
+  for (let round = 0; round < 5; round += 1) {
+    pass(world);
+    all(world, "pod-goes");
+  }
+}
+
+it("releases what is not ready in time, requests it again after a pause that grows, and counts each timeout once, wherever the controller dies", () => {
+  fc.assert(
+    fc.property(fc.array(lateStart, { minLength: 1, maxLength: 6 }), (starts) => {
+      const world = newWorld({ of: SPEC, maxMachines: 2 });
+      happen(world, { kind: "queue", choice: { kind: "queue", name: "team-a" } });
+      Object.assign(world, { units: new Map(), pods: [], status: NEW_STATUS });
+      world.readyTimeoutMs = TIMEOUT_MS;
+      starts.forEach(({ dies, oneRuns }, before) => {
+        pass(world);
+        happen(world, { kind: "grant" });
+        pass(world);
+        all(world, "pod-binds");
+        if (oneRuns) happen(world, { kind: "pod-runs", which: 0 });
+        happen(world, { kind: "time", ms: TIMEOUT_MS });
+        passes(world, dies);
+        expect(world.status).toMatchObject({ readyTimeouts: before + 1, attemptsCounted: 0, regrouping: false });
+        expect([[...world.units.keys()], world.pods]).toEqual([[], []]);
+        expect(isTrue(world.status, "Requeued")).toBe(true);
+        happen(world, { kind: "time", ms: restartPauseMs(before + 1, POLICY) - 1000 });
+        passes(world, []);
+        expect(world.units.size).toBe(0);
+        happen(world, { kind: "time", ms: 1000 });
+      });
+      pass(world);
+      happen(world, { kind: "grant" });
+      pass(world);
+      all(world, "pod-binds");
+      all(world, "pod-runs");
+      pass(world);
+      expect(world.status).toMatchObject({ hasBeenReady: true, readyTimeouts: 0, lastReadyTimeoutMs: undefined });
+      expect([isTrue(world.status, "Requeued"), isTrue(world.status, "Running")]).toEqual([false, true]);
+      happen(world, { kind: "time", ms: TIMEOUT_MS });
+      expect(pass(world)).toEqual([]);
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -1,0 +1,101 @@
+import { formatDuration } from "@muster/faults";
+import { gangSize, ownerIdOf } from "./build-units.ts";
+import { CLOCKS_APART_MS } from "./decide-end-time.ts";
+import { restartPauseMs, type RestartPauses } from "./decide-restart.ts";
+import type { JobSpec } from "./job.ts";
+import { conditionOf, isTrue, withoutCondition, type JobStatus } from "./job-status.ts";
+import type { GrantedUnit } from "./member-machines.ts";
+import type { PodFact, Snapshot } from "./snapshot.ts";
+import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
+
+/** Code of the wait of a gang that was not ready in time, until its machines are requested again. */
+export const READY_TIMEOUT = "READY_TIMEOUT";
+
+/** Records that the whole gang is ready, which ends the row of its timeouts. Members that have completed count as ready. */
+export function noteReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
+  if (status.regrouping || status.hasBeenReady || queuedGang(snapshot) === undefined) return status;
+  const { ready, all } = countReady(snapshot, spec, status);
+  if (ready < all) return status;
+  const noted = { ...status, hasBeenReady: true, readyTimeouts: 0, lastReadyTimeoutMs: undefined };
+  if (!isTrue(status, "Requeued")) return noted;
+  const change = { type: "Requeued", status: "False", reason: "GangReady", message: "its members are ready" } as const;
+  return transitionConditions(noted, change, snapshot.nowMs);
+}
+
+/**
+ * A gang that is not ready within the `readyTimeout` of its queue leaves its machines like one that regroups: its pods are deleted, its machines released, and
+ * requested again after a pause that doubles with each timeout in a row. `status` has the readiness of this pass.
+ */
+export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: RestartPauses): JobStatus {
+  const { nowMs, readyTimeoutMs = 0 } = snapshot;
+  const [gang, dueMs] = [queuedGang(snapshot), readyDueMs(snapshot, status)];
+  if (gang?.queue === undefined || dueMs === undefined || nowMs < dueMs) return status;
+  const readyTimeouts = status.readyTimeouts + 1;
+  const last = { readyTimeouts, lastReadyTimeoutMs: wholeSecond(nowMs) };
+  const left = { ...status, ...last, startMs: undefined, regrouping: true, attempt: status.attempt + 1 };
+  const { ready, all } = countReady(snapshot, spec, status);
+  const row = readyTimeouts === 1 ? "" : `, ${readyTimeouts} times in a row`;
+  const limit = `the readyTimeout ${formatDuration(readyTimeoutMs)} of the queue ${gang.queue}`;
+  const againMs = last.lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
+  const again = `its machines are released, and requested again at ${new Date(againMs).toISOString()}`;
+  const trouble = conditionOf(status, "PodsWaiting")?.message;
+  const why = trouble === undefined ? "" : `: ${trouble}`;
+  const message = `${ready} of ${all} members were ready within ${limit}${row}; ${again}${why}`;
+  // A condition that is still True from the timeout before would not end what has become True since.
+  const requeued = transitionConditions(
+    withoutCondition(left, "Requeued"),
+    { type: "Requeued", status: "True", reason: "ReadyTimeout", message },
+    nowMs,
+  );
+  const wait = { type: "MachinesReserved", status: "False", reason: READY_TIMEOUT, message } as const;
+  return transitionConditions(requeued, wait, nowMs);
+}
+
+/** When the gang has to be ready; undefined: it was already, or nothing limits it. */
+export function readyDueMs(snapshot: Snapshot, status: JobStatus): number | undefined {
+  const { readyTimeoutMs } = snapshot;
+  if (readyTimeoutMs === undefined || status.startMs === undefined) return undefined;
+  if (status.regrouping || status.hasBeenReady || queuedGang(snapshot) === undefined) return undefined;
+  return status.startMs + readyTimeoutMs;
+}
+
+/** When a gang that was not ready in time requests its machines again; undefined: it may do so now. */
+export function requeueAtMs(
+  { readyTimeouts, lastReadyTimeoutMs }: JobStatus,
+  policy: RestartPauses,
+  nowMs: number,
+): number | undefined {
+  // A time far in the future is by the clock of another leader.
+  if (lastReadyTimeoutMs === undefined || lastReadyTimeoutMs > nowMs + CLOCKS_APART_MS) return undefined;
+  const atMs = lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
+  return atMs > nowMs ? atMs : undefined;
+}
+
+function queuedGang({ units, job }: Snapshot): GrantedUnit | undefined {
+  const gang = units.find(({ id }) => id === ownerIdOf(job));
+  return gang?.state === "granted" && gang.queue !== undefined ? gang : undefined;
+}
+
+/** Of the members without which the job does not start. */
+function countReady(
+  snapshot: Snapshot,
+  spec: JobSpec,
+  status: JobStatus,
+): { readonly ready: number; readonly all: number } {
+  const counts = spec.replicas.map((replica) => {
+    const completed = status.replicas.find(({ type }) => type === replica.type)?.completedIndexes ?? [];
+    const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
+    const ready = slots.filter((pod, index) => completed.includes(index) || isReady(pod, status)).length;
+    const all = gangSize(replica);
+    return { ready: Math.min(ready, all), all };
+  });
+  return {
+    ready: counts.reduce((sum, { ready }) => sum + ready, 0),
+    all: counts.reduce((sum, { all }) => sum + all, 0),
+  };
+}
+
+function isReady(pod: PodFact | undefined, { attempt }: JobStatus): boolean {
+  if (pod === undefined || pod.deleting || pod.attempt !== attempt) return false;
+  return pod.phase === "Succeeded" || (pod.phase === "Running" && pod.ready);
+}

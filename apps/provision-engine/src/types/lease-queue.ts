@@ -1,0 +1,81 @@
+import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeQueueWait } from "@muster/ledger-client/describe-queue-wait";
+import type { Need, Reservation } from "@muster/ledger-client";
+import type { Ledger } from "./workload.ts";
+
+/** The request of one lease for machines. */
+export type MachineRequest = { readonly owner: string; readonly pool: string; readonly needs: readonly Need[] };
+
+/** How leases get machines in the queue of the engine. */
+export type LeaseQueue = {
+  /**
+   * Requests the machines, or a place in the queue. A request that waits elsewhere, because the setting has changed, is made again. Machines that are granted
+   * keep the queue that they were requested in. Rejects with unavailable while the lease has no queue.
+   */
+  readonly reserve: (request: MachineRequest, signal: AbortSignal) => Promise<Reservation>;
+  /** Rejects with the fault that the ledger would answer. */
+  readonly check: (request: MachineRequest, signal: AbortSignal) => Promise<void>;
+  /** Why the lease has no queue, for people; undefined: it has one, or needs none. */
+  readonly whyNone: (request: MachineRequest, signal: AbortSignal) => Promise<string | undefined>;
+};
+
+const UNSET = "Queues exist, and PROVISION_QUEUE of the provision-engine names none for leases of machines";
+
+/** `queue`: the setting of the engine. Without it leases need no queue as long as no Queue exists. */
+export function leaseQueue(
+  ledger: Pick<Ledger, "reserve" | "check" | "ask" | "release" | "listQueues">,
+  queue: string | undefined,
+): LeaseQueue {
+  const hasQueues = async (signal: AbortSignal): Promise<boolean> =>
+    (await ledger.listQueues({ limit: 1 }, { signal })).queues.length > 0;
+  const check: LeaseQueue["check"] = async ({ owner, needs }, signal) => {
+    await ledger.check(owner, needs, { signal, queue });
+  };
+  return {
+    check,
+    whyNone: async (request, signal) => {
+      if (queue === undefined) return (await hasQueues(signal)) ? UNSET : undefined;
+      return check(request, signal).then(() => undefined, whyUnknown);
+    },
+    reserve: async ({ owner, needs }, signal) => {
+      if (queue === undefined && (await hasQueues(signal))) {
+        const found = await ledger.ask(owner, { signal });
+        if (found?.state === "granted") return found;
+        if (found !== undefined) await ledger.release(owner, found.id, { signal });
+        return throwNoQueue(UNSET);
+      }
+      const request = async (): Promise<Reservation> =>
+        ledger.reserve(owner, needs, { signal, queue }).catch(orNoQueue);
+      const found = await request();
+      if (found.state === "granted" || found.queue === queue) return found;
+      await ledger.release(owner, found.id, { signal });
+      return request();
+    },
+  };
+}
+
+/** The wait of a reservation for its queue, for people; undefined: it waits for machines. */
+export function queueWaitOf(reservation: Reservation): string | undefined {
+  return reservation.state === "waiting" && reservation.because !== undefined
+    ? describeQueueWait(reservation.because)
+    : undefined;
+}
+
+/** An operator corrects the setting or the queue: the order waits, and does not fail. */
+function throwNoQueue(why: string): never {
+  return throwFault({ code: "unavailable", dependency: `a queue for the lease (${why})`, retryAfterMs: 0 });
+}
+
+function orNoQueue(error: unknown): never {
+  const why = whyUnknown(error);
+  if (why === undefined) throw error;
+  return throwNoQueue(why);
+}
+
+/** Undefined: it is another fault. */
+function whyUnknown(error: unknown): string | undefined {
+  const fault = faultOf(error);
+  return fault?.code === "queue_unknown"
+    ? `PROVISION_QUEUE of the provision-engine: ${describeFault(fault)}`
+    : undefined;
+}

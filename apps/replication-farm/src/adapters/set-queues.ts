@@ -1,0 +1,93 @@
+import type { NatsBus } from "@muster/bus";
+import { backoffMs } from "@muster/backoff";
+import { runPeriodically } from "@muster/controller";
+import { faultOf } from "@muster/faults";
+import { isForbidden, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { chooseQueue, DELETING, type QueueChoice } from "@muster/ledger-client/choose-queue";
+import { buckets, muster } from "@muster/proto";
+import { openBucket, openView, protoCodec } from "@muster/store";
+
+/** The queues that sets may have. */
+export type SetQueues = AsyncDisposable & {
+  /** The queue of a set that names this one in its label; empty: it names none. */
+  readonly choose: (named: string) => QueueChoice;
+};
+
+type SetQueuesDeps = {
+  readonly connection: NatsBus["connection"];
+  readonly calls: Pick<KubeCalls, "get">;
+  /** That of the pods. */
+  readonly namespace: string;
+  readonly signal: AbortSignal;
+  /** Called when a set may have another queue. */
+  readonly changed: () => void;
+  readonly onProblem: (what: string, error: unknown, retryInMs: number) => void;
+};
+
+type Labels = Readonly<Record<string, string>>;
+
+const FIELD = "the label muster.dev/queue of the set";
+const NO_RIGHT =
+  "the replication-farm has no right to read its namespace: deploy/kubernetes/replication-farm.yaml grants it";
+/** Interval in which the labels of the namespace are read. */
+const LABELS_MS = 5000;
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
+
+/** Follows the queues that the job-controller publishes, and reads the labels of the namespace in every period. */
+export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
+  const { connection, calls, namespace, changed, onProblem } = deps;
+  await using undo = new AsyncDisposableStack();
+  const bucket = await openBucket(connection, { name: buckets.queues, codec: protoCodec(muster.reservation.v1.Queue) });
+  const failed = (error: unknown, retryInMs: number): void => onProblem("queues", error, retryInMs);
+  const view = undo.use(await openView(bucket, { signal: deps.signal, onProblem: failed }));
+  view.onChange(changed);
+  let labels: Labels | "refused" | undefined;
+  const stopping = new AbortController();
+  const reading = runPeriodically({
+    name: "replica-set-namespace",
+    work: async () => {
+      const before = JSON.stringify(labels);
+      labels = await readLabels(calls, namespace);
+      if (JSON.stringify(labels) !== before) changed();
+    },
+    everyMs: LABELS_MS,
+    retry: RETRY,
+    onError: (error, failures) => {
+      if (faultOf(error) === undefined) throw error;
+      onProblem(
+        "the labels of the namespace",
+        error,
+        backoffMs(failures, RETRY, () => 1),
+      );
+    },
+    stop: stopping.signal,
+  });
+  undo.defer(async () => {
+    stopping.abort();
+    await reading;
+  });
+  const opened = undo.move();
+  return {
+    choose: (named) => {
+      const queues = view.entries().map(({ value }) => {
+        return [value.name, { record: value, isDeleting: value.problem === DELETING }] as const;
+      });
+      if (labels === undefined) return { kind: "unlisted" };
+      if (labels !== "refused")
+        return chooseQueue({ name: named, field: FIELD }, { name: namespace, labels }, new Map(queues));
+      // Without a Queue no right is missed.
+      return named === "" && queues.length === 0 ? { kind: "none" } : { kind: "unknown", message: NO_RIGHT };
+    },
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+async function readLabels(calls: Pick<KubeCalls, "get">, namespace: string): Promise<Labels | "refused"> {
+  try {
+    const found = await withKubeFault(calls.get<KubeObject>({ apiVersion: "v1", plural: "namespaces" }, namespace));
+    return found.metadata?.labels ?? {};
+  } catch (error) {
+    if (isForbidden(error)) return "refused";
+    throw error;
+  }
+}

@@ -1,0 +1,161 @@
+import { describe, expect, it } from "vitest";
+import { startQueueRun, stepQueue } from "../../../test/queue-run.ts";
+import { amounts, ownerOf, policy, queueOf, type Run } from "../../../test/random-world.ts";
+import { snapshotCodec } from "../../adapters/snapshot-codec.ts";
+import { reservationOf, restoreLedger, type LedgerEvent } from "../ledger/ledger.ts";
+import { noPastUse } from "../ledger/past-use.ts";
+import type { Queue } from "../ledger/queue.ts";
+import { finish } from "../ledger/steps.ts";
+import { buildExplanation } from "./build-explanation.ts";
+import { MAX_COUNTED_QUEUES, planPastUse } from "./plan-past-use.ts";
+
+const HALF_LIFE_MS = 3_200_000;
+const INTERVAL_MS = HALF_LIFE_MS / 32;
+const CPU = "a cpu";
+
+const root = queueOf("root", { [CPU]: 8 }, { pastUseHalfLifeMs: HALF_LIFE_MS });
+const ai = queueOf("ai", {}, { parent: "root" });
+const web = queueOf("web", {}, { parent: "root" });
+const ops = queueOf("ops", {}, { parent: "root" });
+
+function runOf(...queues: readonly Queue[]): Run {
+  const run = startQueueRun();
+  for (const queue of queues) stepQueue(run, { kind: "put", queue });
+  return run;
+}
+
+function reserve(run: Run, id: string, queue: string, cpu: number): void {
+  const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
+  stepQueue(run, { kind: "reserve", owner: ownerOf(id, "job"), queue, needs, priority: 0 });
+}
+
+function release(run: Run, id: string): void {
+  stepQueue(run, { kind: "release", owner: ownerOf(id, "job") });
+}
+
+function pass(run: Run, intervals: number): void {
+  for (let count = 0; count < intervals; count += 1) stepQueue(run, { kind: "wait", ms: INTERVAL_MS });
+}
+
+function pastOf({ world }: Run, queue: string): number {
+  return world.ledger.pastUse.get("root")?.shares.get(queue) ?? 0;
+}
+
+function countsOf({ events }: Run): readonly LedgerEvent[] {
+  return events.filter(({ kind }) => kind === "pastUseCounted");
+}
+
+function granted({ world }: Run): readonly string[] {
+  return [...world.ledger.reservations.values()].flatMap(({ owner, grant }) => (grant ? [owner.id.slice(1)] : []));
+}
+
+describe("what queues borrow", () => {
+  it("is not counted below a queue without a half-life", () => {
+    const run = runOf(queueOf("root", { [CPU]: 8 }), ai);
+    reserve(run, "1", "ai", 4);
+    pass(run, 3);
+    expect(countsOf(run)).toEqual([]);
+    expect(planPastUse(run.world, run.nowMs)).toEqual({ events: [], againAtMs: undefined });
+  });
+
+  it("is not counted while nothing is borrowed, and is looked at again after an interval", () => {
+    const run = runOf(root, ai);
+    pass(run, 3);
+    expect(countsOf(run)).toEqual([]);
+    expect(planPastUse(run.world, run.nowMs)).toEqual({ events: [], againAtMs: run.nowMs + INTERVAL_MS });
+  });
+
+  it("is half as much after one half-life, and is forgotten in the end", () => {
+    const run = runOf(root, ai);
+    reserve(run, "1", "ai", 4);
+    pass(run, 64);
+    const after = pastOf(run, "ai");
+    release(run, "1");
+    pass(run, 32);
+    expect(after).toBeGreaterThan(370_000);
+    expect(after).toBeLessThan(500_000);
+    expect(pastOf(run, "ai") / after).toBeCloseTo(0.5, 3);
+    pass(run, 32 * 25);
+    expect(run.world.ledger.pastUse.size).toBe(0);
+  });
+
+  it("counts for two intervals at most after a time without counts, in which the past is forgotten", () => {
+    const run = runOf(root, ai);
+    reserve(run, "1", "ai", 8);
+    pass(run, 32);
+    stepQueue(run, { kind: "wait", ms: 20 * HALF_LIFE_MS });
+    expect(pastOf(run, "ai")).toBeCloseTo((1 - 2 ** (-2 / 32)) * 1_000_000, -2);
+  });
+
+  it("is not counted again before an interval is over", () => {
+    const run = runOf(root, ai);
+    reserve(run, "1", "ai", 4);
+    const { length } = countsOf(run);
+    stepQueue(run, { kind: "wait", ms: INTERVAL_MS - 1 });
+    expect(countsOf(run)).toHaveLength(length);
+    expect(planPastUse(run.world, run.nowMs).againAtMs).toBe(run.nowMs + 1);
+  });
+
+  it("is forgotten when the half-life is removed", () => {
+    const run = runOf(root, ai);
+    reserve(run, "1", "ai", 4);
+    pass(run, 2);
+    expect(pastOf(run, "ai")).toBeGreaterThan(0);
+    stepQueue(run, { kind: "put", queue: queueOf("root", { [CPU]: 8 }) });
+    expect(run.world.ledger.pastUse.size).toBe(0);
+  });
+
+  it("is kept by a snapshot", async () => {
+    const run = runOf(root, ai);
+    reserve(run, "1", "ai", 4);
+    pass(run, 2);
+    const restored = await snapshotCodec.assemble([...snapshotCodec.pieces(run.world.ledger)]);
+    expect([...restored.pastUse.entries()]).toEqual([...run.world.ledger.pastUse.entries()]);
+  });
+
+  it(`is counted of ${MAX_COUNTED_QUEUES} queues below one at most, those with the largest past`, () => {
+    const names = Array.from({ length: MAX_COUNTED_QUEUES + 10 }, (_, index) => `q${index}`);
+    const leaves = names.map((name) => queueOf(name, {}, { parent: "root" }));
+    const shares = new Map(names.map((name, index): [string, number] => [name, index < 10 ? 1000 : 2000]));
+    const { world, nowMs: atMs } = runOf();
+    const pastUse = noPastUse.set("root", { atMs, shares });
+    const ledger = finish(restoreLedger([], 1, { queues: [root, ...leaves], pastUse }));
+    const [event] = planPastUse({ ...world, ledger }, atMs + INTERVAL_MS).events;
+    expect(event).toMatchObject({ kind: "pastUseCounted", parent: "root" });
+    const counted = event?.kind === "pastUseCounted" ? [...event.shares.keys()] : [];
+    expect(counted).toHaveLength(MAX_COUNTED_QUEUES);
+    expect(names.slice(0, 10).some((name) => counted.includes(name))).toBe(false);
+  });
+});
+
+describe("the order of queues", () => {
+  it("puts the queue that borrowed less in the past first, where they borrow alike now", () => {
+    const run = runOf(root, ai, web, ops);
+    reserve(run, "old", "ai", 8);
+    pass(run, 16);
+    release(run, "old");
+    reserve(run, "busy", "ops", 8);
+    reserve(run, "a", "ai", 5);
+    reserve(run, "w", "web", 5);
+    expect(buildExplanation(knownOf(run, "a"), run.world, policy, run.nowMs).requestsAhead?.listed).toMatchObject([
+      { owner: ownerOf("w", "job"), rule: "SHARE" },
+    ]);
+    release(run, "busy");
+    expect(granted(run)).toEqual(["w"]);
+  });
+
+  it("is by age where nothing is known of the past", () => {
+    const run = runOf(queueOf("root", { [CPU]: 8 }), ai, web, ops);
+    reserve(run, "busy", "ops", 8);
+    reserve(run, "a", "ai", 5);
+    reserve(run, "w", "web", 5);
+    release(run, "busy");
+    expect(granted(run)).toEqual(["a"]);
+  });
+});
+
+function knownOf({ world }: Run, id: string) {
+  const reservation = reservationOf(world.ledger, ownerOf(id, "job"));
+  if (reservation === undefined) throw new Error(`${id} has no reservation`);
+  return reservation;
+}

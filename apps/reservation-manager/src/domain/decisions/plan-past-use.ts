@@ -1,0 +1,81 @@
+import type { LedgerEvent } from "../ledger/ledger.ts";
+import { forestOf, isBroken, type QueueForest, type QueueNode } from "../ledger/queue-forest.ts";
+import { NO_PAIRS, type Queues } from "../ledger/queue.ts";
+import { millionthsOf, shareOf } from "../ledger/share.ts";
+import type { World } from "../ledger/world.ts";
+import { MAX_CHANGE_BYTES } from "./plan-queue-changes.ts";
+import { quotaWorldOf } from "./queue-heads.ts";
+
+/** Counts in one half-life: between two of them 2% of the past is forgotten. */
+const COUNTS_PER_HALF_LIFE = 32;
+const MIN_INTERVAL_MS = 1000;
+/** Limit of one count, so that it fits into an entry of the log: the queues with the largest past shares. */
+export const MAX_COUNTED_QUEUES = 4000;
+/** Above any share that a queue can have for long; a queue that borrows what its tree cannot lend any more has an infinite one. */
+const MAX_MILLIONTHS = 1_000_000_000;
+
+export type PastUsePlan = {
+  readonly events: readonly LedgerEvent[];
+  /** When the next count is due; undefined: no queue has a half-life. */
+  readonly againAtMs: number | undefined;
+};
+
+/**
+ * Counts what queues borrow now into what they borrowed in the past, for the queues above them that have a half-life: past · 2^(-t/h) + share · (1 - 2^(-t/h))
+ * after the time t, as the fair-share usage of Slurm decays. Shares between two counts are not seen; after a time without counts, two intervals of the share
+ * of now are added, and all that time is forgotten.
+ */
+export function planPastUse(world: World, nowMs: number): PastUsePlan {
+  const events: LedgerEvent[] = [];
+  let againAtMs: number | undefined;
+  let bytes = 0;
+  for (const { node, halfLifeMs } of parentsWithPast(world.ledger.queues)) {
+    const known = world.ledger.pastUse.get(node.queue.name);
+    const intervalMs = Math.max(MIN_INTERVAL_MS, halfLifeMs / COUNTS_PER_HALF_LIFE);
+    const dueMs = known === undefined ? nowMs : known.atMs + intervalMs;
+    againAtMs = Math.min(againAtMs ?? Infinity, dueMs > nowMs ? dueMs : nowMs + intervalMs);
+    if (dueMs > nowMs) continue;
+    const passedMs = known === undefined ? intervalMs : nowMs - known.atMs;
+    const kept = 2 ** (-passedMs / halfLifeMs);
+    const added = 1 - 2 ** (-Math.min(passedMs, 2 * intervalMs) / halfLifeMs);
+    const shares = countShares(node, world, (name, share) => (known?.shares.get(name) ?? 0) * kept + share * added);
+    if (shares.size === 0 && known === undefined) continue;
+    for (const name of shares.keys()) bytes += name.length + 10;
+    if (events.length > 0 && bytes > MAX_CHANGE_BYTES) return { events, againAtMs: nowMs };
+    events.push({ kind: "pastUseCounted", parent: node.queue.name, shares, atMs: nowMs });
+  }
+  return { events, againAtMs };
+}
+
+function countShares(
+  { children }: QueueNode,
+  world: World,
+  count: (name: string, share: number) => number,
+): ReadonlyMap<string, number> {
+  const quotas = quotaWorldOf(world);
+  const counted: [name: string, share: number][] = [];
+  for (const child of children) {
+    const { name } = child.queue;
+    const share = millionthsOf(shareOf(child, quotas.use.get(name) ?? NO_PAIRS, quotas));
+    const past = Math.floor(count(name, Math.min(share, MAX_MILLIONTHS)));
+    if (past > 0) counted.push([name, past]);
+  }
+  if (counted.length > MAX_COUNTED_QUEUES) counted.sort(([, a], [, b]) => b - a);
+  return new Map(counted.slice(0, MAX_COUNTED_QUEUES));
+}
+
+type ParentWithPast = { readonly node: QueueNode; readonly halfLifeMs: number };
+
+const parents = new WeakMap<QueueForest, readonly ParentWithPast[]>();
+
+function parentsWithPast(queues: Queues): readonly ParentWithPast[] {
+  const forest = forestOf(queues);
+  const known = parents.get(forest);
+  if (known !== undefined) return known;
+  const found = [...forest.values()].flatMap((node): ParentWithPast[] => {
+    const { pastUseHalfLifeMs: halfLifeMs } = node.queue;
+    return halfLifeMs === undefined || node.children.length === 0 || isBroken(node) ? [] : [{ node, halfLifeMs }];
+  });
+  parents.set(forest, found);
+  return found;
+}

@@ -1,0 +1,33 @@
+import type { QueueNode } from "./queue-forest.ts";
+import type { Queues } from "./queue.ts";
+import { compareText, SortedMap } from "./sorted-map.ts";
+
+/** What the queues below one queue borrowed in the past. */
+export type PastShares = {
+  /** When they were counted. */
+  readonly atMs: number;
+  /** By queue, the decayed average of its share, in millionths; without those of 0. */
+  readonly shares: ReadonlyMap<string, number>;
+};
+
+/** By the queue above. Only of queues with a half-life. */
+export type PastUse = SortedMap<string, PastShares>;
+
+export const noPastUse: PastUse = SortedMap.empty(compareText);
+
+/** What is added to the share of the queue where it is compared with the others of its parent, in millionths. */
+export function pastShareOf({ queue, parent }: QueueNode, pastUse: PastUse): number {
+  return parent === undefined ? 0 : (pastUse.get(parent.queue.name)?.shares.get(queue.name) ?? 0);
+}
+
+/** After a count. Without shares nothing is kept. */
+export function withPastShares(pastUse: PastUse, parent: string, { atMs, shares }: PastShares): PastUse {
+  return shares.size === 0 ? pastUse.delete(parent) : pastUse.set(parent, { atMs, shares });
+}
+
+/** After a change of the queues: without those that have no half-life any more. */
+export function keepPastUse(pastUse: PastUse, queues: Queues): PastUse {
+  let kept = pastUse;
+  for (const name of pastUse.keys()) if (queues.get(name)?.pastUseHalfLifeMs === undefined) kept = kept.delete(name);
+  return kept;
+}

@@ -1,0 +1,38 @@
+import type { Route } from "./route.ts";
+
+/** Follows several lists over one connection. */
+export const WATCH_PATH = "/v1/watch";
+
+/** Lists in one request. */
+export const MAX_WATCHED_LISTS = 16;
+
+/** A list as the query of `WATCH_PATH` names it: by its path below `/v1/`, such as `sessions`, `jobs` and `jobs/team-a`. */
+export type NamedList = {
+  readonly name: string;
+  readonly route: Route;
+  readonly params: Readonly<Record<string, string>>;
+};
+
+/** The paths of all lists below `/v1/`, with the names of their parameters: `jobs/{namespace}`. */
+export function listNames(routes: readonly Route[]): readonly string[] {
+  return routes
+    .filter(({ answer }) => answer.kind === "list")
+    .map(({ path }) => relative(path).replaceAll(/:(\w+)/g, "{$1}"));
+}
+
+/** The list with this name; undefined: there is none. Parameters are not checked. */
+export function findList(routes: readonly Route[], name: string): NamedList | undefined {
+  const parts = name.split("/");
+  for (const route of routes) {
+    const pattern = relative(route.path).split("/");
+    if (route.answer.kind !== "list" || pattern.length !== parts.length) continue;
+    if (!pattern.every((part, at) => part.startsWith(":") || part === parts[at])) continue;
+    const params = pattern.flatMap((part, at) => (part.startsWith(":") ? [[part.slice(1), parts[at] ?? ""]] : []));
+    return { name, route, params: Object.fromEntries(params) as Record<string, string> };
+  }
+  return undefined;
+}
+
+function relative(path: string): string {
+  return path.slice("/v1/".length);
+}

@@ -1,0 +1,27 @@
+import { PubHeaders } from "@nats-io/jetstream";
+import { headers, type MsgHdrs } from "@nats-io/nats-core";
+import type { StreamMessage } from "./ordered.ts";
+
+const OPERATION = "KV-Operation";
+const MARKER_REASON = "Nats-Marker-Reason";
+
+/** The header of the message that replaces a deleted value, which the server keeps for this time. */
+export function buildDeleteMark(ttlMs: number): MsgHdrs {
+  const mark = headers();
+  mark.set(OPERATION, "DEL");
+  mark.set(PubHeaders.MessageTTL, `${ttlMs / 1000}s`);
+  return mark;
+}
+
+/** A mark of a deletion is empty. */
+export function isDeleted(message: StreamMessage): boolean {
+  return message.payload.length === 0 && isDeleteMark(message.headers);
+}
+
+/** Also the mark that the server writes when a value expires. */
+export function isDeleteMark(header: MsgHdrs | undefined): boolean {
+  if (header === undefined) return false;
+  if (header.has(MARKER_REASON)) return true;
+  const operation = header.get(OPERATION);
+  return operation === "DEL" || operation === "PURGE";
+}
