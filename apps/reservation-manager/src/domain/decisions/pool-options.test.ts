@@ -23,7 +23,7 @@ function anyOf(pool: string, ...otherPools: readonly string[]): readonly Need[] 
 
 /** The same for a part that is all cpu of a machine: only cpu has to be in the quota. */
 function cpuOf(pool: string, ...otherPools: readonly string[]): readonly Need[] {
-  return [{ component: "c0", pool, otherPools, shared: amounts({ cpu: 8 }) }];
+  return [{ component: "c0", pool, ...(otherPools.length > 0 && { otherPools }), shared: amounts({ cpu: 8 }) }];
 }
 
 function worldOf(nodes: readonly string[], ...queues: readonly Queue[]): Run {
@@ -35,6 +35,8 @@ function worldOf(nodes: readonly string[], ...queues: readonly Queue[]): Run {
 function ask(run: Run, id: string, needs: readonly Need[], more: Partial<ReservationRequest> = {}) {
   return step(run, { kind: "reserve", request: requestOf(id, [], { needs, ...more }) });
 }
+
+type Work = { readonly id: string; readonly pool: string; readonly queue?: string; readonly priority?: number };
 
 /** The nodes that each reservation has. */
 function granted({ world }: Run): Readonly<Record<string, string>> {
@@ -125,6 +127,68 @@ describe("a request that accepts several pools", () => {
       more: 0,
       needs: [cpuOf("b", "a")],
     });
+  });
+
+  it.each<[title: string, owned: Readonly<Record<string, number>>, work: readonly Work[], leaves: string]>([
+    [
+      "the second pool, where the queue owns nothing in the first",
+      { "a cpu": 0, "b cpu": 8 },
+      [
+        { id: "p", pool: "a", queue: "borrower" },
+        { id: "q", pool: "b", queue: "borrower" },
+      ],
+      "q",
+    ],
+    [
+      "the second pool, where no quota concerns the work in the first",
+      { "a cpu": 8, "b cpu": 8 },
+      [
+        { id: "p", pool: "a" },
+        { id: "q", pool: "b", queue: "borrower" },
+      ],
+      "q",
+    ],
+    [
+      "the preferred pool, where others borrow in both",
+      { "a cpu": 8, "b cpu": 8 },
+      [
+        { id: "q", pool: "b", queue: "borrower" },
+        { id: "p", pool: "a", queue: "borrower" },
+      ],
+      "p",
+    ],
+    [
+      "the second pool before work of the own queue leaves the first",
+      { "a cpu": 8, "b cpu": 8 },
+      [
+        { id: "p", pool: "a", queue: "owner", priority: -1 },
+        { id: "q", pool: "b", queue: "borrower" },
+      ],
+      "q",
+    ],
+    [
+      "the own queue in the second pool, where that is all that may leave",
+      { "a cpu": 8, "b cpu": 8 },
+      [
+        { id: "p", pool: "a" },
+        { id: "q", pool: "b", queue: "owner", priority: -1 },
+      ],
+      "q",
+    ],
+  ])("preempts work in %s", (_title, owned, work, leaves) => {
+    const quotas = { "a cpu": 8, "b cpu": 8 };
+    const policies = { parent: "root", reclaim: "Any", withinQueue: "LowerPriority" } as const;
+    const owner = queueOf("owner", owned, policies);
+    const run = worldOf(["a1", "b1"], queueOf("root", quotas), owner, queueOf("borrower", {}, { parent: "root" }));
+    const jobOf = (id: string) => ownerOf(id, "job");
+    for (const { id, pool, ...more } of work) ask(run, id, cpuOf(pool), { owner: jobOf(id), ...more });
+    ask(run, "x", cpuOf("a", "b"), { queue: "owner" });
+    const { leaving, beneficiaries, reservations } = run.world.ledger;
+    expect([...leaving.keys()].map((sequence) => reservations.get(sequence)?.owner)).toEqual([jobOf(leaves)]);
+    expect(beneficiaries.map(({ sequence }) => reservations.get(sequence)?.owner)).toEqual([ownerOf("x")]);
+    step(run, { kind: "accept", owner: jobOf(leaves) });
+    step(run, { kind: "release", owner: jobOf(leaves) });
+    expect(granted(run)["x"]).toBe(`${work.find(({ id }) => id === leaves)?.pool ?? ""}1`);
   });
 
   it.each<[title: string, needs: readonly Need[], fault: object]>([
