@@ -24,7 +24,8 @@ function describeLevel({ level }: Compared): string {
   return `borrows from ${level} ${level === 1 ? "level" : "levels"} above`;
 }
 
-function describeShare({ queue, share }: Compared): string {
+function describeShare({ queue, share, pastShareMillionths }: Compared): string {
   if (share.endsWith("/0")) return `${queue} has an infinite share`;
-  return `${queue} has the share ${share.replace(/\/1$/, "")}`;
+  const past = pastShareMillionths === 0 ? "" : `, ${pastShareMillionths / 1_000_000} of it by past use`;
+  return `${queue} has the share ${share.replace(/\/1$/, "")}${past}`;
 }
