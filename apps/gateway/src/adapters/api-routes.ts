@@ -131,6 +131,9 @@ function addWatch(api: FastifyInstance, parts: ApiParts): void {
       const refusal = (): Promise<Problem | undefined> => refusalOf(parts, route, { ...by, access });
       return { ...list, name, access, refusal: limitFailedChecks(refusal) };
     });
+    // Each has a right of its own, which is reviewed.
+    const limited = limitRate(by.user, parts, lists.length - 1);
+    if (limited !== undefined) return sendProblem(reply, limited);
     const refused: { readonly name: string; readonly problem: Problem }[] = [];
     for (const { name, route, access } of lists) {
       if (await parts.authorize(by.user, access)) continue;
