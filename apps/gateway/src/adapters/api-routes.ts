@@ -134,11 +134,13 @@ function addWatch(api: FastifyInstance, parts: ApiParts): void {
     // Each has a right of its own, which is reviewed.
     const limited = limitRate(by.user, parts, lists.length - 1);
     if (limited !== undefined) return sendProblem(reply, limited);
-    const refused: { readonly name: string; readonly problem: Problem }[] = [];
-    for (const { name, route, access } of lists) {
-      if (await parts.authorize(by.user, access)) continue;
-      refused.push({ name, problem: buildRefusal("FORBIDDEN", describeRefusal(by.user, access, route)) });
-    }
+    const areAllowed = await Promise.all(lists.map(({ access }) => parts.authorize(by.user, access)));
+    const refused = lists
+      .filter((_, at) => areAllowed[at] === false)
+      .map(({ name, route, access }) => {
+        const problem = buildRefusal("FORBIDDEN", describeRefusal(by.user, access, route));
+        return { name, problem };
+      });
     const [first] = refused;
     if (first !== undefined && refused.length === lists.length) return sendProblem(reply, first.problem);
     if (request.method === "HEAD") return sendStreamHead(reply, lists);

@@ -31,6 +31,8 @@ type Progress = WatchedList & {
   cursor: number | undefined;
   shownTrouble: string | undefined;
   checkedAtMs: number;
+  /** Why the client may not watch it any longer, as of the last check. */
+  refused: Problem | undefined;
 };
 
 /**
@@ -63,13 +65,18 @@ async function writeChanges(
   using listening = new DisposableStack();
   for (const { feed } of lists) listening.use(feed.onChange(bell.ring));
   const known = placesIn(lastEventId);
-  const watched = new Set(lists.map((list) => startOf(list, known)));
+  const beganMs = performance.now();
+  const watched = new Set(lists.map((list) => startOf(list, known, beganMs)));
   if (refused.length > 0) await stream.write(`${refused.join("")}${placesEvent(watched)}`);
   while (!stream.closed.aborted) {
+    // One time for all, so that they stay due together.
+    const nowMs = performance.now();
+    await Promise.all([...watched].map((list) => checkList(list, recheckMs, nowMs)));
     for (const list of watched) {
-      const refusal = await checkList(list, recheckMs);
-      if (refusal === undefined) await writeList(stream, watched, list);
-      const end = refusal ?? list.feed.end;
+      // Again, where the client has read the list before this one slowly.
+      await checkList(list, recheckMs, performance.now());
+      if (list.refused === undefined) await writeList(stream, watched, list);
+      const end = list.refused ?? list.feed.end;
       if (end === undefined) continue;
       watched.delete(list);
       // Without its place: a client that may watch it again receives it whole.
@@ -85,18 +92,17 @@ async function writeChanges(
   }
 }
 
-/** Why the client may not watch the list any longer, where a check is due: the client may have read the list before this one for long. */
-async function checkList(list: Progress, recheckMs: number): Promise<Problem | undefined> {
-  if (performance.now() - list.checkedAtMs < recheckMs) return undefined;
-  const refusal = await list.refusal();
-  list.checkedAtMs = performance.now();
-  return refusal;
+async function checkList(list: Progress, recheckMs: number, nowMs: number): Promise<void> {
+  if (nowMs - list.checkedAtMs < recheckMs) return;
+  list.checkedAtMs = nowMs;
+  list.refused = await list.refusal();
 }
 
-function startOf(list: WatchedList, known: ReadonlyMap<string, number>): Progress {
+function startOf(list: WatchedList, known: ReadonlyMap<string, number>, nowMs: number): Progress {
   const number = known.get(list.feed.id);
   const isKept = number !== undefined && list.feed.after(number) !== undefined;
-  return { ...list, cursor: isKept ? number : undefined, shownTrouble: undefined, checkedAtMs: performance.now() };
+  const cursor = isKept ? number : undefined;
+  return { ...list, cursor, shownTrouble: undefined, checkedAtMs: nowMs, refused: undefined };
 }
 
 /** Writes what the client lacks of a list. */
