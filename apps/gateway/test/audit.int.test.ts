@@ -75,6 +75,13 @@ it("selects by user, resource, name and time, and continues after a number", asy
   ]);
 });
 
+it("answers with the newest changes where the stream that a follower has read is lost", async () => {
+  await cancel("after-the-loss");
+  const { lastSequence } = await list();
+  const listed = await list(`?after=${lastSequence + 1000}&name=after-the-loss`);
+  expect([shown(listed), listed.lastSequence]).toEqual([["after-the-loss 200"], lastSequence]);
+});
+
 it.each([
   ["limit=501", "limit"],
   ["continue=x", "continue"],
