@@ -228,7 +228,9 @@ async function answer(
     try {
       // A long poll lasts as a stream does.
       using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
-      const asking = { ...asked, signal: signalOf(reply), by: by.user.name, requestId };
+      // A change continues without its client, so that its outcome is known.
+      const signal = audit === undefined ? signalOf(reply) : new AbortController().signal;
+      const asking = { ...asked, signal, by: by.user.name, requestId };
       const answered = await answerRequest(
         route,
         asking,
