@@ -122,6 +122,31 @@ it("has a change before the service is asked, and keeps it where the gateway end
   world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
 });
 
+it("records the outcome of a change before its gateway stops", async () => {
+  const tokenFile = join(world.directory, "token-of-stopped");
+  const stopped = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
+  const asked = Promise.withResolvers<undefined>();
+  const held = Promise.withResolvers<undefined>();
+  world.answers["cancelSession"] = async ({ name }) => {
+    asked.resolve(undefined);
+    await held.promise;
+    return { session: { name } };
+  };
+  const headers = { authorization: `Bearer ${(await readFile(tokenFile, "utf8")).trim()}` };
+  const sent = request(`${stopped.url}/v1/sessions/late/cancel`, { method: "POST", headers });
+  const failed = sent.then(
+    () => "answered",
+    () => "broken",
+  );
+  await asked.promise;
+  const ended = stopped[Symbol.asyncDispose]();
+  expect(await failed).toBe("broken");
+  held.resolve(undefined);
+  await ended;
+  expect(shown(await list("?name=late"))).toEqual(["late 200"]);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+});
+
 it("records the outcome of a change whose client leaves before the answer", async () => {
   const asked = Promise.withResolvers<undefined>();
   const held = Promise.withResolvers<undefined>();
