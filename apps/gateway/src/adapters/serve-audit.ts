@@ -93,7 +93,7 @@ async function readAfter(bus: Bus, asked: Asked, signal: AbortSignal): Promise<P
   const range = rangeOf(asked);
   const limit = limitOf(asked);
   const { lastSequence } = (await bus.streamState(range.stream)) ?? { lastSequence: 0 };
-  if (asked.after > lastSequence) return readPage(bus, asked, signal);
+  if (asked.after > lastSequence) return readPage(bus, { ...asked, continue: "" }, signal);
   const changes: Change[] = [];
   let from = asked.after + 1;
   for (let read = 0; read < MAX_READ && changes.length < limit && from <= lastSequence; read += 1) {
