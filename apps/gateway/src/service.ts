@@ -33,7 +33,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   });
   await using admission = await openAdmission(context);
   const call = openCalls(bus, config.callTimeoutMs);
-  const audit = await openAuditLog(bus, logger);
+  await using auditLog = await openAuditLog(bus, logger);
   await using _audit = await serveAudit(bus, { version: context.version, logger });
   await using feeds = openWatchFeeds({ call, pollMs: config.streams.pollMs, logger });
   await using server = await openServer({
@@ -53,7 +53,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     signIn: config.oidc && (await openOidcSignIn(config.oidc)),
     consoleDirectory: config.console.directory,
     jaegerUrl: config.console.jaegerUrl,
-    audit,
+    audit: auditLog.audit,
     reads: openSharedReads(openByteCalls(bus, config.callTimeoutMs), KEPT_READS),
     keptRequests: await openKeptRequests(bus.connection, logger),
     rates: new RequestRates(config.rate, MAX_RATED_USERS),

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { client } from "@muster/bus";
 import { throwFault } from "@muster/faults";
@@ -75,6 +76,13 @@ it("selects by user, resource, name and time, and continues after a number", asy
   ]);
 });
 
+it("answers with the newest changes where the stream that a follower has read is lost", async () => {
+  await cancel("after-the-loss");
+  const { lastSequence } = await list();
+  const listed = await list(`?after=${lastSequence + 1000}&name=after-the-loss`);
+  expect([shown(listed), listed.lastSequence]).toEqual([["after-the-loss 200"], lastSequence]);
+});
+
 it.each([
   ["limit=501", "limit"],
   ["continue=x", "continue"],
@@ -111,6 +119,51 @@ it("has a change before the service is asked, and keeps it where the gateway end
   expect(await failed).toBe("broken");
   held.resolve(undefined);
   expect(shown(await list("?name=lost"))).toEqual(["lost 0"]);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+});
+
+it("records the outcome of a change before its gateway stops", async () => {
+  const tokenFile = join(world.directory, "token-of-stopped");
+  const stopped = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
+  const asked = Promise.withResolvers<undefined>();
+  const held = Promise.withResolvers<undefined>();
+  world.answers["cancelSession"] = async ({ name }) => {
+    asked.resolve(undefined);
+    await held.promise;
+    return { session: { name } };
+  };
+  const headers = { authorization: `Bearer ${(await readFile(tokenFile, "utf8")).trim()}` };
+  const sent = request(`${stopped.url}/v1/sessions/late/cancel`, { method: "POST", headers });
+  const failed = sent.then(
+    () => "answered",
+    () => "broken",
+  );
+  await asked.promise;
+  const ended = stopped[Symbol.asyncDispose]();
+  expect(await failed).toBe("broken");
+  held.resolve(undefined);
+  await ended;
+  expect(shown(await list("?name=late"))).toEqual(["late 200"]);
+  world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
+});
+
+it("records the outcome of a change whose client leaves before the answer", async () => {
+  const asked = Promise.withResolvers<undefined>();
+  const held = Promise.withResolvers<undefined>();
+  world.answers["cancelSession"] = async ({ name }) => {
+    asked.resolve(undefined);
+    await held.promise;
+    return { session: { name } };
+  };
+  const socket = connect(gateway.port, "127.0.0.1");
+  const headers = `host: x\r\nauthorization: Bearer ${gateway.token}\r\ncontent-length: 0`;
+  socket.write(`POST /v1/sessions/left/cancel HTTP/1.1\r\n${headers}\r\n\r\n`);
+  await asked.promise;
+  socket.destroy();
+  expect(shown(await list("?name=left"))).toEqual(["left 0"]);
+  held.resolve(undefined);
+  await until("the outcome is there", async () => shown(await list("?name=left"))[0] !== "left 0");
+  expect(shown(await list("?name=left"))).toEqual(["left 200"]);
   world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
 });
 

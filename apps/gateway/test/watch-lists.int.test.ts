@@ -1,7 +1,8 @@
+import { connect } from "node:net";
 import { throwFault } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { startGatewayWorld, type Gateway, type GatewayWorld, type Streamed } from "./gateway-world.ts";
+import { openBrowser, startGatewayWorld, type Gateway, type GatewayWorld, type Streamed } from "./gateway-world.ts";
 
 const QUICK = { GATEWAY_WATCH_POLL_MS: "20", GATEWAY_STREAM_CHECK_MS: "100", GATEWAY_STREAM_STALL_MS: "500" };
 const BOTH = "/v1/watch?resource=sessions&resource=pools";
@@ -142,6 +143,61 @@ it("shows which list is stale, and ends only the list that cannot be read", asyn
   expect(stream.over()).toBeUndefined();
 });
 
+it("forgets the place in a list that it ends, so that a client that reconnects receives this list whole", async () => {
+  await using stream = await gateway.stream(BOTH);
+  await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+  world.answers["listPools"] = () => throwFault({ code: "invalid_request", field: "x", reason: "is not served" });
+  await until("the list is closed", () => shown(stream)["pools"]!.at(-1) === "closed INVALID_REQUEST");
+  const id = lastId(stream);
+  world.answers["listPools"] = () => ({ pools: [{ name: "p" }] });
+  await using again = await gateway.stream(BOTH, { "last-event-id": id });
+  await until("the list is there", () => isSynced(again, "pools"));
+  expect([id.split(".").length, shown(again)]).toEqual([1, { pools: ["reset", "added p", "synced"] }]);
+});
+
+it("checks the session again before a list that follows one which was read slowly", async () => {
+  const trouble = "x".repeat(400_000);
+  // 24 MB, more than the buffers of the kernel.
+  world.answers["listNodes"] = ({ continue: from }) => {
+    const number = Number(from) + 1;
+    return { nodes: [{ name: `n-${number}`, trouble }], continue: number < 60 ? String(number) : "" };
+  };
+  const short = { GATEWAY_SESSION_MS: "3000", GATEWAY_STREAM_CHECK_MS: "2000", GATEWAY_STREAM_STALL_MS: "60000" };
+  const slow = await world.start({ ...short, GATEWAY_WATCH_POLL_MS: "60000" });
+  const path = "/v1/watch?resource=nodes&resource=pools";
+  // Both lists are kept for the client that follows.
+  await using first = await slow.stream(path);
+  await until("the lists are there", () => isSynced(first, "nodes", "pools"));
+  const browser = openBrowser(slow);
+  expect((await browser.ask("/auth/session", { method: "POST", body: { token: slow.token } })).status).toBe(200);
+  const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+  const socket = connect(slow.port, "127.0.0.1");
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncookie: ${cookie}\r\n\r\n`);
+  socket.pause();
+  await until("the session is over", async () => (await browser.ask("/v1/sessions")).status === 401);
+  let tail = "";
+  const found = new Set<string>();
+  socket.setEncoding("utf8").on("data", (part: string) => {
+    tail = (tail + part).slice(-200_000);
+    for (const [name] of tail.matchAll(/^HTTP.1.1 \d+|"resource":"\w+","(item|problem)"/g)) found.add(name);
+  });
+  socket.resume();
+  await until("it is over", () => tail.includes("UNAUTHENTICATED"));
+  expect([...found].filter((name) => !name.includes("nodes"))).toEqual([
+    "HTTP/1.1 200",
+    '"resource":"pools","problem"',
+  ]);
+  socket.destroy();
+});
+
+it("counts each list against the rate of its user", async () => {
+  const limits = { GATEWAY_REQUESTS_PER_SECOND: "1", GATEWAY_REQUESTS_BURST: "3" };
+  const limited = await world.start({ ...QUICK, ...limits });
+  expect((await limited.ask(BOTH)).status).toBe(200);
+  const refused = await limited.ask(BOTH);
+  expect([refused.status, refused.json]).toMatchObject([429, { code: "LIMIT_EXCEEDED" }]);
+});
+
 it("takes one place of a stream", async () => {
   const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
   await using stream = await limited.stream(BOTH);
@@ -153,8 +209,9 @@ const many = Array.from({ length: 17 }, (_, at) => `resource=jobs/n-${at}`).join
 
 it.each([
   ["", "resource", "0 lists"],
-  ["?resource=lists", "resource", '"lists" is no list'],
-  ["?resource=jobs/a/b", "resource", "is no list"],
+  ["?resource=lists", "resource", '"lists" is no list that can be watched'],
+  ["?resource=audit", "resource", '"audit" is no list that can be watched'],
+  ["?resource=jobs/a/b", "resource", "is no list that can be watched"],
   ["?resource=jobs/..", "namespace", "letters"],
   ["?resource=sessions&resource=sessions", "resource", "more than once"],
   [`?${many}`, "resource", "17 lists"],

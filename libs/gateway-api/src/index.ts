@@ -2,4 +2,4 @@ export { fromJson, fromText, INTEGERS, isPlain, messageFromJson, shapeOf, toJson
 export type { AnyResource, FieldPath, FurtherRight } from "./resource.ts";
 export { RESOURCES } from "./resources.ts";
 export { isCreation, OWN_FIELDS, routesOf, type Right, type Route } from "./route.ts";
-export { findList, listNames, MAX_WATCHED_LISTS, WATCH_PATH, type NamedList } from "./watch-path.ts";
+export { findList, isWatchable, listNames, MAX_WATCHED_LISTS, WATCH_PATH, type NamedList } from "./watch-path.ts";

@@ -12,6 +12,7 @@ it.each([
   ["replica-sets", "/v1/replica-sets", {}],
   ["sessions/echo", undefined, undefined],
   ["jobs/team-a/train", undefined, undefined],
+  ["audit", undefined, undefined],
   ["engines", undefined, undefined],
   ["", undefined, undefined],
 ])("finds the list %j", (name, path, params) => {

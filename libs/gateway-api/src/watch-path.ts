@@ -13,24 +13,27 @@ export type NamedList = {
   readonly params: Readonly<Record<string, string>>;
 };
 
-/** The paths of all lists below `/v1/`, with the names of their parameters: `jobs/{namespace}`. */
+/** The paths of all lists that can be watched below `/v1/`, with the names of their parameters: `jobs/{namespace}`. */
 export function listNames(routes: readonly Route[]): readonly string[] {
-  return routes
-    .filter(({ answer }) => answer.kind === "list")
-    .map(({ path }) => relative(path).replaceAll(/:(\w+)/g, "{$1}"));
+  return routes.filter(isWatchable).map(({ path }) => relative(path).replaceAll(/:(\w+)/g, "{$1}"));
 }
 
-/** The list with this name; undefined: there is none. Parameters are not checked. */
+/** The list with this name; undefined: there is none that can be watched. Parameters are not checked. */
 export function findList(routes: readonly Route[], name: string): NamedList | undefined {
   const parts = name.split("/");
   for (const route of routes) {
     const pattern = relative(route.path).split("/");
-    if (route.answer.kind !== "list" || pattern.length !== parts.length) continue;
+    if (!isWatchable(route) || pattern.length !== parts.length) continue;
     if (!pattern.every((part, at) => part.startsWith(":") || part === parts[at])) continue;
     const params = pattern.flatMap((part, at) => (part.startsWith(":") ? [[part.slice(1), parts[at] ?? ""]] : []));
     return { name, route, params: Object.fromEntries(params) as Record<string, string> };
   }
   return undefined;
+}
+
+/** Whether the route is a list that can be followed. */
+export function isWatchable({ answer, query }: Route): boolean {
+  return answer.kind === "list" && "watch" in query;
 }
 
 function relative(path: string): string {

@@ -5,7 +5,7 @@ import type { EventLog, Resource } from "../kinds/resource.ts";
 import { namedResource, type CommandLine } from "../kinds/resources.ts";
 import { askAbout } from "./find-work.ts";
 import { keepContact } from "./contact.ts";
-import { printList, type Format } from "./output.ts";
+import { printList, toJson, type Format } from "./output.ts";
 
 export type EventsOptions = {
   readonly follow: boolean;
@@ -106,5 +106,5 @@ export async function followEvents(
 function printEvents({ io }: CommandLine, log: EventLog, events: readonly object[], output: Format): void {
   const style = io.outStyle();
   if (output === "table") io.out(events.map((event) => log.line(event, style)));
-  else io.out(events.map((event) => JSON.stringify(log.record(event))));
+  else io.out(events.map((event) => toJson(log.record(event))));
 }

@@ -12,7 +12,7 @@ export function print(
   forms: { readonly table: (style: TableStyle) => readonly string[]; readonly data: () => unknown },
 ): void {
   if (format === "table") io.out(forms.table(io.outStyle()));
-  else if (format === "json") io.out([JSON.stringify(forms.data(), undefined, 2)]);
+  else if (format === "json") io.out([toJson(forms.data(), 2)]);
   else io.out([toYaml(forms.data())]);
 }
 
@@ -41,7 +41,17 @@ export function printRecords(io: Io, format: Format, records: readonly unknown[]
   if (format !== "table") print(io, format, { table: () => [], data: () => records });
 }
 
-/** Programs and logs keep their lines, and nothing refers to something else. */
+/** JSON in one line, or with so many spaces at each level. Nothing in its texts steers the terminal or changes the direction of what follows. */
+export function toJson(value: unknown, indent?: number): string {
+  return JSON.stringify(value, undefined, indent).replaceAll(/[\u007f-\u009f]|\p{Bidi_Control}/gu, escaped);
+}
+
+/** Programs and logs keep their lines, and nothing refers to something else. Texts with control characters are in quotes. */
 export function toYaml(value: unknown): string {
-  return stringify(value, { lineWidth: 0, blockQuote: "literal", aliasDuplicateObjects: false }).trimEnd();
+  const text = stringify(value, { lineWidth: 0, blockQuote: "literal", aliasDuplicateObjects: false });
+  return text.trimEnd().replaceAll(/[\u007f-\u009f]/g, escaped);
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

@@ -84,6 +84,8 @@ it("lets nothing from elsewhere steer the terminal", () => {
     }),
   );
   expect(plain("a\u001b[2Jb\r\nc")).toBe("a[2Jb c");
+  // They would show the rest of the line in another order.
+  expect(plain("a\u202eb\u2066c\u200fd\u061ce")).toBe("abcde");
 });
 
 it.each([

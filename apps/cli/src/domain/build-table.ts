@@ -79,10 +79,9 @@ export function textWidth(text: string): number {
   return ASCII.test(text) ? text.length : lettersOf(text).reduce((sum, letter) => sum + letterWidth(letter), 0);
 }
 
-/** Foreign text without control characters; line ends become spaces. */
+/** Foreign text without control characters and those that change the direction of text; line ends become spaces. */
 export function plain(text: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are what this is about
-  return text.replaceAll(/\s+/g, " ").replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, "");
+  return text.replaceAll(/\s+/g, " ").replaceAll(/\p{Cc}|\p{Bidi_Control}/gu, "");
 }
 
 function toCell(cell: Cell): { text: string; colour: Colour } {

@@ -131,11 +131,16 @@ function addWatch(api: FastifyInstance, parts: ApiParts): void {
       const refusal = (): Promise<Problem | undefined> => refusalOf(parts, route, { ...by, access });
       return { ...list, name, access, refusal: limitFailedChecks(refusal) };
     });
-    const refused: { readonly name: string; readonly problem: Problem }[] = [];
-    for (const { name, route, access } of lists) {
-      if (await parts.authorize(by.user, access)) continue;
-      refused.push({ name, problem: buildRefusal("FORBIDDEN", describeRefusal(by.user, access, route)) });
-    }
+    // Each has a right of its own, which is reviewed.
+    const limited = limitRate(by.user, parts, lists.length - 1);
+    if (limited !== undefined) return sendProblem(reply, limited);
+    const areAllowed = await Promise.all(lists.map(({ access }) => parts.authorize(by.user, access)));
+    const refused = lists
+      .filter((_, at) => areAllowed[at] === false)
+      .map(({ name, route, access }) => {
+        const problem = buildRefusal("FORBIDDEN", describeRefusal(by.user, access, route));
+        return { name, problem };
+      });
     const [first] = refused;
     if (first !== undefined && refused.length === lists.length) return sendProblem(reply, first.problem);
     if (request.method === "HEAD") return sendStreamHead(reply, lists);
@@ -223,7 +228,9 @@ async function answer(
     try {
       // A long poll lasts as a stream does.
       using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
-      const asking = { ...asked, signal: signalOf(reply), by: by.user.name, requestId };
+      // A change continues without its client, so that its outcome is known.
+      const signal = audit === undefined ? signalOf(reply) : new AbortController().signal;
+      const asking = { ...asked, signal, by: by.user.name, requestId };
       const answered = await answerRequest(
         route,
         asking,

@@ -35,14 +35,19 @@ export type AttemptAudit = {
 
 export type Audit = (attempt: Attempt) => AttemptAudit;
 
+/** Waits when disposed for the outcomes of the announced changes, which take the time of one call at most. */
+export type AuditLog = AsyncDisposable & { readonly audit: Audit };
+
 /** Changes and refusals in streams of their own, so that no number of refusals removes a change. Each method resolves when its event is on disk. */
-export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Promise<Audit> {
+export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Promise<AuditLog> {
   await bus.ensureStream(streams.apiAudit);
   await bus.ensureStream(streams.apiRefusals);
-  return (attempt) => {
+  const inFlight = new Set<Promise<undefined>>();
+  const audit: Audit = (attempt) => {
     const record = recordOf(attempt);
     const user = userKey(record.user);
     const id = randomUUID();
+    const ended = Promise.withResolvers<undefined>();
     let isAnnounced = false;
     const publish = (outcome: Outcome): Promise<unknown> => {
       const { resource } = record;
@@ -53,6 +58,7 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Pro
     return {
       announce: async () => {
         isAnnounced = true;
+        inFlight.add(ended.promise);
         await publish({ status: 0, code: "" });
       },
       end: async (outcome) => {
@@ -60,9 +66,18 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Pro
           await publish(outcome);
         } catch (error) {
           logger.error({ err: error, record: { ...record, ...outcome } }, "the audit lacks the outcome of a change");
+        } finally {
+          inFlight.delete(ended.promise);
+          ended.resolve(undefined);
         }
       },
     };
+  };
+  return {
+    audit,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all(inFlight);
+    },
   };
 }
 

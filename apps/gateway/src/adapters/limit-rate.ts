@@ -9,9 +9,9 @@ export type RateParts = {
   readonly logger: Pick<Logger, "warn">;
 };
 
-/** Counts a request of the user. The problem: it is one too many. */
-export function limitRate({ name }: User, { rates, logger }: RateParts): Problem | undefined {
-  const refusal = rates.take(name, performance.now());
+/** Counts requests of the user. The problem: they are too many. */
+export function limitRate({ name }: User, { rates, logger }: RateParts, requests = 1): Problem | undefined {
+  const refusal = rates.take(name, performance.now(), requests);
   if (refusal === undefined) return undefined;
   const { user, retryAfterMs, reportRefused } = refusal;
   if (reportRefused !== undefined)

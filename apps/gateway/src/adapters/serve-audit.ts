@@ -85,11 +85,15 @@ async function readPage(bus: Bus, asked: Asked, signal: AbortSignal): Promise<Pa
   return { changes: found, before, lastSequence };
 }
 
-/** Forward, so that a follower misses none. Ends before a change in flight: its outcome has another number, and a follower sees each change once. */
+/**
+ * Forward, so that a follower misses none. Ends before a change in flight: its outcome has another number, and a follower sees each change once. A number that
+ * the stream does not have is one of a lost stream.
+ */
 async function readAfter(bus: Bus, asked: Asked, signal: AbortSignal): Promise<Page> {
   const range = rangeOf(asked);
   const limit = limitOf(asked);
   const { lastSequence } = (await bus.streamState(range.stream)) ?? { lastSequence: 0 };
+  if (asked.after > lastSequence) return readPage(bus, { ...asked, continue: "" }, signal);
   const changes: Change[] = [];
   let from = asked.after + 1;
   for (let read = 0; read < MAX_READ && changes.length < limit && from <= lastSequence; read += 1) {
@@ -104,7 +108,7 @@ async function readAfter(bus: Bus, asked: Asked, signal: AbortSignal): Promise<P
     if (message.atMs >= asked.sinceMs && isAsked(change, asked)) changes.push(change);
     from = message.sequence + 1;
   }
-  return { changes, before: undefined, lastSequence: Math.max(asked.after, from - 1) };
+  return { changes, before: undefined, lastSequence: from - 1 };
 }
 
 function changeOf({ payload, sequence }: { readonly payload: Uint8Array; readonly sequence: number }): Change {

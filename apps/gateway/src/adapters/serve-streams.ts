@@ -52,7 +52,7 @@ export type AskedList = Pick<Asked, "params" | "query"> & {
   readonly refusal: StreamCheck;
 };
 
-/** Serves lists until the client is gone, or the gateway ends them. `refused`: events before the first list. Throws FaultError before the first byte. */
+/** Serves lists until the client is gone, or the gateway ends them. `refused`: events of other lists. Throws FaultError before the first byte. */
 export async function streamWatch(
   parts: StreamParts,
   lists: readonly AskedList[],
@@ -66,11 +66,11 @@ export async function streamWatch(
     return { name, feed, refusal };
   });
   const stream = openHttpStream(reply, EVENTS, parts.streams.stallMs);
-  if (refused.length > 0) await stream.write(refused.join(""));
   const lastEventId = request.headers["last-event-id"];
   await serveWatch(stream, watched, {
     lastEventId: typeof lastEventId === "string" ? lastEventId : undefined,
     recheckMs: parts.streams.recheckMs,
+    refused,
   });
 }
 

@@ -21,6 +21,8 @@ export type WatchOptions = {
   /** The header `Last-Event-ID`. */
   readonly lastEventId: string | undefined;
   readonly recheckMs: number;
+  /** Events of lists that the client may not watch. */
+  readonly refused: readonly string[];
 };
 
 /** What a client has of a list. */
@@ -28,6 +30,9 @@ type Progress = WatchedList & {
   /** The number of the last change that it has; undefined: it has not received this list. */
   cursor: number | undefined;
   shownTrouble: string | undefined;
+  checkedAtMs: number;
+  /** Why the client may not watch it any longer, as of the last check. */
+  refused: Problem | undefined;
 };
 
 /**
@@ -54,39 +59,50 @@ export async function serveWatch(
 async function writeChanges(
   stream: HttpStream,
   lists: readonly WatchedList[],
-  { lastEventId, recheckMs }: WatchOptions,
+  { lastEventId, recheckMs, refused }: WatchOptions,
 ): Promise<void> {
   const bell = makeBell();
   using listening = new DisposableStack();
   for (const { feed } of lists) listening.use(feed.onChange(bell.ring));
   const known = placesIn(lastEventId);
-  const watched = new Set(lists.map((list) => startOf(list, known)));
-  let checkedAtMs = performance.now();
+  const beganMs = performance.now();
+  const watched = new Set(lists.map((list) => startOf(list, known, beganMs)));
+  if (refused.length > 0) await stream.write(`${refused.join("")}${placesEvent(watched)}`);
   while (!stream.closed.aborted) {
-    const isDue = performance.now() - checkedAtMs >= recheckMs;
+    // One time for all, so that they stay due together.
+    const nowMs = performance.now();
+    await Promise.all([...watched].map((list) => checkList(list, recheckMs, nowMs)));
     for (const list of watched) {
-      const refused = isDue ? await list.refusal() : undefined;
-      if (refused === undefined) await writeList(stream, watched, list);
-      const end = refused ?? list.feed.end;
+      // Again, where the client has read the list before this one slowly.
+      await checkList(list, recheckMs, performance.now());
+      if (list.refused === undefined) await writeList(stream, watched, list);
+      const end = list.refused ?? list.feed.end;
       if (end === undefined) continue;
       watched.delete(list);
-      const closed = closedEvent(list.name, end);
+      // Without its place: a client that may watch it again receives it whole.
+      const closed = `${closedEvent(list.name, end)}${list.name === undefined ? "" : placesEvent(watched)}`;
       if (watched.size > 0) await stream.write(closed);
       else {
         stream.end(closed);
         return;
       }
     }
-    if (isDue) checkedAtMs = performance.now();
     const isRung = await bell.wait(Math.min(SILENCE_MS, recheckMs), stream.closed);
     if (!isRung) await stream.write(": alive\n\n");
   }
 }
 
-function startOf(list: WatchedList, known: ReadonlyMap<string, number>): Progress {
+async function checkList(list: Progress, recheckMs: number, nowMs: number): Promise<void> {
+  if (nowMs - list.checkedAtMs < recheckMs) return;
+  list.checkedAtMs = nowMs;
+  list.refused = await list.refusal();
+}
+
+function startOf(list: WatchedList, known: ReadonlyMap<string, number>, nowMs: number): Progress {
   const number = known.get(list.feed.id);
   const isKept = number !== undefined && list.feed.after(number) !== undefined;
-  return { ...list, cursor: isKept ? number : undefined, shownTrouble: undefined };
+  const cursor = isKept ? number : undefined;
+  return { ...list, cursor, shownTrouble: undefined, checkedAtMs: nowMs, refused: undefined };
 }
 
 /** Writes what the client lacks of a list. */
@@ -109,8 +125,7 @@ async function writeItems(stream: HttpStream, all: ReadonlySet<Progress>, list: 
   if (changes !== undefined) {
     for (const piece of changes) await stream.write(piece);
     list.cursor = last;
-    // An id without data is no event, and replaces the last id.
-    if (name !== undefined) await stream.write(`id: ${idOf(all)}\n\n`);
+    if (name !== undefined) await stream.write(placesEvent(all));
     return;
   }
   const items = events.items();
@@ -125,6 +140,11 @@ async function writeItems(stream: HttpStream, all: ReadonlySet<Progress>, list: 
 /** The place of the client in each list. */
 function idOf(lists: ReadonlySet<Progress>): string {
   return [...lists].flatMap(({ feed, cursor }) => (cursor === undefined ? [] : [placeOf(feed, cursor)])).join(".");
+}
+
+/** An id without data is no event, and replaces the last id. */
+function placesEvent(lists: ReadonlySet<Progress>): string {
+  return `id: ${idOf(lists)}\n\n`;
 }
 
 function dataOfList(name: ListName): string {

@@ -4,6 +4,7 @@ import {
   findList,
   fromJson,
   fromText,
+  isWatchable,
   listNames,
   MAX_WATCHED_LISTS,
   OWN_FIELDS,
@@ -15,8 +16,8 @@ import {
 import type { MessageShape } from "@muster/proto";
 
 /** Whether the request follows a list. */
-export function isWatch({ answer, query: known }: Route, query: Asked["query"]): boolean {
-  return answer.kind === "list" && "watch" in known && query["watch"] === "true";
+export function isWatch(route: Route, query: Asked["query"]): boolean {
+  return isWatchable(route) && query["watch"] === "true";
 }
 
 /** The parts of an HTTP request that a service may read. */
@@ -62,7 +63,7 @@ export function readWatchedLists(
     const list = findList(routes, name);
     if (list === undefined) {
       const known = listNames(routes).join(", ");
-      return refuse("resource", `${describeValue(name)} is no list; ${known} are`);
+      return refuse("resource", `${describeValue(name)} is no list that can be watched; ${known} are`);
     }
     requireNames(list.params);
     return { ...list, query: { watch: "true" } };
