@@ -1,7 +1,6 @@
 import { describeFault, faultOf, throwFault } from "@muster/faults";
 import { describeQueueWait } from "@muster/ledger-client/describe-queue-wait";
-import type { Need, Reservation } from "@muster/ledger-client";
-import type { Ledger } from "./workload.ts";
+import type { LedgerCalls, Need, Reservation, ReservationCalls } from "@muster/ledger-client";
 
 /** The request of one lease for machines. */
 export type MachineRequest = { readonly owner: string; readonly pool: string; readonly needs: readonly Need[] };
@@ -23,7 +22,7 @@ const UNSET = "Queues exist, and PROVISION_QUEUE of the provision-engine names n
 
 /** `queue`: the setting of the engine. Without it leases need no queue as long as no Queue exists. */
 export function leaseQueue(
-  ledger: Pick<Ledger, "reserve" | "check" | "ask" | "release" | "listQueues">,
+  ledger: Pick<LedgerCalls, "reserve" | "check" | "ask" | "release"> & Pick<ReservationCalls, "listQueues">,
   queue: string | undefined,
 ): LeaseQueue {
   const hasQueues = async (signal: AbortSignal): Promise<boolean> =>
