@@ -35,7 +35,7 @@ export type World = {
   /** Of the job, as its labels and the queues are now. */
   queue: QueueChoice;
   /** Of its queue. */
-  readyTimeoutMs?: number;
+  readyTimeoutMs?: number | undefined;
   policy: JobPolicy;
 };
 
@@ -48,6 +48,7 @@ export type Happening =
   | { kind: "withdraw" | "grant" | "machine-lost" | "machine-cordoned" | "uncordon" | "suspend" | "resume" | "pass" }
   | { kind: "share"; type: number; requests: Requests | undefined }
   | { kind: "queue"; choice: QueueChoice }
+  | { kind: "ready-timeout"; ms: number | undefined }
   | { kind: "time"; ms: number }
   | { kind: "crash-in-steps"; after: number };
 
@@ -292,6 +293,9 @@ export function happen(world: World, event: Happening): void {
     case "queue":
       world.queue = event.choice;
       return;
+    case "ready-timeout":
+      world.readyTimeoutMs = event.ms;
+      return;
     case "share": {
       const { replicas } = world.spec;
       const changed = replicas.map((each, place) =>
@@ -394,7 +398,7 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
 function turn(
   world: World,
   each: PodFact,
-  event: Exclude<Happening["kind"], "time" | "grant" | "share" | "queue" | "preempt">,
+  event: Exclude<Happening["kind"], "time" | "grant" | "share" | "queue" | "ready-timeout" | "preempt">,
 ): PodFact[] {
   const over = !mayRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
@@ -430,6 +434,7 @@ function turn(
  */
 export function calmDown(world: World): boolean {
   world.spec = { ...world.spec, suspend: false };
+  world.readyTimeoutMs = undefined;
   if (world.queue.kind !== "none") world.queue = { kind: "queue", name: "last" };
   for (const machine of world.cordoned) world.lost.add(machine);
   for (let round = 0; round < 100; round += 1) {

@@ -17,6 +17,7 @@ function start(
   const announced: string[] = [];
   const outcomes: string[] = [];
   const preemptions: string[] = [];
+  const pauses: number[] = [];
   const keeper = new LedgerKeeper(
     {
       log,
@@ -28,11 +29,14 @@ function start(
       announce: ({ kind, reservation }) => announced.push(`${reservation.owner.id} ${kind}`),
       decided: (outcome) => outcomes.push(outcome),
       preemption: (news) => preemptions.push(news.kind),
-      pause: () => Promise.resolve(),
+      pause: (_signal, ms = 0) => {
+        pauses.push(ms);
+        return Promise.resolve();
+      },
     },
     { ...policy, ...more },
   );
-  return { log, nodes, announced, outcomes, preemptions, keeper };
+  return { log, nodes, announced, outcomes, preemptions, pauses, keeper };
 }
 
 /** What the promise became once the log has written. */
@@ -286,4 +290,21 @@ it("reports what becomes of a preemption once it is on disk", async () => {
   stop.abort();
   log.commit();
   await running;
+});
+
+it("waits for a time that no timer can hold, instead of planning without a pause", async () => {
+  const maxTimerMs = 2 ** 31 - 1;
+  const leaf = queueOf("leaf", {}, { parent: "root" });
+  const queues = [queueOf("root", {}, { pastUseHalfLifeMs: 32 * (maxTimerMs + 1) }), leaf];
+  const { log, keeper, pauses } = start([nodeOf("a1", "a")], memoryLog(), {}, queues);
+  const stop = new AbortController();
+  const running = keeper.run(stop.signal);
+  await until("it has planned", () => {
+    log.commit();
+    return pauses.length > 0;
+  });
+  stop.abort();
+  await running;
+  expect(pauses[0]).toBeGreaterThan(0);
+  expect(pauses[0]).toBeLessThanOrEqual(maxTimerMs);
 });

@@ -48,6 +48,9 @@ import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.t
 import { countAhead, placesAround } from "./domain/ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
+/** A timer of Node fires immediately where it would have to wait for more than 24 days. */
+const MAX_IDLE_MS = 86_400_000;
+
 /** After a pass that took so long the next one waits for this many times as long, so that requests are answered between them. */
 const LONG_PASS_MS = 20;
 const PAUSE_FACTOR = 4;
@@ -379,7 +382,7 @@ export class LedgerKeeper {
       return;
     }
     const woken = new AbortController();
-    const ms = Math.max(0, this.#againAtMs - this.#deps.now());
+    const ms = Math.min(MAX_IDLE_MS, Math.max(0, this.#againAtMs - this.#deps.now()));
     await Promise.race([this.#wake.promise, this.#deps.pause(AbortSignal.any([signal, woken.signal]), ms)]);
     woken.abort();
   }

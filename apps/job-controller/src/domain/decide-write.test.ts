@@ -47,6 +47,7 @@ describe("a status is written", () => {
     ["after the steps when only people wait for it", { conditions: [condition] }, "after"],
     ["after the steps when a new generation was seen", { observedGeneration: 2 }, "after"],
     ["after the steps when it has begun", { startMs: 1000 }, "after"],
+    ["after the steps when the whole gang has been ready", { hasBeenReady: true }, "after"],
     ["later when only counts differ", worker({ ready: 2 }), "later"],
     [
       "later when a type has come that nothing is remembered of",

@@ -27,9 +27,9 @@ function promises(status: JobStatus): unknown {
   return { ...gang, completionMs, replicas, hasLeft };
 }
 
-/** What users wait for. */
-function news({ conditions, observedGeneration, startMs }: JobStatus): unknown {
-  return { conditions, observedGeneration, startMs };
+/** What users wait for; and that the gang has been ready: a later pass, which reads the stored status, would release a gang that lost a pod since. */
+function news({ conditions, observedGeneration, startMs, hasBeenReady }: JobStatus): unknown {
+  return { conditions, observedGeneration, startMs, hasBeenReady };
 }
 
 function same(a: unknown, b: unknown): boolean {

@@ -141,11 +141,14 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
   const problems = [{ field: "spec.a", reason: "no pool of machines" }] as const;
   const unreadable = { ok: false, problems, managedBy: undefined } as const;
   const world = { spec: unreadable, replicas: [], units: [NONE] };
+  const timeout = { type: "Requeued", status: "True", reason: "ReadyTimeout", message: "" } as const;
+  const requeued = status({ conditions: [{ ...timeout, lastUpdateMs: NOW_MS, lastTransitionMs: NOW_MS }] });
 
   it.each<[string, Partial<Snapshot>]>([
     ["pods", { unknownTypes: [pod("worker-0")] }],
     ["machines", { units: [granted("worker-0", "worker-1")] }],
     ["a start time", { status: status({ startMs: 5000 }) }],
+    ["a timeout, after which it requests its machines again", { status: requeued }],
   ])("keeps everything while it has %s, and reports it", (_title, more) => {
     const { status: after, steps } = planJob(snapshot({ ...world, ...more }), POLICY);
     expect(steps).toEqual([]);

@@ -58,6 +58,13 @@ const choice = fc.constantFrom<QueueChoice>(
 const sharing: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 20, arbitrary: happening },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("queue" as const), choice }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("ready-timeout" as const),
+      ms: fc.constantFrom(undefined, 1000, 60_000, 600_000),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("share" as const), type: fc.nat(1), requests }) },
 );
 

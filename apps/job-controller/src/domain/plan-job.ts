@@ -94,7 +94,7 @@ function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: Jo
 
 function hasStarted(snapshot: Snapshot): boolean {
   const { status, units } = snapshot;
-  if (isTrue(status, "Preempted")) return true;
+  if (isTrue(status, "Preempted") || isTrue(status, "Requeued")) return true;
   return status.startMs !== undefined || podsOf(snapshot).length > 0 || units.some(({ state }) => state === "granted");
 }
 

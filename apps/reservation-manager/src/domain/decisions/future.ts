@@ -130,16 +130,20 @@ export function isPlaced(world: World, beneficiary: number): boolean {
  * other beneficiary is cancelled, so that the work stays that was preempted for it.
  */
 export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boolean {
-  const { beneficiaries } = world.ledger;
-  if (beneficiaries.length === 0) return true;
+  if (world.ledger.beneficiaries.length === 0) return true;
   // Copies: what an event comes to is remembered with it, and a request that is not granted after all has to wait.
   const after = evolveWorld(
     world,
     events.map((event) => ({ ...event })),
   );
+  return keepsPlacesAfter(world, after);
+}
+
+/** The same of a later world. What is known of its futures is used again. */
+export function keepsPlacesAfter(world: World, after: World): boolean {
   if (!keepsPlacesIn(world, after, {})) return false;
   const spared = sparedFor(world.ledger);
-  return beneficiaries.every(
+  return world.ledger.beneficiaries.every(
     ({ sequence }) => !spared.has(sequence) || keepsPlacesIn(world, after, { without: sequence }),
   );
 }

@@ -6,6 +6,7 @@ import { reservationOf, restoreLedger, type LedgerEvent } from "../ledger/ledger
 import { noPastUse } from "../ledger/past-use.ts";
 import type { Queue } from "../ledger/queue.ts";
 import { finish } from "../ledger/steps.ts";
+import type { WaitingTrees } from "../ledger/waiting-trees.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { MAX_COUNTED_QUEUES, planPastUse } from "./plan-past-use.ts";
 
@@ -39,6 +40,13 @@ function pass(run: Run, intervals: number): void {
 
 function pastOf({ world }: Run, queue: string): number {
   return world.ledger.pastUse.get("root")?.shares.get(queue) ?? 0;
+}
+
+function pastSharesOf(trees: WaitingTrees, above = ""): Readonly<Record<string, number>> {
+  const found = [...trees.entries()].map(([name, { pastShare, children }]) => {
+    return { [`${above}${name}`]: pastShare, ...pastSharesOf(children, `${above}${name}/`) };
+  });
+  return Object.assign({}, ...found) as Readonly<Record<string, number>>;
 }
 
 function countsOf({ events }: Run): readonly LedgerEvent[] {
@@ -111,6 +119,34 @@ describe("what queues borrow", () => {
     pass(run, 2);
     const restored = await snapshotCodec.assemble([...snapshotCodec.pieces(run.world.ledger)]);
     expect([...restored.pastUse.entries()]).toEqual([...run.world.ledger.pastUse.entries()]);
+  });
+
+  it("changes no tree but that of the queue above, which is as a snapshot restores it", async () => {
+    const other = queueOf("other", { [CPU]: 1 });
+    const run = runOf(root, ai, web, other, queueOf("leaf", {}, { parent: "other" }));
+    reserve(run, "1", "ai", 8);
+    reserve(run, "2", "leaf", 1);
+    for (const queue of ["ai", "web", "leaf"]) reserve(run, `waits-${queue}`, queue, 1);
+    const treesBefore = run.world.ledger.trees;
+    pass(run, 2);
+    const { trees } = run.world.ledger;
+    const restored = await snapshotCodec.assemble([...snapshotCodec.pieces(run.world.ledger)]);
+    expect(countsOf(run).length).toBeGreaterThan(0);
+    expect(trees.get("root")).not.toBe(treesBefore.get("root"));
+    expect(trees.get("other")).toBe(treesBefore.get("other"));
+    expect(pastSharesOf(trees)).toEqual(pastSharesOf(restored.trees));
+    expect(pastSharesOf(trees)).toMatchObject({ "root/ai": pastOf(run, "ai") });
+  });
+
+  it.each([-365, 365])("is counted again soon where the clock was %i days off at the last count", (days) => {
+    const run = runOf(root, ai);
+    reserve(run, "1", "ai", 8);
+    pass(run, 32);
+    const { ledger } = run.world;
+    const shares = ledger.pastUse.get("root")?.shares ?? new Map<string, number>();
+    const pastUse = ledger.pastUse.set("root", { atMs: run.nowMs + days * 86_400_000, shares });
+    const plan = planPastUse({ ...run.world, ledger: { ...ledger, pastUse } }, run.nowMs);
+    expect(plan.events).toMatchObject([{ kind: "pastUseCounted", parent: "root", atMs: run.nowMs }]);
   });
 
   it(`is counted of ${MAX_COUNTED_QUEUES} queues below one at most, those with the largest past`, () => {

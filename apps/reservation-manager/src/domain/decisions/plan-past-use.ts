@@ -32,10 +32,12 @@ export function planPastUse(world: World, nowMs: number): PastUsePlan {
   for (const { node, halfLifeMs } of parentsWithPast(world.ledger.queues)) {
     const known = world.ledger.pastUse.get(node.queue.name);
     const intervalMs = Math.max(MIN_INTERVAL_MS, halfLifeMs / COUNTS_PER_HALF_LIFE);
-    const dueMs = known === undefined ? nowMs : known.atMs + intervalMs;
+    // A time far in the future is by a clock that was wrong: the next count does not wait until then.
+    const countedMs = known === undefined || known.atMs > nowMs + intervalMs ? nowMs - intervalMs : known.atMs;
+    const dueMs = countedMs + intervalMs;
     againAtMs = Math.min(againAtMs ?? Infinity, dueMs > nowMs ? dueMs : nowMs + intervalMs);
     if (dueMs > nowMs) continue;
-    const passedMs = known === undefined ? intervalMs : nowMs - known.atMs;
+    const passedMs = nowMs - countedMs;
     const kept = 2 ** (-passedMs / halfLifeMs);
     const added = 1 - 2 ** (-Math.min(passedMs, 2 * intervalMs) / halfLifeMs);
     const shares = countShares(node, world, (name, share) => (known?.shares.get(name) ?? 0) * kept + share * added);

@@ -11,7 +11,7 @@ import { isPreemptible } from "./is-preemptible.ts";
 import { firstOfHeads, type Head } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, obstacleTo } from "./fit.ts";
-import { futureOf, isChanging, isPlaced, keepsPlaces } from "./future.ts";
+import { futureOf, isChanging, isPlaced, keepsPlacesAfter } from "./future.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 
 export type PreemptStep = {
@@ -167,7 +167,8 @@ function isServed(world: World, beneficiary: number, victims: Victims, nowMs: nu
   const events = victims.map(({ sequence, reason }): LedgerEvent => {
     return { kind: "preempted", sequence, beneficiary, reason, atMs: nowMs, deadlineMs: nowMs };
   });
-  return isPlaced(evolveWorld(world, events), beneficiary) && keepsPlaces(world, events);
+  const after = evolveWorld(world, events);
+  return isPlaced(after, beneficiary) && keepsPlacesAfter(world, after);
 }
 
 /** The first request of each class of the queues that may preempt, and of all others while work leaves that they may get. */

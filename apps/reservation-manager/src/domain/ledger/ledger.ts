@@ -8,7 +8,7 @@ import { idOf, ownerKey, type Grant, type Preemption, type Reservation } from ".
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
-import { buildTrees, noTrees, withTree, type WaitingTrees } from "./waiting-trees.ts";
+import { buildTrees, noTrees, withPastOf, withTree, type WaitingTrees } from "./waiting-trees.ts";
 
 /** What happened, in the order in which it was decided. The ledger is nothing but the sum of these. */
 export type LedgerEvent =
@@ -123,7 +123,7 @@ export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
     case "queueRemoved":
       return withQueues(after, ledger.queues.delete(event.name));
     case "pastUseCounted":
-      return withTrees({ ...after, pastUse: withPastShares(ledger.pastUse, event.parent, event) });
+      return countPast(after, event.parent, withPastShares(ledger.pastUse, event.parent, event));
     default:
       return assertNever(event);
   }
@@ -222,6 +222,12 @@ export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undef
 function withQueues(ledger: Ledger, queues: Queues): Ledger {
   const pastUse = keepPastUse(ledger.pastUse, queues);
   return withTrees({ ...ledger, queues, pastUse, use: rebuildUse(ledger.use.own, queues) });
+}
+
+/** One event for each queue with a half-life comes in every interval, so that it changes the trees below that queue only. */
+function countPast(ledger: Ledger, parent: string, pastUse: PastUse): Ledger {
+  const after = { ...ledger, pastUse };
+  return { ...after, trees: withPastOf(ledger.trees, parent, after) };
 }
 
 function withTrees(ledger: Ledger): Ledger {

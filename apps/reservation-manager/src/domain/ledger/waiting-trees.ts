@@ -45,6 +45,26 @@ export function withTree(trees: WaitingTrees, queue: string, source: Source): Wa
   return withPath(trees, forestOf(source.queues).get(queue)?.pathFromRoot ?? [], source);
 }
 
+/** The trees after past use was counted between the queues below this one: no other tree changes. */
+export function withPastOf(trees: WaitingTrees, parent: string, source: Source): WaitingTrees {
+  const node = forestOf(source.queues).get(parent);
+  return node === undefined ? trees : withPastBelow(trees, node.pathFromRoot, source.pastUse);
+}
+
+function withPastBelow(trees: WaitingTrees, [node, ...below]: readonly QueueNode[], pastUse: PastUse): WaitingTrees {
+  if (node !== undefined) {
+    const tree = trees.get(node.queue.name);
+    if (tree === undefined) return trees;
+    return trees.set(node.queue.name, { ...tree, children: withPastBelow(tree.children, below, pastUse) });
+  }
+  let counted = trees;
+  for (const [name, tree] of trees.entries()) {
+    const pastShare = pastShareOf(tree.node, pastUse);
+    if (pastShare !== tree.pastShare) counted = counted.set(name, { ...tree, pastShare });
+  }
+  return counted;
+}
+
 function withPath(trees: WaitingTrees, path: readonly QueueNode[], source: Source): WaitingTrees {
   const [node, ...below] = path;
   if (node === undefined) return trees;
