@@ -31,8 +31,9 @@ const dist = join(cli, "dist");
 const SETTINGS = ["node_modules/.package-lock.json", "tools/repo/bundle-command.mjs", "tsconfig.base.json"];
 /** Texts of the licenses of other authors, in the archive. */
 const LICENSES = "THIRD-PARTY-LICENSES.txt";
-/** Node 20 lacks it. */
-const WITH_RESOLVERS = `Promise.withResolvers ??= function () {
+/** Node 20 lacks `withResolvers`, and warns on standard error about more than 10 listeners of a signal. */
+const FOR_NODE_20 = `require("node:events").setMaxListeners(0);
+Promise.withResolvers ??= function () {
   const capability = {};
   capability.promise = new this((resolve, reject) => Object.assign(capability, { resolve, reject }));
   return capability;
@@ -60,7 +61,7 @@ async function bundleCommand(version) {
     minifySyntax: true,
     minifyWhitespace: true,
     legalComments: "none",
-    banner: { js: WITH_RESOLVERS },
+    banner: { js: FOR_NODE_20 },
     plugins: [versionPlugin(version)],
     logLevel: "warning",
   });

@@ -2,7 +2,7 @@
  * Lints proto/ and checks that no message of the last release changes incompatibly. contracts/<version>.binpb has its descriptors; `--store` replaces them with
  * the present ones, after a release.
  */
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,7 +10,17 @@ import { VERSION } from "./version-plugin.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const folder = join(root, "contracts");
-const buf = (...args) => execFileSync(join(root, "node_modules/.bin/buf"), args, { cwd: root, stdio: "inherit" });
+
+/** Ends this program where buf has printed a reason. */
+function buf(...args) {
+  const { status, error } = spawnSync(join(root, "node_modules/.bin/buf"), args, { cwd: root, stdio: "inherit" });
+  if (status !== 0) fail(error?.message ?? `buf ${args[0]} refuses proto/ (docs/versions.md has the rules)`);
+}
+
+function fail(reason) {
+  console.error(`error: contracts: ${reason}`);
+  process.exit(1);
+}
 
 buf("lint", "proto");
 const stored = readdirSync(folder).filter((name) => name.endsWith(".binpb"));
@@ -19,7 +29,7 @@ if (process.argv.includes("--store")) {
   buf("build", "proto", "--exclude-source-info", "--output", join("contracts", `${VERSION}.binpb`));
   console.log(`contracts: stored those of ${VERSION}`);
 } else if (stored.length !== 1) {
-  throw new Error(`contracts/ has ${stored.length} descriptors; exactly one is needed, that of the last release`);
+  fail(`contracts/ has ${stored.length} descriptors; exactly one is needed, that of the last release`);
 } else {
   buf("breaking", "proto", "--against", join("contracts", stored[0]));
   console.log(`contracts: no breaking change since ${stored[0].replace(".binpb", "")}`);

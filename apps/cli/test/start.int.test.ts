@@ -43,6 +43,12 @@ it("installs from its archive, without a repository and without dependencies", a
   await run("npm", ["install", ...flags, join(directory, archive)], { env: { ...process.env } });
   const { stdout } = await run(join(directory, "bin/muster"), ["schema", "session"], { env: processEnv() });
   expect(JSON.parse(stdout)).toMatchObject({ title: expect.any(String) as unknown });
+  const probe = join(directory, "probe.cjs");
+  await writeFile(probe, `process.once("exit", () => console.error(require("node:events").defaultMaxListeners))`);
+  const warned = await run(join(directory, "bin/muster"), ["version", "--client"], {
+    env: { ...processEnv(), NODE_OPTIONS: `--require=${probe}` },
+  });
+  expect(warned.stderr, "Node 20 warns of no listeners").toBe("0\n");
   const refused = run(join(directory, "bin/muster"), ["get", "sessions"], {
     env: { ...processEnv(), MUSTER_NATS_URL: "nats://127.0.0.1:1" },
   });

@@ -19,7 +19,6 @@ const COMMAND_MS = 240_000;
 /** Values of the installation: a lost node has consequences after seconds, not minutes. */
 const VALUES = {
   workNamespace: WORK,
-  image: { repository: "muster", tag: "dev" },
   rights: { slices: true },
   services: {
     "session-controller": { env: { SESSION_NODE_LOST_MS: 5000, SESSION_EXECUTORS: 0 } },
@@ -39,7 +38,8 @@ export type InstalledWorld = AsyncDisposable & {
   /** With the rights of the command line. */
   readonly nats: NatsAccess;
   readonly install: () => Promise<void>;
-  readonly upgrade: (values: object) => Promise<void>;
+  /** Adds values, and installs this chart instead of the present one. */
+  readonly upgrade: (values: object, chart?: string) => Promise<void>;
   readonly uninstall: () => Promise<void>;
 };
 
@@ -61,10 +61,14 @@ export type Installation = {
   readonly leaseEnv: Readonly<Record<string, string>>;
   /** An external server; default: the chart's. */
   readonly nats?: NatsForMuster;
+  /** Archive of the chart and path of the command of a release; default: those of this clone, with the images `muster/<service>:dev`. */
+  readonly release?: { readonly chart: string; readonly command: string };
 };
 
 export async function installMuster(options: Installation): Promise<InstalledWorld> {
-  const { kubeconfig, valuesFile, leaseEnv } = options;
+  const { kubeconfig, valuesFile, leaseEnv, release } = options;
+  const chart = release?.chart ?? CHART;
+  const command = release === undefined ? [process.execPath, join(ROOT, "apps/cli/src/main.ts")] : [release.command];
   await using starting = new AsyncDisposableStack();
   const { env, kubectl, fileOf } = starting.use(await clusterTools(kubeconfig));
   const nats = options.nats ?? (await chartNats(kubeconfig, kubectl, starting));
@@ -81,9 +85,10 @@ export async function installMuster(options: Installation): Promise<InstalledWor
   );
   starting.defer(uninstall);
   const services = { ...VALUES.services, "provision-engine": { enabled: true, env: leaseEnv } };
-  const values = await fileOf("values.json", { ...VALUES, services, nats: nats.values });
+  const image = release === undefined ? { repository: "muster", tag: "dev" } : {};
+  const values = await fileOf("values.json", { ...VALUES, image, services, nats: nats.values });
   const install = async (): Promise<void> => {
-    await helm(["install", "muster", CHART, ...base, "--take-ownership", "--values", values, ...more], env);
+    await helm(["install", "muster", chart, ...base, "--take-ownership", "--values", values, ...more], env);
   };
   await install();
   const variables = await reachNats(nats, { env, fileOf }, starting);
@@ -93,15 +98,15 @@ export async function installMuster(options: Installation): Promise<InstalledWor
     kubectl,
     json: async <Answer>(words: string) => JSON.parse(await kubectl(`${words} --output json`)) as Answer,
     muster: async (words) => {
-      const args = [join(ROOT, "apps/cli/src/main.ts"), ...words.split(" ")];
+      const [program = "", ...args] = [...command, ...words.split(" ")];
       const options = { env: clientEnv, cwd: ROOT, timeout: COMMAND_MS };
-      return (await promisify(execFile)(process.execPath, args, options)).stdout;
+      return (await promisify(execFile)(program, args, options)).stdout;
     },
     nats: readNatsAccess({ optional: (name) => variables[name], url: () => variables.MUSTER_NATS_URL }),
     install,
-    upgrade: async (changed) => {
+    upgrade: async (changed, to = chart) => {
       const file = await fileOf("changed.json", changed);
-      await helm(["upgrade", "muster", CHART, ...base, "--values", values, ...more, "--values", file], env);
+      await helm(["upgrade", "muster", to, ...base, "--values", values, ...more, "--values", file], env);
     },
     uninstall,
     fileOf,

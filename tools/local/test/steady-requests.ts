@@ -12,6 +12,7 @@ import {
   WatchService,
 } from "@muster/proto";
 import { until } from "@muster/testkit";
+import { expect } from "vitest";
 
 const EVERY_MS = 500;
 /** The timeout of the command line. */
@@ -111,6 +112,14 @@ export async function steadyRequests(access: NatsAccess, options: WriteOptions):
       await bus[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Every acknowledged object exists exactly once. */
+export function expectKept({ acknowledged }: Pick<Seen, "acknowledged">, existing: Seen["acknowledged"]): void {
+  for (const kind of ["sets", "sessions"] as const) {
+    expect(acknowledged[kind].length).toBeGreaterThan(10);
+    expect([...existing[kind]].sort()).toEqual([...acknowledged[kind]].sort());
+  }
 }
 
 function isRetried({ refused }: Request): boolean {

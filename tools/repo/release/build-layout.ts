@@ -79,15 +79,21 @@ function configOf({ platform, env }: Base, { stage, labels, timeS }: ImageReleas
   };
 }
 
-/** The files of an OCI image layout with all images; equal layers appear once. `repository:version` names each image for containerd. */
+/**
+ * The files of an OCI image layout with all images; equal layers appear once. containerd finds each under the name that the chart uses, with its digest, and
+ * under that with the version; other tools find it once, under its short name.
+ */
 export function buildLayout(images: readonly BuiltImage[], repository: string, version: string): Entry[] {
-  const manifests = images.map(({ name, index }) => ({
-    ...index,
-    annotations: {
-      "org.opencontainers.image.ref.name": name,
-      "io.containerd.image.name": `${repository}/${name}:${version}`,
+  const manifests = images.flatMap(({ name, index }) => [
+    {
+      ...index,
+      annotations: {
+        "org.opencontainers.image.ref.name": name,
+        "io.containerd.image.name": `${repository}/${name}:${version}`,
+      },
     },
-  }));
+    { ...index, annotations: { "io.containerd.image.name": `${repository}/${name}@${index.digest}` } },
+  ]);
   const json = (path: string, value: object): Entry => ({ path, content: Buffer.from(JSON.stringify(value)) });
   const blobs = new Map(images.flatMap((image) => [...image.blobs]));
   return [

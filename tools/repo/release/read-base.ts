@@ -50,7 +50,8 @@ async function readLayout(folder: string): Promise<Base[]> {
       (index) => index.manifests,
     );
   const bases: Base[] = [];
-  for (const { digest } of manifests) {
+  // A layout may list an image under several names.
+  for (const digest of new Set(manifests.map((manifest) => manifest.digest))) {
     const manifest = await readJson<Manifest>(blob(digest));
     const config = await readJson<Config>(blob(manifest.config.digest));
     if (!PLATFORMS.includes(`${config.os}/${config.architecture}`)) continue;

@@ -12,13 +12,15 @@ type Named = {
 /** Reads the images of an unpacked OCI layout as the release builds them. */
 export async function readImages(layout: string): Promise<BuiltImage[]> {
   const index = JSON.parse(await readFile(join(layout, "index.json"), "utf8")) as Named;
-  return Promise.all(
-    (index.manifests ?? []).map(async ({ annotations, ...descriptor }) => {
-      const blobs = new Map<string, Buffer>();
-      await collect(layout, descriptor, blobs);
-      return { name: annotations?.["org.opencontainers.image.ref.name"] ?? "", index: descriptor, blobs };
-    }),
-  );
+  const images: BuiltImage[] = [];
+  for (const { annotations, ...descriptor } of index.manifests ?? []) {
+    const name = annotations?.["org.opencontainers.image.ref.name"];
+    if (name === undefined) continue;
+    const blobs = new Map<string, Buffer>();
+    await collect(layout, descriptor, blobs);
+    images.push({ name, index: descriptor, blobs });
+  }
+  return images;
 }
 
 /** Contents before the manifests that name them. */

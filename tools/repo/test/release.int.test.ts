@@ -132,11 +132,17 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     };
     const json = async <Value>(digest: string) => JSON.parse((await read(digest)).toString()) as Value;
     const { manifests } = JSON.parse(await readFile(join(layout, "index.json"), "utf8")) as Index;
-    const named = manifests.map(({ digest, annotations }) => [
-      annotations?.["org.opencontainers.image.ref.name"],
-      digest,
+    const named = (key: string): [string, string][] =>
+      manifests.flatMap(({ digest, annotations }) =>
+        annotations?.[key] === undefined ? [] : [[annotations[key], digest]],
+      );
+    expect(new Map(named("org.opencontainers.image.ref.name"))).toEqual(digests);
+    const forContainerd = [...digests].flatMap(([name, digest]) => [
+      [`${REGISTRY}/${name}:${VERSION}`, digest],
+      // The name in the pods of the chart: nodes without a registry have it after the import.
+      [`${REGISTRY}/${name}@${digest}`, digest],
     ]);
-    expect(new Map(named as [string, string][])).toEqual(digests);
+    expect(named("io.containerd.image.name")).toEqual(forContainerd);
     expect([...digests.keys()]).toEqual(IMAGES.map(({ name }) => name));
     for (const [name, digest] of digests) {
       const { manifests: platforms } = await json<Index>(digest);

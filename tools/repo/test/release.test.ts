@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -11,6 +12,7 @@ import { decideVersion, sectionOf } from "../release/decide-version.ts";
 import { buildLicenses, checkLicenses, isAllowed } from "../release/licenses.ts";
 import { readStage } from "../release/read-stage.ts";
 import { readOptions } from "../release/release.ts";
+import { replaceVersion } from "../set-version.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const { version: OWN } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
@@ -85,6 +87,18 @@ describe("the version", () => {
     expect(own.filter(([, { version }]) => version !== OWN)).toEqual([]);
     const chart = await readFile(join(ROOT, "deploy/helm/muster/Chart.yaml"), "utf8");
     expect([...chart.matchAll(/^(?:appV|v)ersion: (.*)$/gm)].map(([, version]) => version)).toEqual([OWN, OWN]);
+    const page = await readFile(join(ROOT, "docs/install.md"), "utf8");
+    const named = [...page.matchAll(/muster-(?:[a-z]+-|<image>-)?(\d+\.\d+\.\d+)/g)].map(([, version]) => version);
+    expect(named.length).toBeGreaterThan(10);
+    expect(new Set(named)).toEqual(new Set([OWN]));
+  });
+
+  it.each([
+    ["version: 0.1.0\nappVersion: 0.1.0\n", "version: 0.2.0\nappVersion: 0.2.0\n"],
+    ["muster-0.1.0.tgz muster:0.1.0", "muster-0.2.0.tgz muster:0.2.0"],
+    ["10.1.0 0.1.01 0.1.0.5 0x1y0", "10.1.0 0.1.01 0.1.0.5 0x1y0"],
+  ])("replaces the earlier one in %j", (before, after) => {
+    expect(replaceVersion(before, "0.1.0", "0.2.0")).toBe(after);
   });
 });
 
@@ -102,15 +116,38 @@ describe("the command line", () => {
   });
 
   it.each([
-    [[], "one VERSION is needed"],
-    [[OWN, "2.0.0"], "one VERSION is needed"],
+    [[], "VERSION is missing"],
+    [["v2"], '"v2" is no version'],
+    [[OWN, "2.0.0"], '"2.0.0" is one argument too many'],
     [[OWN], '--registry ""'],
     [[OWN, "--registry", "registry.example.com"], "a host and a path"],
     [[OWN, "--registry", "https://registry.example.com/muster"], "a host and a path"],
     [[OWN, "--registry", "registry.example.com/muster:1"], "a host and a path"],
+    [
+      [OWN, "--registry", "example.com/muster", "--sign-key", "/no/key"],
+      '--sign-key "/no/key": the file does not exist',
+    ],
+    [[OWN, "--registry", "example.com/muster", "--output", ROOT], `--output "${ROOT}": the folder has other files`],
     [[OWN, "--tag", "x"], "--tag"],
   ])("refuses %j", (args, message) => {
     expect(() => options(...args)).toThrow(message);
+  });
+
+  it("names every wrong argument", () => {
+    expect(() => options("2", "--registry", "x", "--sign-key", "/no")).toThrow(/"2" .*\n--registry "x".*\n--sign-key/);
+  });
+
+  it.each([
+    [["--help"], 0, /^Usage: npm run release/, /^$/],
+    [["2", "--registry", "x"], 2, /^$/, /^error: VERSION: "2" .*\nerror: --registry "x": .*\n\nUsage: /],
+    [["--tag"], 2, /^$/, /^error: Unknown option '--tag'/],
+  ])("answers %j with exit code %i and no stack trace", (args, code, stdout, stderr) => {
+    const program = join(ROOT, "tools/repo/release/release.ts");
+    const ended = spawnSync(process.execPath, [program, ...args], { encoding: "utf8" });
+    expect(ended.status).toBe(code);
+    expect(ended.stdout).toMatch(stdout);
+    expect(ended.stderr).toMatch(stderr);
+    expect(ended.stderr).not.toMatch(/^ +at /m);
   });
 });
 

@@ -89,7 +89,7 @@ it("says that the local stack is gone, and how to start it", () => {
   const local = () => ({ ...alive, alive: false });
   const { hint } = decideConnection({ user: "cli", option: undefined, env: nothing, local });
   expect(hint).toBe(
-    "the local stack that was here has ended; start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL",
+    "the local stack that was here has ended; start a local stack (`npm start -- --keep` in a clone, or `docker compose up --wait`), or name a server with MUSTER_NATS_URL",
   );
 });
 

@@ -31,7 +31,8 @@ export type LocalStack = {
 
 const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
 
-const START = "start the local stack with `npm start -- --keep`, or name a server with MUSTER_NATS_URL";
+const START =
+  "start a local stack (`npm start -- --keep` in a clone, or `docker compose up --wait`), or name a server with MUSTER_NATS_URL";
 
 /** How to write the files of the local stack again. */
 export const REWRITE_HINT =
