@@ -18,7 +18,7 @@ export function listNames(routes: readonly Route[]): readonly string[] {
   return routes.filter(isWatchable).map(({ path }) => relative(path).replaceAll(/:(\w+)/g, "{$1}"));
 }
 
-/** The list with this name; undefined: there is none that can be watched. Parameters are not checked. */
+/** The list with this name; undefined: no list of this name can be watched. Parameters are not checked. */
 export function findList(routes: readonly Route[], name: string): NamedList | undefined {
   const parts = name.split("/");
   for (const route of routes) {

@@ -209,7 +209,7 @@ function limitRequests(
   return (request) => void running.delete(request);
 }
 
-/** HTTP/2 needs neither header for a body, and the method is then what tells. */
+/** HTTP/2 needs neither header for a body; there the method decides. */
 function hasBody({ method, headers }: FastifyRequest): boolean {
   const isRead = method === "GET" || method === "HEAD";
   return !isRead || "content-length" in headers || "transfer-encoding" in headers;

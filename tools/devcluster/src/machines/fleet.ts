@@ -51,7 +51,7 @@ export type Refusal = {
   readonly kind: "refused";
   readonly code: "conflict" | "no-capacity" | "unsupported" | "invalid";
   readonly message: string;
-  /** The one that was asked for: with no-capacity, and with invalid if there is none of that name. */
+  /** The one that was asked for: with no-capacity, and with invalid if no zone has that name. */
   readonly zone?: string;
 };
 

@@ -151,7 +151,7 @@ function findUnlike(decision: PolicyDecision): string | undefined {
   return next === undefined ? undefined : `r-${next} waits, and the naive ledger grants it`;
 }
 
-/** Whether the next pass goes on: a preemption, or a grant while work leaves, may let in another request. */
+/** Whether the next pass may grant more: a preemption, or a grant while work leaves, may let in another request. */
 function isContinued({ events }: PolicyDecision, { beneficiaries }: Ledger): boolean {
   return events.some(({ kind }) => kind === "preempted" || (kind === "granted" && beneficiaries.length > 0));
 }

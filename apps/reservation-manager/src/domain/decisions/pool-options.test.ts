@@ -203,7 +203,7 @@ describe("a request that accepts several pools", () => {
       { code: "limit_exceeded", limit: 16 },
     ],
     [
-      "pools of which none is large enough",
+      "pools that are all too small",
       [...anyOf("a", "b"), { component: "c1", pool: "a", otherPools: ["b"] }],
       { code: "pool_capacity", pool: "a", requested: 2, capacity: 1 },
     ],
