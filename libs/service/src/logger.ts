@@ -17,8 +17,8 @@ export type Logger = {
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Lines of one turn that are longer than this together are written before its end. */
-const MAX_WAITING_BYTES = 8192;
+/** Characters. Lines of one turn that are longer than this together are written before its end. */
+const MAX_WAITING_LENGTH = 8192;
 
 export function createLogger(options: {
   readonly level: LogLevel;
@@ -42,19 +42,27 @@ export function createLogger(options: {
 
 /** Standard error. A write for each line would cost a busy service more than all the rest of the line. */
 function linesPerTurn(): { readonly write: (line: string) => void; readonly flush: () => void } {
-  // Synchronous, so that the last words of a dying process are not lost.
-  const stream = destination({ fd: 2, sync: true, minLength: MAX_WAITING_BYTES });
+  // Synchronous, so that the last words of a dying process are not lost. Not its own buffer: `flushSync` never returns once nobody reads the pipe.
+  const stream = destination({ fd: 2, sync: true });
+  let waiting = "";
   let isDue = false;
   const flush = (): void => {
+    const lines = waiting;
+    waiting = "";
+    if (lines !== "") stream.write(lines);
+  };
+  const flushAtEnd = (): void => {
     isDue = false;
-    stream.flushSync();
+    flush();
   };
   process.on("exit", flush);
   return {
     write: (line) => {
-      stream.write(line);
-      if (!isDue) setImmediate(flush);
+      waiting += line;
+      if (waiting.length >= MAX_WAITING_LENGTH) flush();
+      if (isDue) return;
       isDue = true;
+      setImmediate(flushAtEnd);
     },
     flush,
   };

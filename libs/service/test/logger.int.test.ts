@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
@@ -46,4 +47,26 @@ it.each([
   const output = await printed(`logger.info({}, "first"); logger.info({}, "second"); ${end}`);
   expect(output).toMatch(/"first".*\n.*"second".*\n/);
   expect(output.includes('"third"')).toBe(end.includes("third"));
+});
+
+it.each([
+  ["after lines of a turn", `logger.info({}, "lost");`],
+  ["after a warning", `logger.warn({}, "lost");`],
+])("does not stop a process whose standard error nobody reads any more, %s", async (_when, statement) => {
+  const program = `
+    import { createLogger } from ${JSON.stringify(LOGGER)};
+    const logger = createLogger({ level: "info", service: "test", instance: "test-1" });
+    process.stdin.once("data", () => {
+      ${statement}
+      setImmediate(() => { process.stdout.write("continues"); process.exit(); });
+    });
+    process.stdout.write("ready");`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", program]);
+  const ended = once(child, "exit");
+  await once(child.stdout, "data");
+  child.stderr.destroy();
+  await once(child.stderr, "close");
+  child.stdin.write("go");
+  const output = await text(child.stdout);
+  expect([output, await ended]).toEqual(["continues", [0, null]]);
 });
