@@ -15,6 +15,7 @@ const NOT_GUIDES = ["**/node_modules/**", "docs/decisions/**", "docs/tutorials/*
 
 /** Commands that do not run here, and why. documented-commands.test.ts reads them, and those of other programs. */
 const NOT_RUN: readonly (readonly [command: RegExp, because: string])[] = [
+  [/ get queue leases$/, "needs a queue that the reader creates"],
   [/ wait job\/yielding /, "needs queues that kubectl creates; the tests of the examples run it"],
   [/(?:^|[ /=<])(?:[A-Z]{2,}|[A-Z](?= |$))/, "names a value of the reader"],
   [/^(?:npx )?muster(?: \w+)?$/, "is the name of a command, which may lack its arguments"],

@@ -88,7 +88,12 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "queues.muster.dev everywhere": "get list watch patch",
     "queues/status.muster.dev everywhere": "patch",
   },
-  "replication-farm": { "pods default": "get list watch create patch delete", "nodes everywhere": "get" },
+  "replication-farm": {
+    "pods default": "get list watch create patch delete",
+    "nodes everywhere": "get",
+    // Its labels choose the queue of a replica set.
+    "namespaces default": "get",
+  },
   "node-scaler": {
     "pods everywhere": "list watch",
     "pods/eviction everywhere": "create",
