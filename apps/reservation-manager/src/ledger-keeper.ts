@@ -460,10 +460,9 @@ export class LedgerKeeper {
     for (const news of this.#followPreemption(event)) this.#deps.preemption(news);
     if (event.kind === "preempted" || event.kind === "preemptionWithdrawn") {
       const reservation = ledger.reservations.get(event.sequence);
-      if (reservation?.grant !== undefined) {
-        const beneficiary = beneficiaryOf(reservation, ledger);
+      const beneficiary = reservation && beneficiaryOf(reservation, ledger);
+      if (reservation?.grant !== undefined)
         this.#deps.announce({ kind: "preempted", reservation, beneficiary }, undefined);
-      }
     }
     if (event.kind !== "granted" && event.kind !== "released") return;
     const { kind, sequence } = event;
