@@ -94,9 +94,8 @@ it.each([
   expect([status, json]).toMatchObject([400, { code: "INVALID_REQUEST", field }]);
 });
 
-it("has a change before the service is asked, and keeps it where the gateway ends before the outcome", async () => {
-  const tokenFile = join(world.directory, "token-of-killed");
-  await using killed = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
+/** Sends a cancel, and resolves once the service is asked; it answers after `held`. */
+async function cancelHeld(url: string, tokenFile: string) {
   const asked = Promise.withResolvers<undefined>();
   const held = Promise.withResolvers<undefined>();
   world.answers["cancelSession"] = async ({ name }) => {
@@ -105,12 +104,18 @@ it("has a change before the service is asked, and keeps it where the gateway end
     return { session: { name } };
   };
   const headers = { authorization: `Bearer ${(await readFile(tokenFile, "utf8")).trim()}` };
-  const sent = request(`${killed.url}/v1/sessions/lost/cancel`, { method: "POST", headers });
-  const failed = sent.then(
+  const failed = request(url, { method: "POST", headers }).then(
     () => "answered",
     () => "broken",
   );
   await asked.promise;
+  return { failed, held };
+}
+
+it("has a change before the service is asked, and keeps it where the gateway ends before the outcome", async () => {
+  const tokenFile = join(world.directory, "token-of-killed");
+  await using killed = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
+  const { failed, held } = await cancelHeld(`${killed.url}/v1/sessions/lost/cancel`, tokenFile);
   const { lastSequence } = await list();
   expect(shown(await list("?name=lost"))).toEqual(["lost 0"]);
   // A follower gets it once, when its outcome is known.
@@ -125,20 +130,7 @@ it("has a change before the service is asked, and keeps it where the gateway end
 it("records the outcome of a change before its gateway stops", async () => {
   const tokenFile = join(world.directory, "token-of-stopped");
   const stopped = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
-  const asked = Promise.withResolvers<undefined>();
-  const held = Promise.withResolvers<undefined>();
-  world.answers["cancelSession"] = async ({ name }) => {
-    asked.resolve(undefined);
-    await held.promise;
-    return { session: { name } };
-  };
-  const headers = { authorization: `Bearer ${(await readFile(tokenFile, "utf8")).trim()}` };
-  const sent = request(`${stopped.url}/v1/sessions/late/cancel`, { method: "POST", headers });
-  const failed = sent.then(
-    () => "answered",
-    () => "broken",
-  );
-  await asked.promise;
+  const { failed, held } = await cancelHeld(`${stopped.url}/v1/sessions/late/cancel`, tokenFile);
   const ended = stopped[Symbol.asyncDispose]();
   expect(await failed).toBe("broken");
   held.resolve(undefined);
