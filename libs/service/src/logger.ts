@@ -42,7 +42,7 @@ export function createLogger(options: {
 
 /** Standard error. A write for each line would cost a busy service more than all the rest of the line. */
 function linesPerTurn(): { readonly write: (line: string) => void; readonly flush: () => void } {
-  // Synchronous, so that the last words of a dying process are not lost. Not its own buffer: `flushSync` never returns once nobody reads the pipe.
+  // Synchronous, so that the last words of a dying process are not lost. Not its own buffer: its `flushSync` never returns once the pipe has no reader.
   const stream = destination({ fd: 2, sync: true });
   let waiting = "";
   let isDue = false;

@@ -52,7 +52,7 @@ it.each([
 it.each([
   ["after lines of a turn", `logger.info({}, "lost");`],
   ["after a warning", `logger.warn({}, "lost");`],
-])("does not stop a process whose standard error nobody reads any more, %s", async (_when, statement) => {
+])("does not stop a process whose standard error has lost its reader, %s", async (_when, statement) => {
   const program = `
     import { createLogger } from ${JSON.stringify(LOGGER)};
     const logger = createLogger({ level: "info", service: "test", instance: "test-1" });
