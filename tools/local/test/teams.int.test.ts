@@ -25,11 +25,14 @@ const BATCH_PODS = { apiVersion: "v1", plural: "pods", namespace: TEAM_B };
 const PATIENCE = { timeoutMs: 90_000, everyMs: 100 };
 const LONG = { timeout: 300_000 };
 
-/** Writes a checkpoint when it must leave. Where it finds one, it states the step and exits with 0. */
+/**
+ * Writes a checkpoint when it must leave. Where it finds one, it states the step and exits with 0.
+ * A pod that Kubernetes creates before Muster has suspended its Job has no component, and trains nothing.
+ */
 const TRAIN = `
   import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-  const { NAME, MUSTER_REPLICA_INDEX, JOB_COMPLETION_INDEX } = process.env;
-  const file = "/checkpoints/" + NAME + "-" + (MUSTER_REPLICA_INDEX ?? JOB_COMPLETION_INDEX);
+  const { NAME, COMPONENT } = process.env;
+  const file = "/checkpoints/" + NAME + "-" + COMPONENT;
   if (existsSync(file)) {
     console.log("resumes at step " + readFileSync(file, "utf8"));
     rmSync(file);
@@ -37,7 +40,7 @@ const TRAIN = `
   }
   let step = 0;
   setInterval(() => { step += 1; }, 100);
-  process.once("SIGTERM", () => { writeFileSync(file, String(step)); process.exit(143); });
+  process.once("SIGTERM", () => { if (COMPONENT !== "") writeFileSync(file, String(step)); process.exit(143); });
   writeFileSync("/tmp/begun", "");
 `;
 const HOLD = `
@@ -222,8 +225,13 @@ function podSpec(
 /** A pod on this node, which has the checkpoints. */
 function trainingPod(name: string, node: string) {
   const mounts = [{ name: "checkpoints", mountPath: "/checkpoints" }];
+  const component = { fieldRef: { fieldPath: "metadata.labels['muster.dev/component']" } };
+  const env = [
+    { name: "NAME", value: name },
+    { name: "COMPONENT", valueFrom: component },
+  ];
   return {
-    ...podSpec(TRAIN, { env: [{ name: "NAME", value: name }], mounts }),
+    ...podSpec(TRAIN, { env, mounts }),
     nodeSelector: { "kubernetes.io/hostname": node },
     volumes: [{ name: "checkpoints", hostPath: { path: "/tmp" } }],
   };
