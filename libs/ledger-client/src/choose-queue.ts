@@ -77,6 +77,13 @@ export function chooseQueue(
   );
 }
 
+/** The Queues by name, as the job-controller publishes them. `entries`: of the view of the bucket `queues`. */
+export function publishedQueues(
+  entries: readonly { readonly value: SeenQueue["record"] & { readonly problem: string } }[],
+): ReadonlyMap<string, SeenQueue> {
+  return new Map(entries.map(({ value }) => [value.name, { record: value, isDeleting: value.problem === DELETING }]));
+}
+
 /** Whether queues exist and none of them may have work of the namespace, so that all of it waits. */
 export function isUnserved(namespace: Namespace, queues: ReadonlyMap<string, SeenQueue>): boolean {
   return queues.size > 0 && !findLeaves(queues).some((queue) => !queue.isDeleting && serves(queue, namespace));

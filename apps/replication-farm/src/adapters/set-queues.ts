@@ -3,7 +3,7 @@ import { backoffMs } from "@muster/backoff";
 import { runPeriodically } from "@muster/controller";
 import { faultOf } from "@muster/faults";
 import { isForbidden, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
-import { chooseQueue, DELETING, type QueueChoice } from "@muster/ledger-client/choose-queue";
+import { chooseQueue, publishedQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import { buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec } from "@muster/store";
 
@@ -69,14 +69,11 @@ export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
   const opened = undo.move();
   return {
     choose: (named) => {
-      const queues = view.entries().map(({ value }) => {
-        return [value.name, { record: value, isDeleting: value.problem === DELETING }] as const;
-      });
+      const queues = publishedQueues(view.entries());
       if (labels === undefined) return { kind: "unlisted" };
-      if (labels !== "refused")
-        return chooseQueue({ name: named, field: FIELD }, { name: namespace, labels }, new Map(queues));
+      if (labels !== "refused") return chooseQueue({ name: named, field: FIELD }, { name: namespace, labels }, queues);
       // Without a Queue no right is missed.
-      return named === "" && queues.length === 0 ? { kind: "none" } : { kind: "unknown", message: NO_RIGHT };
+      return named === "" && queues.size === 0 ? { kind: "none" } : { kind: "unknown", message: NO_RIGHT };
     },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };

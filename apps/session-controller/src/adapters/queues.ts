@@ -1,6 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { informer, isForbidden, listWatch, type CallOptions, type KubeObject } from "@muster/kube";
-import { chooseQueue, DELETING, type QueueChoice } from "@muster/ledger-client/choose-queue";
+import { chooseQueue, publishedQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { queueCheck, type QueueCheckDeps } from "./queue-check.ts";
@@ -69,14 +69,8 @@ export function openQueues(deps: QueueDeps): SessionQueues {
       return name === ""
         ? { kind: "none" }
         : { kind: "unknown", message: `the session names the queue "${name}", and ${NO_RIGHT}` };
-    const seen = queues.entries().map(({ value }) => {
-      return [value.name, { record: value, isDeleting: value.problem === DELETING }] as const;
-    });
-    return chooseQueue(
-      { name, field: FIELD },
-      { name: namespace, labels: namespaces.get(namespace) ?? {} },
-      new Map(seen),
-    );
+    const labels = namespaces.get(namespace) ?? {};
+    return chooseQueue({ name, field: FIELD }, { name: namespace, labels }, publishedQueues(queues.entries()));
   };
   return {
     choose: async (named, options) => {
