@@ -104,12 +104,13 @@ async function cancelHeld(url: string, tokenFile: string) {
     return { session: { name } };
   };
   const headers = { authorization: `Bearer ${(await readFile(tokenFile, "utf8")).trim()}` };
-  const failed = request(url, { method: "POST", headers }).then(
+  const leaving = new AbortController();
+  const failed = request(url, { method: "POST", headers, signal: leaving.signal }).then(
     () => "answered",
     () => "broken",
   );
   await asked.promise;
-  return { failed, held };
+  return { failed, held, leave: () => leaving.abort() };
 }
 
 it("has a change before the service is asked, and keeps it where the gateway ends before the outcome", async () => {
@@ -127,12 +128,19 @@ it("has a change before the service is asked, and keeps it where the gateway end
   world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
 });
 
-it("records the outcome of a change before its gateway stops", async () => {
+it("records the outcome of a change whose client has left before its gateway stops", async () => {
   const tokenFile = join(world.directory, "token-of-stopped");
   const stopped = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
-  const { failed, held } = await cancelHeld(`${stopped.url}/v1/sessions/late/cancel`, tokenFile);
-  const ended = stopped[Symbol.asyncDispose]();
+  const { failed, held, leave } = await cancelHeld(`${stopped.url}/v1/sessions/late/cancel`, tokenFile);
+  leave();
   expect(await failed).toBe("broken");
+  const ended = stopped[Symbol.asyncDispose]();
+  await until("the gateway does not listen", () =>
+    request(`${stopped.url}/healthz`).then(
+      ({ body }) => body.dump().then(() => false),
+      () => true,
+    ),
+  );
   held.resolve(undefined);
   await ended;
   expect(shown(await list("?name=late"))).toEqual(["late 200"]);

@@ -11,6 +11,7 @@ let sessions: Map<string, number>;
 let first: GatewayProcess;
 let second: GatewayProcess;
 let token: string;
+let variables: Record<string, string>;
 
 beforeAll(async () => {
   world = await startGatewayWorld({
@@ -18,8 +19,9 @@ beforeAll(async () => {
   });
   const keys = join(world.directory, "session-keys");
   await writeFile(keys, "k".repeat(40), { mode: 0o600 });
-  const variables = {
-    GATEWAY_TOKEN_FILE: join(world.directory, "token"),
+  const tokenFile = join(world.directory, "token");
+  variables = {
+    GATEWAY_TOKEN_FILE: tokenFile,
     GATEWAY_SESSION_KEY_FILE: keys,
     GATEWAY_WATCH_POLL_MS: "20",
   };
@@ -27,7 +29,7 @@ beforeAll(async () => {
     startGatewayProcess(world.nats, variables),
     startGatewayProcess(world.nats, variables),
   ]);
-  token = (await readFile(variables.GATEWAY_TOKEN_FILE, "utf8")).trim();
+  token = (await readFile(tokenFile, "utf8")).trim();
   sessions = new Map([["a", 1]]);
 });
 
@@ -66,4 +68,31 @@ it("continues a watch and a session on another gateway when its own is killed", 
   sessions.delete("a");
   await until("the change is there", () => shown(after).includes("deleted a@2"));
   expect(after.over()).toBeUndefined();
+});
+
+it("answers the requests that run when it is stopped, refuses new ones, and does not wait for watches", async () => {
+  const held = Promise.withResolvers<object>();
+  world.answers["cancelSession"] = () => held.promise;
+  const stopped = await startGatewayProcess(world.nats, variables);
+  const authorization = `Bearer ${token}`;
+  const cancel = request(`${stopped.url}/v1/sessions/a/cancel`, { method: "POST", headers: { authorization } });
+  await until("the service is asked", () => world.received.some(({ method }) => method === "cancelSession"));
+  await using watch = await openStream(`${stopped.url}/v1/sessions?watch=true`, { authorization });
+  const end = stopped[Symbol.asyncDispose]();
+
+  const refused = await until("a new request is refused", async () => {
+    const answer = await request(`${stopped.url}/v1/sessions`, { headers: { authorization } });
+    const text = await answer.body.text();
+    return answer.statusCode === 503 && { headers: answer.headers, problem: JSON.parse(text) as object };
+  });
+  expect(refused.problem).toMatchObject({ code: "UNAVAILABLE", retryAfterMs: 1000 });
+  expect(refused.headers).toMatchObject({ "retry-after": "1", connection: "close" });
+  expect((await request(`${stopped.url}/readyz`)).statusCode).toBe(503);
+  expect((await request(`${stopped.url}/healthz`)).statusCode).toBe(200);
+
+  held.resolve({ session: { name: "a" } });
+  const answer = await cancel;
+  expect([answer.statusCode, await answer.body.json()]).toMatchObject([200, { session: { name: "a" } }]);
+  await end;
+  await until("the watch is over", () => watch.over() !== undefined);
 });

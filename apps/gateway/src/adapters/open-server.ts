@@ -37,8 +37,12 @@ const CHECK_MS = 1000;
 /** The share of one address in the concurrent requests: those whose user and body the gateway does not have yet. */
 const ADDRESS_SHARE = 0.25;
 const MIN_ADDRESS_SHARE = 8;
-/** Retry hint at the limit of concurrent requests. */
+/** Retry hint at the limit of concurrent requests, and while the gateway stops. */
 const BUSY_RETRY_MS = 1000;
+/** Time that running requests have to end when the gateway stops. */
+const FINISH_MS = 15_000;
+
+const STOPPING = buildProblem({ code: "unavailable", dependency: "this gateway", retryAfterMs: BUSY_RETRY_MS });
 
 /** They report whether the process lives, and so no limit refuses them. */
 const PROBES = new Set<string | undefined>(["/healthz", "/readyz"]);
@@ -54,7 +58,7 @@ const SECURITY_HEADERS = {
 };
 const HTTPS_ONLY = { "strict-transport-security": "max-age=31536000" };
 
-/** Serves the API until disposed. Rejects with FaultError unavailable where the address is in use. */
+/** Serves the API until disposed, which first lets running requests end, but for streams. Rejects with FaultError unavailable where the address is in use. */
 export async function openServer(parts: ServerParts): Promise<HttpServer> {
   const { http, trouble } = parts;
   const context = { limits: http.limits, logger: parts.logger };
@@ -69,7 +73,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
     if (!sendPage(request, reply))
       sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
   });
-  const leaveRequests = limitRequests(server, http.limits, securityHeaders(http.tls));
+  const requests = limitRequests(server, http.limits, securityHeaders(http.tls));
   const countRefusal = refusalCounter();
   server.addHook("onResponse", (_request, reply, done) => {
     countRefusal(reply.statusCode);
@@ -77,7 +81,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   });
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
-    const because = trouble();
+    const because = requests.isStopping() ? "the gateway stops" : trouble();
     return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
   });
   const openApi = Buffer.from(JSON.stringify(buildOpenApi(parts.routes, parts.version)));
@@ -86,7 +90,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   addSessionRoutes(server, parts);
   sendPage = await addConsole(server, parts.consoleDirectory);
   await server.register(async (api) => {
-    addApi(api, { ...parts, ...context, leaveRequests });
+    addApi(api, { ...parts, ...context, leaveRequests: requests.leave });
     await Promise.resolve();
   });
   try {
@@ -99,6 +103,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   return {
     url: `${http.tls === undefined ? "http" : "https"}://${host}:${port}`,
     [Symbol.asyncDispose]: async () => {
+      await requests.finish();
       await server.close();
     },
   };
@@ -152,16 +157,27 @@ async function makeServer(
   return server;
 }
 
-/**
- * Refuses requests over the limits before anything of them is read, and ends those whose bodies come too slowly. Returns what takes a request out of the number
- * of concurrent ones.
- */
+type Requests = {
+  /** Takes a request out of the number of concurrent ones. */
+  readonly leave: (request: FastifyRequest) => void;
+  readonly isStopping: () => boolean;
+  /** Refuses new requests from now on. Resolves once none runs, and after FINISH_MS in any case. */
+  readonly finish: () => Promise<void>;
+};
+
+/** Refuses requests over the limits before anything of them is read, and ends those whose bodies come too slowly. */
 function limitRequests(
   server: FastifyInstance,
   limits: HttpLimits,
   headers: Readonly<Record<string, string>>,
-): (request: FastifyRequest) => void {
+): Requests {
   const running = new Set<FastifyRequest>();
+  const finished = Promise.withResolvers<undefined>();
+  let isStopping = false;
+  const leave = (request: FastifyRequest): void => {
+    running.delete(request);
+    if (isStopping && running.size === 0) finished.resolve(undefined);
+  };
   const maxArriving = Math.max(MIN_ADDRESS_SHARE, Math.floor(limits.maxRequests * ADDRESS_SHARE));
   const arriving = new Map<string, Map<FastifyRequest, NodeJS.Timeout | undefined>>();
   const arrived = (request: FastifyRequest): void => {
@@ -181,6 +197,7 @@ function limitRequests(
   const refusalOf = (request: FastifyRequest): Problem | undefined => {
     if (request.url.length > MAX_URL_CHARACTERS)
       return buildRefusal("PATH_TOO_LONG", `the path and query are over ${MAX_URL_CHARACTERS} characters`);
+    if (isStopping) return STOPPING;
     if (!isHost(request.host)) return buildRefusal("MALFORMED_REQUEST", "the header Host is no name with a port");
     if (running.size > limits.maxRequests) return tooMany("number of concurrent requests", limits.maxRequests);
     if ((arriving.get(request.ip)?.size ?? 0) > maxArriving)
@@ -196,8 +213,10 @@ function limitRequests(
     begin(request);
     reply.raw.once("close", () => {
       arrived(request);
-      running.delete(request);
+      leave(request);
     });
+    // HTTP/2 has no such header; its connections end with the server.
+    if (isStopping && request.raw.httpVersionMajor === 1) reply.header("connection", "close");
     const refusal = refusalOf(request);
     if (refusal === undefined) done();
     else sendProblem(reply, refusal);
@@ -206,7 +225,17 @@ function limitRequests(
     arrived(request);
     done();
   });
-  return (request) => void running.delete(request);
+  return {
+    leave,
+    isStopping: () => isStopping,
+    finish: async () => {
+      isStopping = true;
+      if (running.size === 0) return;
+      const late = setTimeout(() => finished.resolve(undefined), FINISH_MS);
+      await finished.promise;
+      clearTimeout(late);
+    },
+  };
 }
 
 /** HTTP/2 needs neither header for a body; there the method decides. */
