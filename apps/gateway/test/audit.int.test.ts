@@ -185,6 +185,18 @@ it("asks no service for a change that the audit does not take", async () => {
   expect(await cancel("recorded")).toBe(200);
 });
 
+it("publishes an outcome again until the audit takes it, and answers its client meanwhile", async () => {
+  const { failed, held } = await cancelHeld(`${gateway.url}/v1/sessions/again/cancel`, join(world.directory, "token"));
+  const jsm = await jetstreamManager(world.bus.connection);
+  const { name, subjects } = streams.apiAudit;
+  await jsm.streams.update(name, { subjects: ["muster.api.elsewhere"] });
+  held.resolve(undefined);
+  expect(await failed).toBe("answered");
+  await jsm.streams.update(name, { subjects: [...subjects] });
+  await until("the outcome is there", async () => shown(await list("?name=again"))[0] === "again 200");
+  world.answers["cancelSession"] = ({ name: of }) => ({ session: { name: of } });
+});
+
 it("keeps refusals apart: however many there are, no change is removed", async () => {
   await cancel("kept");
   const changes = await world.bus.streamState(streams.apiAudit.name);

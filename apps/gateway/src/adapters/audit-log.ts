@@ -3,6 +3,7 @@ import { publishEvent, type Bus } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import type { Access, User } from "../api/user.ts";
+import { openLateOutcomes } from "./late-outcomes.ts";
 
 const { ChangeAudited } = muster.gateway.v1;
 const MAX_GROUPS = 32;
@@ -29,7 +30,10 @@ export type Outcome = {
 export type AttemptAudit = {
   /** Announces the change, immediately before a service is asked. Rejects with FaultError where the stream does not take it: then no service is asked. */
   announce(): Promise<void>;
-  /** Completes the announced change; without an announcement, records the refusal. Never rejects: what is not recorded is logged as an error. */
+  /**
+   * Completes the announced change; without an announcement, records the refusal. Never rejects: an outcome that the stream does not take is published again
+   * in the background, and a refusal is logged as an error.
+   */
   end(outcome: Outcome): Promise<void>;
 };
 
@@ -39,10 +43,11 @@ export type Audit = (attempt: Attempt) => AttemptAudit;
 export type AuditLog = AsyncDisposable & { readonly audit: Audit };
 
 /** Changes and refusals in streams of their own, so that no number of refusals removes a change. Each method resolves when its event is on disk. */
-export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Promise<AuditLog> {
+export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "warn" | "info">): Promise<AuditLog> {
   await bus.ensureStream(streams.apiAudit);
   await bus.ensureStream(streams.apiRefusals);
   const inFlight = new Set<Promise<undefined>>();
+  const late = openLateOutcomes(logger);
   const audit: Audit = (attempt) => {
     const record = recordOf(attempt);
     const user = userKey(record.user);
@@ -65,7 +70,9 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Pro
         try {
           await publish(outcome);
         } catch (error) {
-          logger.error({ err: error, record: { ...record, ...outcome } }, "the audit lacks the outcome of a change");
+          const ofAttempt = { ...record, ...outcome };
+          if (isAnnounced) late.add({ record: ofAttempt, publish: () => publish(outcome) }, error);
+          else logger.error({ err: error, record: ofAttempt }, "the audit lacks the refusal of a change");
         } finally {
           inFlight.delete(ended.promise);
           ended.resolve(undefined);
@@ -77,6 +84,7 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error">): Pro
     audit,
     [Symbol.asyncDispose]: async () => {
       await Promise.all(inFlight);
+      await late[Symbol.asyncDispose]();
     },
   };
 }

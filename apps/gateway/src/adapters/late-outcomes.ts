@@ -1,0 +1,61 @@
+import { backoffMs, pause } from "@muster/backoff";
+import type { Logger } from "@muster/service";
+
+/** The outcome of a change, as the log shows it. */
+export type LateOutcome = { readonly record: object; readonly publish: () => Promise<unknown> };
+
+/** Outcomes that the stream has not taken. Disposal publishes each once more. What is lost is logged as an error with its record. */
+export type LateOutcomes = AsyncDisposable & {
+  /** Publishes it again until the stream takes it. `error`: of the first attempt. */
+  add(outcome: LateOutcome, error: unknown): void;
+};
+
+/** Outcomes that wait at the same time, of 1 KB each; one more is lost. */
+const MAX_LATE = 10_000;
+const RETRY = { firstMs: 500, maxMs: 10_000 };
+
+export function openLateOutcomes(logger: Pick<Logger, "error" | "warn" | "info">): LateOutcomes {
+  const late = new Set<LateOutcome>();
+  const stop = new AbortController();
+  let retrying: Promise<void> | undefined;
+  const lose = ({ record }: LateOutcome, error: unknown): void =>
+    logger.error({ err: error, record }, "the audit lacks the outcome of a change");
+  const publishAll = async (): Promise<void> => {
+    for (const outcome of late) {
+      if (stop.signal.aborted || !(await isPublished(outcome))) return;
+      late.delete(outcome);
+    }
+  };
+  const retry = async (): Promise<void> => {
+    for (let failures = 1; late.size > 0 && !stop.signal.aborted; failures += 1) {
+      await pause(backoffMs(failures, RETRY), stop.signal);
+      await publishAll();
+    }
+    retrying = undefined;
+    if (late.size === 0) logger.info({}, "the audit has the outcomes of all changes again");
+  };
+  return {
+    add: (outcome, error) => {
+      if (late.size >= MAX_LATE) {
+        lose(outcome, error);
+        return;
+      }
+      if (late.size === 0) logger.warn({ err: error }, "the audit does not take the outcomes of changes; retrying");
+      late.add(outcome);
+      retrying ??= retry();
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await retrying;
+      const last = [...late].map((outcome) => outcome.publish().catch((error: unknown) => lose(outcome, error)));
+      await Promise.all(last);
+    },
+  };
+}
+
+function isPublished({ publish }: LateOutcome): Promise<boolean> {
+  return publish().then(
+    () => true,
+    () => false,
+  );
+}
