@@ -36,7 +36,9 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
     queryFn: ({ signal }) => askJson<WorkItem["item"]>(workPath(kind, id, "", type), { signal }),
     placeholderData: (before) => before,
   });
-  const notice = <FeedNotice feeds={[{ name: FEED_OF[kind], feed }]} />;
+  // Without the list the page is complete, and a notice that disappears would move its buttons away from a click.
+  const isShown = data === undefined || feed.status !== "loading";
+  const notice = <FeedNotice feeds={isShown ? [{ name: FEED_OF[kind], feed }] : []} />;
   if (data === undefined) {
     return (
       <>
