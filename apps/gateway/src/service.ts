@@ -59,7 +59,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     rates: new RequestRates(config.rate, MAX_RATED_USERS),
     failedTokens: failedTokens(config.failedTokenRate, () => performance.now()),
     namespace: config.namespace,
-    trouble: () => trouble,
+    trouble: () => (signal.aborted ? "the gateway stops" : trouble),
     logger,
   });
   context.readyWhen("api", () => trouble);

@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { client } from "@muster/bus";
 import { throwFault } from "@muster/faults";
@@ -148,18 +147,10 @@ it("records the outcome of a change whose client has left before its gateway sto
 });
 
 it("records the outcome of a change whose client leaves before the answer", async () => {
-  const asked = Promise.withResolvers<undefined>();
-  const held = Promise.withResolvers<undefined>();
-  world.answers["cancelSession"] = async ({ name }) => {
-    asked.resolve(undefined);
-    await held.promise;
-    return { session: { name } };
-  };
-  const socket = connect(gateway.port, "127.0.0.1");
-  const headers = `host: x\r\nauthorization: Bearer ${gateway.token}\r\ncontent-length: 0`;
-  socket.write(`POST /v1/sessions/left/cancel HTTP/1.1\r\n${headers}\r\n\r\n`);
-  await asked.promise;
-  socket.destroy();
+  const tokenFile = join(world.directory, "token");
+  const { failed, held, leave } = await cancelHeld(`${gateway.url}/v1/sessions/left/cancel`, tokenFile);
+  leave();
+  expect(await failed).toBe("broken");
   expect(shown(await list("?name=left"))).toEqual(["left 0"]);
   held.resolve(undefined);
   await until("the outcome is there", async () => shown(await list("?name=left"))[0] !== "left 0");

@@ -22,14 +22,16 @@ export function openLateOutcomes(logger: Pick<Logger, "error" | "warn" | "info">
     logger.error({ err: error, record }, "the audit lacks the outcome of a change");
   const publishAll = async (): Promise<void> => {
     for (const outcome of late) {
-      if (stop.signal.aborted || !(await isPublished(outcome))) return;
+      if (stop.signal.aborted) return;
+      await outcome.publish();
       late.delete(outcome);
     }
   };
   const retry = async (): Promise<void> => {
-    for (let failures = 1; late.size > 0 && !stop.signal.aborted; failures += 1) {
-      await pause(backoffMs(failures, RETRY), stop.signal);
-      await publishAll();
+    for (let attempt = 1; late.size > 0 && !stop.signal.aborted; attempt += 1) {
+      await pause(backoffMs(attempt, RETRY), stop.signal);
+      // The first failure is logged, and the rest differ in nothing.
+      await publishAll().catch(() => undefined);
     }
     retrying = undefined;
     if (late.size === 0) logger.info({}, "the audit has the outcomes of all changes again");
@@ -51,11 +53,4 @@ export function openLateOutcomes(logger: Pick<Logger, "error" | "warn" | "info">
       await Promise.all(last);
     },
   };
-}
-
-function isPublished({ publish }: LateOutcome): Promise<boolean> {
-  return publish().then(
-    () => true,
-    () => false,
-  );
 }

@@ -1,5 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
+import { within } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import cookie from "@fastify/cookie";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -81,7 +82,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   });
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
-    const because = requests.isStopping() ? "the gateway stops" : trouble();
+    const because = trouble();
     return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
   });
   const openApi = Buffer.from(JSON.stringify(buildOpenApi(parts.routes, parts.version)));
@@ -160,7 +161,6 @@ async function makeServer(
 type Requests = {
   /** Takes a request out of the number of concurrent ones. */
   readonly leave: (request: FastifyRequest) => void;
-  readonly isStopping: () => boolean;
   /** Refuses new requests from now on. Resolves once none runs, and after FINISH_MS in any case. */
   readonly finish: () => Promise<void>;
 };
@@ -227,13 +227,9 @@ function limitRequests(
   });
   return {
     leave,
-    isStopping: () => isStopping,
     finish: async () => {
       isStopping = true;
-      if (running.size === 0) return;
-      const late = setTimeout(() => finished.resolve(undefined), FINISH_MS);
-      await finished.promise;
-      clearTimeout(late);
+      if (running.size > 0) await within(FINISH_MS, finished.promise);
     },
   };
 }
