@@ -37,3 +37,36 @@ it("rejects with a fault that a retry may mend while the API server does not ans
   });
   await expect(away.check()).rejects.toMatchObject({ fault });
 });
+
+it("shares the next list among all calls that come while one is under way", async () => {
+  const answers: PromiseWithResolvers<unknown>[] = [];
+  const { check } = checking(() => {
+    const answer = Promise.withResolvers<unknown>();
+    answers.push(answer);
+    return answer.promise;
+  });
+  const first = check();
+  await expect.poll(() => answers.length).toBe(1);
+  const others = [check(), check(), check()];
+  // A Queue that is created after the first list began may not be in it.
+  answers[0]?.resolve({ items: [] });
+  expect(await first).toBe(false);
+  await expect.poll(() => answers.length).toBe(2);
+  answers[1]?.resolve({ items: [{}] });
+  expect(await Promise.all(others)).toEqual([true, true, true]);
+  expect(answers).toHaveLength(2);
+});
+
+it("asks again after a list that failed", async () => {
+  let isAway = true;
+  const { check } = checking(() => {
+    if (isAway) throw new KubeError("GET", 503, { reason: "ServiceUnavailable" });
+    return { items: [] };
+  });
+  const failed = check();
+  const shared = check();
+  await expect(failed).rejects.toThrow();
+  await expect(shared).rejects.toThrow();
+  isAway = false;
+  expect(await check()).toBe(false);
+});

@@ -20,11 +20,11 @@ const NO_RIGHT =
 
 /**
  * Whether a Queue exists, as the API server has it. Without the definition none does; without the right to list them none is assumed. Rejects with a
- * FaultError when the API server does not answer.
+ * FaultError when the API server does not answer. Calls without options that come while a list is under way share the next one.
  */
 export function queueCheck({ calls, onRefused }: QueueCheckDeps): (options?: CallOptions) => Promise<boolean> {
   let isReported = false;
-  return async (options) => {
+  const check = async (options?: CallOptions): Promise<boolean> => {
     try {
       const page = await withKubeFault(unlessMissing(calls.list(QUEUES, { ...options, query: { limit: 1 } })));
       return page !== undefined && page.items.length > 0;
@@ -34,5 +34,22 @@ export function queueCheck({ calls, onRefused }: QueueCheckDeps): (options?: Cal
       isReported = true;
       return false;
     }
+  };
+  const shared = shareNext(check);
+  return (options) => (options === undefined ? shared() : check(options));
+}
+
+/** Runs of the work, one at a time. A call never gets the result of a run that began before it, so that the result is never older than the call. */
+function shareNext<Value>(work: () => Promise<Value>): () => Promise<Value> {
+  let running: Promise<unknown> = Promise.resolve();
+  let next: Promise<Value> | undefined;
+  return () => {
+    next ??= running.then(() => {
+      next = undefined;
+      const run = work();
+      running = run.catch(() => undefined);
+      return run;
+    });
+    return next;
   };
 }
