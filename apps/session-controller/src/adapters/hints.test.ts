@@ -35,11 +35,16 @@ function viewOf(initial: SessionRecord) {
 /** What followViews needs beside the view. */
 function hinted(view: View<SessionDigest>, has: boolean, revision: number) {
   const woken: string[] = [];
+  const priorities: unknown[] = [];
   const sessions = { has: () => has, isNews: (_name: string, newest: number) => newest > revision };
-  const led = { queue: { add: (name: string) => void woken.push(name) }, sessions } as unknown as Led;
+  const add: Led["queue"]["add"] = (name, priority) => {
+    woken.push(name);
+    priorities.push(priority);
+  };
+  const led = { queue: { add }, sessions } as unknown as Led;
   const pods = { ...view, get: () => undefined, entries: () => [], onChange: () => () => undefined };
   followViews({ followers: makeFollowers(), leftover: makeBell(), index: view, pods, led: () => led });
-  return woken;
+  return { woken, priorities };
 }
 
 it.each<[string, Partial<SessionRecord>, boolean]>([
@@ -49,14 +54,24 @@ it.each<[string, Partial<SessionRecord>, boolean]>([
   ["a finished one", { finishedAtMs: START_MS }, false],
 ])("brings a pass over what has something to do: %s", (_what, change, isWoken) => {
   const { view, write } = viewOf(record());
-  const woken = hinted(view, false, 0);
+  const { woken } = hinted(view, false, 0);
   write(record(change));
   expect(woken).toEqual(isWoken ? [record().name] : []);
 });
 
 it("brings no pass for the echo of a write of its own", () => {
   const { view, write } = viewOf(record());
-  const woken = hinted(view, true, 1);
+  const { woken } = hinted(view, true, 1);
   write(record());
   expect(woken).toEqual([]);
+});
+
+it("lets new sessions wait for a pass until those that run have had theirs", () => {
+  const passes = [false, true].map((isRun) => {
+    const { view, write } = viewOf(record());
+    const { priorities } = hinted(view, isRun, 0);
+    write(record());
+    return priorities;
+  });
+  expect(passes).toEqual([["low"], ["high"]]);
 });

@@ -27,7 +27,9 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
     followers.changed(name, revision);
     const leading = led();
     if (leading === undefined || !leading.sessions.isNews(name, revision)) return;
-    if (leading.sessions.has(name) || (entry !== undefined && needsPass(entry.value))) leading.queue.add(name);
+    const isRun = leading.sessions.has(name);
+    // Machines of a session that has some do not wait for those that are submitted together.
+    if (isRun || (entry !== undefined && needsPass(entry.value))) leading.queue.add(name, isRun ? "high" : "low");
   });
   pods.onChange((key) => {
     const session = key.split(".")[1];
