@@ -69,17 +69,28 @@ export function without(object: JsonObject, ...keys: readonly string[]): JsonObj
 
 /** Maps values, in order; undefined leaves the key out. An object in which nothing changes is returned itself. */
 export function mapEntries(object: JsonObject, map: (key: string, value: Json) => Json | undefined): JsonObject {
-  const made: Record<string, Json> = {};
-  let isSame = true;
-  for (const [key, value] of Object.entries(object)) {
+  const entries = Object.entries(object);
+  let made: Record<string, Json> | undefined;
+  for (const [index, [key, value]] of entries.entries()) {
     const mapped = map(key, value);
-    if (mapped !== value) isSame = false;
-    if (mapped === undefined) continue;
-    // Assigned, it would become the prototype.
-    if (key === "__proto__") Object.defineProperty(made, key, { ...OWN, value: mapped });
-    else made[key] = mapped;
+    // Copied from the first change on. A field that is undefined, as callers in this process have them, goes.
+    if (mapped !== undefined && made === undefined && mapped === value) continue;
+    made ??= copyOf(entries.slice(0, index));
+    if (mapped !== undefined) setOwn(made, key, mapped);
   }
-  return isSame ? object : made;
+  return made ?? object;
+}
+
+function copyOf(entries: readonly (readonly [string, Json])[]): Record<string, Json> {
+  const made: Record<string, Json> = {};
+  for (const [key, value] of entries) setOwn(made, key, value);
+  return made;
+}
+
+function setOwn(made: Record<string, Json>, key: string, value: Json): void {
+  // Assigned, it would become the prototype.
+  if (key === "__proto__") Object.defineProperty(made, key, { ...OWN, value });
+  else made[key] = value;
 }
 
 /** Maps items, in order. A list in which nothing changes is returned itself. */

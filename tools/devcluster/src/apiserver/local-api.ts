@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { type CallOptions, KubeError, type KubeCalls, type KubeObject, type ListWatch } from "@muster/kube";
 import type { ClusterApi } from "../cluster-api.ts";
 import type { View } from "./encode.ts";
-import { isList, isObject, type Json, type JsonObject, textAt } from "./json.ts";
+import { isList, isObject, type Json, type JsonObject, mapEntries, mapItems, textAt } from "./json.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
 import { revisionOf } from "./metadata.ts";
 import { bindObject, createObject, patchObject, replaceObject, type Write } from "./operations.ts";
@@ -28,7 +28,7 @@ const BOOKMARK_EVERY_MS = 60_000;
 
 /**
  * The server for callers in its own process: the same checks and the same answers as over HTTP, without connections and copies. Callers never change
- * what it returns: it is stored, and shared with others.
+ * what they send and what it returns: it is stored, and shared with others.
  */
 export function localApi(deps: LocalApiDeps): ClusterApi {
   return {
@@ -234,19 +234,16 @@ function orKubeError<Value>(doing: string, work: () => Value): Value {
   }
 }
 
-/** As its JSON: times become texts, and undefined fields go. */
+/** As its JSON: times become texts, and undefined fields go. What is JSON already is returned itself, as callers never change it afterwards. */
 function plain(value: object): JsonObject {
   const json = toJson(value);
   return isObject(json) ? json : {};
 }
 
 function toJson(value: unknown): Json | undefined {
-  if (Array.isArray(value)) return value.map((item: unknown) => toJson(item) ?? null);
   if (value instanceof Date) return value.toISOString();
-  if (typeof value === "object" && value !== null) {
-    const fields = Object.entries(value).map(([key, field]) => [key, toJson(field)] as const);
-    return Object.fromEntries(fields.filter((field): field is [string, Json] => field[1] !== undefined));
-  }
+  if (isList(value)) return mapItems(value, (item) => toJson(item) ?? null);
+  if (isObject(value)) return mapEntries(value, (_key, field) => toJson(field));
   return value === null || ["string", "number", "boolean"].includes(typeof value) ? typed<Json>(value) : undefined;
 }
 

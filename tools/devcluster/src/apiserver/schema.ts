@@ -103,18 +103,36 @@ type Place = {
 function decodeModel(model: string, value: JsonObject, known: Json | undefined, place: Place): JsonObject {
   const fields = fieldsOf(model);
   return mapEntries(value, (key, child) => {
-    const path = place.path === "" ? key : `${place.path}.${key}`;
     const type = fields.get(key);
+    if (type !== undefined && child === null) return undefined;
+    const before = at(known, key);
+    if (type !== undefined && (child === before || isAsItIs(type, child))) return child;
+    const path = place.path === "" ? key : `${place.path}.${key}`;
     if (type === undefined) {
       place.warnings.push(`unknown field "${path}"`);
       return undefined;
     }
-    if (child === null) return undefined;
     const names = place.goPath === "" ? key : `${place.goPath}.${key}`;
-    const before = at(known, key);
-    if (child === before) return child;
     return decodeValue({ type, value: child, known: before }, { ...place, path, goPath: names }, goName(model));
   });
+}
+
+/** Whether a value has the type and is kept in the form in which it came. Most values are: they need no place to report. */
+function isAsItIs(type: FieldType, value: Json): boolean {
+  switch (type.is) {
+    case "text":
+      return typeof value === "string";
+    case "boolean":
+      return typeof value === "boolean";
+    case "number":
+      return isNumber(value, type.format);
+    case "int-or-string":
+      return typeof value === "string" || isNumber(value, "int32");
+    case "any":
+      return true;
+    default:
+      return false;
+  }
 }
 
 /** `known` is what the stored object has in the place of the value. It has been decoded: what is the same needs no second time. */
@@ -129,15 +147,11 @@ function decodeValue({ type, value, known }: Encoded, place: Place, owner: strin
   };
   switch (type.is) {
     case "any":
-      return value;
     case "text":
-      return typeof value === "string" ? value : mismatch();
     case "boolean":
-      return typeof value === "boolean" ? value : mismatch();
     case "number":
-      return isNumber(value, type.format) ? value : mismatch();
     case "int-or-string":
-      return typeof value === "string" || isNumber(value, "int32") ? value : mismatch();
+      return isAsItIs(type, value) ? value : mismatch();
     case "bytes":
       if (typeof value !== "string") return mismatch();
       return BASE64.test(value) ? value : place.wrong("illegal base64 data at input byte 0");
