@@ -10,6 +10,8 @@ const WORKERS_EACH = 2;
 const RUN_MS = 1000;
 const CONCURRENT_SUBMITS = 64;
 const GIVE_UP_MS = 900_000;
+/** The end is found this late at most. */
+const POLL_MS = 250;
 /** Sessions in one list. */
 const PAGE = 20;
 
@@ -56,7 +58,7 @@ async function submitAll({ sessions }: BenchStack): Promise<void> {
   await Promise.all(Array.from({ length: CONCURRENT_SUBMITS }, lane));
 }
 
-/** Polls every second until all sessions have finished, and records the peak memory of each process. */
+/** Polls until all sessions have finished, and records the peak memory of each process. */
 async function followAll(world: BenchStack, startMs: number, peak: Map<string, number>): Promise<Session[]> {
   const all: Session[] = [];
   let next = "";
@@ -67,7 +69,7 @@ async function followAll(world: BenchStack, startMs: number, peak: Map<string, n
     if (all.length === SESSIONS) return all;
     if (performance.now() - startMs > GIVE_UP_MS)
       throw new Error(`${SESSIONS - all.length} sessions have not finished after ${seconds(GIVE_UP_MS)}`);
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
