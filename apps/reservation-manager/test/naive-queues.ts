@@ -98,6 +98,7 @@ export class NaiveQueues {
     const code = this.#refusalOf(queue, asks);
     if (code !== undefined) return { verdict: { kind: "refused", code }, grants: [] };
     const sequence = this.#nextSequence++;
+    const waited = this.waiting();
     const maxPriority = this.#queues.find(({ name }) => name === queue)?.maxPriority ?? priority;
     this.#lines.push({
       sequence,
@@ -109,8 +110,11 @@ export class NaiveQueues {
       createdAtMs: this.#nowMs,
       isGranted: false,
     });
-    // A request that goes first is granted when it arrives, before anything is counted.
-    const next = findNextGrant(this.forest(), this.waiting());
+    // Nothing that waited could be granted. A request that can is granted when it arrives: before anything is counted, and before requests for which its
+    // arrival makes way, because quota is no longer kept for the one that was the head of its queue.
+    const forest = this.forest();
+    const next =
+      queue === undefined ? findNextGrant(forest, this.waiting()) : candidateOf(forest, queue, this.waiting(), waited);
     const first = next?.sequence === sequence ? [this.#grant(next)] : [];
     const grants = [...first, ...this.#settle()];
     return { verdict: { kind: grants.includes(sequence) ? "granted" : "waiting", sequence }, grants };

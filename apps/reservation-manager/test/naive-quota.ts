@@ -239,16 +239,20 @@ export function withKept(forest: Forest, waiting: readonly QueuedRequest[], own?
   return kept.reduce((seen, { name, ask }) => withUse(seen, name, ask), forest);
 }
 
-/** The first request of the queue's line that fits, with the nearest quota; one that would borrow also has to fit beside what is kept. */
+/**
+ * The first request of the queue's line that fits, with the nearest quota; one that would borrow also has to fit beside what is kept, for the requests of
+ * `owners`.
+ */
 export function candidateOf(
   forest: Forest,
   name: string,
   waiting: readonly QueuedRequest[],
+  owners = waiting,
 ): QueuedRequest | undefined {
   const fitting = lineOf(forest, name, waiting).filter(
     (request) =>
       fits(forest, name, request.ask) &&
-      (levelOf(forest, name, request.ask) === 0 || fits(withKept(forest, waiting, request), name, request.ask)),
+      (levelOf(forest, name, request.ask) === 0 || fits(withKept(forest, owners, request), name, request.ask)),
   );
   const [first, ...others] = fitting.filter(({ sequence }) => sequence === fitting[0]?.sequence);
   if (first === undefined) return undefined;
