@@ -73,9 +73,6 @@ export function isCrowdedOut(crowded: readonly Crowded[], component: string, nod
   return crowded.some((each) => each.isLost && each.component === component && each.node === node);
 }
 
-/** Marks the messages of `describeCrowding`. */
-export const FOREIGN_PODS = "foreign pods there";
-
 /** Node, short resources and foreign pods, for people. */
 export function describeCrowding({ node, resources, foreign }: Crowded): string {
   const short = resources.map(({ resource, requested, free }) => {
@@ -84,5 +81,5 @@ export function describeCrowding({ node, resources, foreign }: Crowded): string 
   const more = foreign.pods - foreign.examples.length;
   const others = more > 0 ? ` and ${more} more` : "";
   const pods = foreign.examples.length === 0 ? `${foreign.pods}` : `${foreign.examples.join(", ")}${others}`;
-  return `node ${node} has no room for it: short of ${short.join(" and ")}; ${FOREIGN_PODS}: ${pods}`;
+  return `node ${node} has no room for it: short of ${short.join(" and ")}; foreign pods there: ${pods}`;
 }

@@ -2,7 +2,6 @@ export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
 export {
   describeCrowding,
   findCrowded,
-  FOREIGN_PODS,
   isCrowdedOut,
   type Crowded,
   type CrowdingMemory,

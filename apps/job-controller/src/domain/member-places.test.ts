@@ -98,7 +98,7 @@ describe("a job with a member that is crowded out", () => {
       recheckInMs,
     } = planJob(snapshot(world({ status: early, crowded: [crowded(false)] })), POLICY);
     expect(conditionOf(after, "PodsWaiting")).toMatchObject({
-      reason: "Unschedulable",
+      reason: "ForeignPods",
       message:
         "pod train-worker-1: Unschedulable: node node-worker-1 has no room for it: short of cpu (2 requested, 1500m free); " +
         "foreign pods there: shop/web, shop/api and 1 more",

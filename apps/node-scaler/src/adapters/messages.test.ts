@@ -66,7 +66,7 @@ it("refuses a phase that it does not know, and ends a node for a reason that it 
 });
 
 it.each([
-  ["", "the drain stalls: pod a/b is not evicted", "DRAIN_STALLS"],
+  ["DRAIN_STALLS", "the drain stalls: pod a/b is not evicted", "DRAIN_STALLS"],
   ["", "none left", "UNKNOWN"],
   ["LATER", "the drain stalls: m", "UNKNOWN"],
 ])("reads a trouble with the code %j and the text %j as %s", (troubleCode, message, code) => {

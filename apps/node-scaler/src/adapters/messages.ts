@@ -82,11 +82,7 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
 
 function toTrouble({ trouble: message, troubleCode }: muster.node.v1.NodeRecord): NodeTrouble | undefined {
   if (message === "") return undefined;
-  const known = TROUBLE_CODES.find((code) => code === troubleCode);
-  if (known !== undefined) return { code: known, message };
-  // Stored records may have the text without a code.
-  const isStall = troubleCode === "" && message.startsWith("the drain stalls: ");
-  return { code: isStall ? "DRAIN_STALLS" : "UNKNOWN", message };
+  return { code: TROUBLE_CODES.find((code) => code === troubleCode) ?? "UNKNOWN", message };
 }
 
 function toSpec(spec = wire.NodeSpec.create()): NodeSpec {
