@@ -2,10 +2,8 @@ import type { NodeFacts } from "../src/domain/ledger/machines.ts";
 import { evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import type { Queue } from "../src/domain/ledger/queue.ts";
 import { isTooMany } from "./naive-preemption.ts";
-import { pathOf } from "./naive-quota.ts";
 import {
   admit,
-  forestIn,
   futureOf,
   isNotPreemptible,
   isServed,
@@ -103,8 +101,7 @@ function problemOfVictim({ sequence, beneficiary, reason }: Preempted, world: Pr
   if (isNotPreemptible(world, victim)) return "it is not to be preempted";
   const ownQueue = queues.find(({ name }) => name === victim.queue);
   if (reason === "DRAIN") {
-    const path = pathOf(forestIn(world), victim.queue ?? "") ?? [];
-    const isDrained = path.some(({ stopPolicy }) => stopPolicy === "HoldAndDrain");
+    const isDrained = knownPathOf(queues, victim.queue).some(({ stopPolicy }) => stopPolicy === "HoldAndDrain");
     return isDrained && beneficiary === undefined ? undefined : "its queue is not drained";
   }
   const work = beneficiary === undefined ? undefined : workIn(world, beneficiary);
@@ -113,6 +110,17 @@ function problemOfVictim({ sequence, beneficiary, reason }: Preempted, world: Pr
   if (nowMs - victim.grant.atMs < (ownQueue?.minRunTimeMs ?? 0)) return "it has not run for its minimum time";
   const policy = queues.find(({ name }) => name === work.queue);
   return mayPreempt(policy, work, victim, reason) ? undefined : `${work.queue ?? "no queue"} does not allow ${reason}`;
+}
+
+/** The queue and those above it, up to a parent that is missing, or one that stands in the path already. Such a queue is drained if it says so. */
+function knownPathOf(queues: readonly Queue[], name: string | undefined): readonly Queue[] {
+  const path: Queue[] = [];
+  for (let next = name; next !== undefined; next = path.at(-1)?.parent) {
+    const queue = queues.find((other) => other.name === next);
+    if (queue === undefined || path.includes(queue)) break;
+    path.push(queue);
+  }
+  return path;
 }
 
 function mayPreempt(policy: Queue | undefined, work: Work, victim: Work, reason: Preempted["reason"]): boolean {

@@ -409,3 +409,12 @@ it("asks the work of a queue that is drained to leave, until it is drained no mo
   step(run, { kind: "queue", queue: borrower });
   expect(show(run)).toBe("P Q");
 });
+
+it("asks the work of a drained queue to leave, also if the parent of the queue is missing", () => {
+  const run = worldOf([root, borrower]);
+  ask(run, "p", "borrower", 1);
+  step(run, { kind: "queue", queue: { ...borrower, parent: "gone" } });
+  expect(show(run)).toBe("P");
+  step(run, { kind: "queue", queue: { ...borrower, parent: "gone", stopPolicy: "HoldAndDrain" } });
+  expect(show(run)).toBe("P>DRAIN");
+});
