@@ -210,7 +210,14 @@ function withLimited(machines: Machines, now: MachineRecord | undefined, then: M
   const free = freeOn(facts, now);
   if (free === undefined) return machines;
   const later = then?.facts && freeOn(then.facts, then);
-  if (later === undefined) return withNode(machines, { ...facts, schedulable: false, cordoned: true });
+  if (later === undefined) {
+    // A cordoned node is no part of its pool, and the quota of a root may be what its pools have.
+    const hasLimit = free.amounts.has("pods");
+    return withNode(
+      machines,
+      hasLimit ? withForeignUse(facts, free.amounts) : { ...facts, schedulable: false, cordoned: true },
+    );
+  }
   if (later.isWhole) return machines;
   const kept = new Map([...subtract(free.amounts, later.amounts)].filter(([, amount]) => amount > 0));
   return kept.size === 0 ? machines : withNode(machines, withForeignUse(facts, kept));

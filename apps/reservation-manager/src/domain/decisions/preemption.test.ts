@@ -418,3 +418,17 @@ it("asks the work of a drained queue to leave, also if the parent of the queue i
   step(run, { kind: "queue", queue: { ...borrower, parent: "gone", stopPolicy: "HoldAndDrain" } });
   expect(show(run)).toBe("P>DRAIN");
 });
+
+it("counts a machine that is kept for a request as part of its pool", () => {
+  const small = ["n0", "n1", "n2"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 8, pods: 8 }) }));
+  const run = worldOf([root, queueOf("within", {}, { parent: "root", withinQueue: "LowerPriority" })], small);
+  const whole = { needs: [{ component: "c0", pool: "a" }] };
+  ask(run, "p", "within", 7, { notPreemptible: true });
+  ask(run, "q", "within", 6, { notPreemptible: true });
+  ask(run, "v", "within", 3);
+  ask(run, "x", "within", 0, { ...whole, priority: 1 });
+  expect(show(run)).toBe("P Q V>x x");
+  // Of 24, 16 are used now, and 21 once x has the machine of v.
+  ask(run, "y", "within", 2);
+  expect(show(run)).toBe("P Q V>x x Y");
+});
