@@ -352,7 +352,8 @@ function sharesOf(
   const forest = forestIn(world);
   const [own, others] = [pathNames(world, work), pathNames(world, victim)];
   const ofWork = own.findLast((name) => !others.includes(name)) ?? "";
-  const ofVictim = others.findLast((name) => !own.includes(name)) ?? "";
+  // The queue of the victim may have got others below it, the beneficiary's among them.
+  const ofVictim = others.findLast((name) => !own.includes(name)) ?? victim.queue ?? "";
   const afterwards = withUse(forestIn(released(world, [victim])), work.queue ?? "", requestIn(world, work).ask);
   return {
     beneficiary: shareOf(afterwards, ofWork),
