@@ -197,9 +197,14 @@ describe.skipIf(executablePath === undefined)(suite, () => {
 
   it("shows that NATS is away, and recovers without a reload", async () => {
     await go("/workloads");
-    await page.getByRole("link", { name: "bench-0" }).waitFor();
+    const row = page.getByRole("link", { name: "bench-0" });
+    await row.waitFor();
+    await page.getByText("Loading").waitFor({ state: "detached" });
+    const place = await row.boundingBox();
     await world.nats.kill();
     await page.getByText("Stale:").waitFor({ timeout: 60_000 });
+    // A click on what moves is lost.
+    expect(await row.boundingBox()).toEqual(place);
     expect(await page.getByRole("link", { name: "bench-0" }).count()).toBe(1);
     await world.nats.start();
     await page.getByText("Stale:").waitFor({ state: "detached", timeout: 60_000 });
