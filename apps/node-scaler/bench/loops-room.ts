@@ -17,13 +17,14 @@ export type Waiting = { readonly group: string; readonly demands: readonly Deman
 /** Names of nodes that make room for others, and how many nodes of each pool are made or promised, as standby is to count them. */
 export function roomOf(
   world: World,
-  waiting: readonly Waiting[],
+  { waiting, displaceable }: { readonly waiting: readonly Waiting[]; readonly displaceable: readonly Demand[] },
   unbound: readonly ScaledNode[],
   surplus: readonly string[],
 ): { readonly ended: readonly string[]; readonly promised: Map<string, number> } {
   const { snapshot, made } = world;
   if (!waiting.some(({ isFull }) => isFull)) return { ended: [], promised: made };
-  const spares = sparesOf(world, waiting, unbound, surplus);
+  const demands = [...waiting.flatMap((group) => group.demands), ...displaceable];
+  const spares = sparesOf(world, demands, unbound, surplus);
   const leaving = unbound.filter(({ name }) => surplus.includes(name));
   const used = new Set<ScaledNode | FreeMachine>([...world.used, ...leaving]);
   const ended: string[] = [];
@@ -74,14 +75,13 @@ function leavingOf(world: World, pool: string, names: readonly string[]): Scaled
   );
 }
 
-/** Newest first: those that nothing is bound to, that no waiting demand could be given, and that are more than stand by. */
+/** Newest first: those that nothing is bound to, that none of the demands could be given, and that are more than stand by. */
 function sparesOf(
   { snapshot }: World,
-  waiting: readonly Waiting[],
+  demands: readonly Demand[],
   unbound: readonly ScaledNode[],
   surplus: readonly string[],
 ): ScaledNode[] {
-  const demands = waiting.flatMap((group) => group.demands);
   const couldBeGiven = (node: ScaledNode, demand: Demand): boolean =>
     fits(node, demand, snapshot, chooseInstance(demand, snapshot).spots);
   let spares = unbound

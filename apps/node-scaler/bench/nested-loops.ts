@@ -67,7 +67,10 @@ export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   const waiting = plans
     .filter(hasFailed)
     .map(({ group, demands, got }) => ({ group, demands, isFull: got.includes("POOL_MAX") }));
-  const { ended, promised } = roomOf({ snapshot, nodes, kept: new Map(), used, made }, waiting, unbound, surplus);
+  const afterFirstWaiting = plans.slice(plans.findIndex(hasFailed) + 1).filter((plan) => !hasFailed(plan));
+  const displaceable = afterFirstWaiting.filter(hasMachine).flatMap(({ demands }) => demands);
+  const world = { snapshot, nodes, kept: new Map(), used, made };
+  const { ended, promised } = roomOf(world, { waiting, displaceable }, unbound, surplus);
   const spares = pools.flatMap((pool) => sparesOf(pool, unbound, snapshot, promised));
   const units = [
     ...complete.map(({ got }) => got.filter((thing): thing is Boot => typeof thing === "object" && "demand" in thing)),
@@ -147,6 +150,10 @@ function bindAll(
 
 function hasFailed({ got }: Plan): boolean {
   return got.some((thing) => typeof thing === "string");
+}
+
+function hasMachine({ got }: Plan): boolean {
+  return got.some((thing) => typeof thing === "object" && "name" in thing && !("status" in thing));
 }
 
 function bindGroup(group: string, demands: readonly Demand[], world: World): Plan {

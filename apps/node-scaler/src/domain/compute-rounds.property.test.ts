@@ -67,9 +67,10 @@ it("boots nothing of a kind that it ended to make room, as long as the demands a
   check(() => {
     const ended: ScaledNode[] = [];
     return (plan, world) => {
-      for (const { spec } of plan.start) {
+      for (const { spec, because } of plan.start) {
         const pool = world.pools.get(spec.pool);
-        const fixed = world.fixedSizeVolumes.has(pool?.provider ?? "");
+        // What stands by has the usual volume of the pool, whatever the provider: a node with another one did not stand by.
+        const fixed = because === "STANDBY" || world.fixedSizeVolumes.has(pool?.provider ?? "");
         const same = ended.filter(
           (node) =>
             kindOf(node.spec) === kindOf(spec) &&

@@ -132,7 +132,8 @@ function reservedNodes({ groups }: BindingWorld, kept: ReadonlyMap<string, Compu
   return groups.filter(hasParts).flatMap(({ demands }) => demands.flatMap(({ name }) => kept.get(name) ?? []));
 }
 
-function hasParts({ demands }: Group): boolean {
+/** Whether the group has demands for parts of nodes, which are placed again in each round. */
+export function hasParts({ demands }: Group): boolean {
   return demands.some(({ shared }) => shared !== undefined);
 }
 

@@ -1,6 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
-import { aDemand, aGang, aNode, aPool, aShortage, aSnapshot, aTermination, NOW } from "../../test/scaling-snapshots.ts";
+import {
+  aDemand,
+  aGang,
+  aMachine,
+  aNode,
+  aPool,
+  aShortage,
+  aSnapshot,
+  aTermination,
+  NOW,
+} from "../../test/scaling-snapshots.ts";
 import { compute } from "./compute.ts";
 import type { PoolPolicy } from "./pool.ts";
 
@@ -109,6 +119,26 @@ describe("room in a pool that is full of idle nodes", () => {
         pools: full(1),
       },
       { stop: [] },
+    ],
+    [
+      "is not made of nodes for younger demand that loses its machine to the group",
+      {
+        nodes: [aNode("right"), wrong("n1"), wrong("n2")],
+        machines: [aMachine("m1")],
+        demands: [...aGang(2, { spot: "Always" }), aDemand("younger", { createdAtMs: NOW })],
+        pools: full(3),
+      },
+      { stop: ["n2 IDLE", "n1 IDLE"], start: [], bound: { younger: "m1" } },
+    ],
+    [
+      "is made of nodes for older demand, which keeps its machine",
+      {
+        nodes: [aNode("right")],
+        machines: [aMachine("m1")],
+        demands: [aDemand("older", { createdAtMs: NOW - 2000 }), aDemand("d1", { spot: "Always" })],
+        pools: full(1),
+      },
+      { stop: ["right IDLE"], start: [], bound: { older: "m1" } },
     ],
     [
       "is not made for what could not be booted in it",

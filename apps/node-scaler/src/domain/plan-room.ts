@@ -4,7 +4,7 @@ import type { Demand } from "./demand.ts";
 import { indexFreeNodes, indexDemands } from "./free-nodes.ts";
 import type { ComputedNode } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
-import { markOf, planGroup, rewind, type Group, type GroupPlan, type Round } from "./plan-bindings.ts";
+import { hasParts, markOf, planGroup, rewind, type Group, type GroupPlan, type Round } from "./plan-bindings.ts";
 import { sparesOf, type StopStep } from "./plan-surplus.ts";
 
 type RoomWorld = {
@@ -26,9 +26,9 @@ type RoomPlan = {
 };
 
 /**
- * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: only nodes that no waiting demand
- * could be given and that do not stand by, the newest first. As many are ended as the group lacks, less those that end already, and none when all of them
- * were not enough.
+ * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: the newest first, and none that
+ * stands by. Nodes stay that a waiting demand could be given, or one of a group that may be displaced by a waiting one. As many are ended as the group lacks,
+ * less those that end already, and none when all of them were not enough.
  */
 export function planRoom(world: RoomWorld): RoomPlan {
   const { round, plans } = world;
@@ -44,7 +44,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   // A waiting group holds nothing.
   const boundless = { ...round, nodes, headroom, keepsDomains: false };
   const groups = chooseDomains(waiting, boundless);
-  const rooms = buildRooms(world, groups);
+  const rooms = buildRooms(world, [...groups, ...findDisplaceable(plans)]);
   const stop = groups.flatMap((group) => {
     const before = markOf(boundless);
     const { boots, lacks } = planGroup(group, boundless);
@@ -80,6 +80,19 @@ function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonl
   const chosen = groups.map((group) => planGroup(group, boundless).group);
   rewind(boundless, before);
   return chosen.map(({ name, demands }) => ({ name, demands }));
+}
+
+/**
+ * Groups that a waiting group may displace: once it can be completed, it takes machines and rooms for parts before the groups after it. Whole nodes of the
+ * scaler stay with their demands.
+ */
+function findDisplaceable(plans: readonly GroupPlan[]): readonly Group[] {
+  const firstWaiting = plans.findIndex(({ lacks }) => lacks.length > 0);
+  return plans
+    .slice(firstWaiting + 1)
+    .filter(({ lacks }) => lacks.length === 0)
+    .filter(({ group, bound }) => hasParts(group) || [...bound.values()].some((node) => !("status" in node)))
+    .map(({ group }) => group);
 }
 
 type Room = {

@@ -226,7 +226,25 @@ describe("what blocks a pool", () => {
 });
 
 describe("room for needs of parts in a full pool", () => {
+  const small = (name: string, cpu: number) => ({
+    ...aNode(name),
+    room: { allocatable: amounts({ cpu, memory: cpu, pods: 10 }), free: amounts({ cpu, memory: cpu, pods: 10 }) },
+  });
   checkPlans([
+    [
+      "is not made of nodes for a younger part that loses its place to the group",
+      {
+        pools: [sized({ max: 3 })],
+        nodes: [small("right", 4), small("n1", 1), small("n2", 1)],
+        parts: [{ ...aMachine("m1"), ...room(8) }],
+        demands: [
+          part("a", 8, 8, gang),
+          aDemand("b", { ...gang, spot: "Always" }),
+          part("younger", 4, 4, { createdAtMs: NOW }),
+        ],
+      },
+      { stop: ["n2 IDLE", "n1 IDLE"], start: [], bound: { younger: "m1" } },
+    ],
     [
       "is made by ending idle nodes that are too small",
       {
