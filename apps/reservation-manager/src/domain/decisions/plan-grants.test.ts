@@ -3,9 +3,10 @@ import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "..
 import type { ReservationRequest } from "./check-request.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { reservationOf, restoreLedger } from "../ledger/ledger.ts";
 import { withCompleteness, withNode, type NodeFacts } from "../ledger/machines.ts";
 import { eventOf, planGrants } from "./plan-grants.ts";
+import { finish } from "../ledger/steps.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
 /** A pool `a` of so many nodes, all held by owners h0, h1, ... */
@@ -281,4 +282,17 @@ it("grants nothing on nodes that are not known to be there still, and says so", 
   run.world = stale;
   expect(reason(run, "waiting")).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a", requested: 1, available: 1 });
   expect(planGrants(current, policy, run.nowMs).steps).toHaveLength(1);
+});
+
+it("grants each request of a restored ledger, also those without a queue that say whether they may be preempted", () => {
+  const run = fullPool(1);
+  reserve(run, requestOf("kept", ["a"], { notPreemptible: true }));
+  reserve(run, requestOf("plain", ["a"]));
+  const { machines } = withFree(run, nodeOf("a8", "a"), nodeOf("a9", "a"));
+  const { reservations, nextSequence } = run.world.ledger;
+  const ledger = finish(restoreLedger([...reservations.values()], nextSequence));
+  const [first] = planGrants({ ledger, machines }, { ...policy, machinesPerPlan: 1 }, run.nowMs).steps;
+  if (first === undefined) throw new Error("nothing is granted");
+  const after = evolveWorld({ ledger, machines }, [eventOf(first, run.nowMs)]);
+  expect(planGrants(after, policy, run.nowMs).steps).toHaveLength(1);
 });

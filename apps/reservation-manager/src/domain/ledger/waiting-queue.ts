@@ -161,11 +161,12 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   const shapeOf = rememberShapes();
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
-    const { owner, priority, topology = "", queue = "", notPreemptible = false } = reservation;
+    const { owner, priority, topology = "", queue = "" } = reservation;
+    const isNotPreemptible = queue !== "" && reservation.notPreemptible === true;
     const pools = new Set<string>();
     for (const option of optionsOfRequest(reservation)) {
       const { needs, key } = shapeOf(option.needs);
-      const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}${notPreemptible ? " !" : ""}`;
+      const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}${isNotPreemptible ? " !" : ""}`;
       const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
       same.places.push([option.place, true]);
       gathered.set(alike, same);
