@@ -3,9 +3,6 @@ import { conditionOf, withoutCondition, type JobStatus } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
-/** Reason of PodsWaiting where the foreign pods are known that take the room of the first pod that waits. */
-const FOREIGN_PODS = "ForeignPods";
-
 /**
  * The status with the condition PodsWaiting while something keeps pods from starting or running, with the message of the scheduler or kubelet. A changed
  * message is written at most every `explainEveryMs`: a kubelet that cannot pull an image alternates between two messages.
@@ -20,15 +17,16 @@ export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobP
   const before = conditionOf(status, "PodsWaiting");
   const crowding = first.node === undefined ? crowdingOf(snapshot, first) : undefined;
   // The foreign pods are worth more than the words of the scheduler, which come first.
-  const isNews = crowding !== undefined && before !== undefined && before.reason !== FOREIGN_PODS;
+  const isNews = crowding !== undefined && before !== undefined && before.reason !== "ForeignPods";
   if (!isNews && before !== undefined && wasWrittenRecently(before, nowMs, policy)) return status;
   const { reason } = first.trouble;
   const cause = crowding === undefined ? first.trouble.message : describeCrowding(crowding);
   const more = troubled.length - 1;
   const others = more === 0 ? "" : `; ${more} more ${more === 1 ? "pod waits" : "pods wait"}`;
   const message = `pod ${first.name}: ${reason}${cause && `: ${cause}`}${others}`;
-  const change = { reason: crowding === undefined ? reason : FOREIGN_PODS, message };
-  return transitionConditions(status, { type: "PodsWaiting", status: "True", ...change }, nowMs);
+  if (crowding === undefined)
+    return transitionConditions(status, { type: "PodsWaiting", status: "True", reason, message }, nowMs);
+  return transitionConditions(status, { type: "PodsWaiting", status: "True", reason: "ForeignPods", message }, nowMs);
 }
 
 function crowdingOf({ crowded = [] }: Snapshot, { component, pinned }: PodFact): Crowded | undefined {
