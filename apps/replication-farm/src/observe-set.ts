@@ -10,7 +10,7 @@ import type { SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { observeMachines } from "./pass-machines.ts";
-import { forgetRestarts, podsOf } from "./pass-pods.ts";
+import { forgetRestarts, occupiedBy, podsOf } from "./pass-pods.ts";
 
 /** The observed state of a set, with the revisions that writes name. */
 export type SeenSet = Omit<PassSnapshot, "rollout"> & {
@@ -48,7 +48,7 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
     rollout,
     record: found?.record,
     snapshot,
-    occupied: found === undefined ? new Map() : deps.world.occupied(found.record.spec.podId),
+    occupied: found === undefined ? new Map() : occupiedBy(deps, owned, found.record),
     restarts: owned.restarts,
     confirmed: owned.confirmed,
     answers: owned.answers,

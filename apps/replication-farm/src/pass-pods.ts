@@ -37,7 +37,7 @@ export type PodsOwned = {
   readonly isHeld: () => boolean;
   readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
   /** Pods that were created, confirmed and deleted, until the watcher publishes it. */
-  readonly made: Map<string, { readonly uid: string; readonly atMs: number }>;
+  readonly made: Map<string, { readonly uid: string; readonly node: string; readonly atMs: number }>;
   readonly confirmed: Set<string>;
   readonly deleted: Set<string>;
   /** By the pod's name: steps in flight, and failed steps until `finishSteps` has returned them. */
@@ -56,8 +56,8 @@ type Outcome = { readonly kind: "done" | "lost" } | { readonly kind: "failed"; r
 
 const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
-/** The watcher publishes a pod within this time, or the pod was not created. */
-const MADE_TRUST_MS = 10_000;
+/** The watcher publishes a pod within this time, or the pod is gone. Longer than FARM_NODES_FRESH_MS, 120 s: after that no pass creates another pod there. */
+const MADE_TRUST_MS = 150_000;
 const RESTART = { firstMs: 1000, maxMs: 300_000 };
 /** A pod that was ready for this long does not count as one that keeps ending. */
 const RESTART_FORGET_MS = 600_000;
@@ -95,6 +95,16 @@ export function podsOf(
   for (const uid of deleted) if (!there.has(uid)) deleted.delete(uid);
   for (const [name, pod] of pods) if (deleted.has(pod.uid)) pods.set(name, { ...pod, deleting: true });
   return pods;
+}
+
+/** Nodes with a live pod of this pod id, by the pod's name, with those that the watcher does not show yet: of these `podsOf` has forgotten the others. */
+export function occupiedBy(
+  { world }: Pick<PodDeps, "world">,
+  { made }: Pick<PodsOwned, "made">,
+  { spec }: Pick<ReplicaSet, "spec">,
+): ReadonlyMap<string, string> {
+  const unseen = [...made].map(([pod, { node }]): [string, string] => [node, pod]);
+  return new Map([...unseen, ...world.occupied(spec.podId)]);
 }
 
 /** Starts steps. */
@@ -165,7 +175,7 @@ async function create(
   const made = await deps.pods.create(set, step);
   switch (made.kind) {
     case "made":
-      owned.made.set(step.pod, { uid: made.uid, atMs: deps.now() });
+      owned.made.set(step.pod, { uid: made.uid, node: step.node, atMs: deps.now() });
       if (!made.confirmed) await confirm(deps, owned, step, made.uid);
       return DONE;
     case "name-taken":

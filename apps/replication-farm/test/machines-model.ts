@@ -35,6 +35,7 @@ export class MachinesModel {
   reservations: Reservation[] = [];
   #record: { readonly record: ReplicaSet; readonly revision: number } | undefined;
   #lastId = 0;
+  #watchedAtMs = this.nowMs;
 
   constructor(nodes: number) {
     for (let index = 0; index < nodes; index += 1)
@@ -141,7 +142,13 @@ export class MachinesModel {
     }
   }
 
+  /** Whether farms still rely on what the watcher published, as by FARM_NODES_FRESH_MS. */
+  get isWatched(): boolean {
+    return this.nowMs - this.#watchedAtMs <= 120_000;
+  }
+
   watch(): void {
+    this.#watchedAtMs = this.nowMs;
     this.seenPods = new Map(
       [...this.pods.values()].map(({ name, uid, node, placed, ready, deleting }) => [
         name,
