@@ -43,6 +43,9 @@ export async function openSimLog(
     return append(world, token, entryCodec.encode([]));
   });
   const snapshot = await readSnapshot(world, network);
+  // A later leader has written it meanwhile. The real log reads its snapshot before it fences.
+  if (snapshot.sequence > fence)
+    throwFault({ code: "conflict", id: "ledger", expectedRevision: fence, actualRevision: snapshot.sequence });
   const bytes = await network.call("nats", "read the ledger", () => world.entries.slice(snapshot.sequence, fence));
   const state = bytes.flatMap((entry) => entryCodec.decode(entry.bytes)).reduce(evolve, snapshot.state);
   return new LogWriter<Ledger, LedgerEvent>(
