@@ -175,7 +175,7 @@ export function isEngineId(text: string): boolean {
 }
 
 function readQueue(read: EnvReader): string | undefined {
-  /** Queue of leases of machines (docs/queues.md#leases). Required once a Queue exists; without it, leases have no queue, and wait then. */
+  /** Queue of leases of machines (docs/queues-work.md#leases). Required once a Queue exists; without it, leases have no queue, and wait then. */
   if (read.optional("PROVISION_QUEUE") === undefined) return undefined;
   return read.matching("PROVISION_QUEUE", QUEUE);
 }
