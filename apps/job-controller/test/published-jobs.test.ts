@@ -11,9 +11,12 @@ describe("what the controller makes of", () => {
   });
 });
 
-describe("the examples of docs/jobs.md", () => {
-  const page = readFileSync(new URL("../../../docs/jobs.md", import.meta.url), "utf8");
-  const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = ""]): unknown => parse(text));
+describe("the examples of the pages about jobs", () => {
+  const pages = ["jobs", "jobs-machines"].map((name) =>
+    readFileSync(new URL(`../../../docs/${name}.md`, import.meta.url), "utf8"),
+  );
+  const blocks = pages.flatMap((page) => [...page.matchAll(/```yaml\n([^]*?)```/g)]);
+  const examples = blocks.map(([, text = ""]): unknown => parse(text));
 
   it("are read as they stand, and have pods", () => {
     expect(examples).toHaveLength(7);
