@@ -73,6 +73,8 @@ const NAMESPACED = new Set([
   "get",
   "describe",
   "cancel",
+  "suspend",
+  "resume",
   "logs",
   "explain",
   "events",

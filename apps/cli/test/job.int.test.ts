@@ -145,6 +145,8 @@ const HANDLERS = {
     });
   },
   cancelJob: ({ key }: { key?: Key }) => Promise.resolve({ job: find(key) }),
+  suspendJob: ({ key, suspended }: { key?: Key; suspended: boolean }) =>
+    Promise.resolve({ job: { ...find(key), state: suspended ? "SUSPENDED" : "QUEUED" } }),
   listJobEvents: ({ key }: { key?: Key }) => {
     const object = `Pod/${find(key).key?.name}-worker-0`;
     return Promise.resolve({
@@ -436,6 +438,27 @@ it.each([
   const ended = await muster(line);
   expect(ended).toMatchObject({ code, out: [] });
   expect(ended.err[0]).toBe(err);
+});
+
+it.each([
+  ["suspend training", "job training is suspended; `muster describe job training` shows how far it is"],
+  ["resume job/training", "job training is resumed; `muster describe job training` shows how far it is"],
+  ["suspend job/training -o json", '"phase": "SUSPENDED"'],
+])("muster %s", async (line, expected) => {
+  keep(job("training", "RUNNING"));
+  const ended = await muster(line);
+  expect(ended.err).toEqual([]);
+  expect(ended.out.join("\n")).toContain(expected);
+});
+
+it("muster suspend NAME refuses a session, which would lose what it has done", async () => {
+  expect(await muster("suspend session/both")).toMatchObject({
+    code: 2,
+    err: [
+      "error: a session is not suspended: it would lose what it has done",
+      "hint: `muster cancel both` ends it; submit it again later",
+    ],
+  });
 });
 
 it("muster cancel ID asks whether the lease is meant", async () => {

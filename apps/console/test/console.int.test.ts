@@ -226,6 +226,24 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("dialog").waitFor({ state: "detached" });
   });
 
+  it("suspends a job after a question, and resumes one that is suspended", async () => {
+    const asked = () => world.received.findLast(({ method }) => method === "suspendJob")?.request;
+    world.answers["suspendJob"] = () => ({ job: {} });
+    await go("/workloads/job/default/train");
+    await page.getByRole("button", { name: "Suspend…" }).click();
+    await page.getByRole("button", { name: "Suspend it" }).click();
+    await until("the service has the request", () => asked()?.["suspended"] === true);
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    const suspended = { state: "SUSPENDED", key: { kind: "Job", namespace: "default", name: "train" }, revision: "9" };
+    world.answers["getJob"] = () => ({ job: suspended });
+    world.answers["listJobs"] = () => ({ jobs: [suspended] });
+    await page.reload();
+    await page.getByRole("button", { name: "Resume…" }).click();
+    await page.getByRole("button", { name: "Resume it" }).click();
+    await until("the service has the request", () => asked()?.["suspended"] === false);
+    Object.assign(world.answers, sampleAnswers(SAMPLE, Date.now()));
+  });
+
   it("shows why a change is refused", async () => {
     world.answers["scaleReplicaSet"] = () => Promise.reject(new Error("not now"));
     await go("/workloads/replica-set/web");

@@ -24,6 +24,8 @@ const NEEDS: Readonly<Record<string, string>> = {
   "POST /v1/jobs/:namespace": "create jobs in default",
   "POST /v1/plan/jobs/:namespace": "create jobs in default",
   "POST /v1/jobs/:namespace/:name/cancel": "update jobs in default",
+  "POST /v1/jobs/:namespace/:name/suspend": "update jobs in default",
+  "POST /v1/jobs/:namespace/:name/resume": "update jobs in default",
   "GET /v1/replica-sets": "list replicasets in default",
   "GET /v1/replica-sets/:name": "get replicasets in default",
   "GET /v1/replica-sets/:name/explain": "get replicasets in default",

@@ -8,6 +8,7 @@ import {
   get,
   list,
   submit,
+  suspend,
   watch,
   type Found,
   type JobKey,
@@ -73,6 +74,11 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       if (conflicts.length === 0) return Promise.resolve(put(key, "cancelled"));
       put(key, conflicts.shift() ?? "");
       return Promise.reject(new FaultError({ code: "conflict", id: key.name, expectedRevision: 0, actualRevision: 0 }));
+    },
+    isSuspended: ({ revision }) => revision === "suspended",
+    setSuspended: ({ key }, suspended) => {
+      counts.written += 1;
+      return Promise.resolve(put(key, suspended ? "suspended" : "resumed"));
     },
     managedBy: ({ revision }) => (revision === "theirs" ? "another" : undefined),
     changed: (_key, { ms, emptyWakes: emptyWakes }) => {
@@ -396,5 +402,41 @@ describe("a job that is to be cancelled", () => {
     conflicts.push(...Array.from({ length: 100 }, (_, index) => `${index}`));
     await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "conflict" } });
     expect(counts.written).toBe(20);
+  });
+});
+
+describe("a job that is to be suspended or resumed", () => {
+  const key = { kind: "", name: "train" };
+
+  it.each([
+    ["running", true, "suspended"],
+    ["suspended", false, "resumed"],
+  ])("is written: one that is %s, with suspended: %s", async (revision, suspended, expected) => {
+    const { deps, put, counts } = world();
+    put({ kind: "Job", name: "train" }, revision);
+    expect((await suspend(deps, { key, suspended }, GOING_ON)).revision).toBe(expected);
+    expect(counts.written).toBe(1);
+  });
+
+  it.each([
+    ["suspended", true],
+    ["running", false],
+  ])("is answered as it is, and not written, when it is %s already", async (revision, suspended) => {
+    const { deps, put, counts } = world();
+    put({ kind: "Job", name: "train" }, revision);
+    expect((await suspend(deps, { key, suspended }, GOING_ON)).revision).toBe(revision);
+    expect(counts.written).toBe(0);
+  });
+
+  it.each([
+    ["over", true, "names a job that is over or being cancelled: only one that waits or runs can be suspended"],
+    ["cancelled", false, "names a job that is over or being cancelled: only one that waits or runs can be resumed"],
+    ["theirs", true, "names a job that is managed by another, which alone can suspend it"],
+  ])("is refused, and not written: %s, with suspended: %s", async (revision, suspended, reason) => {
+    const { deps, put, counts } = world();
+    put({ kind: "Job", name: "train" }, revision);
+    const refused = suspend(deps, { key, suspended }, GOING_ON);
+    await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field: "key.name", reason } });
+    expect(counts.written).toBe(0);
   });
 });

@@ -43,12 +43,16 @@ export type RequestDeps<View> = {
   readonly tryCreate: (kind: Kind, manifest: Manifest) => Promise<void>;
   /** The most machines that scaled pools may have; undefined when the ledger does not answer. */
   readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;
+  /** Whether it is or is to be without pods and machines, until it is resumed. */
+  readonly isSuspended: (found: Found<View>) => boolean;
   /** Whether its end was requested already, or it has finished. */
   readonly isEnding: (found: Found<View>) => boolean;
   /** The other controller that runs it; undefined: ours does. */
   readonly managedBy: (found: Found<View>) => string | undefined;
   /** A conflict when the job has changed since it was found. */
   readonly markCancelled: (found: Found<View>) => Promise<Found<View>>;
+  /** As `markCancelled`. */
+  readonly setSuspended: (found: Found<View>, suspended: boolean) => Promise<Found<View>>;
   /** Resolves when the job may have changed since it was found, after `ms`, or at the signal. `emptyWakes`: how often in a row it had not changed. */
   readonly changed: (
     found: Found<View>,
@@ -217,6 +221,31 @@ export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal:
     if (other !== undefined)
       return refuse("key.name", `names a job that is managed by ${other}, which alone can end it`);
     return { write: () => deps.markCancelled(found) };
+  });
+}
+
+/**
+ * Suspends a job, or resumes it. One that is so already is not written. Invalid_request for a job that is over or being cancelled, and for one of another
+ * controller.
+ */
+export async function suspend<View>(
+  deps: RequestDeps<View>,
+  { key, suspended }: { readonly key: JobKey; readonly suspended: boolean },
+  signal: AbortSignal,
+): Promise<Found<View>> {
+  return retryOnConflict(`${key.kind} ${key.name}`, async () => {
+    const found = await get(deps, key, signal);
+    const verb = suspended ? "suspend" : "resume";
+    const other = deps.managedBy(found);
+    if (other !== undefined)
+      return refuse("key.name", `names a job that is managed by ${other}, which alone can ${verb} it`);
+    if (deps.isEnding(found))
+      return refuse(
+        "key.name",
+        `names a job that is over or being cancelled: only one that waits or runs can be ${suspended ? "suspended" : "resumed"}`,
+      );
+    if (deps.isSuspended(found) === suspended) return { unchanged: found };
+    return { write: () => deps.setSuspended(found, suspended) };
   });
 }
 

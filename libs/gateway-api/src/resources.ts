@@ -62,6 +62,8 @@ export const RESOURCES: readonly AnyResource[] = [
       { call: "submitJob", http: "POST", of: "all", verb: "create", bodyIn: "manifestJson" },
       { call: "checkJob", http: "POST", of: "plan", verb: "create", bodyIn: "manifestJson" },
       { call: "cancelJob", http: "POST", of: "one", action: "cancel", verb: "update" },
+      { call: "suspendJob", http: "POST", of: "one", action: "suspend", verb: "update", sets: { suspended: true } },
+      { call: "suspendJob", http: "POST", of: "one", action: "resume", verb: "update", sets: { suspended: false } },
     ],
   }),
   resource({

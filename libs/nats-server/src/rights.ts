@@ -194,6 +194,7 @@ export const rights = {
         "submitJob",
         "checkJob",
         "cancelJob",
+        "suspendJob",
         "watchJob",
       ),
       ...requests(

@@ -130,6 +130,11 @@ function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls
       const cancelled = ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options));
       return jobFromMessage((await cancelled).job);
     },
+    suspend: async (name, suspended) => {
+      const request = { requestId: crypto.randomUUID(), suspended };
+      const { job } = await ask(name, (key) => jobs.suspendJob({ ...request, key }, options));
+      return jobFromMessage(job);
+    },
     log: async (name, component, from, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
       const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
       const { chunk, nextOffset, complete, truncated, run, pod } = await ask(name, (key) =>

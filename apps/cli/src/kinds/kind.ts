@@ -75,6 +75,8 @@ export type WorkCalls = {
   /** The work with its earlier phases, as far as they are still known. Absent: it has them all. */
   readonly recall?: (work: Work) => Promise<Work>;
   readonly cancel: (name: string) => Promise<Work>;
+  /** Suspends it, or resumes it. Absent: it would lose what it has done. */
+  readonly suspend?: (name: string, suspended: boolean) => Promise<Work>;
   /**
    * The log from the place; with `follow` once it has something there, or after some seconds. A component that runs again is followed from one run to the
    * next: then the next place is of another run. `container`: another one than the main one.

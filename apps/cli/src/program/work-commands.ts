@@ -164,6 +164,38 @@ const CANCEL = command({
   },
 });
 
+/** A name alone is that of a session first, as with `cancel`. */
+const SUSPENSIONS = (
+  [
+    ["suspend", true, "End the pods of a job and release its machines, until it is resumed."],
+    ["resume", false, "Let a suspended job request its machines again."],
+  ] as const
+).map(([verb, suspended, description]) =>
+  command({
+    name: verb,
+    description,
+    arguments: [argument("<name>", "its name, or job/NAME")],
+    options: { output: OUTPUT },
+    examples: [`muster ${verb} training`, `muster ${verb} job/training`],
+    run: async (cli, [target], { output }) => {
+      const { kind: meant, name } = readWorkTarget(cli, target);
+      await using connected = await cli.connect();
+      const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
+      const { suspend } = kind.calls(connected.link);
+      if (suspend === undefined)
+        throw new CommandError(EXIT.usage, `a ${kind.noun} is not suspended: it would lose what it has done`, {
+          hint: `\`muster cancel ${name}\` ends it; submit it again later`,
+        });
+      const work = await suspend(name, suspended);
+      const how = `\`muster describe ${kind.noun} ${name}\` shows how far it is`;
+      printLine(cli.io, output, `${kind.noun} ${name} is ${verb}${suspended ? "ed" : "d"}; ${how}`, () =>
+        buildWorkRecord(work),
+      );
+      return EXIT.ok;
+    },
+  }),
+);
+
 const LOGS = command({
   name: "logs",
   description: "Print what the components of a session or job wrote, while it runs and after it is over.",
@@ -299,5 +331,16 @@ function waitArgument(text: string): number {
 
 /** Submit sessions and jobs, and show the state of everything. */
 export function workCommands(resources: Resources): readonly CommandRow[] {
-  return [RUN, getCommand(resources), describeCommand(resources), ...LISTS, CANCEL, LOGS, EXPLAIN, EVENTS, WAIT];
+  return [
+    RUN,
+    getCommand(resources),
+    describeCommand(resources),
+    ...LISTS,
+    CANCEL,
+    ...SUSPENSIONS,
+    LOGS,
+    EXPLAIN,
+    EVENTS,
+    WAIT,
+  ];
 }

@@ -45,6 +45,9 @@ export function WorkActions({ of, work, path, ask }: ActionParts): ReactNode {
           Cancel…
         </button>
       )}
+      {of.kind === "job" && !isOver && (
+        <SuspendButton isSuspended={of.item.state === "SUSPENDED"} {...{ name, send, ask }} />
+      )}
       {of.kind === "session" && isOver && (
         <button
           type="button"
@@ -77,6 +80,31 @@ export function WorkActions({ of, work, path, ask }: ActionParts): ReactNode {
         </>
       )}
     </p>
+  );
+}
+
+type SuspendParts = {
+  readonly isSuspended: boolean;
+  readonly name: string;
+  readonly send: (part: string, method: "POST") => Promise<unknown>;
+  readonly ask: ActionParts["ask"];
+};
+
+function SuspendButton({ isSuspended, name, send, ask }: SuspendParts): ReactNode {
+  const close = (): void => ask(undefined);
+  const question = isSuspended ? (
+    <Confirm title={`Resume ${name}?`} verb="Resume it" act={() => send("resume", "POST")} onClose={close}>
+      <p>It requests its machines again, and starts once it has them.</p>
+    </Confirm>
+  ) : (
+    <Confirm title={`Suspend ${name}?`} verb="Suspend it" act={() => send("suspend", "POST")} onClose={close}>
+      <p>Its pods end, and its machines are free for other work until it is resumed.</p>
+    </Confirm>
+  );
+  return (
+    <button type="button" onClick={() => ask(question)}>
+      {isSuspended ? "Resume…" : "Suspend…"}
+    </button>
   );
 }
 

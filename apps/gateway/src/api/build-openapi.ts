@@ -137,6 +137,8 @@ function operationIdOf({ call, http, path, params, resource, right, answer, chan
   const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
   if (change?.of === "plan") return `plan${capital(call)}`;
   if (http === "PUT") return `put${capital(call)}`;
+  // One method may serve several actions.
+  if (change?.action === "resume") return call.replace("suspend", "resume");
   if (answer.kind === "reply" && right.subresource === "log") return `${call}Piece`;
   if (answer.kind === "part") return `${call}${capital(path.slice(path.lastIndexOf("/") + 1))}`;
   if (answer.kind === "search") return `get${capital(resource.noun)}`;

@@ -20,6 +20,7 @@ import {
   list,
   refuseUnread,
   submit,
+  suspend,
   watch,
   type Found,
   type JobKey,
@@ -136,6 +137,8 @@ export function answers(
       });
     },
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
+    suspendJob: async ({ key, suspended }, { signal }) =>
+      reply(await suspend(requests, { key: keyOf(key), suspended }, signal)),
     listJobEvents: async ({ key }, { signal }) => {
       const found = await get(requests, keyOf(key), signal);
       return { events: await readEvents(deps.calls, found.view.job, signal).catch(throwFaultOf) };
@@ -148,10 +151,24 @@ export function answers(
   };
 }
 
+type JobPatch = {
+  readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
+  readonly spec?: { readonly runPolicy: { readonly suspend: boolean } };
+};
+
 function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<View> {
   const { config, calls, machines, runtimes } = deps;
   const { namespace } = config.kube;
   const see = (job: JobRow): Found<View> => viewJob(deps, job);
+  /** A conflict when the job has changed since it was read. */
+  const change = async ({ kind, metadata }: JobRow, patch: JobPatch): Promise<Found<View>> => {
+    const body = { ...patch, metadata: { ...patch.metadata, resourceVersion: metadata.resourceVersion } };
+    const resource = resourceOf(kind, namespace);
+    const patched = await calls
+      .patch<JobResource>(resource, metadata.name, { kind: "merge", body })
+      .catch(throwFaultOf);
+    return see(readJob(patched, kind, config.defaults));
+  };
   return {
     kinds: KINDS,
     defaults: config.defaults,
@@ -181,13 +198,12 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
     tryCreate: (kind, manifest) => tryCreate(deps, kind, manifest),
     maxima: () => machines.maxima(),
     isEnding: ({ view: { job } }) => job.cancelled || isFinished(job.status),
-    markCancelled: async ({ view: { job } }) => {
-      const { name, resourceVersion } = job.metadata;
-      const metadata = { resourceVersion, annotations: { [annotations.cancelled]: new Date().toISOString() } };
-      const patch = { kind: "merge", body: { metadata } } as const;
-      const patched = await calls.patch<JobResource>(resourceOf(job.kind, namespace), name, patch).catch(throwFaultOf);
-      return see(readJob(patched, job.kind, config.defaults));
+    isSuspended: ({ view: { job } }) => !("problems" in job.spec) && job.spec.suspend,
+    markCancelled: ({ view: { job } }) => {
+      const metadata = { annotations: { [annotations.cancelled]: new Date().toISOString() } };
+      return change(job, { metadata });
     },
+    setSuspended: ({ view: { job } }, suspended) => change(job, { spec: { runPolicy: { suspend: suspended } } }),
     pause,
     managedBy: ({ view: { job } }) => job.spec.managedBy,
     changed: ({ view: { job } }, wait, signal) => waitForChange(deps, ownerChanges, { job, ...wait, signal }),

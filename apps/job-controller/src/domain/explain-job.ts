@@ -36,7 +36,7 @@ export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Re
     case "Suspended":
       return {
         ...because("SUSPENDED", "it is suspended, and holds no machines"),
-        next: "set spec.runPolicy.suspend to false",
+        next: "`muster resume job/NAME`, or set spec.runPolicy.suspend to false",
       };
     case "Preempted": {
       const message = conditionOf(status, "Preempted")?.message ?? "";

@@ -43,15 +43,16 @@ export function livesOfJobs(world: () => FailureWorld): void {
   });
 
   it("gives everything back while it is suspended, and runs when it is resumed", async () => {
-    const { create, patch, pods, untilRunning, untilCondition, untilReturned, removeWhole } = world();
+    const { create, pods, untilRunning, untilCondition, untilReturned, removeWhole } = world();
     const job = await create(simulatedJob("paused", { worker: replicaType([], { replicas: 2 }) }));
     const before = await untilRunning("paused-worker-0");
-    await patch("paused", { spec: { runPolicy: { suspend: true } } });
+    const key = { kind: "Job", name: "paused" };
+    await world().jobs.suspendJob({ requestId: "suspend", key, suspended: true });
     const paused = await untilCondition("paused", "Suspended");
     expect(trueConditions(paused)).not.toContain("Running");
     await untilReturned(job);
     expect(await pods("paused")).toEqual([]);
-    await patch("paused", { spec: { runPolicy: { suspend: false } } });
+    await world().jobs.suspendJob({ requestId: "resume", key, suspended: false });
     await untilRunning("paused-worker-0", before.metadata?.uid);
     const resumed = await untilCondition("paused", "Running");
     expect(resumed.status).toMatchObject({ restarts: 0, completions: "0/2" });
