@@ -12,6 +12,7 @@ import { digestOf } from "../release/build-layout.ts";
 import { makeRelease, type ReleaseOptions } from "../release/make-release.ts";
 import { pushImages } from "../release/push-images.ts";
 import { startRegistry } from "./a-registry.ts";
+import { startDistribution, whyNoDistribution } from "./distribution.ts";
 import { readImages } from "./read-images.ts";
 import { writeBase } from "./release-base.ts";
 
@@ -35,6 +36,7 @@ const missing = spawnSync("helm", ["version"]).status === 0 ? undefined : "helm 
 if (missing !== undefined && process.env["CI"] === "true") throw new Error(missing);
 const engine = spawnSync("docker", ["image", "inspect", "node:24-bookworm-slim"]);
 const noEngine = engine.status === 0 ? undefined : "no Docker engine with node:24-bookworm-slim answers";
+const noDistribution = whyNoDistribution();
 const reason = (text: string | undefined): string => (text === undefined ? "" : ` (skipped: ${text})`);
 
 let directory: string;
@@ -255,6 +257,29 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     await pushImages(images, `${registry.host}/muster`, VERSION, dockerConfig);
     expect(registry.uploads()).toBe(uploads);
   });
+
+  it.skipIf(noDistribution !== undefined)(
+    `go to the registry of the CNCF, which has them by digest and version${reason(noDistribution)}`,
+    async () => {
+      const folder = await mkdtemp(join(directory, "distribution-"));
+      await using registry = await startDistribution(folder);
+      const images = await readImages(await unpack(`muster-images-${VERSION}.tar`));
+      const place = `${registry.host}/team/muster`;
+      await expect(pushImages(images, place, VERSION, folder)).rejects.toThrow(`docker login ${registry.host}`);
+      await writeFile(join(folder, "config.json"), registry.dockerConfig);
+      await pushImages(images, place, VERSION, folder);
+      for (const [name, digest] of digests)
+        for (const reference of [VERSION, digest]) {
+          const { status, content } = await registry.manifest(`team/muster/${name}`, reference);
+          expect({ name, reference, status, digest: digestOf(content) }).toEqual({
+            name,
+            reference,
+            status: 200,
+            digest,
+          });
+        }
+    },
+  );
 });
 
 describe.skipIf(missing !== undefined || noEngine !== undefined)(
