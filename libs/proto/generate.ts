@@ -142,7 +142,7 @@ function renderEnums(enums: readonly protobuf.Enum[]): string {
   return [...head, ...enums.map(renderEnum), "} as const;", ""].join("\n");
 }
 
-/** Of `LeasePhase`, `LEASE_PHASE_ENDED` has the name `ENDED`. */
+/** The value `LEASE_PHASE_ENDED` of `LeasePhase` has the name `ENDED`. */
 function renderEnum(each: protobuf.Enum): string {
   const known = knownValues(each).map(([name, number]) => `${name}: ${number}`);
   return `  ${each.name}: enumTable({ ${known.join(", ")} }),`;

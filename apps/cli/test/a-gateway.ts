@@ -8,7 +8,7 @@ const MAIN = join(import.meta.dirname, "../../gateway/src/main.ts");
 
 export type RunningGateway = AsyncDisposable & {
   readonly url: string;
-  /** Of a user who may do everything. */
+  /** The token file of a user who may do everything. */
   readonly tokenFile: string;
   readonly token: string;
   kill(): Promise<void>;

@@ -26,7 +26,7 @@ const VARIABLES: Readonly<Record<string, string>> = {
   $LEASE: "4711-1",
   $SESSION: "http-benchmark-x7k2p",
 };
-/** Of the repository, and so there for every reader of a clone. */
+/** Files of the repository, which every reader of a clone has. */
 const OWN_FILE = /^(?:apps|deploy|docs|examples|libs|proto|schemas|tools)\/[\w./-]*$/;
 
 /** A program starts to do something: its command line has been understood. */

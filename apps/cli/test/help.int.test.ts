@@ -7,7 +7,7 @@ import { inProcess } from "./in-process.ts";
 const world = { url: "nats://127.0.0.1:1", token: "" };
 const COMMANDS = ["", ...namesOf(commandRows(RESOURCES), "")];
 
-/** Of all commands that help shows: `dead-letters list`. */
+/** The names of all commands that help shows: `dead-letters list`. */
 function namesOf(rows: readonly CommandRow[], parent: string): string[] {
   return rows
     .filter(({ description }) => description !== undefined)

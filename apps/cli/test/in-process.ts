@@ -93,7 +93,7 @@ export function startCommand(
 export function inProcess(
   args: readonly string[],
   world: {
-    /** Of NATS or of a gateway; without it the local stack is looked up. */
+    /** The address of NATS or of a gateway; without it the local stack is looked up. */
     readonly url?: string;
     readonly token?: string;
     /** The file of the local stack. */

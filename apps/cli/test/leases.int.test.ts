@@ -13,7 +13,7 @@ import { inProcess } from "./in-process.ts";
 
 const APPS = join(import.meta.dirname, "../..");
 const BIN = join(APPS, "cli/bin/muster.mjs");
-/** Of what takes as long as the machine takes. */
+/** The limits of waits for what takes as long as the machine takes. */
 const LONG = { timeoutMs: 120_000, everyMs: 50 };
 const TEST_MS = 400_000;
 const ENGINE_KEY = "5a".repeat(32);

@@ -24,7 +24,7 @@ type Options = { readonly env?: Record<string, string>; readonly input?: string 
 
 /** A real NATS server, the three services in their simplest true form (sessions move only when the test moves them), and the command. */
 export type SessionWorld = AsyncDisposable & {
-  /** Of the way `gateway`. */
+  /** The gateway of the way `gateway`. */
   readonly gateway: RunningGateway | undefined;
   readonly url: string;
   readonly token: string;

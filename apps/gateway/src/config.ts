@@ -12,9 +12,9 @@ export type Config = {
   /** Undefined: no issuer. */
   readonly oidc: OidcConfig | undefined;
   readonly namespace: string;
-  /** Of one user. */
+  /** The rate of one user. */
   readonly rate: RequestRate;
-  /** Of one address. */
+  /** The rate of one address. */
   readonly failedTokenRate: RequestRate;
   readonly callTimeoutMs: number;
   readonly streams: StreamConfig;

@@ -8,7 +8,7 @@ export type Costs = {
   readonly requests: ReadonlyMap<string, number>;
 };
 
-/** Of this process and all that it started, with what they were called at their start. Requests are counted by a real kube-apiserver only. */
+/** The costs of this process and all that it started, with the names of their start. Requests are counted by a real kube-apiserver only. */
 export async function readCosts(config: KubeConfig): Promise<Costs> {
   const cpuSeconds = new Map<string, number>();
   await addProcessorTime(process.pid, cpuSeconds);
@@ -43,7 +43,7 @@ async function nameOf(pid: number): Promise<string> {
   return /apps\/([^/]+)\/src\/main\.ts$/.exec(script ?? "")?.[1] ?? (script ?? program).replace(/.*\//, "");
 }
 
-/** Of the process so far, user and system. */
+/** The processor time of the process so far, user and system. */
 async function cpuSecondsOf(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) / 100;

@@ -120,7 +120,7 @@ type World = {
   readonly start: Start;
   readonly locks: Bucket<unknown>;
   readonly names: () => readonly string[];
-  /** Of the pods; asked often, and so no list. */
+  /** The number of pods, without a list, because it is asked often. */
   readonly count: () => number;
 };
 

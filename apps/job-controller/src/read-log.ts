@@ -13,7 +13,7 @@ type LogRange = { readonly offset: number; readonly limitBytes: number };
 /** The dependencies of reading the log of one member. */
 export type LogDeps = {
   readonly now: () => number;
-  /** Of the member; undefined before the first run has begun, and when its pod is gone. */
+  /** The newest run of the member; undefined before the first run has begun, and when its pod is gone. */
   readonly newest: () => Run | undefined;
   /** Whether an earlier run can be read from this offset on, although its pod is gone. */
   readonly kept: (id: string, offset: number) => Run | undefined;

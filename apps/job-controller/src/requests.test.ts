@@ -38,7 +38,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   /** Revisions that another client writes just before a mark of ours. */
   const conflicts: string[] = [];
   const waits: number[] = [];
-  /** Of jobs that are larger than others, in bytes. */
+  /** The sizes in bytes of jobs that are larger than others. */
   const sizes = new Map<string, number>();
   const deps: RequestDeps<string> = {
     kinds: KINDS,

@@ -29,7 +29,7 @@ export type RequestDeps<View> = {
   readonly namespace: string;
   /** All jobs of that name, of one kind or of all, as of now: not from a cache, which may be behind an earlier answer. */
   readonly find: (key: JobKey, signal: AbortSignal) => Promise<readonly Found<View>[]>;
-  /** Of all jobs, in any order, from a cache that may be slightly stale. */
+  /** The keys of all jobs, in any order, from a cache that may be slightly stale. */
   readonly keys: () => readonly JobKey[];
   /** The caches that are not complete yet, such as `the jobs of kind TFJob`; empty once all are. */
   readonly unread: () => readonly string[];

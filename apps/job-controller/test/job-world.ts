@@ -39,7 +39,7 @@ export type Controller = {
 };
 
 export type WorldOptions = {
-  /** Of these names and counts; default nodes whose pods are processes. */
+  /** Starts nodes with these names and counts; default: nodes whose pods are processes. */
   readonly startNodes?: (kubeconfig: string, pools: Readonly<Record<string, number>>) => Promise<AsyncDisposable>;
   /** Files of deploy/crds; default Muster's own. */
   readonly definitions?: readonly string[];

@@ -40,7 +40,7 @@ type End = {
   readonly ends?: Ends;
   readonly is: "Succeeded" | "Failed";
   readonly reason?: string;
-  /** Of each type, under its published key. */
+  /** The succeeded pods of each type, under its published key. */
   readonly succeeded?: Readonly<Record<string, number>>;
   readonly restarts?: number;
 };

@@ -2,7 +2,7 @@ import type { KindDefaults } from "../src/domain/kind.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
-/** Of a controller that is reported a pool, and of nothing else. */
+/** The defaults of a controller that is given a pool and nothing else. */
 export const DEFAULTS: KindDefaults = {
   pool: "cpu",
   poolLabel: "pool",

@@ -32,9 +32,9 @@ export type World = {
   /** Failures that happened to pods by their own doing, each once. */
   failures: number;
   deleting: boolean;
-  /** Of the job, as its labels and the queues are now. */
+  /** The queue of the job, as its labels and the queues are now. */
   queue: QueueChoice;
-  /** Of its queue. */
+  /** The ready timeout of its queue. */
   readyTimeoutMs?: number | undefined;
   policy: JobPolicy;
 };
@@ -244,7 +244,7 @@ function checkUnoccupied(world: World, unitId: string): void {
   expect(without, "a pod on a machine that is released").toEqual([]);
 }
 
-/** Of the queue in which a job may request machines. */
+/** The name of the queue in which a job may request machines. */
 function nameOf(choice: QueueChoice): string | undefined {
   expect(["none", "queue"], "a request without a known queue").toContain(choice.kind);
   return choice.kind === "queue" ? choice.name : undefined;

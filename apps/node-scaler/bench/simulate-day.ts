@@ -25,7 +25,7 @@ export type Day = {
   readonly paidMs: number;
   /** With a demand on it. */
   readonly usedMs: number;
-  /** Of each demand that got a node, and of each that got another because the first was lost. */
+  /** How long each demand waited that got a node, and each that got another one because the first was lost. */
   readonly waitsMs: readonly number[];
   readonly boots: number;
   readonly maxNodes: number;

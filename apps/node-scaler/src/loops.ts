@@ -11,7 +11,7 @@ export type LoopReport = {
   lastStartedAtMs: number;
   lastDurationMs: number;
   meanDurationMs: number;
-  /** Of the latest round; undefined: it did not fail. */
+  /** The error of the latest round; undefined: it did not fail. */
   error: string | undefined;
 };
 

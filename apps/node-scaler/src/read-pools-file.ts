@@ -35,7 +35,7 @@ const MAX_TYPES = 50;
 const MAX_POOL_NAME_CHARS = 50;
 const MAX_TAINTS = 20;
 const OWN_LABELS = "muster.dev/";
-/** Of taints that say that a node is not ready, cordoned or under pressure. */
+/** Prefixes of taints that state that a node is not ready, cordoned or under pressure. */
 const CONDITION_TAINTS = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
 /** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be right. */

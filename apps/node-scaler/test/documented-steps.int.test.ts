@@ -88,7 +88,7 @@ describe.skipIf(missing !== undefined || plane === undefined || plane.skip)(titl
   );
 });
 
-/** Of the release that the steps upgrade, and no keys. */
+/** The values of the release that the steps upgrade, and no keys. */
 const VALUES = "image.repository=registry.example.com/muster,keys.create=false";
 
 /** What `helm upgrade` would apply: no pod runs here, so that its hook could not end. */

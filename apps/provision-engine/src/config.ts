@@ -13,7 +13,7 @@ export type Config = {
   readonly nats: NatsAccess;
   readonly key: Signer | { readonly file: string };
   readonly order: OrderPolicy;
-  /** Of one user. */
+  /** The quota of one user. */
   readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
   readonly capacity: Capacity;

@@ -42,7 +42,7 @@ export type PodsOwned = {
   readonly deleted: Set<string>;
   /** By the pod's name: steps in flight, and failed steps until `finishSteps` has returned them. */
   readonly steps: Map<string, Promise<Outcome>>;
-  /** Of the steps that have finished last. */
+  /** The answers of the steps that have finished last. */
   answers: readonly PodAnswer[];
   readonly turns: Turns;
   /** The record after the call. */

@@ -16,9 +16,9 @@ export type CreateRolloutRequest = {
   readonly requestId: string;
   readonly oldSet: string;
   readonly newSet: string;
-  /** Of the new set, which is created. Without this and a template the new set exists. */
+  /** The spec of the new set, which is created. Without this and a template the new set exists. */
   readonly spec: ReplicaSetSpec | undefined;
-  /** Of a new set that is created with the rest of the old one's spec; empty: none. */
+  /** The template of a new set that is created with the rest of the old one's spec; empty: none. */
   readonly template: string;
   /** Undefined: as many as both sets have. */
   readonly replicasDesired: number | undefined;

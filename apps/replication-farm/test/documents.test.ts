@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { TROUBLES } from "../src/domain/troubles.ts";
 
-/** Of a rolling update alone, whose own line says what to do. */
+/** Reasons of rolling updates alone, whose own line states what to do. */
 const OF_ROLLS = ["ROLL_STUCK"];
 
 it.each([

@@ -28,7 +28,7 @@ export type FarmWorld = AsyncDisposable & {
   readonly calls: KubeCalls;
   readonly farms: Client<typeof FarmService>;
   readonly watcher: FarmProcess;
-  /** Of the nodes, in their order. */
+  /** The kubelets of the nodes, in the order of the nodes. */
   readonly kubelets: AttachedNodes["nodes"];
   startFarm(env?: Readonly<Record<string, string>>): Promise<FarmProcess>;
   /** The ledger of machines; the nodes are pool `n`. */

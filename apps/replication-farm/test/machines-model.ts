@@ -5,7 +5,7 @@ import { readMachineOwner } from "../src/domain/plan-set-machines.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import type { MachineState, SetPod } from "../src/domain/set-snapshot.ts";
 
-/** Of the one set that there is. */
+/** The name of the only set. */
 export const SET = "web";
 export const POOL = "n";
 

@@ -20,7 +20,7 @@ const NODE_SIZE = amounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
 const POOLS = 20;
 const NODES_PER_POOL = 50;
 const RACK = "rack";
-/** Of each pool, with as many nodes each. */
+/** Each pool has so many racks, with as many nodes each. */
 const RACKS = 10;
 /** Sizes of parts. */
 const SHAPES = 10;
@@ -62,7 +62,7 @@ export function benchDecisions(): void {
 }
 
 const CANDIDATES = sized([100, 10_000], [100, 1000]);
-/** Of queues that borrow, which share the candidates evenly. */
+/** Queues that borrow, which share the candidates evenly. */
 const BORROWERS = 100;
 
 type Preempting = Pick<Queue, "reclaim" | "fairSharing" | "withinQueue" | "minRunTimeMs">;

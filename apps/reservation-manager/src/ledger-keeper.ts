@@ -265,7 +265,7 @@ export class LedgerKeeper {
   async list(request: PageRequest): Promise<{
     readonly reports: readonly ReservationReport[];
     readonly next: string | undefined;
-    /** Of the reservation that will be made next. */
+    /** The sequence of the next reservation. */
     readonly nextSequence: number;
   }> {
     return this.#read((world, nowMs) => {

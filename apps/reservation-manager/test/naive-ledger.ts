@@ -267,7 +267,7 @@ export class NaiveLedger {
     line.nodes = needs.map(({ component }) => nodes.get(component) ?? "none");
   }
 
-  /** Of the first option that may ever be granted, where something stands in the way of each. */
+  /** The obstacle of the first option that may ever be granted, where each option has one. */
   #obstacle(line: Line): string | undefined {
     const options = optionsIn(line.request).map((request) => ({ ...line, request }));
     const obstacles = options.map((option) => this.#obstacleOf(option));

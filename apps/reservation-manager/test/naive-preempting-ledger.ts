@@ -56,7 +56,7 @@ type EventOfWork =
       readonly deadlineMs: number;
     };
 
-/** Of the work with this sequence. */
+/** An event of the work with this sequence. */
 export type PreemptionEvent = EventOfWork & { readonly sequence: number; readonly atMs: number };
 
 type Verdict =
@@ -73,7 +73,7 @@ export type PreemptionOutcome = {
   readonly events: readonly PreemptionEvent[];
 };
 
-/** Of an owner that states none. */
+/** The grace period of an owner that states none. */
 const DEFAULT_GRACE_MS = 30_000;
 
 /**

@@ -306,7 +306,7 @@ function spare(future: PreemptionWorld, work: Work, chosen: readonly Work[], att
   return rest.length === chosen.length ? rest : spare(future, work, rest, attempt);
 }
 
-/** Of the queue with the largest share at each level of the tree; with equal shares the order of candidates decides. */
+/** The first work of the queue with the largest share at each level of the tree; with equal shares the order of candidates decides. */
 function firstByShare(world: PreemptionWorld, candidates: readonly Work[]): Work | undefined {
   const forest = forestIn(world);
   const firstBelow = (name: string): Work | undefined => {
@@ -343,7 +343,7 @@ function isBelowBefore(world: PreemptionWorld, work: Work, victim: Work): boolea
   return compareShares(beneficiary, before) < 0;
 }
 
-/** Of the children of the queue below which both meet. */
+/** The shares of the children of the queue below which both meet. */
 function sharesOf(
   world: PreemptionWorld,
   work: Work,

@@ -120,7 +120,7 @@ export class NaiveQueues {
     return { verdict: { kind: grants.includes(sequence) ? "granted" : "waiting", sequence }, grants };
   }
 
-  /** Of a grant, or of a request that waits. */
+  /** Releases a grant, or removes a request that waits. */
   release(owner: string): NaiveOutcome {
     this.#lines = this.#lines.filter((line) => line.owner !== owner);
     return { grants: this.#settle() };
@@ -144,7 +144,7 @@ export class NaiveQueues {
     return { grants: this.#settle() };
   }
 
-  /** Of every request that waits, in the order of arrival. */
+  /** The wait of each waiting request, in the order of arrival. */
   waits(): readonly NaiveWait[] {
     return this.#waitingLines().map((line) => ({ sequence: line.sequence, code: this.#waitOf(line) }));
   }

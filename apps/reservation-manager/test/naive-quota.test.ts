@@ -20,7 +20,7 @@ import {
   type QueuedRequest,
 } from "./naive-quota.ts";
 
-/** Of pool p, unless the name of the resource begins with that of another pool. */
+/** Amounts of pool p, unless the name of the resource begins with that of another pool. */
 type Amounts = Readonly<Record<string, number>>;
 type Quotas = Readonly<Record<string, number | Quota>>;
 

@@ -97,7 +97,7 @@ export function unservedIn(events: readonly PreemptionEvent[]): readonly number[
   return [...unserved];
 }
 
-/** Of these, those that wait although no work leaves any more: at the end of a pass none, if nodes and queues stay the same. */
+/** Those of these that wait although no work leaves any more: at the end of a pass none, if nodes and queues stay the same. */
 export function forgottenIn(events: readonly PreemptionEvent[]): readonly number[] {
   const leaving = new Set<number>();
   for (const { kind, sequence } of events) {

@@ -121,7 +121,7 @@ function noteActed(effects: Effects, acted: Acted): void {
   }
 }
 
-/** Of what was listed: it is on its way, and is not deleted again before the next list. */
+/** A listed pod that is on its way out is not deleted again before the next list. */
 function noteDeletion(run: Run, uid: string): void {
   if (run.lastList === undefined) return;
   const pods = run.lastList.pods.map((pod) =>

@@ -12,7 +12,7 @@ const POOLS = { workers: 2, crowded: 2 };
 const NAMESPACE = "default";
 const TAINT = { key: "example.com/gpu", value: "present", effect: "NoSchedule" };
 const TOLERATIONS = [{ key: TAINT.key, operator: "Exists" }];
-/** Of the four cores of a node. */
+/** Requests of a component, on nodes with four cores. */
 const REQUESTS = { cpu: "500m", memory: "64Mi" };
 
 const FOREVER = ["sleep", "600"];

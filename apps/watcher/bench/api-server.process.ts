@@ -3,7 +3,7 @@ import { fakeApiServer } from "../test/fake-api-server.ts";
 import { benchPod, FOREIGN_PODS, foreignPod, monotonicNs, nodeName, NODES, PODS, type Order } from "./load.ts";
 
 const STEP_MS = 5;
-/** Of so many changes of foreign pods, one is a pod that comes or goes: it changes its node. The others change the status of a pod. */
+/** One of so many changes of foreign pods is a pod that comes or goes: it changes its node. The others change the status of a pod. */
 const FOREIGN_USE_EVERY = 10;
 
 const server = await fakeApiServer();

@@ -54,7 +54,7 @@ type Measured = {
   readonly tookMs: number;
   readonly bare: Figures;
   readonly published: Figures;
-  /** Of the processor, in microseconds a change, foreign ones included: client-node's watch, the watcher. NaN where the system does not say. */
+  /** Microseconds of the processor for a change, foreign ones included: client-node and the watcher. NaN where the system does not tell. */
   readonly cost: { readonly bare: number; readonly watcher: number };
 };
 

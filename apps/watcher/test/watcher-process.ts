@@ -4,7 +4,7 @@ import { processEnv, until } from "@muster/testkit";
 
 /** The watcher as it is deployed: a process of its own. */
 export type WatcherProcess = AsyncDisposable & {
-  /** Of its health endpoints. Resolves once it listens. */
+  /** Requests one of its health endpoints. Resolves once it listens. */
   http(path: string): Promise<Response>;
   /** Resolves when the process has taken the signal; SIGKILL and SIGTERM: when it has ended. */
   signal(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT"): Promise<void>;

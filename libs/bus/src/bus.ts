@@ -119,9 +119,9 @@ export type StoredMessage = Message & {
 export type StreamState = {
   readonly messages: number;
   readonly bytes: number;
-  /** Of the oldest stored message; above `lastSequence` in an empty stream. */
+  /** The sequence of the oldest stored message; above `lastSequence` in an empty stream. */
   readonly firstSequence: number;
-  /** Of the newest message that was ever stored. */
+  /** The sequence of the newest message that was ever stored. */
   readonly lastSequence: number;
 };
 

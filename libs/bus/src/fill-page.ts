@@ -4,7 +4,7 @@ const FRAME_BYTES = 6;
 export type PageLimits<Message> = {
   /** Messages. */
   readonly limit: number;
-  /** Of all messages together; `pageBytes` of the call. A message that alone is larger makes a page of its own. */
+  /** The maximum size of all messages together, `pageBytes` of the call. A larger message makes a page of its own. */
   readonly bytes: number;
   /** The message as it is sent, for its size. */
   readonly encode: (message: Message) => Uint8Array;

@@ -44,7 +44,7 @@ async function write(name: string, text: string): Promise<string> {
   return path;
 }
 
-/** Of a service with these variables, which knows where the server is. */
+/** The variables of a service with these ones, which knows where the server is. */
 const variablesOf = (variables: Readonly<Record<string, string>>): Readonly<Record<string, string>> => ({
   MUSTER_NATS_URL: server.url.replace("nats:", "tls:"),
   ...variables,

@@ -103,7 +103,7 @@ it("refuses a message above the server's limit by itself, for the server ends th
   expect(said).toContain("-ERR 'Maximum Payload Violation'");
 });
 
-/** Of the bucket that the service alone writes. */
+/** The messages of the bucket that the service alone writes. */
 async function ownedMessages(): Promise<number> {
   const { streams } = await jetstreamManager(manager.connection, { checkAPI: false });
   return (await streams.info(STREAM)).state.messages;

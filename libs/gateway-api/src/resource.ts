@@ -56,7 +56,7 @@ export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
 export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly call: MethodOf<Service>;
   readonly http: "POST" | "PUT" | "DELETE";
-  /** Of the resource as a whole, of one by its name, or of `/v1/plan/<path>`. */
+  /** What the route addresses: the resource as a whole, one item by its name, or `/v1/plan/<path>`. */
   readonly of: "all" | "one" | "plan";
   /** Last part of the path: `cancel`. */
   readonly action?: string;

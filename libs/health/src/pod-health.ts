@@ -27,7 +27,7 @@ export type PodVerdict = {
   readonly reason: string;
   /** For people. */
   readonly message: string;
-  /** Of the main container, once it has ended. */
+  /** The exit code of the main container, once it has ended. */
   readonly exitCode?: number;
   /** When the verdict becomes FAILED if nothing else happens. */
   readonly reevaluateAtMs?: number;

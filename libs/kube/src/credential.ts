@@ -2,7 +2,7 @@ import type { KubeConfig } from "@kubernetes/client-node";
 
 /** Whether the API server accepts a credential, by its answers. */
 export type Credential = {
-  /** Of the first refusal since the credential was last accepted. */
+  /** The time of the first refusal since the credential was last accepted. */
   readonly refusedAtMs: number | undefined;
   /** It has been refused for so long that it does not recover by itself. */
   readonly isRefused: boolean;

@@ -78,7 +78,7 @@ export type BrakePolicy = {
 
 type BrakeSnapshot = {
   readonly left: number;
-  /** Of `left`, how many are older than the store of their owners. */
+  /** How many of `left` are older than the store of their owners. */
   readonly olderThanStore: number;
   readonly found: number;
   /** How many owners are stored. */

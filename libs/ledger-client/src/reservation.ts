@@ -71,7 +71,7 @@ export type Reservation = {
   readonly ownerId: string;
   /** Higher in every later reservation; 0: the ledger is of a version that does not number them. */
   readonly sequence: number;
-  /** Of two states of one reservation, the one with the higher revision is newer; with equal ones, the granted one. */
+  /** The state with the higher revision is the newer one of a reservation; with equal revisions, the granted one. */
   readonly revision: number;
   /** By the clock of the ledger. */
   readonly createdAtMs: number;

@@ -7,7 +7,7 @@ export type Release = {
   readonly version: string;
   /** The archives lie below it. */
   readonly url: string;
-  /** Of the archive for each `<system>-<processor>`, as the release publishes them. */
+  /** The checksum of the archive for each `<system>-<processor>`, as the release publishes it. */
   readonly sha256: Readonly<Record<string, string>>;
 };
 

@@ -239,7 +239,7 @@ export function indexSelections(needs: readonly { readonly selection?: NodeSelec
   return { selections: [...known.values()].map(({ selection }) => selection), indexes };
 }
 
-/** Of the text that describes a selection: it is in conditions and explanations. */
+/** The maximum of the text that describes a selection: it is in conditions and explanations. */
 const MAX_DESCRIPTION_LENGTH = 200;
 
 /** For people: `disk=ssd, zone in (a, b); holds cpu 4500m, memory 8Gi; tolerates gpu`. A longer text ends in an ellipsis. */

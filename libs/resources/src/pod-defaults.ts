@@ -18,7 +18,7 @@ export type WrittenLimitRange = { readonly name: string; readonly limits?: unkno
 /** A RuntimeClass as the API server sends it. */
 export type WrittenRuntimeClass = { readonly name: string; readonly overhead?: unknown };
 
-/** Of several LimitRanges that state a resource, the first one by name counts; Kubernetes does not define which one does. */
+/** If several LimitRanges state a resource, the first one by name counts; Kubernetes does not define which one does. */
 export function buildPodDefaults(
   limitRanges: readonly WrittenLimitRange[],
   runtimeClasses: readonly WrittenRuntimeClass[],

@@ -20,7 +20,7 @@ export type ServiceContext<Config> = {
   /** Unique per process: `<service>-<host>-<pid>-<random>`. */
   readonly instance: string;
   readonly version: string;
-  /** Of every stream and bucket (MUSTER_NATS_REPLICAS, default 1): for `connectNats`. */
+  /** The replicas of every stream and bucket (MUSTER_NATS_REPLICAS, default 1), for `connectNats`. */
   readonly natsReplicas: number;
   /**
    * What one user may ask of this process (MUSTER_REQUESTS_PER_SECOND, default 1000; burst MUSTER_REQUESTS_BURST, default 2000), for its connection to NATS.

@@ -93,7 +93,7 @@ type Opened<Value, Input> = {
   readonly manager: JetStreamManager;
   readonly timeoutMs: number;
   readonly stream: string;
-  /** Of the subjects of keys. */
+  /** The prefix of the subjects of keys. */
   readonly prefix: string;
   /** The size limit when it was opened last. */
   readonly bytes: { max: number | undefined };

@@ -25,7 +25,7 @@ export type ObservedSession = SessionRecord & {
 export type ObservedClaim = {
   /** undefined: the record is unreadable, so that no session protects it. */
   readonly session: string | undefined;
-  /** Of the write that took the lock. */
+  /** The revision of the write that took the lock. */
   readonly revision: number;
 };
 

@@ -43,7 +43,7 @@ const INACTIVE_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5000;
 /** On which server a consumer is, is drawn by lot: of three the one that leads is missed so often in one case of thousands. */
 const MAX_DRAWS = 20;
-/** Of status messages from the server: heartbeat or flow control. */
+/** The status of messages from the server: heartbeat or flow control. */
 const CONTROL = 100;
 
 /**

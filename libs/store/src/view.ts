@@ -10,7 +10,7 @@ export type View<Value> = AsyncDisposable & {
   get(key: string): Entry<Value> | undefined;
   /** In key order. The same array until something changes. */
   entries(): readonly Entry<Value>[];
-  /** Of the latest change that it has taken in; 0: none. */
+  /** The revision of the latest change that it has received; 0: none. */
   revision(): number;
   /** Called after each change of the view with the key that changed. Returns the way to stop. */
   onChange(listener: (key: string) => void): () => void;

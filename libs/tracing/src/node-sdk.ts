@@ -14,7 +14,7 @@ import { NodeSDK } from "@opentelemetry/sdk-node";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Of the SDK's own detectors all but `process`: a command line may hold a password, and belongs in no trace. */
+/** The SDK's own detectors except `process`: a command line may hold a password, and belongs in no trace. */
 const DETECTORS = [
   serviceInstanceIdDetector,
   hostDetector,

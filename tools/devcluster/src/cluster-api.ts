@@ -4,7 +4,7 @@ import { type KubeCalls, kubeCalls, type KubeObject, type ListWatch, listWatch }
 /** How scheduler, nodes and controllers use an API server: over HTTP, or within the process that serves it (`ApiServer.api`). */
 export type ClusterApi = {
   calls(defaults: { readonly timeoutMs: number }): KubeCalls;
-  /** Of a path such as `/api/v1/pods`. Its objects may be shared: a reader never changes them. */
+  /** Lists and watches a path such as `/api/v1/pods`. Its objects may be shared: a reader never changes them. */
   listWatch<Object extends KubeObject>(
     path: string,
     selectors?: { readonly labelSelector?: string; readonly fieldSelector?: string },

@@ -13,7 +13,7 @@ export type DevClusterOptions = Pick<
 > & {
   /** Everything of the cluster: kubeconfig, logs, working directories. */
   readonly directory: string;
-  /** Of the API server; default any that is free. */
+  /** The port of the API server; default: any free one. */
   readonly port?: number;
   /** Default false. True: the nodes only pretend to run their pods, see `startSimulatedNodes`. */
   readonly simulated?: boolean;

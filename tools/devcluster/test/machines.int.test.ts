@@ -26,7 +26,7 @@ const TYPES = [
   { name: "small", cpu: "2", memory: "4Gi" },
   { name: "large", cpu: "8", memory: "32Gi", gpus: 2, spot: false },
 ];
-/** Of the clock that the tests push: no pause of this process is as long. */
+/** A time of the clock that the tests push: no pause of this process is as long. */
 const BOOT_MS = 120_000;
 const END_MS = 60_000;
 

@@ -17,7 +17,7 @@ export type Outcome = "created" | "changed" | "unchanged";
 type RollRequest = {
   readonly oldSet: string;
   readonly newSet: string;
-  /** Of the new set, which is made; undefined: it exists. */
+  /** The spec of the new set, which is created; undefined: the set exists. */
   readonly spec: SetSpec | undefined;
   /** Undefined: as many as the old one has. */
   readonly replicas: number | undefined;

@@ -52,7 +52,7 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
         elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused },
       };
     },
-    /** Of every kind. */
+    /** The jobs of every kind. */
     jobs: () => readPages((page) => jobs.listJobs(page, brief), "jobs", jobFromMessage),
     watcherStatus: async () => pick(await watcher.getStatus({}, brief), "ageMs", "synced", "pods", "nodes"),
   };

@@ -29,7 +29,7 @@ export function nodeCalls(link: Link) {
       (record) => record,
     );
   return {
-    /** Of one pool, or of all. */
+    /** The nodes of one pool, or of all pools. */
     list: async (pool = "") => (await records(pool)).map((record) => nodeFromMessage(record)),
     /**
      * The same, with the machine states of the ledger if it answers, and then the nodes of pools that the scaler did not make. `trouble`: the scaler does
@@ -80,7 +80,7 @@ async function machineStates({ client, stop }: Link, pool: string): Promise<Read
   );
 }
 
-/** Of one pool; undefined: the ledger does not answer. */
+/** Counts the tainted nodes of one pool; undefined: the ledger does not answer. */
 export async function countTainted(link: Link, pool: string): Promise<number | undefined> {
   const machines = await machineStates(link, pool);
   return machines.size === 0 ? undefined : [...machines.values()].filter(isTainted).length;

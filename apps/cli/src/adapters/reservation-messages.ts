@@ -104,7 +104,7 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
       /** The nodes of the pool that count, such as `disk=ssd`; undefined: all without taints. */
       nodes: unlessDefault(pool.nodes),
       parts: pool.parts.map(partDemandFrom),
-      /** Of the nodes that count and can be granted; undefined without parts. */
+      /** The amounts of the nodes that count and can be granted; undefined without parts. */
       amounts:
         pool.parts.length === 0
           ? undefined
@@ -159,7 +159,7 @@ function comparedFromMessage(compared: muster.reservation.v1.ComparedQueue) {
   return { ...pick(compared, "queue", "level", "share", "pastShareMillionths"), shareDecimal: decimalOf(share) };
 }
 
-/** Of a fraction such as 3/8, with up to 6 digits; undefined where the denominator is 0. */
+/** The decimal form of a fraction such as 3/8, with up to 6 digits; undefined where the denominator is 0. */
 function decimalOf(fraction: string): number | undefined {
   const [numerator = 0n, denominator = 0n] = fraction.split("/").map(BigInt);
   return denominator === 0n ? undefined : Number((numerator * 1_000_000n) / denominator) / 1_000_000;

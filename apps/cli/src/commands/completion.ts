@@ -95,7 +95,7 @@ async function namesOf(cli: CommandLine, source: NameSource, current: string): P
   }
 }
 
-/** Of the kind that the word means. An unknown word has none: the command itself refuses it. */
+/** The goals of the kind that the word means. An unknown word has none: the command itself refuses it. */
 function goalsOf({ resources }: CommandLine, target: string): string[] {
   const { word } = splitTarget(target);
   const resource = target.includes("/") ? findResource(resources, word) : resources[0];

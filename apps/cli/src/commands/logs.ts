@@ -88,7 +88,7 @@ type Lack = { readonly component: string; readonly kind: "no log" | "nothing wri
 
 const NAMES_SHOWN = 3;
 
-/** Of a large gang there may be hundreds. */
+/** A large gang may have hundreds. */
 const MEMBERS_SHOWN = 20;
 
 /** One line for all that lack the same: of a large gang there may be hundreds. */

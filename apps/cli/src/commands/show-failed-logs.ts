@@ -17,7 +17,7 @@ export type Followed = {
   readonly target: string;
 };
 
-/** Of a session that timed out these never became ready. */
+/** The states of components that never became ready in a session that timed out. */
 const UNREADY = ["NOT_READY", "UNKNOWN"];
 
 /**

@@ -123,7 +123,7 @@ export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]
   );
 }
 
-/** Of what is limited. */
+/** Describes the use of what is limited. */
 function describeUse({ used, capacity }: EngineLoad): string[] {
   if (capacity === undefined) return [];
   const texts: readonly (readonly [name: string, used: number, of: number | undefined, unit: number])[] = [

@@ -115,7 +115,7 @@ function useText(amount: QueueAmount | undefined): string {
   return borrowed > 0 ? `${text} (+${roundAmount(resource, borrowed)})` : text;
 }
 
-/** Of the quota, how much is used: 1 is all. */
+/** How much of the quota is used: 1 is all. */
 function fullnessOf({ used, quota }: QueueAmount): number {
   if (used === 0 || quota === undefined) return 0;
   return quota === 0 ? Number.MAX_VALUE : used / quota;

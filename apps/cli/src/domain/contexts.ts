@@ -7,7 +7,7 @@ export type Contexts = {
 };
 
 export type Cluster = {
-  /** Of the gateway: `https://muster.example.com`. */
+  /** The address of the gateway: `https://muster.example.com`. */
   readonly server: string;
   /** A file. */
   readonly "certificate-authority"?: string | undefined;
@@ -43,7 +43,7 @@ export type OidcConfig = {
 export type Context = {
   readonly cluster: string;
   readonly user?: string | undefined;
-  /** Of jobs. */
+  /** The namespace of jobs. */
   readonly namespace?: string | undefined;
 };
 

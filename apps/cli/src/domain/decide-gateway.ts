@@ -13,7 +13,7 @@ export type Gateway = {
   readonly because: string;
   readonly credential: GatewayCredential;
   readonly authority: Authority;
-  /** Of jobs, where a request names none. */
+  /** The namespace of jobs whose request names none. */
   readonly namespace: string;
   /** What to try where no gateway answers. */
   readonly hint: string;

@@ -6,7 +6,7 @@ export const SET_KIND = "PinnedReplicaSet";
 export const STRATEGIES = ["Dynamic", "Static"] as const;
 export type Strategy = (typeof STRATEGIES)[number];
 
-/** Of one set. */
+/** The maximum of one set. */
 export const MAX_SET_REPLICAS = 1000;
 /** A pod's name adds a hyphen and a number. */
 export const MAX_SET_NAME = 50;
@@ -17,7 +17,7 @@ export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 export type SetSpec = {
   /** Empty: the set's name. */
   readonly podId: string;
-  /** Of a daemon set undefined: a pod on each eligible node. */
+  /** Undefined for a daemon set, which has a pod on each eligible node. */
   readonly replicas: number | undefined;
   readonly daemon: boolean;
   /** Kubernetes label selector; empty: every node, or every machine of the pool. */

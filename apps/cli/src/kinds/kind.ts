@@ -45,7 +45,7 @@ export type ServiceCalls = {
 /** The services; the signal ends every call. */
 export type Link = ServiceCalls & {
   readonly stop: AbortSignal;
-  /** Of jobs; absent: the one that the job-controller serves. */
+  /** The namespace of jobs; absent: the one that the job-controller serves. */
   readonly namespace?: string | undefined;
 };
 

@@ -47,7 +47,7 @@ export type Resource<Item extends object = object> = {
   isOffered?(item: Item): boolean;
   /** Puts a refusal into the words of the command, with a hint. */
   ask?<Answer>(connected: Connected, name: string, question: () => Promise<Answer>): Promise<Answer>;
-  /** Of all, or of the `only` one. */
+  /** A table of all items, or of the `only` one. */
   table(items: readonly Item[], view: View, only?: true): readonly string[];
   record(item: Item): unknown;
   /** Lines for standard error below a list. */

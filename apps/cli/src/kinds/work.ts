@@ -110,7 +110,7 @@ function eventsOf(kind: Kind): EventLog<NamedEvent> {
   };
 }
 
-/** Of one item all events; of a list only those in the states, because the rest takes a call for each. */
+/** Reads all events of one item, but of a list only those in the states, because the rest takes a call for each. */
 async function readWorks(calls: WorkCalls, { name, changed }: EventQuery): Promise<readonly Work[]> {
   const readOne = async (each: string): Promise<Work> => {
     const work = await calls.get(each);

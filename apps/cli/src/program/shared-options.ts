@@ -9,7 +9,7 @@ export const OUTPUT = withDefault(choice("-o, --output <format>", "form of the o
 /** The key of the user; precedes the environment. */
 export const KEY_FILE = option("--key-file <file>", "the private key, instead of MUSTER_KEY and MUSTER_KEY_FILE");
 
-/** Of the engine that orders are for. */
+/** The key of the engine that orders are for. */
 export const ENGINE_KEY = option(
   "--engine-key <id>",
   "seal secrets to this key only; end with 4 when the engine has another one",

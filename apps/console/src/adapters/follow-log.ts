@@ -6,7 +6,7 @@ const RETRY_MS = 2000;
 const LONG_POLL_MS = 4000;
 /** A log that is written steadily is read in pieces of so much time. */
 const BETWEEN_MS = 250;
-/** Of this size, a piece is probably not the last one that can be read. */
+/** A piece of this size is probably not the last one that can be read. */
 const FULL_BYTES = 256 * 1024;
 
 export type LogReader = {

@@ -20,7 +20,7 @@ export type Attempt = {
 };
 
 export type Outcome = {
-  /** Of the HTTP answer. */
+  /** The status of the HTTP answer. */
   readonly status: number;
   /** Empty: the change was done. */
   readonly code: string;

@@ -6,7 +6,7 @@ import type { HttpStream } from "./http-stream.ts";
 
 /** Short, because a caller waits until its deadline for the reply of a service that died. */
 const LONG_POLL_MS = 4000;
-/** Of the first piece, so that the head of the answer comes soon. */
+/** The wait for the first piece is short, so that the head of the answer comes soon. */
 const FIRST_POLL_MS = 500;
 /** A service answers immediately for a container that has not started. */
 const EMPTY_PAUSE_MS = 250;
@@ -18,7 +18,7 @@ type LogReply = {
   readonly chunk: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;
-  /** Of jobs. */
+  /** The run of the member; only for jobs. */
   readonly run?: string;
 };
 

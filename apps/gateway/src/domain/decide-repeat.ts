@@ -3,7 +3,7 @@ export type KeptAnswer = { readonly status: number; readonly body: string };
 
 /** A request with a key, as the bucket has it. */
 export type KeptRequest = {
-  /** Of everything that the request states. */
+  /** The digest of everything that the request states. */
   readonly digest: string;
   /** By which its service knows a repeated request. */
   readonly requestId: string;

@@ -40,7 +40,7 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
   });
 }
 
-/** Of all annotations, only the one that announces a preemption. */
+/** Keeps only the annotation that announces a preemption. */
 function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Record<string, string> | undefined {
   const at = written[annotations.preemptedAt];
   return at === undefined ? undefined : { [annotations.preemptedAt]: at };

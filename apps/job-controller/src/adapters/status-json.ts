@@ -83,7 +83,7 @@ export type StatusShape = {
   readonly statusKey: (type: string) => string;
   readonly selector: (type: string) => string;
   readonly types: readonly { readonly type: string; readonly replicas: number }[];
-  /** Of all pods, where it is not the sum of the types. */
+  /** The number of all pods, where it is not the sum of the types. */
   readonly total?: number | undefined;
 };
 
@@ -285,7 +285,7 @@ function readRestart({ number, limit }: PlainObject): RestartNumber {
   return { number: counted === 0 ? undefined : counted, limit: typeof limit === "number" ? count(limit) : undefined };
 }
 
-/** Of a status of an earlier version, or under an older definition, which keeps only the message. */
+/** Reads a status of an earlier version, or under an older definition, which keeps only the message. */
 function parseRestart(message: string): RestartNumber | undefined {
   const [isAnnounced, number, limit] =
     /^(?:restart (\d{1,9})(?: of (\d{1,9}))?|a restart that does not count) in \d+ s: /.exec(message) ?? [];

@@ -25,7 +25,7 @@ export type SweepDeps = {
   readonly machines: Pick<Machines, "ownerIds" | "unitsOf" | "release">;
   readonly nodes: Pick<Nodes, "lostAmong">;
   readonly world: Pick<World, "runningFor">;
-  /** Of every kind that the API server serves. */
+  /** The runtimes of every kind that the API server serves. */
   readonly runtimes: readonly {
     readonly resource: KindRuntime["resource"];
     readonly jobs: Pick<KindRuntime["jobs"], "byIndex">;

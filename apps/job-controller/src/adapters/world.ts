@@ -18,7 +18,7 @@ import { mayRun } from "../domain/job-pods.ts";
 export type World = AsyncDisposable & {
   readonly pods: Informer<V1Pod, "claimant" | "owner">;
   readonly services: Informer<V1Service, "claimant">;
-  /** Of the pods that this process has seen end while it led. */
+  /** The ends of the pods that this process has observed while it led. */
   readonly ends: Pick<PodEnds, "of" | "forget" | "forgetJob">;
   /** Starts to remember the ends of pods, until it is disposed of. */
   rememberEnds(): Disposable;

@@ -160,7 +160,7 @@ export function initContainersOf(added: readonly Container[], { spec }: PodTempl
   return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
 }
 
-/** Of two items with one name, the later one is kept. */
+/** Keeps the later one of two items with one name. */
 function withoutDuplicates<Named extends PlainObject>(items: readonly Named[]): readonly Named[] {
   return items.filter(({ name }, index) => !items.slice(index + 1).some((later) => later["name"] === name));
 }

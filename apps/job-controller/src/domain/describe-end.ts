@@ -16,7 +16,7 @@ export function describeLastEnd(pod: PodFact, mainContainer: string): string {
   return exit === "" ? "" : `pod ${pod.name} was restarted after ${exit}`;
 }
 
-/** Of the main container, else of the first other container that failed; empty when none failed. */
+/** Describes the exit of the main container, else of the first other container that failed; empty when none failed. */
 export function describeExit(exits: readonly ContainerEnd[], mainContainer: string): string {
   const bad = exits.filter(({ code }) => code !== 0);
   const exit = bad.find(({ container }) => container === mainContainer) ?? bad[0];

@@ -28,7 +28,7 @@ export type Condition = {
   /** A stable word, in CamelCase as Kubernetes requires. */
   readonly reason: string;
   readonly message: string;
-  /** Of Restarting, in the pause before a restart: the announced one. */
+  /** The announced restart, in the pause before it. */
   readonly restart?: RestartNumber;
   readonly lastUpdateMs: number;
   readonly lastTransitionMs: number;
@@ -95,7 +95,7 @@ export type JobStatus = {
   readonly lastReadyTimeoutMs: number | undefined;
 };
 
-/** Of a new job. */
+/** The status of a new job. */
 export const NEW_STATUS: JobStatus = {
   observedGeneration: 0,
   conditions: [],

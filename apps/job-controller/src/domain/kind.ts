@@ -13,7 +13,7 @@ export type KindDefaults = {
   readonly scheduler: string | undefined;
   /** Domain of the cluster's services, such as `cluster.local`; undefined: names are left relative. */
   readonly clusterDomain: string | undefined;
-  /** Of the containers that kinds add to pods; undefined: the pods have no such container. */
+  /** The images of the containers that kinds add to pods; undefined: the pods have no such container. */
   readonly images: {
     /** Has `sh` and `nslookup`; waits for the name of the master. */
     readonly waitForMaster: string | undefined;

@@ -38,7 +38,7 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
 
 /** Where the job's pods may be. */
 export type Places = {
-  /** Of each member, as `machinesOf` returns it. */
+  /** The machines of each member, as `machinesOf` returns them. */
   readonly machines: ReadonlyMap<string, GrantedMachine>;
   /** Everything that the ledger has granted to the job; undefined while it is unknown. */
   readonly held: HeldMachines | undefined;

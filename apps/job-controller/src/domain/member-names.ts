@@ -6,7 +6,7 @@ const MAX_NAME_LENGTH = 63;
 /** The most machines in one reservation; a gang is one reservation. */
 export const MAX_MEMBERS = 1000;
 
-/** Of the pod, and of its service where each has one. It never changes, so a repeated creation cannot make a second member. */
+/** The name of the pod, and of its service where each has one. It never changes, so a repeated creation cannot make a second member. */
 export function memberName(job: Pick<JobIdentity, "name">, { type, index }: Member): string {
   return `${job.name}-${type}-${index}`;
 }

@@ -107,7 +107,7 @@ const anySpec: fc.Arbitrary<Given> = fc.oneof(
   }),
 );
 
-/** Of the same jobs, with members that share machines. */
+/** The specs of the same jobs, with members that share machines. */
 const sharedSpec: fc.Arbitrary<Given> = fc
   .record({ given: anySpec, shares: fc.tuple(requests, requests) })
   .map(({ given: { of, maxMachines }, shares }) => {

@@ -76,7 +76,7 @@ function queuedGang({ units, job }: Snapshot): GrantedUnit | undefined {
   return gang?.state === "granted" && gang.queue !== undefined ? gang : undefined;
 }
 
-/** Of the members without which the job does not start. */
+/** Counts the ready ones of the members without which the job does not start. */
 function countReady(
   snapshot: Snapshot,
   spec: JobSpec,

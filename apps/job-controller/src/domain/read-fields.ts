@@ -12,7 +12,7 @@ export const NOT_NEGATIVE: Range = { min: 0, max: INT32.max };
 /** An object of a manifest. Each read returns undefined for an absent field, and for a wrong one after it has noted the problem. */
 export type Fields = {
   readonly path: string;
-  /** Of the present fields, sorted: the order in a manifest has no meaning. */
+  /** The names of the present fields, sorted: the order in a manifest has no meaning. */
   readonly names: readonly string[];
   readonly raw: (name: string) => unknown;
   readonly text: (name: string) => string | undefined;

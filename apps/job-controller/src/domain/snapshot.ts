@@ -39,11 +39,11 @@ export type PodFact = {
   readonly finishedMs: number | undefined;
   /** Restarts of its containers by the kubelet, all together. */
   readonly containerRestarts: number;
-  /** Of containers that are down after a failure, in a pod that continues; `containerRestarts` includes it once they restart. */
+  /** The ends of containers that are down after a failure, in a pod that continues; `containerRestarts` includes them once they restart. */
   readonly down: readonly ContainerEnd[];
-  /** Of containers that do not restart. */
+  /** The ends of containers that do not restart. */
   readonly exits: readonly ContainerEnd[];
-  /** Of containers that have restarted since, the last end of each. */
+  /** The last end of each container that has restarted since. */
   readonly earlierExits: readonly ContainerEnd[];
   readonly conditions: readonly { readonly type: string; readonly status: string }[];
   /** The pod's own reason for its end: `Evicted`, `NodeLost`; empty when it has none. */

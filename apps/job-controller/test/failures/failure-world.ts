@@ -149,7 +149,7 @@ function looking(world: JobWorld, ports: readonly number[]): Looking {
   };
   const valueOf = (text: string, metric: string): number =>
     Number(new RegExp(`^${metric}\\{[^}]*muster_controller_name="Job"[^}]*\\} (\\d+)`, "m").exec(text)?.[1] ?? 0);
-  /** Of the replica that leads; the others run no controller. */
+  /** The resyncs of the replica that leads; the others run no controller. */
   const resyncsOfLeader = async (): Promise<number> => {
     const scrapes = ports.map((port) =>
       fetch(`http://127.0.0.1:${port}/metrics`).then(

@@ -8,7 +8,7 @@ export type BootingNodes = {
   readonly instanceType: string;
   readonly spot: boolean;
   readonly count: number;
-  /** Of the one that has been booting longest. */
+  /** Since when the node boots that has been booting longest. */
   readonly sinceMs: number;
 };
 

@@ -41,7 +41,7 @@ export type ScalingSnapshot = {
   readonly machines: readonly FreeMachine[];
   /** Nodes and machines that can be granted in parts only, with their room. */
   readonly parts: readonly FreeMachine[];
-  /** Of pools that are not scaled. */
+  /** The zones of pools that are not scaled. */
   readonly unscaledZones: ZoneCounts;
   /** By pool. */
   readonly sizes: ReadonlyMap<string, SeenSizes>;
@@ -270,7 +270,7 @@ function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
 }
 
-/** Of demands with one selection: parts, the largest first, then whole nodes in the given order. */
+/** Orders demands with one selection: parts, the largest first, then whole nodes in the given order. */
 function comparePartsFirst(one: Demand, other: Demand): number {
   if (one.shared === undefined || other.shared === undefined)
     return Number(one.shared === undefined) - Number(other.shared === undefined);

@@ -21,7 +21,7 @@ export function rememberVerdicts(world: BootWorld): (demand: Demand, pool: Pool)
   };
 }
 
-/** Of the types whose nodes the demand may accept, as far as that is known. */
+/** Decides a boot of the types whose nodes the demand may accept, as far as that is known. */
 function decideAcceptedBoot(demand: Demand, pool: Pool, { conditions, mismatches }: BootWorld): BootVerdict {
   const { instanceTypes, selection, topology } = demand;
   if (!isInDomain(topology, pool.policy)) {

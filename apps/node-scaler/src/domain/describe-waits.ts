@@ -27,7 +27,7 @@ export type Wait = {
   readonly message: string;
   /** Those that wait, in their order. */
   readonly demands: readonly string[];
-  /** Of those that wait. */
+  /** The pools of the demands that wait. */
   readonly pools: readonly string[];
 };
 

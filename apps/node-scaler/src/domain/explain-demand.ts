@@ -10,7 +10,7 @@ type DemandExplanation = {
   readonly code: WaitCode | undefined;
   readonly message: string;
   readonly booting: readonly BootingNodes[];
-  /** Of boots that failed in pools that it waits for: those on their way may fail too. */
+  /** The boots that failed in pools that it waits for: those under way may fail, too. */
   readonly troubles: readonly PoolTrouble[];
 };
 

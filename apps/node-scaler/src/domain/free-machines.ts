@@ -4,7 +4,7 @@ import { compareNames, machineSuits, type FreeMachine } from "./fit.ts";
 
 /** Free machines that the scaler did not make. */
 export type FreeMachines = {
-  /** Of those that suit, the first by name. `kinds`: those of `Acceptance` to take from. */
+  /** Takes the first suitable machine by name. `kinds`: those of `Acceptance` to take from. */
   take(demand: Demand, kinds: ReadonlySet<string>): FreeMachine | undefined;
   /** Takes this one, unless it is taken. */
   withhold(machine: FreeMachine): void;

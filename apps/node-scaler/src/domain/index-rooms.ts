@@ -22,7 +22,7 @@ export type Rooms = {
    * are not requested come after all others. Rooms that refuse the demands of this class are left out.
    */
   find(requests: Amounts, demandClass?: string): number | undefined;
-  /** Of a place that is set. */
+  /** The room of a place that is set. */
   at(place: number): Room | undefined;
   /** The place after the last one is a new one. */
   set(place: number, room: Room): void;

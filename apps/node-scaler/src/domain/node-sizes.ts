@@ -18,7 +18,7 @@ export type SeenSizes = {
 /** What shared needs can get of a node that is still to join. */
 export type NodeSize = {
   readonly known: Amounts;
-  /** Of every kind of GPU. Undefined: as in `known`. */
+  /** GPUs of every kind. Undefined: as in `known`. */
   readonly gpus: number | undefined;
   /** The amounts of other resources are not known. False: the node has nothing of them. */
   readonly isInPart: boolean;

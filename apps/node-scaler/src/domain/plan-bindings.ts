@@ -150,7 +150,7 @@ function openRooms(
     : NO_ROOMS;
 }
 
-/** Of two nodes that are bound to one demand the first stays, which is the better one. Demands for parts are placed again in each round. */
+/** Keeps the first of two nodes that are bound to one demand, which is the better one. Demands for parts are placed again in each round. */
 function keepBindings(
   { groups, nodes, pools, acceptance }: BindingWorld,
   released: ReadonlySet<string>,

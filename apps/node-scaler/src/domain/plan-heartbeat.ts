@@ -38,7 +38,7 @@ type HeartbeatReason =
 
 export type HeartbeatStep = NodeChange & { readonly kind: "change"; readonly because: HeartbeatReason };
 
-/** Of a pool that is no longer configured. */
+/** The time for a drain of nodes of a pool that is no longer configured. */
 const DRAIN_MS = 120_000;
 
 const CORDONED_BY_OTHERS: NodeTrouble = {

@@ -80,9 +80,9 @@ export type Machine = {
   readonly taints: readonly Taint[];
   /** The ledger has seen that it is cordoned: it is not granted any more, whatever becomes of it. */
   readonly cordoned: boolean;
-  /** Of the whole machine. */
+  /** Who holds the whole machine. */
   readonly holder: Holder | undefined;
-  /** Of parts of it, the earliest first. */
+  /** Who holds parts of the machine, the earliest first. */
   readonly sharedHolders: readonly Holder[];
   /** What it can allocate, less its overhead. Empty: not known, so that no part of it is granted. */
   readonly allocatable: Amounts;

@@ -4,7 +4,7 @@ import { throwFault, type Fault } from "@muster/faults";
 type ProviderCall = {
   /** For errors: `starting elastic-1`. */
   readonly doing: string;
-  /** Of the whole call, however many requests it takes. */
+  /** Time limit of the whole call, however many requests it takes. */
   readonly timeoutMs: number;
   /** The caller's own stop. */
   readonly outer: AbortSignal;

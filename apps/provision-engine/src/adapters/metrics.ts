@@ -20,7 +20,7 @@ type LeaseGauges = {
   readonly stuck: number;
   /** Records of any engine that cannot be read. */
   readonly unreadable: number;
-  /** Of the oldest leases: those with secrets that the key of the engine cannot open. */
+  /** The number of the oldest leases with secrets that the key of the engine cannot open. */
   readonly unopened: number;
 };
 

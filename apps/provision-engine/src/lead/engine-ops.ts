@@ -25,7 +25,7 @@ export type EnginePolicy = OrderAges & {
   readonly feedback: FeedbackPolicy;
   /** Maximum concurrent calls of provisioners, and separately of decommissioners: hanging provisioners delay no end. */
   readonly parallel: number;
-  /** Of one call. */
+  /** Time limit of one call. */
   readonly deadlineMs: number;
   /** Average interval between checks of an active lease. */
   readonly recheckMs: number;

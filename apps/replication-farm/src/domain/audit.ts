@@ -6,7 +6,7 @@ export const MAX_OUTBOX = 100;
 
 type AuditContext = {
   readonly nowMs: number;
-  /** Of the work that made the change; empty: none. */
+  /** The trace of the work that made the change; empty: none. */
   readonly traceparent: string;
   readonly newId: () => string;
 };

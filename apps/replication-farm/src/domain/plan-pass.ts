@@ -30,7 +30,7 @@ export type PassSnapshot = {
   readonly confirmed: ReadonlySet<string>;
   /** Pods whose steps of earlier rounds have not been evaluated. */
   readonly inFlight: ReadonlySet<string>;
-  /** Of the steps of the round before. */
+  /** The answers of the steps of the round before. */
   readonly answers: readonly PodAnswer[];
   /** When machines may be requested again after a refusal. */
   readonly machinesNotBeforeMs: number;

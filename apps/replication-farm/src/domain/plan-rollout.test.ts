@@ -224,7 +224,7 @@ class World {
     this.pods = web.placements.map(({ node, ordinal }) => this.#pod("web", ordinal, node, "READY"));
   }
 
-  /** Of both sets: pods that have a place and are ready. */
+  /** The pods of both sets that have a place and are ready. */
   healthy(): number {
     return [...this.sets.keys()].reduce((sum, name) => sum + (this.#rolled(name)?.healthy ?? 0), 0);
   }

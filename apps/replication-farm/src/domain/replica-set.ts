@@ -5,7 +5,7 @@ export type Placement = {
   readonly node: string;
   /** Never reused in a set: a late deletion of the pod of a former placement cannot delete a desired pod. */
   readonly ordinal: number;
-  /** Of the template that the pod is built from. */
+  /** The hash of the template that the pod is built from. */
   readonly templateHash: string;
   readonly sinceMs: number;
   /** With a pool: the id of the machine's reservation. */
@@ -22,7 +22,7 @@ export type Machine = {
   readonly pool: string;
   /** Undefined: not granted yet. */
   readonly grant: { readonly reservation: string; readonly node: string } | undefined;
-  /** Of the grant, or of the entry while it is not granted. */
+  /** The time of the grant, or of the entry while it is not granted. */
   readonly sinceMs: number;
 };
 
@@ -101,7 +101,7 @@ export type ReplicaSet = {
   readonly outbox: readonly AuditRecord[];
   readonly createdAtMs: number;
   readonly requestId: string;
-  /** Of the last request, or of the last change that the farm began by itself after it. */
+  /** The trace of the last request, or of the last change that the farm began by itself after it. */
   readonly traceparent: string;
   /** Sets that rolling updates left beside this one, the latest last: they share their nodes on purpose. */
   readonly sharesWith: readonly string[];

@@ -12,7 +12,7 @@ export type Rollout = {
   readonly id: string;
   readonly oldSet: string;
   readonly newSet: string;
-  /** Of the new set; the update is finished once it has this many, healthy or not. */
+  /** The replicas of the new set; the update is finished once it has this many, healthy or not. */
   readonly target: number;
   /** `target` of an undo: the replicas of both sets together when the update began. */
   readonly undoTarget: number;

@@ -36,7 +36,7 @@ export type LedgerState = {
   readonly byNumber: ReadonlyMap<number, MachineState>;
   /** Why the latest request failed; undefined: it did not. */
   readonly trouble: Omit<Trouble, "sinceMs"> | undefined;
-  /** Of the set, as its label, the queues and its namespace are now; absent: none. Granted machines keep the queue of their reservation. */
+  /** The queue of the set by its label, the queues and its namespace now; absent: none. Granted machines keep the queue of their reservation. */
   readonly queue?: QueueChoice;
 };
 
@@ -54,9 +54,9 @@ export type SetSnapshot = {
   /** Nodes on which the set's pods have been not ready for too long. */
   readonly unhealthy: readonly string[];
   readonly ledger: LedgerState;
-  /** Of this set, by name. */
+  /** The pods of this set, by name. */
   readonly pods: ReadonlyMap<string, SetPod>;
-  /** Of the set's template. */
+  /** The hash of the set's template. */
   readonly templateHash: string;
   /** The stored records look like the loss of everything, so nothing is removed. */
   readonly failsafe: boolean;

@@ -7,7 +7,7 @@ import { pairOf } from "../domain/ledger/queue.ts";
 type LedgerCounts = {
   readonly waiting: number;
   readonly heldByPool: ReadonlyMap<string, number>;
-  /** Of every pool, so that the number falls to 0. */
+  /** The overcommitted machines of every pool, so that the number falls to 0. */
   readonly overcommittedByPool: ReadonlyMap<string, number>;
   readonly queues: readonly QueueReport[];
 };

@@ -117,7 +117,7 @@ type ExplainDeps = Pick<ActDeps, "ledger" | "podDefaults" | "chooseQueue"> & {
   readonly podPolicy: Pick<ActDeps["podPolicy"], "poolLabel">;
 };
 
-/** Of a session that has no queue to wait in. */
+/** The wait reason of a session that has no queue to wait in. */
 function unqueued(code: WaitReason["code"], text: string): WaitReason {
   return { code, pool: "", requested: 0, available: 0, ahead: 0, text };
 }
@@ -259,7 +259,7 @@ async function reserveOrAdopt(
 /** The needs of components, and the same without what admission adds, which may have changed since they were requested. */
 type Needed = { readonly needs: readonly ComponentNeed[]; readonly own: readonly ComponentNeed[] };
 
-/** Of all components, or of this one. */
+/** The needs of all components, or of this one. */
 function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaults, only?: string): Needed {
   const isMeant = ({ component }: ComponentNeed): boolean => only === undefined || component === only;
   return {

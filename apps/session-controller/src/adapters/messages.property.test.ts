@@ -10,7 +10,7 @@ import { transitionRecord, type Outcome } from "../domain/transition-record.ts";
 import { validateSession } from "../domain/validate-session.ts";
 import { recordCodec } from "./messages.ts";
 
-/** Of a bucket's value, with nothing taken off. */
+/** The limit of a bucket's value, with nothing taken off. */
 const RECORD_BYTES = 512 * 1024;
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
 /** Values that only this service limits. */

@@ -14,7 +14,7 @@ export type ComponentMachines = {
   readonly nodes: ReadonlySet<string>;
   /** The machines that components have lost. */
   readonly lostNodes: readonly string[];
-  /** Of `nodes`, those of shared components. */
+  /** The nodes among `nodes` that shared components have. */
   readonly sharedNodes: ReadonlySet<string>;
   readonly tolerations: ReadonlyMap<string, readonly Toleration[]>;
 };

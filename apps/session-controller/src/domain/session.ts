@@ -75,7 +75,7 @@ export type SessionEvent<Kind extends EventKind = EventKind> = {
   readonly kind: Kind;
   readonly atMs: number;
   readonly description: string;
-  /** Of an ERROR; empty for the others. */
+  /** Why it is an ERROR; empty for the others. */
   readonly reason: EndReason | "";
 };
 

@@ -22,7 +22,7 @@ export type LogsRead = {
   readonly kind: "logs-read";
   readonly pod: string;
   readonly warnings: readonly Warning[];
-  /** Of the driver; undefined for the others. */
+  /** The result of the driver; undefined for the others. */
   readonly resultJson: string | undefined;
 };
 

@@ -20,7 +20,7 @@ export type PodWatchEvent = {
   readonly error: string | undefined;
   /** The stable word in it, such as ImagePullBackOff; empty without a reason. */
   readonly reason: string;
-  /** Of the main container, once it has ended. */
+  /** The exit code of the main container, once it has ended. */
   readonly exitCode: number | undefined;
   /** The API server was asked to delete the pod, and it still exists. */
   readonly deleting: boolean;

@@ -9,7 +9,7 @@ export type Exchange = {
   readonly response: ServerResponse;
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Of a client that asks to speak another protocol from here on. */
+  /** The tunnel of a client that asked to continue in another protocol. */
   readonly tunnel?: Tunnel | undefined;
 };
 

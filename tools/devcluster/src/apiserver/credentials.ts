@@ -8,7 +8,7 @@ import { at, isObject, type Json, textAt } from "./json.ts";
 export type Credentials = {
   /** Signs the server's certificate, and kubelets'. */
   readonly authority: Certificate;
-  /** Of the one user. */
+  /** The token of the only user. */
   readonly token: string;
   /** That the server shows to kubelets. */
   readonly kubeletToken: string;

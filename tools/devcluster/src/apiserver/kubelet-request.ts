@@ -30,7 +30,7 @@ export function kubeletClient({ token, ca }: KubeletAccess): KubeletClient {
 export type KubeletAddress = { readonly host: string; readonly port: number };
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** Of a kubelet's refusal, so much is passed on. */
+/** So much of a kubelet's refusal is passed on. */
 const REFUSAL_LIMIT_BYTES = 4_096;
 
 /** Fails when the node does not say how its kubelet is reached. */

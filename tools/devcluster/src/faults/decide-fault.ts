@@ -31,7 +31,7 @@ export type FaultRule = {
   readonly after?: number;
   /** Only so many times. */
   readonly times?: number;
-  /** Of the requests that match, this part, from 0 to 1; default all. */
+  /** The share of the matching requests, from 0 to 1; default: all. */
   readonly share?: number;
 };
 

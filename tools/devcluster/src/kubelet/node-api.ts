@@ -18,7 +18,7 @@ export type NodeApi = {
 const LEASES = { apiVersion: "coordination.k8s.io/v1", plural: "leases", namespace: "kube-node-lease" };
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const LEASE_SECONDS = 40;
-/** Of one write that conflicts with others. */
+/** The maximum of attempts of one write that conflicts with others. */
 const MAX_ATTEMPTS = 5;
 
 export function nodeApi(calls: KubeCalls, now: () => number): NodeApi {

@@ -23,7 +23,7 @@ export type KubeletOptions = {
   /** Default: over HTTP, as the kubeconfig states. */
   readonly api?: ClusterApi;
   readonly nodeName: string;
-  /** Of this node alone: logs, working directories, and the record of its processes. */
+  /** The directory of this node alone: logs, working directories, and the record of its processes. */
   readonly directory: string;
   /** 0 to 249; pods get addresses in 127.<nodeIndex + 1>/16. */
   readonly nodeIndex: number;

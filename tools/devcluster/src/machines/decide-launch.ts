@@ -46,7 +46,7 @@ export type MachineRule = {
   readonly fault: MachineFault;
   /** Only so many times. */
   readonly times?: number;
-  /** Of what matches, this part, from 0 to 1; default all. */
+  /** The share of the matching launches, from 0 to 1; default: all. */
   readonly share?: number;
 };
 

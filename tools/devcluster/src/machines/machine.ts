@@ -64,7 +64,7 @@ export type Machine = {
   readonly order: MachineOrder;
   readonly image: string;
   readonly zone: string;
-  /** Of its pods' addresses; no two machines that are there have the same. */
+  /** The index in its pods' addresses; no two present machines have the same. */
   readonly nodeIndex: number;
   readonly state: MachineState;
   readonly createdAtMs: number;

@@ -16,7 +16,7 @@ import type { MachineNodes } from "./machine-nodes.ts";
 import { serveMachines } from "./serve-machines.ts";
 
 export type MachinesOptions = {
-  /** Of this cloud alone: its machines, its token, and what its kubelets keep. After a restart on the same directory the machines continue. */
+  /** The directory of this cloud alone: its machines, its token, and the files of its kubelets. After a restart on it the machines continue. */
   readonly directory: string;
   /** How machines become nodes, see `kubeletNodes` and `simulatedMachineNodes`; the former keep theirs in `nodesOf(directory)`. */
   readonly nodes: MachineNodes;

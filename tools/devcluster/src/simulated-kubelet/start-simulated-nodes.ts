@@ -20,7 +20,7 @@ import { SimulatedNode } from "./simulated-node.ts";
 export type SimulatedPool = {
   readonly nodes: number;
   readonly labels?: Readonly<Record<string, string>>;
-  /** Of a node that is new to the API server. */
+  /** The taints of a node that is new to the API server. */
   readonly taints?: readonly NodeTaint[];
   readonly capacity?: Readonly<Record<string, string>>;
 };

@@ -15,7 +15,7 @@ export type Kubectl = {
   /** The file, and what it is run with, for those who follow its output. */
   readonly program: string;
   environment(): NodeJS.ProcessEnv;
-  /** Of the namespace that it works in. */
+  /** The namespace that it works in. */
   namespace(): string;
   run(...args: readonly string[]): Promise<Output>;
   /** With variables of the environment, such as KUBE_EDITOR. */

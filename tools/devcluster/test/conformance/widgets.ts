@@ -11,7 +11,7 @@ export type Definition = {
   readonly schema: object;
   readonly scope?: string;
   readonly names?: object;
-  /** Of the version v1, beside its schema. */
+  /** The fields of version v1, beside its schema. */
   readonly version?: object;
 };
 

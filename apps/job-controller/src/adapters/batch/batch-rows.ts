@@ -29,7 +29,7 @@ export type PodRow = BatchPod & {
   readonly jobName: string;
   readonly ownerId: string;
   readonly gates: readonly { readonly name: string }[];
-  /** Of a gated pod, as it is written: what is added when it is bound. */
+  /** The affinity of a gated pod as its author wrote it, without what is added when it is bound. */
   readonly affinity: unknown;
 };
 

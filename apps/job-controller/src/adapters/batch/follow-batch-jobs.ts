@@ -127,7 +127,7 @@ export function followBatchJobs(
 }
 
 type PriorityRow = { readonly value: number; readonly isDefault: boolean };
-/** Of a pod with the label of queues. */
+/** A pod with the label of queues. */
 type LabelledPod = { readonly queued: QueuedPodRow | undefined };
 
 type Caches = {

@@ -11,7 +11,7 @@ export type JobSets = AsyncDisposable &
     byOwner(ownerId: string): readonly JobRow[];
     /** Whether a list was complete, or the API server serves no JobSets. */
     isComplete(): boolean;
-    /** Of the cache; 0 where the API server serves no JobSets. */
+    /** The age of the cache; 0 where the API server serves no JobSets. */
     ageMs(): number;
     isListed(): boolean;
   };

@@ -20,7 +20,7 @@ type SweepDeps = {
   readonly world: Pick<BatchWorld, "jobs" | "hasPods" | "isComplete">;
 };
 
-/** Of all pods of a cluster, few wait by themselves. */
+/** Only few of the pods of a cluster wait by themselves. */
 const LABELLED = { query: { labelSelector: QUEUE_LABEL } };
 /** Owners in one sweep. */
 const MAX_OWNERS = 100;

@@ -314,7 +314,7 @@ type ExtrasOfSet = {
   readonly set: PodSet;
   /** The units of the set beside the gang. */
   readonly extras: readonly UnitSeen[];
-  /** Of places that no unit has. */
+  /** The numbers of places that no unit has. */
   readonly numbers: Iterator<number, never>;
 };
 

@@ -74,7 +74,7 @@ export type QueuedPodObject = {
 type SetRow = {
   readonly name: string;
   readonly replicas: number;
-  /** Of each replica, before any has succeeded. */
+  /** The pods of each replica, before any has succeeded. */
   readonly podsEach: number;
   readonly needWith: (defaults: PodDefaults) => PodSet["need"];
 };
@@ -93,7 +93,7 @@ type Parent = {
 /** Work of Kubernetes without what its pods need, which depends on the defaults of its namespace, and without the Jobs of a JobSet. */
 export type BatchJobRow = Omit<BatchJob, "sets"> & {
   readonly sets: readonly SetRow[];
-  /** Of the template of a Job: what it has beside the gate of queues is kept. */
+  /** The gates of a Job's template; those beside the gate of queues are kept. */
   readonly gates: Gates;
   readonly priorityClasses: readonly string[];
   /** How often a JobSet has recreated its Jobs. */

@@ -66,7 +66,7 @@ const MAX_CONDITIONS = 32;
 const MAX_VALUES = 64;
 /** Queues and pools are values of labels. */
 const MAX_LABEL_VALUE = 63;
-/** Of labels and resources: a prefix and a name. */
+/** The maximum length of names of labels and resources: a prefix and a name. */
 const MAX_QUALIFIED_NAME = 253 + 1 + 63;
 const MAX_PROBLEMS = 10;
 const MAX_SHOWN = 40;

@@ -43,7 +43,7 @@ export function planDeploymentMachines(
   return { holdings, instances: [...ofNodes, ...ofNobody] };
 }
 
-/** Of a node's instance, the same before and after its machine is known. */
+/** The id of a node's instance, the same before and after its machine is known. */
 export function idOf(deployment: string, nodeName: string): string {
   return `${deployment}/${nodeName}`;
 }

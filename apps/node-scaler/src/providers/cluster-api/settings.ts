@@ -6,7 +6,7 @@ export const clusterApiSettings = z.strictObject({
   kind: z.literal("cluster-api"),
   /** MachineDeployments carry it as an annotation from their first node on. One value a scaler and management cluster. */
   controller: controllerName,
-  /** Of the MachineDeployments. */
+  /** The namespace of the MachineDeployments. */
   namespace: kubernetesName,
   /** The pool and instance type of the nodes of each MachineDeployment. The scaler owns their replicas. */
   deployments: z

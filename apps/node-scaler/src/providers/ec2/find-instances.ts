@@ -69,7 +69,7 @@ async function findLosses(client: EC2Client, signal: AbortSignal): Promise<Reado
   return readLosses(requests);
 }
 
-/** Of the whole account: EC2 filters states by no tag. */
+/** Reads the whole account, because EC2 filters states by no tag. */
 async function findEventLosses(
   client: EC2Client,
   nowMs: number,

@@ -15,7 +15,7 @@ type LaunchDeps = {
   readonly settings: Ec2Settings;
   readonly subnets: SubnetCache;
   readonly full: FullZones;
-  /** Of user data. */
+  /** The template of user data. */
   readonly template: string;
   readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
 };

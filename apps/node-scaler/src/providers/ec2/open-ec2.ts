@@ -17,7 +17,7 @@ import { subnetCache } from "./subnet-cache.ts";
 export type Ec2Deps = {
   readonly name: string;
   readonly settings: Ec2Settings;
-  /** Of one call of the provider, however many requests it takes. */
+  /** Time limit of one call of the provider, however many requests it takes. */
   readonly timeoutMs: number;
   /** Never jumps. */
   readonly now: () => number;

@@ -7,7 +7,7 @@ type CloudAddress = {
   readonly name: string;
   readonly url: string;
   readonly token: string;
-  /** Of one call. */
+  /** Time limit of one call. */
   readonly timeoutMs: number;
 };
 

@@ -9,7 +9,7 @@ import type { LocalSettings } from "./settings.ts";
 type LocalDeps = {
   readonly name: string;
   readonly settings: LocalSettings;
-  /** Of one call of the provider. */
+  /** Time limit of one call of the provider. */
   readonly timeoutMs: number;
 };
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 /** The block of a provider of kind `local`. The token is read from its file at start and never stands here. */
 export const localSettings = z.strictObject({
   kind: z.literal("local"),
-  /** Of the small cloud, as it says when it starts. */
+  /** The address of the small cloud, which it prints at its start. */
   url: z.url({ protocol: /^https?$/ }),
   tokenFile: z.string().min(1),
   /** Machines are kept apart by it: one value a scaler. */

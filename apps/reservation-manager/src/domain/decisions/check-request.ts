@@ -20,7 +20,7 @@ export const MAX_NEEDS = 1000;
 /** Resources of one need; a node has about five, and some more with accelerators. */
 export const MAX_RESOURCES = 16;
 
-/** Of all shares of a request together: they are in an entry of the log twice, beside names that may take 520 KiB of its 768. */
+/** The maximum of all shares of a request together: they are in an entry of the log twice, beside names that may take 520 KiB of its 768. */
 export const MAX_SHARE_BYTES = 100_000;
 
 /** Different node selections of one request: each component of a session may have its own minimum. */

@@ -37,7 +37,7 @@ export type PoolExplanation = {
   readonly requested: number;
   /** The parts among `requested`; undefined: none. */
   readonly parts: Bounded<PartDemand> | undefined;
-  /** Of the nodes that count. Undefined without parts. */
+  /** The amounts of the nodes that count. Undefined without parts. */
   readonly amounts: PoolAmounts | undefined;
   /** Free machines, those that are kept for the hold included. */
   readonly available: number;

@@ -24,7 +24,7 @@ import {
 } from "./list-candidates.ts";
 import { selectByShare } from "./select-by-share.ts";
 
-/** Of one request. */
+/** The victims of one request. */
 export type Victims = readonly { readonly sequence: number; readonly reason: PreemptionReason }[];
 
 const REASONS: readonly PreemptionReason[] = ["RECLAIM", "FAIR_SHARING", "WITHIN_QUEUE"];

@@ -170,7 +170,7 @@ function findShortage(
   return undefined;
 }
 
-/** Of needs that fit without their topology. */
+/** The shortage of needs that fit without their topology. */
 function findTopologyShortage(
   gang: PoolGang,
   key: string,

@@ -131,7 +131,7 @@ export class Borrower {
   readonly #candidates: Iterator<Candidate>;
   #first: Candidate | undefined;
   #pairs: readonly string[] = [];
-  /** Of each queue of `#below`, for which `#pairs` are. */
+  /** What each queue of `#below` uses of `#pairs`. */
   #used: readonly PairAmounts[] = [];
 
   constructor({ node, candidates }: QueueWork, need: Need) {

@@ -10,16 +10,16 @@ import type { World } from "../ledger/world.ts";
 /** What a queue has, uses and waits for. */
 export type QueueReport = {
   readonly queue: Queue;
-  /** Of its work and the work of the queues below it, what is limited. */
+  /** The limited amounts of its work and of the work of the queues below it. */
   readonly used: PairAmounts;
   readonly borrowed: PairAmounts;
-  /** Of the pairs that it or its work names. */
+  /** The quota of the pairs that it or its work names. */
   readonly quota: PairAmounts;
   /** Its own requests. */
   readonly pending: number;
   readonly admitted: number;
   readonly shareMillionths: number;
-  /** Of what it borrowed in the past; 0 where that does not count. */
+  /** The share of what it borrowed in the past; 0 where that does not count. */
   readonly pastShareMillionths: number;
   readonly problem: QueueProblem | undefined;
 };

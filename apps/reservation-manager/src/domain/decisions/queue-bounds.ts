@@ -18,7 +18,7 @@ export type Standing = {
   readonly isLast: boolean;
   /** How far from the queue below the parent the quota is that suffices. */
   readonly level: number;
-  /** Of that queue, once it is granted, with what the queue borrowed in the past. */
+  /** The share of that queue once the request is granted, with what the queue borrowed in the past. */
   readonly share: Share;
   readonly place: Place;
 };
@@ -35,9 +35,9 @@ export type Bounds = {
 export type TreeBounds = {
   readonly fromMs: number;
   readonly untilMs: number;
-  /** Of the queue itself. */
+  /** The quota that is held in the queue itself. */
   readonly held: HeldQuota | undefined;
-  /** Of those that the queues admit now, apart for each `isOwner` and `isBehind`. */
+  /** Bounds of those that the queues admit now, apart for each `isOwner` and `isBehind`. */
   readonly admitted: readonly AdmittedBounds[];
 };
 

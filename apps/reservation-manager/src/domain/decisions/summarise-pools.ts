@@ -75,7 +75,7 @@ function countChanges({ nodes: known, sums, pools: before }: Summary, nodes: Mac
   return { nodes, sums, pools };
 }
 
-/** Of the nodes that a need accepts. Visits every node. */
+/** Summarises the nodes that a need accepts. Visits every node. */
 export function summariseAccepted(
   { nodes }: Pick<Machines, "nodes">,
   { pool, selection }: Pick<PoolNeed, "pool" | "selection">,

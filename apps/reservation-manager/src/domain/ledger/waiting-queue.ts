@@ -52,7 +52,7 @@ type PoolGroup = {
   readonly pools: readonly string[];
   /** They have a topology or select labels or taints, so that they may accept nodes that are not free for others. With only a minimum they do not. */
   readonly hasViews: boolean;
-  /** Of the requests without a queue. */
+  /** The shapes of the requests without a queue. */
   readonly shapes: SortedMap<ShapeKey, Shape>;
   /** How many of the shapes have parts: only these may fit where a pool has no free machine. */
   readonly shapesWithParts: number;

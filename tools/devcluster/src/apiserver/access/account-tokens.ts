@@ -73,7 +73,7 @@ function encode(value: JsonObject): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** Of what was signed here. */
+/** Decodes what was signed here. */
 function decode(text: string): Json {
   const parsed: unknown = JSON.parse(Buffer.from(text, "base64url").toString());
   return isObject(parsed) ? parsed : {};

@@ -6,7 +6,7 @@ import { hasAllRights, type User } from "./user.ts";
 
 /** What is kept of roles and bindings. */
 export type RoleBook = {
-  /** Of the whole cluster, and those of the namespace unless it is "". */
+  /** The bindings of the whole cluster, and those of the namespace unless it is "". */
   readonly bindings: (namespace: string) => readonly JsonObject[];
   readonly rulesOf: (kind: string, namespace: string, name: string) => readonly Json[];
 };

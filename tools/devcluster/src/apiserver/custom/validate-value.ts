@@ -225,7 +225,7 @@ function checkCombinations(schema: Structural, value: Json, path: string): Probl
   return problems;
 }
 
-/** Of several ways to fail, the one that comes nearest. */
+/** The way to fail that comes nearest, of several ways. */
 function fewest(found: readonly (readonly Problem[])[]): readonly Problem[] {
   return found.toSorted((a, b) => a.length - b.length)[0] ?? [];
 }

@@ -6,7 +6,7 @@ import { forbiddenValue, type Problem, required, unsupported } from "../status.t
 const ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES = ["Block", "Filesystem"];
 
-/** Of a claim that a pod may use. */
+/** The finalizer of a claim that a pod may use. */
 export const CLAIM_FINALIZER = "kubernetes.io/pvc-protection";
 
 /** A claim is stored without effect: it stays Pending, as on any API server without a controller of volumes. The lease types volume and zdb make claims. */
