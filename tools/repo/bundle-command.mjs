@@ -136,7 +136,7 @@ async function stagePackage(stage) {
   for (const file of ["bin/muster.mjs", "README.md"]) cpSync(join(cli, file), join(stage, file));
   for (const file of ["LICENSE", "NOTICE"]) cpSync(join(root, file), join(stage, file));
   if (options.licenses !== undefined) cpSync(options.licenses, join(stage, LICENSES));
-  // Without the times of files, which only apply to this clone.
+  // Times of files apply only to this clone, and are left out.
   const { text, hash } = described(code, []);
   writeFileSync(join(stage, "dist/muster.cjs"), text);
   const print = (file, ...args) =>

@@ -198,6 +198,7 @@ async function discover({ logger }: ServiceContext<Config>, deps: Deps, reported
 
 /** Works immediately and then once in every period, even after failures. */
 function repeat({ logger }: ServiceContext<Config>, work: Omit<PeriodicWork, "onError">): Promise<void> {
-  const onError = (error: unknown): void => logger.warn({ err: error, doing: work.name }, "failed, and is retried");
+  const onError = (error: unknown): void =>
+    logger.warn({ err: error, doing: work.name }, "a task failed, and is retried");
   return runPeriodically({ ...work, onError });
 }

@@ -142,10 +142,10 @@ for (const server of API_SERVERS) {
       await until("a replica answers for jobs", answers, { timeoutMs: 60_000 });
       expect(await problemsOf(manifest("checked", {}))).toEqual([]);
       expect(await world.get("checked")).toBeUndefined();
-      // Ours to know: the definition lets it pass.
+      // The definition accepts it, so the job-controller refuses it.
       const [unknown] = await problemsOf(manifest("checked", {}, { mainContainer: "side" }));
       expect(unknown).toMatch(/^spec\.replicaSpecs\.worker\.mainContainer: .*side/);
-      // The definition's.
+      // The definition refuses it.
       const [negative] = await problemsOf(manifest("checked", {}, { replicas: -1 }));
       expect(negative).toMatch(/replicas/);
       const [unnamed] = await problemsOf(manifest("Not_A_Name", {}));

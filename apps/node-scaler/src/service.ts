@@ -55,7 +55,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
     { report: emptyReport("scan", scanMs), round: () => scanRound(scaler) },
   ];
   deps.led = scaler.records;
-  logger.info({ fencing: leadership.token, nodes: scaler.records.list().length }, "leading");
+  logger.info({ fencing: leadership.token, nodes: scaler.records.list().length }, "this replica leads");
   try {
     await scaler.announcePools();
     const reports = loops.map(({ report }) => report);

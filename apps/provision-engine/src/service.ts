@@ -88,7 +88,7 @@ async function serveRequests(
 
 /** One leadership. It also ends when NATS is unavailable, so that the first replica to reconnect continues. */
 async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
-  logger.info({ fencing: leadership.token }, "leading");
+  logger.info({ fencing: leadership.token }, "this replica leads");
   try {
     await workAs(deps, leadership);
   } catch (error) {

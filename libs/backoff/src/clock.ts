@@ -20,7 +20,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves when the clock has moved on by that much, or immediately when the signal is aborted; never rejects. */
+/** Resolves when the clock has advanced by `ms`, or immediately when the signal is aborted; never rejects. */
 export function pauseBy(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {

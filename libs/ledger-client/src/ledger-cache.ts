@@ -70,7 +70,7 @@ export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
     const shown = new Map(listed.map((each) => [each.ownerId, each]));
     for (const known of all())
       if (shown.get(known.ownerId)?.id !== known.id && isListedLater(known)) store(known.ownerId, undefined);
-    // From here on the list proves what these proved.
+    // From here on the list proves what the ends before it proved.
     if (isNumbered) ended.dropSequencesBelow(nextSequence);
     const floor = completed > begun.completed ? shownBelow : 0;
     for (const each of shown.values()) {

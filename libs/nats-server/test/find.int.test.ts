@@ -43,7 +43,7 @@ function find(
   return findNatsServer({ env: { HOME: home, ...env }, sources, ...options });
 }
 
-/** The limit of the next search, which the test ends by itself. */
+/** The time limit of the next search; the test calls `end` instead of waiting for it. */
 function ownLimit(): { readonly end: () => void } {
   const limit = new AbortController();
   vi.spyOn(AbortSignal, "timeout").mockReturnValue(limit.signal);

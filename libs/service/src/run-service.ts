@@ -110,7 +110,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
       return;
     }
     process.exitCode = 1;
-    logger.error({ err: error }, "ended by an error");
+    logger.error({ err: error }, "the service ended because of an error");
   } finally {
     stop.done();
   }

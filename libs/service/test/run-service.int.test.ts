@@ -101,7 +101,10 @@ it("refuses to start with a wrong configuration and names every problem", async 
 it("ends with exit code 1 and the error in the log when it fails", async () => {
   const service = start({ DEMO_STOP: "fail" });
   expect(await service.exit).toEqual([1, null]);
-  expect(service.lines().at(-1)).toMatchObject({ msg: "ended by an error", err: { message: "on purpose" } });
+  expect(service.lines().at(-1)).toMatchObject({
+    msg: "the service ended because of an error",
+    err: { message: "on purpose" },
+  });
 });
 
 it("waits for what it needs, reports that on /readyz, and runs when it can", async () => {

@@ -68,7 +68,7 @@ const REPLICAS: readonly Role[] = [
 ];
 const POOLS = { [DRIVERS]: 4, [WORKERS]: 12 };
 const MS_PER_SESSION = 600;
-/** On nodes with sizes, one of this many sessions has shared components. */
+/** Where nodes have sizes, every third session has shared components. */
 const SHARED_EVERY = 3;
 /** All sessions must end within this time after the last submission and the last fault. A session may run for a quarter of an hour. */
 const END_WITHIN_MS = 3 * 3_600_000;

@@ -58,7 +58,7 @@ export function makeCli(options: {
       user,
       option: options.common().natsUrl,
       env: { natsUrl: config.natsUrl, variables: config.natsVariables },
-      local: () => newestStack(config.localFiles),
+      local: () => findLocalStack(config.localFiles),
     });
   return {
     io,
@@ -194,8 +194,8 @@ function readToken(file: string): string | undefined {
   }
 }
 
-/** The first stack that runs; without one, the first that ran. */
-function newestStack(files: readonly string[]): LocalStack | undefined {
+/** The first stack of these files that runs; without one, the first that ran. */
+function findLocalStack(files: readonly string[]): LocalStack | undefined {
   let gone: LocalStack | undefined;
   for (const file of files) {
     const stack = readLocalStack(file);

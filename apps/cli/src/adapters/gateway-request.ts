@@ -55,7 +55,7 @@ function namespaceIn(manifestJson: unknown): unknown {
   return metadata?.namespace;
 }
 
-/** Whether the route has a place for every value, and sets nothing else than the request says. */
+/** Whether the route has a place for every value, and sets nothing that the request does not state. */
 function isFor(route: Route, fields: Fields): boolean {
   const { params, change, http, query } = route;
   if (params.some((name) => isZero(fields[name]))) return false;

@@ -13,7 +13,7 @@ const MAX_LINE_CHARACTERS = 4000;
 
 export const EMPTY_LOG: LogLines = { lines: [""], dropped: 0 };
 
-/** The log with more text at its end. The oldest lines go where there are too many. */
+/** The log with more text at its end. If it becomes too long, the oldest lines are dropped. */
 export function appendLog({ lines, dropped }: LogLines, text: string, max: number = MAX_LOG_LINES): LogLines {
   const [first = "", ...rest] = cleanLog(text).split("\n");
   const last = (lines.at(-1) ?? "") + first;

@@ -79,7 +79,7 @@ export function openWatchFeeds({
     const opened: Open = { feed, stop, readers: new Set(), lingering: undefined };
     open.set(key, opened);
     const report = (error: unknown): void =>
-      logger.error({ err: error, path: route.path }, "a list that is watched cannot be followed");
+      logger.error({ err: error, path: route.path }, "the list of a watch cannot be read");
     void ended.catch(report).finally(() => {
       if (open.get(key) === opened) close(key);
     });

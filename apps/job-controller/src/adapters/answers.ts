@@ -70,9 +70,9 @@ type View = {
   readonly message: () => muster.job.v1.Job.$Properties;
 };
 
-/** Pods without a job in one list. */
+/** Maximum of pods without a job in one list. */
 const MAX_PODS_LEFT = 100;
-/** Jobs of other namespaces in one list. */
+/** Maximum of jobs of other namespaces in one list. */
 const MAX_JOBS_ELSEWHERE = 100;
 /** A job that was just created is read again after this. */
 const UNKNOWN_WAIT_MS = 200;

@@ -61,7 +61,8 @@ export async function openDeps(
       nodesFreshMs,
       timeoutMs,
       now: clock.wallNow,
-      onProblem: (what, error, retryInMs) => logger.warn({ err: error, what, retryInMs }, "following is interrupted"),
+      onProblem: (what, error, retryInMs) =>
+        logger.warn({ err: error, what, retryInMs }, "a watch is interrupted, and is retried"),
     }),
   );
   const guards = await openProviders(context, undo, { calls, clock });

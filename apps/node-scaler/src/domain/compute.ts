@@ -259,7 +259,8 @@ function countAccepted(
 }
 
 /**
- * A demand for a part of a node may get a new one of any type that is large enough. So may one for a whole node with a minimum that no type of its own holds.
+ * A demand for a part of a node may get a new node of any type that is large enough. So may a demand for a whole node with a minimum that none of its types
+ * holds.
  */
 function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   const { shared, selection } = demand;

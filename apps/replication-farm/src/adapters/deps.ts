@@ -47,7 +47,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const rollouts = await openRecords(connection, buckets.rolls, rolloutCodec);
   const { resyncMs, sweepMs } = config;
   const onProblem = (what: string, error: unknown, retryInMs: number): void =>
-    logger.warn({ err: error, what, retryInMs }, "following is interrupted");
+    logger.warn({ err: error, what, retryInMs }, "a watch is interrupted, and is retried");
   const now = steadyNow;
   const freshness = { nodesFreshMs: config.nodesFreshMs, nodeGraceMs: config.policy.nodeGraceMs, wallNow: Date.now };
   const { namespace } = config.kube;

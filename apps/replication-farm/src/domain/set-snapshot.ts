@@ -67,8 +67,8 @@ export type SetPolicy = {
   readonly nodeGraceMs: number;
   /** How long the ledger must lack all of a set's machines until their loss is accepted. */
   readonly machinesGoneMs: number;
-  /** For a transfer, from its beginning until its new pod is ready. */
+  /** Time limit of a transfer, from its beginning until its new pod is ready. */
   readonly transferMs: number;
-  /** Between failing transfers. */
+  /** The pauses between failing transfers. */
   readonly transferRetry: { readonly firstMs: number; readonly maxMs: number };
 };

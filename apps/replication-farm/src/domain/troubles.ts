@@ -1,7 +1,7 @@
 /**
- * All troubles of sets and rolling updates. Of two, a set shows the earlier one. The order is fixed for all farms: otherwise the troubles would alternate, and
- * each change would be a write and an alert. First troubles on which the set acts, then those that are noticed only when they occur, then those that every
- * pass finds again.
+ * All troubles of sets and rolling updates. A set with several shows the one that comes first here. The order is fixed for all farms: otherwise the troubles
+ * would alternate, and each change would be a write and an alert. Troubles on which the set acts come first, then those that are noticed only when they occur,
+ * then those that every pass finds again.
  */
 export const TROUBLES = [
   "MACHINES_GONE",

@@ -97,7 +97,7 @@ async function openViewOf<Value>(
     },
   });
   const onProblem = (error: unknown, retryInMs: number): void => {
-    logger.warn({ err: error, bucket: name, retryInMs }, "following is interrupted");
+    logger.warn({ err: error, bucket: name, retryInMs }, "a watch is interrupted, and is retried");
   };
   return openView(bucket, { signal, onProblem });
 }

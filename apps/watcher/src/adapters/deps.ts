@@ -221,7 +221,7 @@ async function openPublished<State>(
     view: stack.use(
       await openView(bucket, {
         onProblem: (error, retryInMs) =>
-          logger.warn({ err: error, bucket: name, retryInMs }, "following is interrupted"),
+          logger.warn({ err: error, bucket: name, retryInMs }, "a watch is interrupted, and is retried"),
       }),
     ),
   };

@@ -182,7 +182,7 @@ function openedSpec({ gates }: PodRow): object {
   return { spec: { schedulingGates: gates.filter(isOther) } };
 }
 
-/** One patch binds the pod, makes it a pod of the grant, and removes its gate. Of the affinity of a gated pod only that to nodes can be changed. */
+/** One patch binds the pod, makes it a pod of the grant, and removes its gate. Kubernetes lets only the node affinity of a gated pod change. */
 function placement(
   { installation }: BatchActDeps,
   job: JobRow,

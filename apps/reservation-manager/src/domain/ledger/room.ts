@@ -13,7 +13,7 @@ import { compareNumbers, compareText, SortedMap, type Summaries } from "./sorted
 /** A node that can be granted in parts and not as a whole: parts of it are held, or foreign pods are on it. */
 export type PartialNode = {
   readonly free: Amounts;
-  /** Without overhead. */
+  /** What the node can allocate, less its overhead. */
   readonly allocatable: Amounts;
   /** What is free on it once all parts are released: less than `allocatable` while it has foreign pods. */
   readonly potential: Amounts;

@@ -46,7 +46,7 @@ await runService<Config>({
       kubeconfig: join(access, "kubeconfig"),
       pools: Object.entries(POOLS).map(([name, nodes]) => ({ name, nodes })),
       machines: { ...ELASTIC.machines, port: config.cloudPort },
-      onError: (error, doing) => logger.warn({ err: error, doing }, "a part of the cluster retries"),
+      onError: (error, doing) => logger.warn({ err: error, doing }, "a controller of the cluster failed, and retries"),
     });
     const own = cluster.server.kubeconfig;
     await installDefinitions(own, join(manifests, "crds"), signal);
