@@ -351,8 +351,8 @@ function sharesOf(
 ): { readonly beneficiary: Share; readonly before: Share; readonly after: Share } {
   const forest = forestIn(world);
   const [own, others] = [pathNames(world, work), pathNames(world, victim)];
-  const ofWork = own.findLast((name) => !others.includes(name)) ?? "";
-  // The queue of the victim may have got others below it, the beneficiary's among them.
+  // A queue that has work may have got others below it, that of the other work among them.
+  const ofWork = own.findLast((name) => !others.includes(name)) ?? work.queue ?? "";
   const ofVictim = others.findLast((name) => !own.includes(name)) ?? victim.queue ?? "";
   const afterwards = withUse(forestIn(released(world, [victim])), work.queue ?? "", requestIn(world, work).ask);
   return {
