@@ -217,14 +217,23 @@ export function grantable(
   future: PreemptionWorld = futureOf(world),
 ): readonly string[] | undefined {
   if (admit(world, work) === undefined) return undefined;
+  if (!mayGo(world, work)) return undefined;
   const hasPromise = isServed(futureOf(world), work);
-  if (!hasPromise) {
-    const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
-    if (!isInLine(world, work) || !isBesideKept(world, keptIn(world, unserved), work)) return undefined;
-  }
   const others = hasPromise ? futureOf(withdrawnFor(world, work), work.promise) : future;
   const nodes = admit(world, work, others);
   return nodes !== undefined && keepsPromises(world, work, nodes) ? nodes : undefined;
+}
+
+/** Whether the work may be granted on these nodes, which have room for it: the reference itself may place others in the future, so that it finds none. */
+export function mayHave(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
+  return mayGo(world, work) && keepsPromises(world, work, nodes);
+}
+
+/** Whether neither the head of its queue nor quota that is kept for owners stands in its way; a beneficiary has neither before it. */
+function mayGo(world: PreemptionWorld, work: Work): boolean {
+  if (isServed(futureOf(world), work)) return true;
+  const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
+  return isInLine(world, work) && isBesideKept(world, keptIn(world, unserved), work);
 }
 
 /** Whether every beneficiary that the future serves is served, too, once the work is granted and its victims stay that may. */

@@ -13,7 +13,14 @@ import {
   type Forest,
 } from "@muster/reservation-manager/naive-quota";
 import { planGrant } from "@muster/reservation-manager/naive-preemption";
-import { forestIn, mayBorrow, naiveWorldOf, useOn, type KnownWorld } from "@muster/reservation-manager/naive-world";
+import {
+  forestIn,
+  mayBorrow,
+  mayHave,
+  naiveWorldOf,
+  useOn,
+  type KnownWorld,
+} from "@muster/reservation-manager/naive-world";
 import {
   followBeneficiaries,
   PREEMPTION_PROPERTIES,
@@ -143,12 +150,21 @@ function findUnlike(decision: PolicyDecision): string | undefined {
   if (isHoldPossible(before, decision) || isHoldPossible(after.ledger, decision)) return undefined;
   for (const { event, known } of eachGrant(decision)) {
     const next = nextGrant(known);
-    if (next !== event.sequence)
+    if (next !== event.sequence && (next !== undefined || !isLawful(event, known)))
       return `r-${event.sequence} is granted, the naive ledger grants ${next === undefined ? "none" : `r-${next}`}`;
   }
   if (isContinued(decision, after.ledger)) return undefined;
   const next = nextGrant(after);
   return next === undefined ? undefined : `r-${next} waits, and the naive ledger grants it`;
+}
+
+/** Whether the grant breaks no promise, where the naive ledger finds no nodes for it. */
+function isLawful({ sequence, machines }: Granted, known: KnownWorld): boolean {
+  const world = naiveWorldOf(known);
+  const work = world.work.find((each) => each.sequence === sequence);
+  if (work === undefined) return false;
+  const nodes = work.needs.map(({ component }) => machines.find((each) => each.component === component)?.node ?? "");
+  return mayHave(world, work, nodes);
 }
 
 /** Whether the next pass may grant more: a preemption, or a grant while work leaves, may let in another request. */

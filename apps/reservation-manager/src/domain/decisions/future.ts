@@ -188,20 +188,25 @@ export function withoutKeptWork(present: World, future: Future = futureOf(presen
     machines = withLimited(machines, machines.nodes.get(node), future.world.machines.nodes.get(node));
   const { ledger } = present;
   const use = { ...ledger.use, later: future.world.ledger.use.tree };
-  const forOthers = withoutRequests({ ledger: withNewTrees({ ...ledger, use }), machines }, future.placed);
+  const open = {
+    ledger: withNewTrees({ ...ledger, use }),
+    machines,
+    attainable: present.attainable ?? present.machines,
+  };
+  const forOthers = withoutRequests(open, future.placed);
   worldsForOthers.set(future, { present, forOthers });
   return forOthers;
 }
 
 /** The world in which these requests do not wait. */
-export function withoutRequests({ ledger, machines }: World, sequences: Iterable<number>): World {
-  let after = ledger;
+export function withoutRequests(world: World, sequences: Iterable<number>): World {
+  let after = world.ledger;
   for (const sequence of sequences) {
-    const reservation = knownReservation(ledger, sequence);
+    const reservation = knownReservation(world.ledger, sequence);
     after = { ...after, queue: dequeue(after.queue, reservation) };
     after = { ...after, trees: withTree(after.trees, reservation.queue ?? "", after) };
   }
-  return { ledger: after, machines };
+  return { ...world, ledger: after };
 }
 
 function withLimited(machines: Machines, now: MachineRecord | undefined, then: MachineRecord | undefined): Machines {

@@ -432,3 +432,19 @@ it("counts a machine that is kept for a request as part of its pool", () => {
   ask(run, "y", "within", 2);
   expect(show(run)).toBe("P Q V>x x Y");
 });
+
+it("lets nothing overtake the head of a StrictFIFO queue that needs a machine which is kept now", () => {
+  const small = ["n0", "n1", "n2"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 8, pods: 8 }) }));
+  const within = queueOf("within", {}, { parent: "root", withinQueue: "LowerPriority" });
+  const strict = queueOf("strict", {}, { parent: "root", strategy: "StrictFIFO" });
+  const run = worldOf([root, within, strict], small);
+  ask(run, "p", "within", 7, { notPreemptible: true });
+  ask(run, "q", "within", 6, { notPreemptible: true });
+  ask(run, "v", "within", 3);
+  ask(run, "h", "strict", 0, { needs: ["c0", "c1", "c2"].map((component) => ({ component, pool: "a" })) });
+  ask(run, "x", "within", 6, { priority: 1 });
+  expect(show(run)).toBe("P Q V>x h x");
+  ask(run, "t", "strict", 1);
+  expect(show(run)).toBe("P Q V>x h x t");
+  expect(explain(run, "t").because).toMatchObject({ code: "BEHIND_STRICT_HEAD" });
+});

@@ -229,7 +229,7 @@ type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly pl
 /** Which requests keep quota from borrowers, and which. */
 function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
   const { node, children } = tree;
-  const { ledger, machines } = world;
+  const { ledger, machines, attainable = machines } = world;
   for (const [, child] of children.search(ownerSummaries(world), () => true)) yield* findKept(child, world);
   if (node.queue.reclaim === "Any") return;
   const strictHead = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
@@ -241,7 +241,7 @@ function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
     const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
     const isShortNow = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
     if (!isShortNow || levelOf(node, asked, { ...quotas, use: useWithLeft(world) }) > 0) continue;
-    if (roomFor(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, machines)) continue;
+    if (roomFor(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, attainable)) continue;
     yield { node, asked, place };
     return;
   }
@@ -351,7 +351,7 @@ function findHeld(
   let untilMs = Infinity;
   for (const [place, waiting] of heads.search(headSummaries(world), ({ needed }) => !isShort(needed, totalFor))) {
     if (place.createdAtMs >= overdueSinceMs) untilMs = Math.min(untilMs, place.createdAtMs);
-    else if (isPossible(waiting, world.machines)) {
+    else if (isPossible(waiting, world.attainable ?? world.machines)) {
       const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
       return { held: { place: endOf(place), asked }, fromMs: place.createdAtMs, untilMs };
     }

@@ -29,10 +29,13 @@ export function findStrictHead(node: QueueNode, world: World): Place | undefined
 }
 
 /** The end of the first request in the order of the queue that can be granted some time, without those that work was preempted for. */
-export function findUnservedHead(node: QueueNode, { ledger, machines }: World): Place | undefined {
+export function findUnservedHead(
+  node: QueueNode,
+  { ledger, machines, attainable = machines }: World,
+): Place | undefined {
   const served = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
   for (const waiting of ledger.queue.byQueue.get(node.queue.name)?.heads.values() ?? []) {
-    if (findQuotaTooSmall(node, waiting, machines) !== undefined || !isPossible(waiting, machines)) continue;
+    if (findQuotaTooSmall(node, waiting, machines) !== undefined || !isPossible(waiting, attainable)) continue;
     for (const place of waiting.places.keys()) if (!served.has(place.sequence)) return endOf(place);
   }
   return undefined;

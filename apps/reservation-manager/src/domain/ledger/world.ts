@@ -2,7 +2,12 @@ import { evolve, evolveImmediateGrant, type Ledger, type LedgerEvent } from "./l
 import { withEvent, type Machines } from "./machines.ts";
 
 /** All that a decision reads. */
-export type World = { readonly ledger: Ledger; readonly machines: Machines };
+export type World = {
+  readonly ledger: Ledger;
+  readonly machines: Machines;
+  /** Where `machines` leaves out what is kept: the machines as they are, which decide what can ever be granted. Absent: `machines`. */
+  readonly attainable?: Machines;
+};
 
 /** Ledgers before and after events that were applied. */
 const applied = new WeakMap<LedgerEvent, { readonly before: Ledger; readonly after: Ledger }>();
@@ -18,12 +23,13 @@ export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
 
 export function evolveWorld(world: World, events: readonly LedgerEvent[]): World {
   let { ledger, machines } = world;
+  const { attainable } = world;
   for (const [index, event] of events.entries()) {
     prepareImmediateGrant(ledger, event, events[index + 1]);
     machines = withEvent(machines, ledger, event);
     ledger = evolveOnce(ledger, event);
   }
-  return { ledger, machines };
+  return { ledger, machines, ...(attainable && { attainable }) };
 }
 
 /** Has both events applied before they are asked for one by one. */
