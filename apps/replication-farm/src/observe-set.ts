@@ -10,7 +10,7 @@ import type { SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { observeMachines } from "./pass-machines.ts";
-import { forgetRestarts, occupiedBy, podsOf } from "./pass-pods.ts";
+import { forgetGone, forgetRestarts, nextForgetAtMs, occupiedBy, podsOf } from "./pass-pods.ts";
 
 /** The observed state of a set, with the revisions that writes name. */
 export type SeenSet = Omit<PassSnapshot, "rollout"> & {
@@ -55,7 +55,11 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
     inFlight: new Set(owned.steps.keys()),
     machinesNotBeforeMs: owned.refusals.notBeforeMs,
     doneUnder: owned.doneUnder,
-    atMs: Math.min(nextUnhealthyAtMs(owned, { nowMs, unhealthyMs: deps.unhealthyMs }), ...rolloutAtMs),
+    atMs: Math.min(
+      nextUnhealthyAtMs(owned, { nowMs, unhealthyMs: deps.unhealthyMs }),
+      nextForgetAtMs(owned),
+      ...rolloutAtMs,
+    ),
   };
   return { seen };
 }
@@ -72,6 +76,7 @@ async function observeRecord(deps: PassDeps, owned: Owned, set: ReplicaSet): Pro
   if (set.rollout !== undefined && (rollout === undefined || "unreadable" in rollout)) return undefined;
   const ledger = await observeMachines(deps, owned, set);
   const nodes = deps.world.nodesFor(set);
+  await forgetGone(deps, owned, set);
   const pods = podsOf(deps, owned, set);
   const nowMs = deps.now();
   const { unhealthyMs } = deps;

@@ -56,8 +56,10 @@ type Outcome = { readonly kind: "done" | "lost" } | { readonly kind: "failed"; r
 
 const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
-/** The watcher publishes a pod within this time, or the pod is gone. Longer than FARM_NODES_FRESH_MS, 120 s: after that no pass creates another pod there. */
-const MADE_TRUST_MS = 150_000;
+/** The watcher publishes a pod within this time. Otherwise the API server is asked whether the pod exists. */
+const MADE_TRUST_MS = 10_000;
+/** The same for a pod that was deleted before the watcher has published it. */
+const DELETED_TRUST_MS = 1000;
 const RESTART = { firstMs: 1000, maxMs: 300_000 };
 /** A pod that was ready for this long does not count as one that keeps ending. */
 const RESTART_FORGET_MS = 600_000;
@@ -80,16 +82,46 @@ export function newPodsOwned(
   };
 }
 
+/** Forgets pods that were made, that the watcher does not publish, and that the API server does not have. */
+export async function forgetGone(
+  { world, pods, now, report }: Pick<PodDeps, "world" | "pods" | "now" | "report">,
+  owned: PodsOwned,
+  set: ReplicaSet,
+): Promise<void> {
+  const published = world.podsOf(set.name);
+  for (const name of owned.made.keys()) if (published.has(name)) owned.made.delete(name);
+  const due = [...owned.made].filter(([, made]) => dueAtMs(owned, made) <= now());
+  if (due.length === 0) return;
+  try {
+    const live = new Set((await pods.list(set)).map(({ uid }) => uid));
+    for (const [name, made] of due) {
+      if (live.has(made.uid)) owned.made.set(name, { ...made, atMs: now() });
+      else owned.made.delete(name);
+    }
+  } catch (error) {
+    if (faultOf(error) === undefined) throw error;
+    report.failed(owned.name, "list-pods", error);
+  }
+}
+
+/** When `forgetGone` asks about the next pod; Infinity without one. */
+export function nextForgetAtMs(owned: PodsOwned): number {
+  return Math.min(...[...owned.made.values()].map((made) => dueAtMs(owned, made)));
+}
+
+function dueAtMs({ deleted }: PodsOwned, { uid, atMs }: { readonly uid: string; readonly atMs: number }): number {
+  return atMs + (deleted.has(uid) ? DELETED_TRUST_MS : MADE_TRUST_MS);
+}
+
 /** The published pods, with our own changes that the watcher does not show yet. */
 export function podsOf(
-  { world, now }: Pick<PodDeps, "world" | "now">,
+  { world }: Pick<PodDeps, "world">,
   { made, deleted }: PodsOwned,
   set: ReplicaSet,
 ): ReadonlyMap<string, SetPod> {
   const pods = new Map(world.podsOf(set.name));
   for (const [name, { uid, atMs }] of made) {
-    if (pods.has(name) || now() - atMs > MADE_TRUST_MS) made.delete(name);
-    else pods.set(name, { name, uid, node: "", health: "UNKNOWN", sinceMs: atMs, deleting: false });
+    if (!pods.has(name)) pods.set(name, { name, uid, node: "", health: "UNKNOWN", sinceMs: atMs, deleting: false });
   }
   const there = new Set([...pods.values()].map(({ uid }) => uid));
   for (const uid of deleted) if (!there.has(uid)) deleted.delete(uid);
@@ -97,7 +129,7 @@ export function podsOf(
   return pods;
 }
 
-/** Nodes with a live pod of this pod id, by the pod's name, with those that the watcher does not show yet: of these `podsOf` has forgotten the others. */
+/** Nodes with a live pod of this pod id, by the name of the pod; also those that the watcher does not show yet, which `forgetGone` leaves in `made`. */
 export function occupiedBy(
   { world }: Pick<PodDeps, "world">,
   { made }: Pick<PodsOwned, "made">,
