@@ -164,7 +164,8 @@ it("grants only nodes that are in the pool, ready, schedulable, without exclusiv
           for (const node of new Set(event.machines.flatMap(({ node, shared }) => (shared ? [node] : []))))
             expectRoom(
               run.nodes.get(node),
-              [...others, ...event.machines].filter((each) => each.node === node),
+              others.filter((each) => each.node === node),
+              event.machines.filter((each) => each.node === node),
             );
         }
         seen = run.events.length;
@@ -173,17 +174,22 @@ it("grants only nodes that are in the pool, ready, schedulable, without exclusiv
   );
 });
 
-/** Foreign pods and all parts of a node together do not exceed what it can allocate. */
-function expectRoom(facts: NodeFacts | undefined, parts: readonly Machine[]): void {
+/**
+ * Foreign pods and all parts of a node together do not exceed what it can allocate of the resources that the granted parts request: a node may have lost
+ * another resource since parts of it were granted.
+ */
+function expectRoom(facts: NodeFacts | undefined, others: readonly Machine[], granted: readonly Machine[]): void {
+  const parts = [...others, ...granted];
   if (facts?.allocatable === undefined) throw new Error("a part was granted of a node of unknown size");
   const { pods, requests } = facts.foreign;
   for (const [resource, most] of facts.allocatable) {
     const isPods = resource === "pods";
+    if (!isPods && granted.every(({ shared }) => shared?.has(resource) !== true)) continue;
     const own = parts.map(({ shared }) => (shared?.get(resource) ?? 0) + (isPods ? 1 : 0));
     const used = own.reduce((sum, amount) => sum + amount, (requests.get(resource) ?? 0) + (isPods ? pods : 0));
     expect(used).toBeLessThanOrEqual(most);
   }
-  for (const { shared } of parts)
+  for (const { shared } of granted)
     for (const [resource, amount] of shared ?? [])
       expect(amount).toBeLessThanOrEqual(facts.allocatable.get(resource) ?? 0);
 }
