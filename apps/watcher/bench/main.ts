@@ -54,7 +54,7 @@ type Measured = {
   readonly tookMs: number;
   readonly bare: Figures;
   readonly published: Figures;
-  /** Microseconds of the processor for a change, foreign ones included: client-node and the watcher. NaN where the system does not tell. */
+  /** Microseconds of the processor for a change, foreign ones included: client-node and the watcher. NaN where the system does not report it. */
   readonly cost: { readonly bare: number; readonly watcher: number };
 };
 

@@ -19,7 +19,7 @@ export type Credential =
 export type LocalStack = {
   readonly natsUrl: string;
   readonly natsNkeyFile: string;
-  /** The key file of the user that may only copy and restore; empty: there is none. */
+  /** The key file of the user that may only copy and restore; empty: no such user. */
   readonly natsBackupNkeyFile: string;
   readonly natsTokenFile: string;
   /** Who signs the certificate of its server; empty where that has none. */

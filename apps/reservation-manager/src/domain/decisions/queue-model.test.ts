@@ -87,7 +87,7 @@ it("grants a request that arrives before one for which it makes way", () => {
   });
   expectSameDecisions([
     queue("all", undefined, 2),
-    // Without weight: whoever borrows for it comes last.
+    // Without weight: work that borrows for it comes last.
     queue("idle", "all", 0, { weightMilli: 0 }),
     queue("busy", "idle", 2),
     queue("owner", "idle", 6),
