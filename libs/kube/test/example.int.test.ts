@@ -62,7 +62,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
       const query = { fieldSelector: `involvedObject.uid=${created.metadata?.uid ?? ""}` };
       const recorded = await calls.list<CoreV1Event>(events, { query });
       expect(recorded.items).toMatchObject([{ reason: "Mirrored", message: "the secret has 1 values", count: 3 }]);
-      const expected = /^$| 409 (AlreadyExists|Conflict) |DELETE .* 404 NotFound /;
+      const expected = /^$| 409 (AlreadyExists|Conflict) |(DELETE|PUT) .* 404 NotFound /;
       const troubles = log.split("\n").filter((line) => !expected.test(line));
       expect(troubles).toEqual([]);
     },
