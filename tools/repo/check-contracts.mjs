@@ -3,7 +3,7 @@
  * the present ones, after a release.
  */
 import { spawnSync } from "node:child_process";
-import { readdirSync, rmSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "./version-plugin.mjs";
@@ -17,6 +17,12 @@ function buf(...args) {
   if (status !== 0) fail(error?.message ?? `buf ${args[0]} refuses proto/ (docs/versions.md has the rules)`);
 }
 
+/** The commit that is checked out, as a line. */
+function head() {
+  const { status, stdout } = spawnSync("git", ["rev-parse", "HEAD"], { cwd: root, encoding: "utf8" });
+  return status === 0 ? stdout : fail("git rev-parse HEAD failed; --store needs the commit of the release");
+}
+
 function fail(reason) {
   console.error(`error: contracts: ${reason}`);
   process.exit(1);
@@ -27,6 +33,7 @@ const stored = readdirSync(folder).filter((name) => name.endsWith(".binpb"));
 if (process.argv.includes("--store")) {
   for (const name of stored) rmSync(join(folder, name));
   buf("build", "proto", "--exclude-source-info", "--output", join("contracts", `${VERSION}.binpb`));
+  writeFileSync(join(folder, "baseline"), head());
   console.log(`contracts: stored those of ${VERSION}`);
 } else if (stored.length !== 1) {
   fail(`contracts/ has ${stored.length} descriptors; exactly one is needed, that of the last release`);

@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -27,6 +27,7 @@ describe("npm run contracts", () => {
     });
     return { status, output: stdout + stderr };
   };
+  const git = (...args: readonly string[]): string => execFileSync("git", args, { cwd: clone, encoding: "utf8" });
   const plant = async (text: string): Promise<void> => {
     const file = join(clone, "proto", NAME);
     await mkdir(dirname(file), { recursive: true });
@@ -41,11 +42,27 @@ describe("npm run contracts", () => {
     await mkdir(join(clone, "contracts"));
     await symlink(join(ROOT, "node_modules"), join(clone, "node_modules"));
     await plant(MESSAGE);
+    git("init", "--quiet");
+    git(
+      "-c",
+      "user.name=test",
+      "-c",
+      "user.email=test@example.com",
+      "commit",
+      "--quiet",
+      "--allow-empty",
+      "-m",
+      "release",
+    );
     const stored = check("--store");
     expect(stored.output).toContain("contracts: stored those of");
     expect(stored.status).toBe(0);
   });
   afterAll(() => rm(clone, { recursive: true, force: true }));
+
+  it("stores the commit of the release, whose programs run beside later ones", async () => {
+    expect(await readFile(join(clone, "contracts/baseline"), "utf8")).toBe(git("rev-parse", "HEAD"));
+  });
 
   it.each([
     ["no change", MESSAGE],
