@@ -50,7 +50,7 @@ export async function expectAllWorks(skew: Skew, cli: Command, name: string, num
       "dead-letters list",
     ])
       await cli(line);
-    for (const line of ["get sessions", "get jobs", "get rs", "get pools"])
+    for (const line of ["get sessions", "get jobs", "get rs", "get pools", "version"])
       await cli(`--server ${url} --token-file ${tokenFile} ${line}`);
   };
   await Promise.all([run(), keepSet(), lease(), list()]);
