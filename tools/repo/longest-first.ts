@@ -8,6 +8,7 @@ const longest = [
   "tools/local/test/bad-luck.int.test.ts",
   "tools/devcluster/test/conformance.int.test.ts",
   "tools/local/test/documents.int.test.ts",
+  "tools/local/test/skew.int.test.ts",
   "tools/local/test/full-disk.int.test.ts",
   "tools/local/test/compose.int.test.ts",
   "apps/cli/test/final-faults.int.test.ts",

@@ -69,12 +69,13 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/machines/:node": "get nodes in cluster",
   "GET /v1/demand/:kind/:id": "get reservations in default",
   "GET /v1/audit": "list audits in cluster",
+  "GET /v1/versions": "list versions in cluster",
 };
 
 /** A list that is followed needs another right than one that is read. */
 const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(NEEDS)
-    .filter(([key, need]) => need.startsWith("list ") && key !== "GET /v1/audit")
+    .filter(([key, need]) => need.startsWith("list ") && !["GET /v1/audit", "GET /v1/versions"].includes(key))
     .map(([key, need]) => [`${key}?watch=true`, need.replace("list ", "watch ")]),
 );
 const ALL = { ...NEEDS, ...WATCHES };
@@ -89,7 +90,7 @@ type Grant = {
 
 const EVERYTHING = ["get", "list", "watch", "create", "update", "delete"];
 const WORK = ["sessions", "sessions/log", "jobs", "jobs/log", "replicasets", "rolls", "leases", "reservations"];
-const SHARED = ["pools", "nodes", "queues", "audits"];
+const SHARED = ["pools", "nodes", "queues", "audits", "versions"];
 const ROLES: Readonly<Record<string, readonly Grant[]>> = {
   none: [],
   viewer: [

@@ -222,4 +222,13 @@ export const RESOURCES: readonly AnyResource[] = [
     service: AuditService,
     list: { call: "listChanges", items: "changes", key: [] },
   }),
+  resource({
+    path: "versions",
+    plural: "versions",
+    noun: "version",
+    scope: "cluster",
+    name: [],
+    service: AuditService,
+    list: { call: "listVersions", items: "versions", key: [] },
+  }),
 ];

@@ -13,17 +13,9 @@ export function permissionsOf(user: NatsUserName): Permissions {
 
 /** From what a user needs to the subjects of it, those of JetStream's API included. */
 export function planPermissions(user: string, needed: Rights): Permissions {
-  const {
-    serves = [],
-    asks = [],
-    owns = [],
-    reads = [],
-    locks = [],
-    marks = [],
-    publishes = [],
-    listens = [],
-  } = needed;
-  const { keeps = [], inspects = [], counts = [], consumes = [], log, oversees = [], copies = [] } = needed;
+  const { serves = [], asks = [], owns = [], reads = [], locks = [], marks = [], publishes = [] } = needed;
+  const { listens = [], keeps = [], inspects = [], counts = [], consumes = [], log } = needed;
+  const { oversees = [], copies = [], discovers = false } = needed;
   const lockReads = locks.length === 0 ? [] : [buckets.locks];
   const publish = [
     ...asks.flatMap(askingSubjects),
@@ -60,6 +52,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
           ...["CREATE", "UPDATE", "PURGE"].map((verb) => api(`STREAM.${verb}`, log.name)),
           ...following(log.name),
         ]),
+    ...(discovers ? ["$SRV.INFO"] : []),
     ...(oversees.length > 0 ? ["$JS.API.INFO", "$SRV.>"] : []),
     ...oversees.map((name) => api("STREAM.MSG.DELETE", name)),
     ...copies.flatMap((name) => [

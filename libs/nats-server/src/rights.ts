@@ -33,6 +33,8 @@ export type Rights = {
   readonly publishes?: readonly string[];
   /** Signals and events that it listens to while it runs. */
   readonly listens?: readonly string[];
+  /** It asks all replicas of all services who they are. */
+  readonly discovers?: true;
   /** Streams that it makes, and brings to their configuration. */
   readonly keeps?: readonly string[];
   /** Streams whose messages it reads by their number. */
@@ -235,10 +237,11 @@ export const rights = {
         "listMachines",
       ),
       ...requests(NodeService, "listNodes", "terminateNode", "explainDemand"),
-      ...requests(AuditService, "listChanges"),
+      ...requests(AuditService, "listChanges", "listVersions"),
     ],
     owns: [buckets.apiRequests],
     publishes: [subjects.anyChangeAudited, subjects.anyChangeRefused],
+    discovers: true,
     keeps: [streams.apiAudit.name, streams.apiRefusals.name],
     inspects: [streams.apiAudit.name, streams.apiRefusals.name],
   },

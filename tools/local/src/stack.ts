@@ -37,6 +37,8 @@ export type StackOptions = {
   readonly apiAddress?: string;
   /** More variables for the services. */
   readonly env?: Readonly<Record<string, string>>;
+  /** The program that the next start of a service runs; default: that of this repository. */
+  readonly programOf?: (service: ServiceName) => string;
   readonly baseEnv: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
   readonly onProgress: (line: string) => void;
@@ -293,7 +295,8 @@ function keepRunning(
   const logFile = join(options.directory, `logs/${name}.log`);
   const start = (): Child => {
     const startedMs = performance.now();
-    const child = startChild({ name, entry: join(ROOT, `apps/${service}/src/main.ts`), env, logFile });
+    const entry = options.programOf?.(service) ?? join(ROOT, `apps/${service}/src/main.ts`);
+    const child = startChild({ name, entry, env, logFile });
     void child.exited.then((how) => {
       if (stopping) return;
       if (performance.now() - startedMs > RESTART_MAX_MS) restartInMs = RESTART_MIN_MS;

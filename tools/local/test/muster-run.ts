@@ -11,13 +11,16 @@ export function musterRun(world: World, file: string): Promise<Ended> {
 
 export type Ended = { readonly code: number; readonly output: string };
 
-/** Runs any command. With `interruptAt`, sends one SIGINT when the output first matches: a second one would end the process before it can set its exit code. */
+/**
+ * Runs any command, of another version where `program` names one. With `interruptAt`, sends one SIGINT when the output first matches: a second one would
+ * end the process before it can set its exit code.
+ */
 export async function muster(
-  world: { readonly stack: Pick<World["stack"], "clientEnv"> },
+  world: { readonly stack: Pick<World["stack"], "clientEnv">; readonly program?: string },
   args: readonly string[],
   interruptAt?: RegExp,
 ): Promise<Ended> {
-  const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
+  const cli = spawn(process.execPath, [world.program ?? join(ROOT, "apps/cli/src/main.ts"), ...args], {
     cwd: ROOT,
     env: world.stack.clientEnv,
     stdio: ["ignore", "pipe", "pipe"],

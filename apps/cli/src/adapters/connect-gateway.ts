@@ -1,8 +1,13 @@
 import { readFileSync } from "node:fs";
+import { faultOf } from "@muster/faults";
+import { AuditService } from "@muster/proto";
 import type { Connected } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
+import type { ServiceReplica } from "../domain/build-doctor-report.ts";
+import type { ServiceCalls } from "../kinds/kind.ts";
+import { readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { pathIn } from "./context-file.ts";
 import { gatewayCalls } from "./gateway-calls.ts";
 import { openGatewayHttp } from "./gateway-http.ts";
@@ -36,13 +41,27 @@ export async function connectGateway(
     link: { ...calls, stop, namespace },
     deadLetters: { list: letters, show: letters, replay: letters, drop: letters },
     nats: refuse("the state of NATS"),
-    // None is known: the gateway does not list them.
-    replicas: () => Promise.resolve([]),
+    replicas: () => listReplicas(calls, stop),
     dropped: refuse("the list of dropped signals"),
     // Each request reports a loss by itself.
     onLink: () => ({ [Symbol.dispose]: () => undefined }),
     [Symbol.asyncDispose]: () => http[Symbol.asyncDispose](),
   };
+}
+
+/** Empty: the gateway is older, and does not list them. */
+async function listReplicas({ client }: ServiceCalls, signal: AbortSignal): Promise<ServiceReplica[]> {
+  const audit = client(AuditService);
+  const options = { timeoutMs: STATUS_TIMEOUT_MS, signal };
+  const listed = readPages(
+    (page) => audit.listVersions(page, options),
+    "versions",
+    ({ service, id, version }) => ({ name: service, id, version, metadata: {} }),
+  );
+  return listed.catch((error: unknown) => {
+    if (faultOf(error)?.code === "not_found") return [];
+    throw error;
+  });
 }
 
 function readAuthority({ authority }: Gateway, contextFile: string): string | undefined {

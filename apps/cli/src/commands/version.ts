@@ -25,7 +25,10 @@ export async function version(cli: CommandLine, format: Format, isClientOnly: bo
     table: () => [...ownLines, ...buildVersionLines(services)],
     data: () => ({ ...own, services }),
   });
-  if (services.length === 0) cli.io.err(["note: no service reports its version; a gateway does not report theirs"]);
+  if (services.length === 0)
+    cli.io.err([
+      "note: no service reports its version; a gateway that is older than this command does not report theirs",
+    ]);
   const apart = services.filter(({ versions }) => versions.some((each) => !isSupportedSkew(VERSION, each)));
   if (apart.length > 0) {
     const names = apart.map(({ service }) => service).join(", ");

@@ -1,8 +1,9 @@
-import { fillPage, readNewest, serve, type Bus } from "@muster/bus";
+import { fillPage, readNewest, serve, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { AuditService, muster, streams } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { userKey } from "./audit-log.ts";
+import { listVersions } from "./list-versions.ts";
 
 const { ChangeAudited } = muster.gateway.v1;
 type Change = muster.gateway.v1.ChangeAudited;
@@ -25,9 +26,9 @@ type Page = {
   readonly lastSequence: number;
 };
 
-/** Answers who has changed what, from the streams of `openAuditLog`, until disposed. */
+/** Answers who has changed what, from the streams of `openAuditLog`, and which versions run, until disposed. */
 export function serveAudit(
-  bus: Bus,
+  bus: NatsBus,
   { version, logger }: { readonly version: string; readonly logger: Pick<Logger, "error"> },
 ): Promise<AsyncDisposable> {
   return serve(
@@ -38,6 +39,7 @@ export function serveAudit(
         const page = asked.after > 0 ? await readAfter(bus, asked, signal) : await readPage(bus, asked, signal);
         return fit(page, asked.after > 0, pageBytes);
       },
+      listVersions: listVersions(bus),
     },
     {
       version,
@@ -64,7 +66,7 @@ function fit(
   return { changes: messages.toReversed(), continue: older === undefined ? "" : String(older), lastSequence };
 }
 
-async function readPage(bus: Bus, asked: Asked, signal: AbortSignal): Promise<Page> {
+async function readPage(bus: NatsBus, asked: Asked, signal: AbortSignal): Promise<Page> {
   const range = rangeOf(asked);
   const limit = limitOf(asked);
   const { lastSequence } = (await bus.streamState(range.stream)) ?? { lastSequence: 0 };
@@ -89,7 +91,7 @@ async function readPage(bus: Bus, asked: Asked, signal: AbortSignal): Promise<Pa
  * Forward, so that a follower misses none. Ends before a change in flight: its outcome has another number, and a follower sees each change once. A number that
  * the stream does not have is one of a lost stream.
  */
-async function readAfter(bus: Bus, asked: Asked, signal: AbortSignal): Promise<Page> {
+async function readAfter(bus: NatsBus, asked: Asked, signal: AbortSignal): Promise<Page> {
   const range = rangeOf(asked);
   const limit = limitOf(asked);
   const { lastSequence } = (await bus.streamState(range.stream)) ?? { lastSequence: 0 };
