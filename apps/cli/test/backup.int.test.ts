@@ -185,7 +185,7 @@ it("says what NATS holds, and that no service may start, where a restore ends in
   expect(await run("restore", file)).toMatchObject({ code: 0 });
 });
 
-it("says in one line that its disk has no room, and leaves nothing there", async () => {
+it("reports a full disk in one line, and leaves no file", async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
   const nats = stack.use(await natsServer({ users: true }));

@@ -40,7 +40,7 @@ describe("muster dead-letters", () => {
     expect(none.stdout).toBe("no dead letters\n");
   });
 
-  it("refuses what is no id, and says which letter does not exist", async () => {
+  it("refuses an invalid id, and names the dead letter that does not exist", async () => {
     const wrong = await world.muster(["dead-letters", "show", "x"]).ended;
     expect(wrong).toMatchObject({ code: 2 });
     expect(wrong.stderr).toContain("The id of a letter is a whole number.");

@@ -68,7 +68,7 @@ describe("--server", () => {
     }
   });
 
-  it("says why no gateway answers", async () => {
+  it("reports why no gateway answers", async () => {
     expect(await muster(["--server", "https://127.0.0.1:1", "get", "pools"])).toMatchObject({
       code: 3,
       stderr: containing("cannot connect to https://127.0.0.1:1 (option --server): connect ECONNREFUSED"),

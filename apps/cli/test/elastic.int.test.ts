@@ -109,7 +109,7 @@ describe("muster explain, where a pool may grow", () => {
     });
   });
 
-  it("says by a word and a sentence why no node is made", async () => {
+  it("reports with a code and a sentence why no node is created", async () => {
     const message = "a gang of 4 does not fit: 3 more nodes are allowed";
     await using _scaler = await scaler({ known: true, code: "GANG_INCOMPLETE", message });
     const { out } = await muster("explain", "lease/train");
@@ -122,7 +122,7 @@ describe("muster explain, where a pool may grow", () => {
     expect(out[2]).toBe("nodes: the node scaler knows of no need of it that it could meet");
   });
 
-  it("says that no scaler answers, and shows all the rest", async () => {
+  it("reports that no scaler answers, and shows all other information", async () => {
     const { code, out } = await muster("explain", "lease/train");
     expect(out[2]).toMatch(/^nodes: the node scaler does not answer: /);
     expect(out.join("\n")).toContain("queue: 0 requests ahead");

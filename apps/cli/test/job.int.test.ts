@@ -377,7 +377,7 @@ it.each(["TFJob", "PyTorchJob", "MPIJob", "JAXJob"])(
   },
 );
 
-it("submits nothing when a field of a Job is unknown, and says where it stands", async () => {
+it("submits nothing when a field of a Job is unknown, and reports its position", async () => {
   const { code, err } = await muster("run -", document("train").replace("replicas:", "replica:"));
   expect(code).toBe(2);
   expect(err[0]).toBe('error: stdin:4:35: spec.replicaSpecs.worker: unknown field "replica"; did you mean "replicas"?');
@@ -535,7 +535,7 @@ it.each([
   expect(code).toBe(2);
 });
 
-it("says in a dry run what would be done differently from what a document says", async () => {
+it("prints the warnings of a dry run", async () => {
   warnings.push("spec.x is ignored");
   const { code, err } = await muster("run --dry-run -", document("train"));
   expect(err).toEqual(["warning: job train: spec.x is ignored"]);
@@ -550,7 +550,7 @@ it("prints the log of a member", async () => {
   expect(code).toBe(0);
 });
 
-it("follows the log of a member across its runs, and says where the next one begins", async () => {
+it("follows the log of a member across its runs, and marks where the next one begins", async () => {
   keep({ ...RUNS, key: { kind: "Job", name: "again" } });
   runs.splice(0, Infinity, "first words\n", "second\n");
   const alone = await muster("logs -f job/again worker-0");

@@ -58,7 +58,7 @@ it("refuses a key that others may read, that is none, and one that is not there,
   expect(none.err[0]).toBe("error: MUSTER_KEY is no private key: 32 or 64 bytes in hexadecimal are needed");
 });
 
-it("says where no key can be made, and why", async () => {
+it("reports where no key can be created, and why", async () => {
   // No folder can be created there, and `recursive` of Node retries for ever.
   const nowhere = await inProcess(["keys", "new", "--key-file", "/proc/x/y"], NOWHERE);
   expect(nowhere).toMatchObject({ code: 2, out: [] });

@@ -12,7 +12,7 @@ import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
 let world: SessionWorld;
 let server: Server;
-/** Of the cluster. */
+/** Answers reviews of tokens and rights in place of the API server. */
 let rights: Server;
 let issuer: string;
 let folder: string;

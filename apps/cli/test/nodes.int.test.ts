@@ -186,7 +186,7 @@ describe("muster nodes", () => {
     expect(out[4]).toMatch(/^g-2 .* TERMINATED .* ends: BOOT_FAILED: out of huge$/);
   });
 
-  it("takes a misspelt command for that, and says which one is near", async () => {
+  it("reports a misspelt command, and suggests the nearest one", async () => {
     const { code, err } = await muster(["nodes", "terminte", "e-1"]);
     expect(err.slice(0, 2).join("\n").split("\n").slice(0, 2)).toEqual([
       "error: unknown command 'terminte'",
@@ -302,7 +302,7 @@ describe("muster nodes dump", () => {
 });
 
 describe("muster nodes terminate", () => {
-  it("asks at a terminal, and does nothing unless they say yes", async () => {
+  it("asks for confirmation at a terminal, and changes nothing without a yes", async () => {
     for (const answer of ["", "n", "yess"]) {
       const { code, err } = await muster(["nodes", "terminate", "e-1"], answer);
       expect([code, err.at(0), err.at(-1)]).toEqual([
@@ -320,7 +320,7 @@ describe("muster nodes terminate", () => {
     expect(callers).toEqual([expect.stringMatching(/^.+@.+$/)]);
   });
 
-  it("does not ask about a node that does not exist, and says which name is near", async () => {
+  it("asks no confirmation for an unknown node, and suggests the nearest name", async () => {
     const { code, err } = await muster(["nodes", "terminate", "e-11"], "y");
     expect(err).toEqual(["error: node e-11 does not exist", 'hint: did you mean "e-1"?']);
     expect((await muster(["nodes", "terminate", "other"], "y")).err).toEqual([

@@ -5,7 +5,7 @@ import type { TestNats } from "@muster/testkit";
 import { startGateway } from "./a-gateway.ts";
 import type { Way } from "./session-world.ts";
 
-/** Of the tests of this file. */
+/** How the tests of this file reach the services. */
 let way: Way = "nats";
 
 /** The tests of files that are imported after this reach the services through the gateway. */

@@ -12,7 +12,7 @@ const ROLL = { id: "web-2", oldSet: "web", newSet: "web-2", replicasDesired: 1, 
 
 let reached: Reached;
 const served = new AsyncDisposableStack();
-/** Of the one pod of the new set. */
+/** The health of the only pod of the new set. */
 let health = HEALTH_READY;
 
 const unasked = (): never => throwFault({ code: "invalid_request", field: "request", reason: "is not for this farm" });

@@ -102,7 +102,7 @@ export function sessionSuite(way: Way): void {
       expect(stderr).toContain("driver has written nothing; `muster logs unready driver -c CONTAINER` shows");
     });
 
-    it("does not say that a component has written nothing whose log was lost", async () => {
+    it("does not report an empty log for a component whose log was lost", async () => {
       const cli = await runSession("lost-logs");
       world.logs.set("lost-logs/driver", "");
       const warnings = [{ code: "LOGS_LOST", message: "lost-logs-driver: the pod was gone before its log was kept" }];
@@ -148,7 +148,7 @@ export function sessionSuite(way: Way): void {
       expect(code).toBe(130);
     });
 
-    it("leaves at the second interrupt and says that the session continues", async () => {
+    it("exits at the second interrupt and reports that the session continues", async () => {
       const cli = await processSession("left");
       cli.interrupt();
       await until("the cancel has arrived", () => world.sessions.get("left")?.cancelRequested);
@@ -413,7 +413,7 @@ export function sessionSuite(way: Way): void {
   });
 
   describe("muster explain of other owners", () => {
-    it("says what the ledger knows of a lease", async () => {
+    it("reports what the ledger knows of a lease", async () => {
       const { stdout, code } = await world.muster(["explain", "lease/train"]).ended;
       expect(stdout).toMatch(
         /^lease\/train granted for \S+: GRANTED\n {2}it holds 1 machine\n\nCOMPONENT +POOL +NODE\nworker-0 +drivers +d-1\n$/,

@@ -257,7 +257,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     });
   });
 
-  it("shows for a request that waits who goes first, who would have to leave, and when it starts", async () => {
+  it("shows for a waiting request which requests are served first, which work would be preempted, and when it starts", async () => {
     await go("/queues");
     await page.getByRole("button", { name: /^When does job\/train/ }).click();
     const answer = page.getByRole("region", { name: /^job\/train/ });

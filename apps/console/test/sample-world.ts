@@ -371,7 +371,7 @@ function sampleWait(): muster.reservation.v1.ExplainReservationReply.$Properties
   };
 }
 
-/** Who goes first, and who would have to leave. */
+/** Which requests are served first, and which work would be preempted. */
 function sampleOrder(
   name: (text: string) => string,
   nowMs: number,

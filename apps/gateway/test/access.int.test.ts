@@ -245,7 +245,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     expect(await audited()).toMatchObject([{ status: 403, code: "FORBIDDEN", verb: "create", resource: "rolls" }]);
   });
 
-  it.skipIf(skip)("says which right is missing, and not whether the object exists", async () => {
+  it.skipIf(skip)("names the missing right, and does not reveal whether the object exists", async () => {
     const { status, json } = await gateway.ask("/v1/sessions/secret/cancel", {
       method: "POST",
       token: tokens.get("viewer")!,
@@ -291,7 +291,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     expect(found[0]).toMatchObject({ requestId: sent?.request["requestId"], groups: expect.any(Array) as unknown });
   });
 
-  it.skipIf(skip)("limits the rate of one user alone, and says when there is room again", async () => {
+  it.skipIf(skip)("limits the rate of one user only, and reports when to retry", async () => {
     const limited = await world.start({
       MUSTER_KUBECONFIG: server.kubeconfig,
       GATEWAY_REQUESTS_PER_SECOND: "1",

@@ -151,7 +151,7 @@ it("keeps a watch open while NATS is away for a minute, and then continues it", 
   expect(stream.over()).toBeUndefined();
 });
 
-it("ends a watch whose user reads too slowly, and says so", async () => {
+it("ends a watch whose user reads too slowly, with the reason TOO_SLOW", async () => {
   const trouble = "x".repeat(400_000);
   // 24 MB, more than the buffers of the kernel.
   world.answers["listNodes"] = ({ continue: from }) => {

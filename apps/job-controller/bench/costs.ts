@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { openGet } from "@muster/kube";
 
-/** What has been used up so far: processor seconds by process, requests to the API server by what was asked. */
+/** Resources used so far: processor seconds by process, requests to the API server by verb and resource. */
 export type Costs = {
   readonly cpuSeconds: ReadonlyMap<string, number>;
   readonly requests: ReadonlyMap<string, number>;

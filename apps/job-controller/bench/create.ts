@@ -195,7 +195,7 @@ async function lead({ locks, start }: Pick<World, "locks" | "start">): Promise<C
   return controller;
 }
 
-/** A pod as the controller makes it, and a first job for everybody to get warm with. */
+/** A pod as the controller creates it. Its job also warms up every process. */
 async function makeSample(world: World, ledger: Client<typeof ReservationService>): Promise<V1Pod> {
   const { calls, names } = world;
   const controller = await lead(world);

@@ -155,7 +155,7 @@ describe("a log that is followed", () => {
     expect(await read()).toMatchObject({ text: "here" });
   });
 
-  it("says that the API server does not answer", async () => {
+  it("reports that the API server does not answer", async () => {
     const fault = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1 } as const;
     const { read } = member({ ...life(FIRST, "here"), fault });
     await expect(read()).rejects.toMatchObject({ fault });

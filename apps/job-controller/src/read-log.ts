@@ -17,7 +17,7 @@ export type LogDeps = {
   readonly newest: () => Run | undefined;
   /** Whether an earlier run can be read from this offset on, although its pod is gone. */
   readonly kept: (id: string, offset: number) => Run | undefined;
-  /** Whether the job has finished, so that no run begins any more. */
+  /** Whether the job has finished, so that no further run begins. */
   readonly isFinished: () => boolean;
   /** Resolves when the job may have changed, after `ms`, or at the signal. */
   readonly changed: (ms: number, signal: AbortSignal) => Promise<void>;

@@ -25,7 +25,7 @@ if (KUBECTL === undefined && process.env["CI"] === "true") throw new Error("CI=t
 const worker = (more: Manifest) => ({ replicaSpecs: { worker: replicaManifest(more) } });
 const code = { action: "FailJob", onExitCodes: { values: [3] } };
 
-/** What is refused when it is made, and the words that say why. */
+/** Manifests that the API server refuses at creation, with words of the reason. */
 const REFUSED: readonly [title: string, manifest: Manifest, message: string][] = [
   ["no replica type", jobManifest("a", { replicaSpecs: {} }), "should have at least 1 properties"],
   [
@@ -163,7 +163,7 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
 
 const image = (name: string) => templateManifest({ containers: [{ name: "main", image: name }] });
 
-/** Changes that are refused while the job is not suspended, and the words that say why. */
+/** Changes that the API server refuses while the job is not suspended, with words of the reason. */
 const FROZEN: readonly [title: string, spec: Manifest, message: string][] = [
   ["the template", worker({ template: image("other") }), "a template can be changed only while the job is suspended"],
   ["the pool", worker({ pool: "gpu" }), "a pool can be changed only while the job is suspended"],
@@ -309,7 +309,7 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
   });
 });
 
-/** What the API server says, which client-node leaves as text in the body. */
+/** The message of the API server, which client-node leaves as text in the body. */
 function messageOf(error: unknown): string {
   if (!(error instanceof ApiException) || typeof error.body !== "string") return String(error);
   return (JSON.parse(error.body) as { message: string }).message;

@@ -179,7 +179,7 @@ for (const server of API_SERVERS) {
   });
 }
 
-/** An MPI worker says nothing of what it runs: that is the controller's part. */
+/** An MPI worker has no command: the controller sets it. */
 function isSilentWorker({ kind }: Example, { command, args }: { readonly command?: unknown; readonly args?: unknown }) {
   return kind === "MPIJob" && command === undefined && args === undefined;
 }

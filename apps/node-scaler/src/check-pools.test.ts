@@ -52,7 +52,7 @@ it("checks with growing pauses of at most ten minutes", async () => {
   }
 });
 
-it("says that a provider cannot be asked, and asks again", async () => {
+it("reports that a provider cannot be asked, and retries", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.cloud.faults.rateLimited = { times: 2, retryAfterMs: 0 };
   const { reports, troubles } = await check(world, [() => undefined, () => undefined]);

@@ -103,7 +103,7 @@ pools:
     });
   });
 
-  it("may say nothing at all", () => {
+  it("may be empty", () => {
     expect(readPoolsFile("{}", sources)).toEqual({ providers: [], pools: [] });
   });
 

@@ -5,7 +5,7 @@ import { parseDocument } from "yaml";
 import { z } from "zod";
 import type { PoolPolicy } from "./domain/pool.ts";
 
-/** What a kind of provider says about the settings in its block; the block's `kind` is among them. */
+/** Checks of a provider kind on the settings in its block, including the `kind` of the block. */
 type SettingsCheck = Pick<z.ZodType, "safeParse">;
 
 /** By the name of the kind; `files` are those of its settings that name a file which has to be there at the start. */
@@ -196,7 +196,7 @@ function readBlock(
 ): { readonly block: ProviderBlock; readonly problems: readonly Problem[] } {
   const kind = isRecord(value) && typeof value["kind"] === "string" ? value["kind"] : "";
   const block = { name, kind, settings: value };
-  // Whether there is a kind at all is for the shape of the file to say.
+  // The schema of the file reports a missing kind.
   if (kind === "") return { block, problems: [] };
   const known = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
   if (known === undefined) {
@@ -249,7 +249,7 @@ function readPools(value: unknown): readonly PlacedPool[] {
 
 type Surroundings = { readonly providers: readonly string[]; readonly poolLabel: string };
 
-/** What no field says by itself. */
+/** Checks that concern several fields. */
 function checkTogether(pools: readonly PlacedPool[], around: Surroundings): readonly Problem[] {
   return pools.flatMap(({ at, policy }, index) => {
     const problems = checkPool(policy, around).map(({ path, message }) => ({ path: ["pools", at, ...path], message }));

@@ -237,7 +237,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     expect(await provider.list(never)).toEqual([]);
   });
 
-  it("says which limit of time, of requests or of rights was met", async () => {
+  it("reports a reached limit of time or requests, and a missing right", async () => {
     const provider = await open();
     const throttled = { code: "RequestLimitExceeded", message: "slow down", status: 503 };
     ec2.refuse = () => throttled;
@@ -287,7 +287,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     });
   });
 
-  it("leaves an instance alone whose tag says another controller", async () => {
+  it("ignores an instance whose tag names another controller", async () => {
     const provider = await open();
     const instanceId = idOf(await provider.start(boot(), never));
     const Tags = [{ Key: "muster.dev/controller", Value: "other-scaler" }];

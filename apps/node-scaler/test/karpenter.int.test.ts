@@ -78,7 +78,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       });
     });
 
-    it("says that a type is short when Karpenter gives the claim up", async () => {
+    it("reports a type as unavailable when Karpenter deletes the claim", async () => {
       karpenter.short.add("huge");
       const order = buildBoot({ instanceType: "huge", zone: "zone-a" });
       expect(await provider.start(order, never)).toMatchObject({ kind: "no-capacity", zone: "zone-a" });

@@ -1,4 +1,4 @@
-/** The definition of AWS' node class, with as little in it as there may be. */
+/** The smallest valid definition of the node class of AWS. */
 export const NODE_CLASS = {
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",

@@ -75,7 +75,7 @@ describe.each(CONTROL_PLANES)("on $title", ({ skip, start }) => {
           boot: BOOT,
           imageProperties: {},
           knowsTokens: true,
-          // A MachineDeployment does not say that nothing can be made for it.
+          // A MachineDeployment does not report that no machine can be created for it.
           short: undefined,
           makeForeign: async () => {
             await other.start({ ...BOOT, nodeName: "foreign" }, never);

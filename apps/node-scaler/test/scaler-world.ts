@@ -317,7 +317,7 @@ export class ScalerWorld {
     return Promise.resolve();
   }
 
-  /** By what is true at this moment, not by what anybody has seen of it. */
+  /** Checks the stop against the current state of the world, not against what a service has observed. */
   #checkStop({ boot, instanceId }: CloudInstance): void {
     const code = this.#records.get(boot.nodeName)?.spec.terminate?.code;
     const isHeld = this.ledger.holderOf(`k-${boot.nodeName}`) !== undefined;

@@ -10,7 +10,7 @@ import type { Audit } from "./domain/set-plan.ts";
 import { whyNotFree } from "./node-verdicts.ts";
 import { changeSet, requireSet, type Named, type RequestDeps, type StoredSet } from "./request-deps.ts";
 
-/** Rejects with conflict when `expected` is another number than it has. */
+/** Rejects with conflict when `expected` differs from the current number of replicas. */
 export function scale(
   deps: RequestDeps,
   request: Named & { readonly replicasDesired: number; readonly expected: number | undefined },

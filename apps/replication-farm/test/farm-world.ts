@@ -50,7 +50,7 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
       kubeconfig,
       pools: [{ name: "n", nodes }],
       stopGraceMs: 200,
-      // A node is lost when a test says so, and not because the machine was busy.
+      // A node is lost only at a command of a test, not because the machine is busy.
       nodeGraceMs: 3_600_000,
       ...server.nodeOptions,
     }),

@@ -13,9 +13,9 @@ import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
 import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
 
 const NODES = ["n-0", "n-1", "n-2", "n-3", "n-4"];
-/** Longer than a busy machine pauses, so that a farm is lost only when a test says so. */
+/** Longer than a busy machine pauses, so that a farm is lost only at a command of a test. */
 const STEADY = { FARM_SESSION_TTL_MS: "10000" };
-/** Longer than anybody waits for an answer. */
+/** Longer than any client waits for an answer. */
 const NEVER_MS = 600_000;
 
 describe("farms that are lost", () => {

@@ -57,7 +57,7 @@ const ill = fc.record({
   meanwhile: fc.array(fc.oneof(plain, goOn), { maxLength: 10, size: "max" }).map((steps) => steps.flat()),
 });
 
-/** One set, the farms that own it one after the other, and everybody else. */
+/** One set, the farms that own it one after the other, and the other owners of machines. */
 class Run {
   readonly model = new MachinesModel(NODES);
   #farm: ModelFarm;
@@ -189,7 +189,7 @@ class Run {
     this.#suspects = { pods: pods.suspects, machines: machines.suspects };
   }
 
-  /** Everything recovers, and no desired state changes any more. */
+  /** Everything recovers, and no desired state changes from here on. */
   async rest(): Promise<void> {
     const { model } = this;
     model.ledgerAway = false;

@@ -16,7 +16,7 @@ beforeAll(async () => {
   world = await passWorld();
   const { sets, rollouts: rolls } = world;
   deps = {
-    // Of a farm whose clock is behind.
+    // The clock of this farm is behind.
     now: () => SET_MADE_AT_MS - 1000,
     newId: () => crypto.randomUUID(),
     sets,

@@ -26,7 +26,7 @@ export type PassWorld = AsyncDisposable & {
   putNode(name: string, state?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   /** The pod of one of the set's places. */
   putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState>): Promise<void>;
-  /** Says that all nodes are known. */
+  /** Marks all nodes as known. */
   complete(): Promise<void>;
   /** One pass by the owner of the set, who remembers what the passes before it did. */
   pass(name: string): Promise<Passed>;

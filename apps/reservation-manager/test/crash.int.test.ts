@@ -8,7 +8,7 @@ import { followNews } from "./news.ts";
 import { openWire, type Wire } from "./wire.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED } = muster.reservation.v1.ReservationState;
-/** A few fewer than there are between two snapshots. */
+/** Slightly fewer entries than the log has between two snapshots. */
 const ENTRIES_BEFORE_SNAPSHOT = 980;
 const APPEND = `HPUB ${streams.ledger.subjects[0]} `;
 

@@ -297,7 +297,7 @@ it("continues after NATS was away longer than every limit: nothing is lost, doub
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
-  // Both are over before NATS is back: the lead is lost, and the mark of the nodes proves nothing any more.
+  // Both expire before NATS is back: the lead is lost, and the mark of the nodes is out of date.
   const env = {
     RESERVATION_LOCK_TTL_MS: "1000",
     RESERVATION_NODES_FRESH_MS: "1000",

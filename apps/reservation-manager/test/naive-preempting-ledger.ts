@@ -32,7 +32,7 @@ export type WorkRequest = {
 
 export type PreemptionOperation =
   | ({ readonly kind: "reserve" } & WorkRequest)
-  /** Of a grant, or of a request that waits. */
+  /** Releases a grant or a waiting request. */
   | { readonly kind: "release"; readonly owner: Owner }
   /** The owner begins to end its work. */
   | { readonly kind: "accept"; readonly owner: Owner }
@@ -46,7 +46,7 @@ export type PreemptionOperation =
 
 type EventOfWork =
   | { readonly kind: "requested" | "released" | "accepted" | "withdrawn" | "requeued" }
-  /** The future has no machines for it any more, so that nothing leaves for it. */
+  /** The future has no machines for it, so that no work is preempted for it. */
   | { readonly kind: "dropped" }
   | { readonly kind: "granted"; readonly nodes: readonly string[] }
   | {

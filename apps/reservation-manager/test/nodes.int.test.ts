@@ -50,7 +50,7 @@ it("refuses nothing for good before the watcher has marked all nodes as known, n
   expect(manager.errors).toEqual([]);
 });
 
-it("knows that there is no pool at all when the watcher says that there is no node", async () => {
+it("refuses every pool as unknown when the watcher reports that no node exists", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await nodeWriter(bus);

@@ -46,7 +46,7 @@ export function followBeneficiaries(): Property {
   const findBroken = (decision: Decision): string | undefined => {
     const { before, events } = decision;
     const after = events.reduce(evolve, before);
-    // Changes of queues are followed by what they make possible, in this decision or the next one.
+    // The grants that a change of queues allows follow in this decision or the next one.
     if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
     const [was, is] = [printSurroundings(decision, before), printSurroundings(decision, after)];
     for (const [index, event] of events.entries()) {

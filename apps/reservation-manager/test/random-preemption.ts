@@ -14,11 +14,11 @@ import { amounts, nodeOf, ownerOf } from "./random-world.ts";
  */
 export type PreemptionDraft =
   | ({ readonly kind: "reserve"; readonly ownerKind: string } & Omit<WorkRequest, "owner">)
-  /** Of any work. */
+  /** Releases any work. */
   | { readonly kind: "release"; readonly of: number }
-  /** Of a request that other work leaves for. */
+  /** Cancels a request for which other work is preempted. */
   | { readonly kind: "cancel"; readonly of: number }
-  /** Of work that leaves; rarely of any. */
+  /** Chooses work that is preempted; rarely, any work. */
   | { readonly kind: "accept" | "requeue"; readonly of: number; readonly isAny: boolean }
   | Extract<PreemptionOperation, { kind: "put" | "wait" | "node" | "lose" }>;
 

@@ -48,7 +48,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, mak
       const held = slow.hold(`${name}-${component}`);
       await submit();
       await held.arrived;
-      return () => held.letGo();
+      return () => held.release();
     };
 
   const PHASES: readonly Phase[] = [

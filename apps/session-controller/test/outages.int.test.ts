@@ -131,7 +131,7 @@ describe("while NATS or the API server is away", () => {
     await submit(world, "nats-provision", trio("exit", "0"));
     await held.arrived;
     await world.nats.kill();
-    expect(await held.letGo()).toBe(201);
+    expect(await held.release()).toBe(201);
     await world.nats.start();
     await expectOneEnd("nats-provision", "DONE");
     await controller.stop();

@@ -8,19 +8,19 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { KubeConfig } from "@kubernetes/client-node";
 
-/** Stands before an API server, and keeps the making or the confirmation of a pod to itself for as long as a test wants. */
+/** A proxy of an API server that holds the creation or the confirmation of a pod until the test releases it. */
 export type SlowApi = AsyncDisposable & {
   readonly kubeconfig: string;
   /**
-   * The next request that makes (POST) or confirms (PATCH) this pod is held. `arrived` resolves when it is there, `letGo` passes it on, whether or not anybody
-   * still waits for the answer.
+   * Holds the next request that creates (POST) or confirms (PATCH) this pod. `arrived` resolves when the request is held; `release` forwards it, even if the
+   * client no longer waits for the answer.
    */
-  hold(pod: string, method?: "POST" | "PATCH"): { readonly arrived: Promise<void>; letGo(): Promise<number> };
+  hold(pod: string, method?: "POST" | "PATCH"): { readonly arrived: Promise<void>; release(): Promise<number> };
 };
 
 type Hold = {
   readonly arrived: () => void;
-  readonly letGo: Promise<void>;
+  readonly release: Promise<void>;
   readonly answered: (status: number) => void;
 };
 
@@ -59,7 +59,7 @@ export async function slowApi(kubeconfig: string): Promise<SlowApi> {
       const hold = holds.get(key);
       holds.delete(key);
       hold?.arrived();
-      await hold?.letGo;
+      await hold?.release;
       const status = await pass(from, body, to);
       hold?.answered(status);
     })().catch(() => {
@@ -81,19 +81,19 @@ export async function slowApi(kubeconfig: string): Promise<SlowApi> {
     kubeconfig: file,
     hold: (pod, method = "POST") => {
       const arrived = Promise.withResolvers<undefined>();
-      const letGo = Promise.withResolvers<undefined>();
+      const release = Promise.withResolvers<undefined>();
       const answered = Promise.withResolvers<number>();
       holds.set(`${method} ${pod}`, {
         arrived: () => {
           arrived.resolve(undefined);
         },
-        letGo: letGo.promise,
+        release: release.promise,
         answered: answered.resolve,
       });
       return {
         arrived: arrived.promise,
-        letGo: () => {
-          letGo.resolve(undefined);
+        release: () => {
+          release.resolve(undefined);
           return answered.promise;
         },
       };

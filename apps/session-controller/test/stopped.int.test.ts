@@ -104,7 +104,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
       await expectNothingLeft(world);
 
       if (signal === "SIGKILL") await sleeper.kill();
-      expect(await held.letGo()).toBe(201);
+      expect(await held.release()).toBe(201);
       if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
       await eventuallyNothingLeft(world);
       expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
@@ -128,7 +128,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
     await cancelAndWait(name);
     await expectNothingLeft(world);
 
-    expect(await held.letGo()).toBe(404);
+    expect(await held.release()).toBe(404);
     process.kill(sleeper.pid, "SIGCONT");
     await eventuallyNothingLeft(world);
     expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);

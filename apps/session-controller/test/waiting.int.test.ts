@@ -20,7 +20,7 @@ import {
 } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 1 };
-/** Fewer places than there are sessions that wait, and no sweep that would help. */
+/** Fewer places than waiting sessions, and no sweep within the test. */
 const CROWDED = { SESSION_WORKERS: "2", SESSION_EXECUTORS: "0", SESSION_SWEEP_MS: "86400000" };
 
 describe("more sessions than executors have places", () => {

@@ -143,7 +143,7 @@ type ComponentProperties = muster.session.v1.Component.$Properties;
 
 const KIND = muster.session.v1.ComponentKind;
 
-/** A component that does what the words say; its pool is `drivers` or `workers`. */
+/** A component that runs this script; its pool is `drivers` or `workers`. */
 export function scripted(name: string, kind: "driver" | "server" | "client", ...args: string[]): ComponentProperties {
   const wire = {
     driver: KIND.COMPONENT_KIND_DRIVER,

@@ -257,7 +257,7 @@ it("keeps passing at every change until the signal", async () => {
   await done;
 });
 
-it("says once that it is blind, and looks again and again until it is not", async () => {
+it("reports once that it has no current view, and retries until it has one", async () => {
   const world = await fakeWorld();
   const stop = new AbortController();
   const waits: number[] = [];

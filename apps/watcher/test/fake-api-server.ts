@@ -29,7 +29,7 @@ export type FakeApiServer = AsyncDisposable & {
   refuse(times: number, status: number, headers?: Readonly<Record<string, string>>): void;
   /** Forgets its history: a watch from before gets 410, inside the watch or as its answer. */
   expire(): void;
-  /** Open watches say these lines. */
+  /** Open watches send these lines. */
   say(resource: Resource, line: unknown): void;
   bookmark(resource: Resource): void;
   /** Open watches end in good order, break, or stay without ever saying anything again. */

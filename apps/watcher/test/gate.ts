@@ -4,11 +4,11 @@ import { connect, createServer, type Socket } from "node:net";
 /** A TCP proxy that stops at a text from the client: that text and all that follows wait until the gate opens. */
 export type Gate = AsyncDisposable & {
   readonly port: number;
-  /** From the next bytes on that contain this text. */
+  /** Holds the stream from the next bytes that contain this text. */
   holdAt(text: string): void;
   isHolding(): boolean;
-  /** Passes on what waits, and everything after it. */
-  letGo(): void;
+  /** Forwards the held bytes, and all later ones. */
+  release(): void;
 };
 
 type Connection = { readonly near: Socket; readonly far: Socket; held: Buffer[] | undefined };
@@ -46,7 +46,7 @@ export async function gateTo(port: number): Promise<Gate> {
       wanted = text;
     },
     isHolding: () => [...open].some(({ held }) => held !== undefined),
-    letGo: () => {
+    release: () => {
       wanted = undefined;
       for (const connection of open) {
         for (const bytes of connection.held ?? []) connection.far.write(bytes);

@@ -236,7 +236,7 @@ describe("a watcher that is stopped while another continues", () => {
     });
     await heard(states, "p", "NOT_READY");
 
-    held.letGo();
+    held.release();
     await first.signal("SIGCONT");
     await second.signal("SIGTERM");
     await until("the first sees again", async () => (await first.http("/readyz")).ok);

@@ -1,4 +1,4 @@
-/** Runs work with a limit in flight; the rest starts in its order. Work whose signal is aborted before its turn does not start, and rejects with the reason. */
+/** Runs a limited number of tasks concurrently; the others start in order. A task whose signal aborts before its start never runs, and rejects. */
 export type Turns = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
 export function takeTurns(atOnce: number): Turns {

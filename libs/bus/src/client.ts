@@ -213,7 +213,7 @@ async function askUntil(
   }
 }
 
-/** An earlier fault of the service says more than the passed deadline. */
+/** An earlier fault of the service explains more than the passed deadline. */
 function orAnswered(error: unknown, answered: FaultError | undefined): unknown {
   return answered !== undefined && faultOf(error)?.code === "deadline_exceeded" ? answered : error;
 }

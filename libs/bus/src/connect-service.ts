@@ -8,7 +8,7 @@ import type { RequestRate } from "./request-rates.ts";
 import { addressesOf, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
 import { isCredentialRefused } from "./refusals.ts";
 
-/** After so long without a connection the log says why. */
+/** After this time without a connection, the log states the reason. */
 const ATTEMPT_MS = 5000;
 
 /** What a service knows when it starts to run: the context that `@muster/service` gives it fits. */

@@ -12,7 +12,7 @@ export type DeadLetter = {
   readonly reason: string;
   /** Where it was sent. */
   readonly subject: string;
-  /** Full name of its protobuf message; empty when the sender did not say. */
+  /** Full name of its protobuf message; empty when the sender did not set it. */
   readonly type: string;
   readonly stream: string;
   readonly consumer: string;

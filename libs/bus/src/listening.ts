@@ -1,7 +1,7 @@
 import type { ListenOptions, Message } from "./bus.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
 
-/** Signals that may wait for one listener when it does not say. */
+/** Default limit of signals that wait for one listener. */
 const DEFAULT_MAX_PENDING = 1000;
 
 type Listening = {

@@ -131,7 +131,7 @@ async function pullUntilBroken(consuming: Consuming, slots: ConsumeSlots, stop: 
   const end = (): void => {
     broken.resolve(undefined);
   };
-  /** Of the request that the server holds. */
+  /** Messages that the pending pull request may still deliver. */
   let expected = 0;
   let heardMs = performance.now();
   const pull = (): void => {

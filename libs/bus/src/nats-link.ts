@@ -72,7 +72,7 @@ export class NatsLink {
   readonly #credential: Credential;
   /** Attempts in a row at which it did not. */
   #credentialRefusals = 0;
-  /** Aborted once a connection that was lost is back, or is not waited for any more. */
+  /** Aborted once a lost connection is back, or the wait for it has ended. */
   #away = new AbortController();
 
   private constructor(connection: NatsConnection, credential: Credential, options: LinkOptions) {

@@ -153,7 +153,7 @@ export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[
 /** Asks all replicas of all services which signals their listeners lost. */
 export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
   const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
-  // Every endpoint of a replica says the same of its connection.
+  // All endpoints of a replica share its connection.
   return answers.flatMap(({ name: service, id, endpoints = [] }) =>
     droppedOf(endpoints[0]?.data).map(([subject, dropped]) => ({ service, id, subject, dropped })),
   );
@@ -215,7 +215,7 @@ async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void>
   }
 }
 
-/** The reply, or the fault that says that it is larger than the server takes. */
+/** The reply, or a fault if it exceeds the max_payload of the server. */
 function fitting(link: NatsLink, request: Msg, reply: Reply): Reply {
   const limit = link.maxPayload;
   const bytes = excessiveBytes(reply.payload, reply.headers, limit);

@@ -33,7 +33,7 @@ it("finds patterns to overlap whenever one subject falls under both", () => {
   );
 });
 
-it("knows patterns that no subject can fall under together", () => {
+it("recognises patterns that no subject matches together", () => {
   for (const [first, second] of [
     ["a.b", "a.c"],
     ["a.*", "a.*.c"],

@@ -11,7 +11,7 @@ export const header = {
   type: "Muster-Type",
   /** Milliseconds that the caller still waits. A span, not a time of day, so that clocks may differ. */
   timeout: "Muster-Timeout-Ms",
-  /** On a fault: the request was refused unread, and may be sent again when the fault says. */
+  /** On a fault: the service refused the request unread; the client may retry at the time in the fault. */
   refused: "Muster-Refused",
   /** Names one call, for its cancellation. */
   callId: "Muster-Call-Id",
@@ -61,7 +61,7 @@ export function faultOfReply(reply: Reply): Fault | undefined {
   return decodeFault(reply.payload, Number(code), reply.headers.get(header.errorText) ?? "");
 }
 
-/** Milliseconds that the caller still waits, or the given default when it does not say or says nonsense. */
+/** Milliseconds that the caller still waits, or the given default when the header is missing or invalid. */
 export function timeoutOf(headers: Headers, defaultMs: number): number {
   const text = headers.get(header.timeout);
   const timeoutMs = text === undefined ? Number.NaN : Number(text);

@@ -145,7 +145,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect(await letters()).toHaveLength(1);
     });
 
-    it("drops a letter for good, and says whether it was there", async () => {
+    it("deletes a dead letter, and returns whether it existed", async () => {
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const id = await oneLetter();
       expect(await deadLetters(bus).drop(id)).toBe(true);
@@ -191,7 +191,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect(await letters()).toHaveLength(1);
     });
 
-    it("says how many there are, and how many there may be", async () => {
+    it("reports the number of dead letters and its limit", async () => {
       const { letters: number, maxBytes, maxAgeMs } = await deadLetters(bus).summary();
       expect(number).toBe((await deadLetters(bus).list({ limit: 1000 })).length);
       expect({ maxBytes, maxAgeMs }).toEqual({ maxBytes: 67_108_864, maxAgeMs: 2_592_000_000 });

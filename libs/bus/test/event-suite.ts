@@ -348,7 +348,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(seen.sequences).toEqual([1]);
     });
 
-    it("says not_found for a stream that does not exist", async () => {
+    it("rejects with not_found for a stream that does not exist", async () => {
       const options = { stream: "NONE", durable: "d", subject: ">", maxInFlight: 1, ackWaitMs: 1000 };
       expect(await faultFrom(bus.consume(options, () => Promise.resolve()))).toMatchObject({
         code: "not_found",

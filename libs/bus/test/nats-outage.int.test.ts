@@ -156,7 +156,7 @@ it("sends nothing while the connection is down, and rejects with unavailable at 
 describe("a stop", () => {
   const noticed = (status: readonly string[], what: string) => until(what, () => status.includes(what));
 
-  it("waits no longer for a server that is away, and says so", async () => {
+  it("stops waiting for an unreachable server, and reports the status abandoned", async () => {
     const [status, stop] = [[] as string[], new AbortController()];
     const bus = await connected("stopping", status, stop.signal);
     await serve(
@@ -298,7 +298,7 @@ it("waits for a server that starts later, and says unavailable when none comes",
   opened.push(await early);
 });
 
-it("says unavailable at once when the token is refused", async () => {
+it("rejects with unavailable immediately when the server refuses the token", async () => {
   const refused = connectNats({ url: server.url, token: "wrong", name: "foreign", timeoutMs: 3_600_000 });
   expect(await faultFrom(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
 });

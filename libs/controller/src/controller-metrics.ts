@@ -8,7 +8,7 @@ export type ControllerMetrics = {
   passed(outcome: Outcome, seconds: number): void;
   /** Every known key was added once more. */
   resynced(): void;
-  /** Nothing of this queue is observed any more. */
+  /** Stops observing this queue. */
   stop(): void;
 };
 

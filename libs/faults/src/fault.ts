@@ -9,7 +9,7 @@ export type Fault =
       readonly code: "conflict";
       readonly id: string;
       readonly expectedRevision: number;
-      /** 0 when the other side did not say. */
+      /** 0 when the other side did not report it. */
       readonly actualRevision: number;
     }
   | {

@@ -72,7 +72,7 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly sets?: Readonly<Record<string, unknown>>;
 };
 
-/** A right that a change takes by what its body states. */
+/** A further right that a change requires, depending on its body. */
 export type FurtherRight = {
   readonly verb: Change["verb"];
   /** The plural by which roles name it. It has the scope of the row. */

@@ -177,7 +177,7 @@ const PREEMPTION: Preemption = {
   accepted: false,
 };
 
-/** The same grant, preempted or not any more. */
+/** The next revision of the grant: preempted, or with its preemption withdrawn. */
 function next(before: Reservation, preemption?: Preemption): Reservation {
   const after = granted({ ...before, revision: before.revision + 1 });
   return preemption === undefined ? after : { ...after, state: "granted", machines: [], preemption };

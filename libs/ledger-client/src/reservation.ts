@@ -61,7 +61,7 @@ export type Preemption = {
   readonly atMs: number;
   /** From then on the owner ends its work without grace. */
   readonly deadlineMs: number;
-  /** The owner has begun to end its work, so the ledger does not withdraw the preemption any more. */
+  /** The owner has begun to end its work, so the ledger no longer withdraws the preemption. */
   readonly accepted: boolean;
 };
 

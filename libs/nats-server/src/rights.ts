@@ -251,7 +251,7 @@ export const rights = {
     publishes: [...streams.leaseOrders.subjects],
     listens: [subjects.anySessionEventRecorded],
     inspects: [streams.dead.name, streams.leaseOrders.name],
-    // Without their services they say whether anybody misses these.
+    // They show whether a client needs a service that does not run.
     counts: [buckets.replicaSets, buckets.leases],
     oversees: [streams.dead.name],
   },

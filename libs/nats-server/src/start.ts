@@ -54,7 +54,7 @@ export type NatsServer = AsyncDisposable & {
 };
 
 const LOG = "nats-server.log";
-/** What it says before it has a log. */
+/** Its output before it has a log. */
 const OUTPUT = "nats-server.out";
 const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 10_000;

@@ -24,7 +24,7 @@ afterEach(async () => {
   await rm(home, { recursive: true, force: true });
 });
 
-/** A program that says this version. */
+/** A program that prints this version. */
 async function program(path: string, version: string): Promise<string> {
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, script(version), { mode: 0o755 });

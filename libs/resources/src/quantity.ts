@@ -20,7 +20,7 @@ export function parseQuantity(text: string): bigint | undefined {
   return (value * scale * NANO) / divisor;
 }
 
-/** The amount as a quantity of Kubernetes: cpu is in millicores, everything else in bytes or pieces. Of two forms the shorter one. */
+/** The amount as a quantity of Kubernetes: cpu is in millicores, everything else in bytes or pieces. Returns the shorter of two forms. */
 export function printAmount(resource: string, amount: number): string {
   const nano = BigInt(amount) * (resource === "cpu" ? NANO / 1000n : NANO);
   const [decimal, binary] = [printQuantity(nano), printQuantity(nano, "Ki")];

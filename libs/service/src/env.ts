@@ -5,7 +5,7 @@ export type EnvReader = {
   /** Text that is not empty; without a fallback the variable must be there. */
   text(name: string, fallback?: string): string;
   optional(name: string): string | undefined;
-  /** Text of one form; `needed` says in words which. */
+  /** Text of one form; `needed` describes the form. */
   matching(
     name: string,
     form: { readonly fallback?: string; readonly pattern: RegExp; readonly needed: string },
@@ -105,7 +105,7 @@ function reader(env: Readonly<Record<string, string | undefined>>, problems: str
   };
 }
 
-/** What stands before the @ may be one. */
+/** The text before the @ may contain a password. */
 function withoutPassword(url: string): string {
   return url.replaceAll(/([a-z]+:?\/\/)?[^,]*@/gi, (_, scheme: string | undefined) => `${scheme ?? ""}...@`);
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { reportForeignObjects } from "./report-foreign-objects.ts";
 
-it("says each change of their number once, and whose they are", () => {
+it("reports each change of their number once, with their owner", () => {
   const said: unknown[] = [];
   const say = (fields: object): void => void said.push(fields);
   const report = reportForeignObjects({ info: say, warn: say }, { what: "session", own: "muster-1" });

@@ -30,7 +30,7 @@ export type ServiceContext<Config> = {
    * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
    */
   readyWhen(name: string, check: ReadyCheck): void;
-  /** A check beside those, which says nothing of whether the start is over. */
+  /** A further check, which does not affect whether the start has finished. */
   alsoCheck(name: string, check: ReadyCheck): void;
 };
 
@@ -104,7 +104,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
   } catch (error) {
     const code = faultOf(error)?.code;
     if (stop.signal.aborted && (code === "cancelled" || code === "unavailable")) {
-      // What could not be done any more others do, or the next process; its time was over.
+      // The time to stop is over: another replica or the next process does the remaining work.
       if (code === "unavailable") logger.warn({ err: error }, "stopped before all work was done");
       logger.info({}, "stopped");
       return;

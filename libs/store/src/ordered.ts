@@ -211,7 +211,7 @@ async function* read(
     if (isControl(message)) {
       answerControl(connection, message);
       const sent = message.headers?.get(JsHeaders.LastConsumerSeqHdr);
-      // A request for flow control does not say how far the server is.
+      // A flow-control request does not contain the position of the server.
       if (sent === undefined || sent === "") continue;
       if (Number(sent) !== delivered) throw unavailable(`message ${delivered + 1} of ${sent} was lost`);
       onAlive?.();

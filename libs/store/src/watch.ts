@@ -31,7 +31,7 @@ type WatchTarget<Value> = {
   readonly present: () => Promise<Present>;
   /** When the stream was made: revisions before and after another time are not comparable. */
   readonly created: () => Promise<string>;
-  /** The entry of a message; undefined when it says that the key is gone. */
+  /** The entry of a message; undefined when it marks the key as deleted. */
   readonly read: (message: StreamMessage) => { readonly key: string; readonly entry: Entry<Value> | undefined };
 };
 

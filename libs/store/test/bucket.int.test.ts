@@ -127,7 +127,7 @@ describe("writing", () => {
     });
   });
 
-  it("says that the bucket is full, and can still delete from it", async () => {
+  it("reports a full bucket, and can still delete from it", async () => {
     const { name } = await machines({ maxBytes: 4096, maxValueBytes: 1024 });
     // A caller without limits gets those of the bucket.
     const bucket = await machines({ name, fullRetryAfterMs: 70 });

@@ -305,7 +305,7 @@ describe("a server that dies while entries are on their way", () => {
 });
 
 describe("a damaged log", () => {
-  it("does not open when an entry does not decode, and says which", async () => {
+  it("does not open when an entry does not decode, and names the entry", async () => {
     const name = freshName("log");
     const log = await openJournal(connection, name, 1);
     await log.transact(note("a"));
@@ -314,7 +314,7 @@ describe("a damaged log", () => {
     await expect(openJournal(connection, name, 2)).rejects.toThrow(`decoding entry 3 of log ${name}`);
   });
 
-  it("does not open when an entry is missing, and says which", async () => {
+  it("does not open when an entry is missing, and names the entry", async () => {
     const name = freshName("log");
     await using log = await openJournal(connection, name, 1);
     for (const text of numbered(3)) await log.transact(note(text));

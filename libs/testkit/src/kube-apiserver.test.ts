@@ -8,7 +8,7 @@ import { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
 import { until } from "./until.ts";
 
 describe("the folder of a real API server", () => {
-  it("is not there when the variable is unset, and the reason says how to have it", () => {
+  it("is skipped when the variable is unset, with a reason that names the variable", () => {
     const assets = kubeAssets({});
     expect(assets.found ? "" : assets.reason).toContain("KUBEBUILDER_ASSETS is not set; set KUBEBUILDER_ASSETS");
   });

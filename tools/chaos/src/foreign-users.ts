@@ -30,7 +30,7 @@ type ForeignDeps = {
   readonly calls: KubeCalls;
   /** On the monotonic clock. */
   readonly startedAtMs: number;
-  /** Aborted when no pod may be created any more. */
+  /** Aborted when no further pod may be created. */
   readonly calm: AbortSignal;
   readonly stop: AbortSignal;
 };

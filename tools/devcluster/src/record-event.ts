@@ -8,7 +8,7 @@ export type RecordedEvent = {
   readonly action?: string;
 };
 
-/** Who says it: `default-scheduler`, or `kubelet` with the name of its node. */
+/** The reporting component: `default-scheduler`, or `kubelet` with the name of its node. */
 export type EventSource = { readonly component: string; readonly host?: string };
 
 export type Involved = {

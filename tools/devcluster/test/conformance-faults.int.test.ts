@@ -141,14 +141,14 @@ describe("the embedded API server", () => {
       for (let index = 0; index < 10; index++) await client.post(MAPS, configMap(`a-${index}`));
       await using old = await client.watch(`${MAPS}?watch=true&resourceVersion=${before}`);
       expect((await old.take(1))[0]?.type).toBe("ERROR");
-      // Of the pods nothing is forgotten.
+      // The history of the pods stays complete.
       await using other = await client.watch(`${PODS}?watch=true&resourceVersion=${before}&timeoutSeconds=1`);
       expect(await other.rest()).toEqual([]);
     });
   });
 
   describe("under pressure", () => {
-    it("says no to more watches than it is allowed, and when to come back", async () => {
+    it("refuses watches above its limit, and reports when to retry", async () => {
       await using started = await start({ watchLimits: { watchesMax: 1 } });
       const { client, server } = started;
       {

@@ -137,7 +137,7 @@ describe("the cluster as a process", () => {
     expect(await marked(directory)).toEqual([]);
   });
 
-  it("says what is wrong with its arguments", async () => {
+  it("reports what is wrong with its arguments", async () => {
     const child = spawn(process.execPath, [MAIN, "--pools", "x"], { stdio: ["ignore", "ignore", "pipe"] });
     let output = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));

@@ -182,7 +182,7 @@ describe.each([
     expect((await order("n-3")).body).toMatchObject({ instanceId: "i-00000003" });
   });
 
-  it("says that it is full as a lack of capacity", async () => {
+  it("reports a full cloud as a lack of capacity", async () => {
     await cluster[Symbol.asyncDispose]();
     await start({ machinesMax: 1 });
     await order("n-1");

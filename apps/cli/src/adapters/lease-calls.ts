@@ -65,7 +65,7 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
       pick(await leases.getEngine({ engine }, options), "engine", "key"),
     load: async (engine: string) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
     cleanupState: async (engine: string) => cleanupStateFromMessage(await leases.getCleanup({ engine }, options)),
-    /** Searches for leftovers of leases. `confirm`: so many may be removed even if records seem to be lost. */
+    /** Searches for leftovers of leases. `confirm`: how many may be removed even if records seem to be lost. */
     cleanUp: async (engine: string, dryRun: boolean, confirm: number) => {
       const request = { ...identified(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));

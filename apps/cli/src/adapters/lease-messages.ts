@@ -105,7 +105,7 @@ export function engineLoadFromMessage(message: muster.provision.v1.GetCountersRe
   return {
     active,
     ...pick(message, "engine", "overdue", "unopened"),
-    /** Also by what is being made or taken down. */
+    /** Includes leases that are being provisioned or decommissioned. */
     used: unitsFromMessage(used),
     /** Undefined, and a unit that is undefined: not limited. */
     capacity: capacity && limitsFromMessage(capacity),

@@ -126,7 +126,7 @@ function memberFromMessage(member: muster.job.v1.JobMember): ComponentStatus {
   return { name, kind, pool, node, ...shareOf(member), pod, podIp: "", state, message, exitCode: undefined };
 }
 
-/** What the custom resource says, where the reply has it. */
+/** Fields of the custom resource, if the reply has them. */
 function manifestFrom(json: string): { readonly spec: Record<string, unknown>; readonly cancelRequested: boolean } {
   // The job controller writes it: the API server's own form of the resource.
   const manifest = (json === "" ? {} : JSON.parse(json)) as {

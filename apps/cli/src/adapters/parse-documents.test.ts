@@ -475,7 +475,7 @@ function aliasBomb(): string {
   return levels.join("\n");
 }
 
-it("says of a file that is not text only that", () => {
+it("reports only that a file is not text", () => {
   const { problems } = parse("f", `\u007fELF\0\0${"\ufffd\n".repeat(5000)}`);
   expect(problems).toEqual([{ file: "f", line: 1, column: 1, message: "the file is not text; a YAML file is needed" }]);
 });

@@ -148,7 +148,7 @@ function aheadFromMessage({ owner, compared, comparedWith, ...request }: muster.
   return {
     owner: ownerText(owner),
     ...pick(request, "queue", "priority", "createdAtMs", "rule"),
-    /** Of the queues below the nearest common parent: that of this request, and its own one. */
+    /** Shares of two queues below the nearest common parent: one on the path of this request, one on the path of the explained request. */
     ...(compared && { compared: comparedFromMessage(compared) }),
     ...(comparedWith && { comparedWith: comparedFromMessage(comparedWith) }),
   };

@@ -80,7 +80,7 @@ async function askOnTerminal(question: string, signal: AbortSignal): Promise<str
   }
 }
 
-/** Reads one byte more than allowed at most, so that the reader of the text can say what the limit is. */
+/** Reads one byte more than allowed at most, so that the reader of the text can report the limit. */
 export async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;

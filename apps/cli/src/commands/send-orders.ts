@@ -197,7 +197,7 @@ function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
   return `${leaseTarget(lease)} ${what}`;
 }
 
-/** The same of a dry run. It leaves out an id that was generated: no lease of that id exists. */
+/** Describes the outcome of a dry run. It leaves out a generated id, because no lease has it. */
 function describeTried(
   { lease, outcome, refusedBecause }: Ordered & { readonly refusedBecause: string },
   nowMs: number,

@@ -3,7 +3,7 @@ import { formatElapsed } from "@muster/faults";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { plural } from "./plural.ts";
 
-/** In one line; undefined: the engine does not say. */
+/** A one-line summary; undefined: the engine reports none. */
 export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: number): string | undefined {
   const does = new Map([
     ["off", "off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically"],

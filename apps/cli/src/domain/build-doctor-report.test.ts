@@ -82,7 +82,7 @@ it("does not count the replicas of the ledger: it sees only the leader", () => {
   });
 });
 
-it("says of the job controller how many replicas answer, and fails nothing where it does not run", () => {
+it("reports how many replicas of the job controller answer, and no failure where none runs", () => {
   const detailWith = (...jobs: readonly ReturnType<typeof replica>[]): string | undefined => {
     const value = [replica("session"), replica("reservation"), replica("watch"), ...jobs];
     const checks = buildChecks({ ...healthy, replicas: { value } }, NOW);
@@ -296,7 +296,7 @@ it("names the leases whose records cannot be read", () => {
   expect(found).toMatchObject({ status: "failed", detail: "cannot be read: 9-9: it has no order" });
 });
 
-it("names the replica sets that cannot be read, and says how to give one up", () => {
+it("names the replica sets that cannot be read, and the command that removes one", () => {
   const unreadableSets = { value: [{ name: "web", because: "it has no spec" }] };
   const checks = buildChecks({ ...healthy, unreadableSets }, NOW);
   const found = checks.find(({ check }) => check === "records of replica sets");

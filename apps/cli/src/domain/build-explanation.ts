@@ -33,7 +33,7 @@ export function buildExplanation(
   return [`${kind} ${name}${state}: ${reason.code}`, ...buildReasons(explained, nowMs, style, queue)];
 }
 
-/** The same of a lease: its history has the times, and a reason that is named as its phase is not repeated. */
+/** The explanation of a lease, without times, which its history has. Omits a reason with the same name as the phase. */
 export function buildLeaseExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
   const { kind, name, phase, reason } = explained;
   const code = reason.code === phase ? "" : `: ${reason.code}`;
@@ -56,7 +56,7 @@ function buildReasons(explained: Explained, nowMs: number, style: TableStyle, qu
 /** The queue that a reservation waits for; undefined: no queue keeps it. */
 type SeenQueueWait = Seen<QueueWait> | undefined;
 
-/** The state of the queue says more precisely what helps. */
+/** Replaces the advice by the advice on the state of the queue, which is more precise. */
 function withQueueAdvice(reason: Explanation, queue: SeenQueueWait): Explanation {
   if (queue === undefined || "trouble" in queue || queue.value.code !== reason.code) return reason;
   return { ...reason, next: adviseOnQueueWait(queue.value) };
@@ -101,7 +101,7 @@ function scalingLines(
   return [describeScaling(scaling, nowMs), ...(silence === undefined ? [] : [`nodes: ${silence}`])];
 }
 
-/** The same of an owner whose service does not explain it: only its reservation is known. */
+/** The explanation of an owner for which only the reservation is known. */
 export function buildOwnerExplanation(
   explained: ReservationExplanation,
   scaling: DemandScaling | undefined,

@@ -24,13 +24,13 @@ function check(troubles: readonly PoolTrouble[], pools: readonly PoolScaling[] =
   return buildGrowthChecks(seen, NOW);
 }
 
-it("is content where nothing is wrong, and says nothing of pools that do not grow", () => {
+it("passes where nothing is wrong, and omits pools that do not grow", () => {
   expect(check([])).toEqual([
     { check: "nodes of elastic", status: "ok", detail: "nothing keeps the node scaler from making them", next: "" },
   ]);
 });
 
-it("says what work waits for in a pool that is full, which is as it should be", () => {
+it("reports without a failure what work waits for in a full pool", () => {
   const message = "job/a: 1 node needed: pool elastic has 8 nodes of 8 at most";
   const full = { pool: "elastic", max: 8, standby: 0, booting: [], blocked: { code: "MAX_POOL", message } };
   expect(check([], [full])).toEqual([{ check: "nodes of elastic", status: "ok", detail: message, next: "" }]);

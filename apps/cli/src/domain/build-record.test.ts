@@ -25,7 +25,7 @@ it.each<[object, object]>([
   expect(JSON.stringify(buildRecord(value))).toBe(JSON.stringify(record));
 });
 
-it("leaves no number under a name of milliseconds, and everything else as it is", () => {
+it("replaces each number whose name ends in Ms, and keeps everything else", () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const text = JSON.stringify(buildRecord({ value, seenAtMs: 5 }));

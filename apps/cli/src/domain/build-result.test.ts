@@ -20,7 +20,7 @@ it("shows what is no JSON as it is", () => {
   expect(buildResultTable("{half", STYLE)).toEqual(["RESULT  VALUE", "        {half"]);
 });
 
-it("says how much it leaves out of a large result", () => {
+it("reports how much of a large result it omits", () => {
   const large = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`k${index}`, index]));
   const lines = buildResultTable(JSON.stringify(large), STYLE);
   expect(lines).toHaveLength(102);

@@ -85,7 +85,7 @@ it.each<[title: string, user: NatsUser, found: Partial<LocalStack>, credential: 
   expect(decideConnection({ user, option: undefined, env: nothing, local }).credential).toEqual(credential);
 });
 
-it("says that the local stack is gone, and how to start it", () => {
+it("reports that the local stack is gone, and how to start it", () => {
   const local = () => ({ ...alive, alive: false });
   const { hint } = decideConnection({ user: "cli", option: undefined, env: nothing, local });
   expect(hint).toBe(

@@ -24,7 +24,7 @@ export function decideSetWait(set: ReplicaSet, goal: Goal): WaitVerdict {
   return set.deletion === undefined ? "open" : "never";
 }
 
-/** The same of an open rolling update. */
+/** Decides the same for an open rolling update. */
 export function decideRollWait({ phase }: Roll, goal: Goal): WaitVerdict {
   if (goal.kind === "delete") return "open";
   const isTrue = goal.type.toLowerCase() === "paused" && phase === "PAUSED";

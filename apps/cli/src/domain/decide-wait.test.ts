@@ -78,7 +78,7 @@ describe("a failed wait", () => {
     );
   });
 
-  it("says for how long, and what the work waits for itself", () => {
+  it("reports for how long it waited, and what the work waits for", () => {
     const waits = { ...QUEUED, waitingBecause: "pool workers has 0 machines free" };
     expect(unmet(waits, readGoal("condition=DONE=false")!, "open", 300_000)).toBe(
       "timed out after 5m waiting for condition DONE=false: session echo is QUEUE: pool workers has 0 machines free",

@@ -53,7 +53,7 @@ export function describeUnmet(
   return how === "never" ? `${awaited} can no longer be met: ${state}` : describeTimeout(timeoutMs, awaited, state);
 }
 
-/** The same of a wait without a name. */
+/** The message of a timeout without the name of the object. */
 export function describeTimeoutOf(timeoutMs: number | undefined, state: string): string {
   return `timed out after ${formatDuration(timeoutMs ?? 0)}: ${state}`;
 }

@@ -19,7 +19,7 @@ export const JOB_CONDITIONS = [
 export type JobPhase =
   "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "PREEMPTED" | "SUSPENDED" | "SUCCEEDED" | "FAILED" | "CANCELLED";
 
-/** The condition that says since when a job is in a phase, and why. */
+/** The condition with the time and the reason of a phase. */
 const CONDITION: ReadonlyMap<string, string> = new Map<JobPhase, string>([
   ["STARTING", "MachinesReserved"],
   ["RUNNING", "Running"],

@@ -40,7 +40,7 @@ it.each([
   ["company", "cpu", 84_000],
   ["team-a", "nvidia.com/gpu", 0],
   ["team-a", "cpu", 84_000],
-  // Of the four it owns it lends two at most, so one of the other two is left.
+  // It owns four and lends at most two. It uses one of the other two, so one is left.
   ["team-b", "nvidia.com/gpu", 1],
   ["team-b", "rdma/hca", 0],
   ["team-b", "pods", undefined],

@@ -7,7 +7,7 @@ export function showOrderData({ type, data, engine }: Pick<Order, "type" | "data
   );
 }
 
-/** The same of a result, with how its user opens it. */
+/** The data of a result for display. Each sealed secret becomes the command with which its user opens it. */
 export function showResultData({ user }: Pick<Order, "user">, { type, data }: Pick<Result, "type" | "data">): string {
   return mapSecrets({ kind: "result", type, data }, (secret, field) =>
     isSealed(secret) ? `(sealed for user ${user}; \`muster lease get ID --secret ${field}\` opens it)` : secret,

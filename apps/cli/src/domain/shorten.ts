@@ -1,4 +1,4 @@
-/** Names in Muster have at most 63 characters; what is longer is nothing that anybody has to read to its end. */
+/** Names in Muster have at most 63 characters; longer words are shortened. */
 const MAX_WORD = 64;
 const WORD_HEAD = 40;
 const WORD_TAIL = 20;

@@ -54,7 +54,7 @@ export function documentField(field: string): string {
     ["spec.labels", "metadata.labels"],
   ]).get(field);
   if (known !== undefined) return known;
-  // What the API server says of a pod.
+  // The API server names a field of the pod, which the document has below spec.template.
   return /^spec\.(?!pool$|daemon$|labels\.)/.test(field) ? `spec.template.${field}` : field;
 }
 
@@ -66,7 +66,7 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
   if (fault.code === "conflict") return `\`muster get replica-set ${name}\` shows how it is now`;
   if (fault.code === "already_exists" && fault.kind === "replica set")
     return `give the new set another name, or roll to the existing one: \`muster roll ${name} --to ${fault.id}\``;
-  // An option that has a word of its own says itself what is wrong with it.
+  // A message that begins with an option needs no hint.
   if (fault.code !== "invalid_request" || (WORDS.get(fault.field) ?? fault.field).startsWith("--")) return undefined;
   if (fault.field === "record")
     return `it is left as it is; \`muster delete ${name} --force\` gives it up, with its pods`;

@@ -40,7 +40,7 @@ function describeUnknownWord(resources: readonly Resource[], words: readonly str
   const elsewhere = findResource(resources, word)?.listedBy ?? ELSEWHERE.get(word.replace(/s$/, ""));
   if (elsewhere !== undefined) return elsewhere;
   const near = nearestName(word, words);
-  // Of a singular and a plural the plural is enough.
+  // The message lists only the plural of a noun that has both forms.
   const choices = words.filter((each) => !words.includes(`${each}s`)).join(", ");
   return near === undefined ? `It is one of ${choices}.` : `Did you mean ${near}?`;
 }

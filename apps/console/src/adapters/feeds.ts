@@ -56,7 +56,7 @@ type OwnFeed = Feed<Item> & {
 
 let onUnauthenticated: () => void = () => undefined;
 
-/** Calls back when the gateway does not know the user any more. */
+/** Calls back when the gateway no longer accepts the user. */
 export function whenUnauthenticated(callback: () => void): void {
   onUnauthenticated = callback;
 }

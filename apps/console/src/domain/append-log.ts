@@ -3,7 +3,7 @@ import { cleanLog } from "./describe.ts";
 /** A log as lines. The last one may be incomplete. */
 export type LogLines = {
   readonly lines: readonly string[];
-  /** Lines at the beginning that are not kept any more. */
+  /** Number of lines dropped from the beginning. */
   readonly dropped: number;
 };
 

@@ -1,4 +1,4 @@
-/** What a feed shows. `stale`: what it had last, which may not be true any more. */
+/** What a feed shows. `stale`: its last data, which may be out of date. */
 export type FeedStatus = "loading" | "live" | "stale" | "forbidden" | "unauthenticated";
 
 export type FeedState<Item> = {

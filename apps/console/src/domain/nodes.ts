@@ -15,7 +15,7 @@ export function stageOfNode({ phase }: NodeRecord): Stage {
   return STAGES[phase ?? ""] ?? "waiting";
 }
 
-/** The owner that has the node, or the demand that it is made for. */
+/** The owner that holds the node, or the demand that the scaler creates it for. */
 export function forWhom({ holder, boundTo }: NodeRecord): string {
   if (holder) return `${holder.kind}/${holder.id}`;
   return boundTo;

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 /** The build of apps/console in a checkout. */
 const BUILD = fileURLToPath(new URL("../../../console/dist", import.meta.url));
 const YEAR_S = 31_536_000;
-/** Paths of programs: what is unknown there is a problem, and no page. */
+/** Paths that programs use: an unknown path below them gets an error document instead of the page. */
 const RESERVED = /^\/(v1|auth|openapi\.json|healthz|readyz|assets)(\/|$)/;
 
 /** Everything comes from this host. Neither scripts nor styles are inline. */

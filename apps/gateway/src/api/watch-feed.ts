@@ -15,7 +15,7 @@ export type WatchFeed = {
   readonly isRead: boolean;
   /** Why the list is not current, for people; undefined: it is. */
   readonly trouble: string | undefined;
-  /** Why nothing follows the list any more; undefined: it is followed. */
+  /** Why the watch of the list has ended; undefined: it is active. */
   readonly end: Problem | undefined;
   /** Calls the listener at each change of anything here, until disposed. */
   onChange(listener: () => void): Disposable;

@@ -45,7 +45,7 @@ export type Acting = {
   readonly signal: AbortSignal;
   /** Called before each step, and before each pod. */
   readonly isHeld: Fence;
-  /** The check before the reservations of each round, by what the round has observed. */
+  /** The check before the reservations of each round, given the observations of the round. */
   readonly checks: WeakMap<Observation, Promise<void>>;
 };
 

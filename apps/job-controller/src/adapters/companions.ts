@@ -30,7 +30,7 @@ export async function findMissingCompanions(
       await calls.get({ apiVersion, plural, namespace }, metadata.name);
     } catch (error) {
       const code = kubeFault(error)?.code;
-      // A read by name is invalid only without the right to it.
+      // kubeFault maps a missing permission (403) to invalid_request. A read by name has no other cause of it.
       if (code === "invalid_request") {
         const companionsRefused = `the controller has no right to ${plural}, which its pods need: ${REMEDY}`;
         return { companionsMissing: [], companionsRefused };

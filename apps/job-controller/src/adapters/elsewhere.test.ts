@@ -26,7 +26,7 @@ async function look(kinds: readonly string[], listed: (resource: KubeResource) =
       };
       return Promise.resolve(page);
     },
-    // Of the many types of the call the two that are used here.
+    // Only the two overloads of the call that this test uses.
   } as unknown as Pick<KubeCalls, "list">;
   const runtimes = kinds.map(kindOf) as unknown as ReturnType<Parameters<typeof openElsewhere>[0]["runtimes"]>;
   const elsewhere = openElsewhere({

@@ -19,7 +19,7 @@ export type FollowDeps = {
   readonly recordEvent: RecordEvent;
   /** By kind; only this module changes it. */
   readonly runtimes: Map<string, KindRuntime>;
-  /** Kinds that were followed, and are not installed any more; only this module changes it. */
+  /** Kinds that were watched and are no longer installed; only this module changes it. */
   readonly gone: Set<string>;
   readonly jobChanged: (ownerId: string) => void;
 };

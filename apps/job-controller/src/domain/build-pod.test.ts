@@ -237,7 +237,7 @@ describe("the pod of a member", () => {
     expect(podOf({}).spec).not.toHaveProperty("schedulingGates");
   });
 
-  it("runs what its kind says only where the template says nothing", () => {
+  it("runs the command of its kind only where the template has none", () => {
     const worker = (more: Manifest) => ({
       replicas: 1,
       template: { spec: { containers: [{ name: "mpi", image: "i", ...more }] } },

@@ -16,7 +16,7 @@ const SPEC = spec({
   ],
 });
 
-/** Without anybody who deletes pods by hand, so that none can be gone before it was seen. */
+/** Excludes manual deletions, so that no pod disappears before the controller has observed it. */
 const which: fc.Arbitrary<number> = fc.nat(1);
 const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 6, arbitrary: fc.constant({ kind: "pass" as const }) },

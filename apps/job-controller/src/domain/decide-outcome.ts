@@ -59,7 +59,7 @@ export function decideOutcome(
   return failed ?? { kind: "going-on" };
 }
 
-/** The end of one of the failed pods; empty when none of them exists any more. */
+/** How one of the failed pods ended; empty when none of them still exists. */
 function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStatus): string {
   const ends = spec.replicas
     .filter(({ failuresIgnored }) => !failuresIgnored)

@@ -225,7 +225,7 @@ describe("what all kinds of Kubeflow have in common", () => {
     expect(result.ok ? [] : result.problems).toContainEqual({ field, reason: expect.stringMatching(reason) as string });
   });
 
-  it("says the ways to name a pool", () => {
+  it("names the ways to choose a pool", () => {
     const result = TFJOB_KIND.read(manifest({ tfReplicaSpecs: { Worker: tf() } }), { ...DEFAULTS, pool: undefined });
     expect(result.ok ? "" : result.problems[0].reason).toMatch(
       /nodeSelector\["pool"\], the annotation muster\.dev\/pool of the job, or the controller's default pool/,

@@ -6,7 +6,7 @@ import { planJob } from "./plan-job.ts";
 
 const silent = [{ id: ownerIdOf(JOB), state: "unknown" } as const];
 
-it("says of a new job that it waits for the reservation manager while that does not answer", () => {
+it("reports that a new job waits for the reservation manager while that does not answer", () => {
   const { status } = planJob(snapshot({ units: silent }), POLICY);
   expect(conditionOf(status, "MachinesReserved")).toMatchObject({
     status: "False",

@@ -57,7 +57,7 @@ it("is in the message of a job that ran out of time because of it", () => {
   );
 });
 
-it("keeps its words for a while when a kubelet says one thing and then another", () => {
+it("keeps its message for a while when the message of a kubelet alternates", () => {
   const status = after([pod("worker-0", noImage)]);
   const again = { ...noImage, trouble: { reason: "ImagePullBackOff", message: "container main: back-off" } };
   const soon = after([pod("worker-0", again)], status, POLICY.explainEveryMs - 1);
@@ -67,7 +67,7 @@ it("keeps its words for a while when a kubelet says one thing and then another",
   expect(waits(late)?.lastTransitionMs).toBe(waits(status)?.lastTransitionMs);
 });
 
-it("says nothing of pods of an earlier attempt", () => {
+it("ignores pods of an earlier attempt", () => {
   const status = { ...after([pod("worker-0")]), attempt: 1 };
   expect(waits(after([pod("worker-0", noPlace)], status))).toBeUndefined();
 });

@@ -87,7 +87,7 @@ describe("a pod that ended, and that a client deleted before a pass had seen it"
     expect(isEndRecorded(member, of, later.status)).toBe(true);
   });
 
-  it("is kept in mind while is unreadable the spec that says what its end means", () => {
+  it("is retained while the spec that decides the meaning of its end is unreadable", () => {
     const member = ended("worker-1", 1, GONE);
     const unreadable = { ok: false, problems: [{ field: "spec", reason: "no" }], managedBy: undefined } as const;
     expect(isEndRecorded(member, unreadable, NEW_STATUS)).toBe(false);

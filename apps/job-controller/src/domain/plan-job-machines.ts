@@ -172,7 +172,7 @@ export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   });
 }
 
-/** Whether a request that waits has these needs. `completed`: members that need no machine any more. */
+/** Whether a request that waits has these needs. `completed`: members that no longer need a machine. */
 export function isSameRequest(
   seen: WaitingUnit,
   { needs, topology }: Unit,

@@ -225,7 +225,7 @@ describe("whatever a member goes through", () => {
   const managerOf = (state: MemberObject | undefined) =>
     state?.metadata?.ownerReferences?.map(({ name }) => `team/${name}`) ?? [];
 
-  it("each job that manages it before or after an update hears of it, once", () => {
+  it("notifies each job that manages it before or after an update once", () => {
     fc.assert(
       fc.property(lives, (life) => {
         for (const { before, after } of changes(life)) {

@@ -15,7 +15,7 @@ function all(world: World, kind: "pod-binds" | "pod-runs" | "pod-goes"): void {
   for (let which = world.pods.length - 1; which >= 0; which -= 1) happen(world, { kind, which });
 }
 
-/** Until nothing changes any more without time. `dies`: how many steps the passes before take. */
+/** Runs passes until nothing changes while time stands still. `dies`: after how many steps each earlier pass crashes. */
 function passes(world: World, dies: readonly number[]): void {
   for (const after of dies) {
     happen(world, { kind: "crash-in-steps", after });

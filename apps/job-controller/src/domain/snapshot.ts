@@ -74,7 +74,7 @@ export type UnitPreemption = {
   readonly reason: string;
   /** From then on, its pods end without grace. */
   readonly deadlineMs: number;
-  /** The ledger knows that the job leaves, and does not withdraw the preemption any more. */
+  /** The ledger knows that the job is ending its work, and no longer withdraws the preemption. */
   readonly accepted: boolean;
 };
 

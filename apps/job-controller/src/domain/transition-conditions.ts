@@ -22,7 +22,7 @@ const TEMPORARY: ReadonlySet<ConditionType> = new Set([
   "Requeued",
 ]);
 
-/** With these, nothing of the job runs any more. */
+/** Conditions that state that no pod of the job runs. */
 const ENDS: ReadonlySet<ConditionType> = new Set(["Succeeded", "Failed", "Suspended", "Preempted", "Requeued"]);
 
 /** Lists of problems, and messages of container runtimes, can be long. */

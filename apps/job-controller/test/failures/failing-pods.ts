@@ -264,7 +264,7 @@ export function failingPods(world: () => FailureWorld): void {
   });
 }
 
-/** Its pods react to SIGTERM only by a command of the test, and their grace is longer than it can be. */
+/** Its pods ignore SIGTERM and end only at a command of the test; their grace period is longer than the test. */
 function goingSlowly(): ReturnType<typeof replicaType> {
   const containers = [{ name: "main", image: "none", command: ["simulate", "--ignore-term"] }];
   const spec = { containers, terminationGracePeriodSeconds: 600 };

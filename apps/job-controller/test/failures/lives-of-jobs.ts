@@ -5,10 +5,10 @@ import { until } from "@muster/testkit";
 import { collect, PODS, type FailureWorld } from "./failure-world.ts";
 import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
-/** A pod with it is ready only once the test says so, however slow the machine is. */
+/** A pod with it becomes ready only at a command of the test, however slow the machine is. */
 const READINESS_GATE = "muster.dev/test-gate";
 
-/** What people do to jobs, and what jobs say about their own end. */
+/** What users do to jobs, and how jobs report their end. */
 export function livesOfJobs(world: () => FailureWorld): void {
   it("leaves nothing of a job that is deleted while its pods are made", async () => {
     const { create, pods, removeWhole, untilReturned, collectAgain } = withCollector(world());

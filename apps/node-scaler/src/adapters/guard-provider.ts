@@ -4,7 +4,7 @@ import { checkHeld } from "./check-held.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 
 type ProviderLimits = {
-  /** For one call, the wait for its turn not counted. */
+  /** Time limit of one call, without its wait in the queue. */
   readonly timeoutMs: number;
   readonly maxCallsInFlight: number;
   /** Milliseconds that never jump. */

@@ -4,7 +4,7 @@ import type { Unavailability } from "./demand.ts";
 import type { PoolPolicy } from "./pool.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
-/** A provider that does not say what instances it has. */
+/** A provider that does not list its instances. */
 export type Silence = { readonly sinceMs: number; readonly message: string };
 
 /** Why a pool does not get nodes as it should. */

@@ -22,7 +22,7 @@ import type { BootFailure } from "./transition-boot-failures.ts";
 
 const SERVING: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
 
-/** What is known of nodes although their records do not say so. */
+/** Facts about nodes that their records do not contain. */
 export type Use = { readonly machines: Machines; readonly pods: PodsByNode; readonly kubeNodes: KubeNodes };
 
 /**

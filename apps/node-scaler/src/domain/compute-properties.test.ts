@@ -178,7 +178,7 @@ it("does not split a gang that fits into one round of boots", () => {
   });
 });
 
-it("says of every group that has not all of its nodes ready why", () => {
+it("explains each group whose nodes are not all ready", () => {
   check((snapshot, plan) => {
     const explained = new Set([...plan.waits.map(({ group }) => group), ...plan.ignored.map(({ demand }) => demand)]);
     const ready = new Set([

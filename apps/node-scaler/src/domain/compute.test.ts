@@ -643,7 +643,7 @@ describe("surplus", () => {
     ],
   ]);
 
-  it("says for how long nothing has needed it", () => {
+  it("reports for how long it has been idle", () => {
     const { stop } = compute(aSnapshot({ nodes: [idle("n1", 312_000)] }));
     expect(stop[0]?.because).toEqual({ code: "IDLE", message: "nothing has needed it for 5m12s" });
   });

@@ -9,7 +9,7 @@ export type SeenSizes = {
   readonly byType: ReadonlyMap<string, Amounts>;
   /** By instance type, of the same nodes: the largest amounts. */
   readonly overheadByType: ReadonlyMap<string, Amounts>;
-  /** The same of all nodes of the pool. Undefined: no size is known. */
+  /** The smallest amounts of all nodes of the pool. Undefined: no size is known. */
   readonly smallest: Amounts | undefined;
   /** The largest amounts. */
   readonly overhead: Amounts;

@@ -87,7 +87,7 @@ describe("a node that boots", () => {
     expect(plan(after, { nowMs: 6 * MINUTE })).toMatchObject(ended("BOOT_TIMEOUT"));
   });
 
-  it("ends at once when the provider says that it never will be one", () => {
+  it("ends immediately when the provider reports that it can never become a node", () => {
     const instances = listed(buildInstance("n", { failure: "no such image" }));
     expect(plan(created(), { instances })).toMatchObject({
       spec: { terminate: { code: "BOOT_FAILED", message: "no such image" } },

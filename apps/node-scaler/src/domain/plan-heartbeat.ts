@@ -104,7 +104,7 @@ function planNode(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | unde
   }
 }
 
-/** What the provider says about the instance counts in every phase. */
+/** The state that the provider reports for the instance applies in every phase. */
 function planLoss(
   node: ScaledNode,
   instance: ListedInstance | undefined,

@@ -180,7 +180,7 @@ describe("room in a pool that is full of idle nodes", () => {
     ],
   ]);
 
-  it("says for whom", () => {
+  it("names the demand that needs the room", () => {
     const { stop } = compute(aSnapshot({ nodes: [wrong("n1")], demands: [aDemand("d1")], pools: full(1) }));
     expect(stop[0]?.because).toEqual({
       code: "IDLE",

@@ -78,7 +78,7 @@ export type Machine = {
   readonly toleratedStanding: Standing;
   /** Those that keep pods without a toleration from it; none while it has its startup taint. */
   readonly taints: readonly Taint[];
-  /** The ledger has seen that it is cordoned: it is not granted any more, whatever becomes of it. */
+  /** The ledger has observed that it is cordoned, so it grants the node to no further owner. */
   readonly cordoned: boolean;
   /** Who holds the whole machine. */
   readonly holder: Holder | undefined;

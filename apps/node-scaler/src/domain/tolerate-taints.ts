@@ -29,7 +29,7 @@ export function describeTaint({ key, value = "", effect }: Taint): string {
   return `${key}${value === "" ? "" : `=${value}`}:${effect}`;
 }
 
-/** Those that the pool does not declare; all where the pool is not scaled any more. */
+/** The taints that the pool does not declare; all of them if the pool is no longer scaled. */
 export function undeclaredTaints(
   taints: readonly Taint[],
   policy: Pick<PoolPolicy, "taints"> | undefined,

@@ -20,7 +20,7 @@ export type BootFailure = {
   readonly latestMs: number;
 };
 
-/** UNHEALTHY: it was ready, and ended before anybody had it. */
+/** UNHEALTHY: the node was ready, and ended before any owner held it. */
 type FailureCode = "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY";
 
 /** A kind that has not failed again for so long may not even have been asked for. */

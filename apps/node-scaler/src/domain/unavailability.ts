@@ -51,7 +51,7 @@ export function dropExpired(memory: readonly Unavailability[], nowMs: number): r
   return left.length === memory.length ? memory : left;
 }
 
-/** The mark that says that a kind is not to be had, found by its key. */
+/** The mark of an unavailable kind, found by its key. */
 export type Shortages = {
   /**
    * What is known to be short of (type, spot) in a zone, or wherever the provider would put it when the zone is undefined; undefined: it can be asked for.

@@ -48,7 +48,7 @@ export type Instance = {
   readonly addresses: readonly string[];
   /** Undefined: not joined, or unknown to the provider; the node's label `muster.dev/node` identifies it too. */
   readonly kubernetesNode: string | undefined;
-  /** The provider will take it away then, by the clock that everybody goes by. */
+  /** When the provider reclaims the instance, in Unix milliseconds. */
   readonly lostAtMs: number | undefined;
   /** It can never become a node, in the provider's words. Undefined: it may. */
   readonly failure: string | undefined;

@@ -7,7 +7,7 @@ import { inNodeSpan } from "../node-trace.ts";
 import type { Boot, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
 
-/** Asks the provider for the instance of a node that is Creating, and writes down what it says. Never rejects. */
+/** Asks the provider for the instance of a node that is Creating, and records its answer. Never rejects. */
 export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPolicy): Promise<void> {
   const { name, spec } = node;
   const attributes = {

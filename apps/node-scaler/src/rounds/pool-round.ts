@@ -82,7 +82,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   await inRoundSpan("pool", steps, work, attributes);
 }
 
-/** On its way to Available, which is the heartbeat's to say. */
+/** The node is becoming Available; the heartbeat decides when it is. */
 function isBeingReleased({ status }: ScaledNode): boolean {
   return status.phase === "Claimed" || status.phase === "Cleaning";
 }

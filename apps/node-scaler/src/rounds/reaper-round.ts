@@ -51,7 +51,7 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
   await inRoundSpan("reaper", steps, takeSteps);
 }
 
-/** Without its provider such a node never ends: the record says why. */
+/** Without its provider such a node never ends: the record has the reason. */
 async function noteMissingProviders(
   { providers, records, report }: Scaler,
   ending: readonly ScaledNode[],
@@ -83,7 +83,7 @@ async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void
   if (draining !== undefined) await noteStall(scaler, draining.node, stays);
 }
 
-/** A drain that does not proceed says why, as long as it does not. */
+/** While a drain does not proceed, its record has the reason. */
 async function noteStall({ records, report }: Scaler, node: string, stays: readonly string[]): Promise<void> {
   const record = records.get(node);
   if (record === undefined) return;

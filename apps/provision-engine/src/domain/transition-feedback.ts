@@ -54,7 +54,7 @@ function withSignature({ result }: LeaseRecord, resigned: Resigned | undefined):
 /** Pauses between repeated answers to a repeated order. */
 const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
 
-/** The first repetition is immediate and recorded. Later ones wait for a growing pause, because anyone who has seen an order can send it again without end. */
+/** The first repetition is immediate and recorded. Later ones wait for a growing pause, because any client that has seen an order can resend it without end. */
 export function resendFeedback(record: LeaseRecord, what: FeedbackParts, nowNs: bigint): LeaseTransition {
   const { result, deleted, repeats } = record.feedback;
   if (repeats > 0 && (result || deleted)) return unchanged("answer-pending");

@@ -31,7 +31,7 @@ export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
   /** The known record, which may be outdated. */
   seen(id: string): Stored | undefined;
   forget(id: string): void;
-  /** Counts a lease as begun before its record says so, because other leases are decided before that write ends. */
+  /** Counts a lease as begun before its record is written, because other leases are decided before that write ends. */
   begin(id: string): void;
   /** Grows with each change. */
   revision(): number;

@@ -15,7 +15,7 @@ export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> 
   const found = await activeLease(deps, id);
   if (found === undefined) return false;
   const outcome = await deps.check(found.record);
-  // An unavailable dependency says nothing about the lease.
+  // An unavailable dependency is no evidence about the lease.
   if (outcome === undefined || (!outcome.ok && outcome.isWaiting === true)) return false;
   return retryOnConflict(`lease ${id}`, async () => {
     const stored = await activeLease(deps, id);

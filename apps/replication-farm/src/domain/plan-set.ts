@@ -44,7 +44,7 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 function planDeletion(set: ReplicaSet): SetPlan {
   const { placements, transfer, machines } = set;
   if (placements.length === 0 && transfer === undefined && machines.length === 0) return waitFor();
-  // All places are removed in one write, so that no pod is created any more; pods and machines follow.
+  // All places are removed in one write, so that no further pod is created; pods and machines follow.
   const next = { ...set, placements: [], transfer: undefined, machines: [] };
   return { change: { next, because: "deleted", audits: [retarget(next)] }, waits: [] };
 }

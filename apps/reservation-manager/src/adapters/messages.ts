@@ -101,7 +101,7 @@ export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string)
   };
 }
 
-/** Undefined where the watcher does not say what the node has. */
+/** Undefined if the watcher does not report the resources of the node. */
 function toAllocatable({ allocatable, overhead }: muster.watch.v1.NodeState): Amounts | undefined {
   const all = toAmounts(allocatable);
   if (all.size === 0) return undefined;

@@ -178,7 +178,7 @@ async function releaseReplacement(
   if (id !== undefined) await replacements.release(ownerId, id);
 }
 
-/** What it was requested with stays, also if it has no queue any more. */
+/** Reserves the machines of the session, or adopts its existing reservation, even if its queue no longer exists. */
 async function reserve(
   { ledger, executorsMax, podPolicy, podDefaults, chooseQueue }: ActDeps,
   record: SessionRecord,

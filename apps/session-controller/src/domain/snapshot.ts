@@ -62,7 +62,7 @@ export type ReservationSeen =
   | {
       readonly state: "refused";
       readonly fault: Refusal;
-      /** For people; absent: the fault says it all. */ readonly text?: string;
+      /** A message for people; absent: the fault is clear by itself. */ readonly text?: string;
     };
 
 /** The same for the replacement of a component's machine. `released`: it was released. */

@@ -19,7 +19,7 @@ type MarkPlan = {
 
 /** Half of the promised interval, so that one failed write does not break the promise. */
 const RENEW_AFTER_MS = 15_000;
-/** No event says that the view of the bucket is current again. */
+/** No event reports that the view of the bucket is current again. */
 const RECHECK_MS = 1000;
 
 /**

@@ -3,7 +3,7 @@ import type { Health } from "@muster/health";
 /** Whose a pod is; a session is `{ kind: "session", id: <its name> }`. */
 export type Owner = { readonly kind: string; readonly id: string };
 
-/** The state of one pod. Of two events about one pod the later one is the newer. */
+/** The state of one pod. Events of one pod arrive from oldest to newest. */
 export type PodWatchEvent = {
   readonly owner: Owner;
   /** Name of the component (session) or replica (job) that the pod is. */

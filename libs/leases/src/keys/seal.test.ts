@@ -82,7 +82,7 @@ it("opens nothing altered or unsealed, and shows none of its content", () => {
     faultIn(() => openText(engine, SEALED_PREFIX + Buffer.from(bytes).toString("base64url"), PLACE));
   fc.assert(
     fc.property(fc.nat({ max: sealed.length - 1 }), fc.integer({ min: 0, max: 7 }), (at, bit) => {
-      // Of a key X25519 leaves the highest bit out of account; the salt does not.
+      // X25519 ignores the highest bit of a key; the salt includes it.
       expect(open(sealed.map((byte, index) => (index === at ? byte ^ (1 << bit) : byte)))).toEqual(NOT_OPENED);
     }),
   );

@@ -17,7 +17,7 @@ export const ROOT_QUEUE = "company";
 export const SESSION_QUEUE = "sessions";
 /** Amounts of one simulated node. */
 export const MACHINE = { cpu: 4, memoryGi: 8 } as const;
-/** Machines that the teams own together. Less than there are, so that quota is what jobs wait for. */
+/** Machines that the teams own together. Fewer than exist, so that jobs wait for quota. */
 const OWNED = { [WORKERS]: 14, [DRIVERS]: 4 };
 /** Machines of the largest job. */
 const LARGEST = { [WORKERS]: 12, [DRIVERS]: 2 };

@@ -7,7 +7,7 @@ import { finalizersOf, namespaceOf } from "./metadata.ts";
 import { bucketOf, type Resource } from "./resource.ts";
 import type { ObjectStore } from "./store.ts";
 
-/** A new object with what other objects say that it gets. */
+/** A new object with the defaults that other objects give it. */
 export function admit(store: ObjectStore, resource: Resource, object: JsonObject): JsonObject {
   if (resource === volumeClaims) return withProtection(object);
   return resource === pods ? withRanges(store, object) : object;

@@ -36,7 +36,7 @@ function readBytes(request: IncomingMessage): Promise<Buffer> {
   });
 }
 
-/** Without parameters, in lower case; "" when the client does not say. */
+/** Without parameters, in lower case; "" when the client does not set it. */
 export function mediaType(request: IncomingMessage): string {
   return (request.headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
 }
@@ -96,7 +96,7 @@ export function parseYaml(text: string, what: string): Json {
   } catch (error) {
     return fail(badRequest(`${what}: ${error instanceof Error ? error.message : String(error)}`));
   }
-  // Sets and binary values become what JSON can say.
+  // Sets and binary values become JSON values.
   return parseJson(JSON.stringify(parsed ?? null), what);
 }
 

@@ -98,7 +98,7 @@ function planEvent(
   return { kind: "delete", held: { resource, object }, because: "event-old" };
 }
 
-/** Owners that wait for their dependents, and have none that hold them any more. */
+/** Owners whose deletion waits for their dependents, and which no dependent blocks. */
 function planOwners(world: readonly CollectableObject[]): CollectStep[] {
   const waiting = world.filter(({ object }) => isHeldBy(object, FOREGROUND) || isHeldBy(object, ORPHAN));
   if (waiting.length === 0) return [];

@@ -29,7 +29,7 @@ export function buildList(view: View, objects: readonly JsonObject[], metadata: 
     const items = objects.map(partialMetadata);
     return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items };
   }
-  // Items of a list of a built-in kind do not repeat what the list says.
+  // Items of a list of a built-in kind have no kind and apiVersion of their own.
   const items =
     resource.schema === undefined ? objects.map((object) => without(object, "kind", "apiVersion")) : objects;
   return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items };

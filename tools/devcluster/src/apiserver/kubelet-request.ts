@@ -33,7 +33,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** So much of a kubelet's refusal is passed on. */
 const REFUSAL_LIMIT_BYTES = 4_096;
 
-/** Fails when the node does not say how its kubelet is reached. */
+/** Fails when the node has no address of its kubelet. */
 export function locateKubelet(node: JsonObject): KubeletAddress {
   const host = addressOf(node, "InternalIP");
   const port = numberAt(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") ?? 0;
@@ -66,7 +66,7 @@ export function unreachable({ host, port }: KubeletAddress, path: string, error:
   return internalError(`Get "https://${host}:${port}${path}": ${error.message}`);
 }
 
-/** Reads what a kubelet says instead of what it was asked for. */
+/** Reads the error of a kubelet. */
 export async function readRefusal(incoming: AsyncIterable<unknown>, code: number): Promise<Failure> {
   let text = "";
   for await (const chunk of incoming) text = (text + String(chunk)).slice(0, REFUSAL_LIMIT_BYTES);

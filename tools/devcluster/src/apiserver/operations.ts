@@ -29,7 +29,7 @@ export function replaceObject(write: Write, body: JsonObject, subresource?: "sta
   const { registry, target, dryRun } = write;
   const decoded = decodeBody(write, body, refuseBody(target.resource));
   refuseOtherName(target, decoded.object);
-  // The path says it all; a body need not repeat the namespace.
+  // The path has the namespace; a body need not repeat it.
   const place = target.resource.namespaced ? target.namespace : undefined;
   const object = put(decoded.object, ["metadata", "namespace"], place);
   const written = registry.update(target, { subresource, change: () => object, dryRun });

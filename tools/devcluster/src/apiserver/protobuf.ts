@@ -111,7 +111,7 @@ function readMessage(definition: string, reader: protobuf.Reader, end: number): 
       Object.assign(object, isObject(inlined) ? inlined : {});
     } else {
       const value = readValue(type, reader);
-      // What Go would leave out of JSON says nothing.
+      // Fields that Go omits from JSON are dropped.
       if (flags.includes("kept") || !isZero(value)) object[name] = value;
     }
   }

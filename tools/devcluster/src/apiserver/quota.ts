@@ -113,7 +113,7 @@ function addClaim(usage: Map<string, Amount>, claim: JsonObject): void {
   usage.set("requests.storage", amountOf(objectAt(claim, "spec", "resources", "requests")["storage"]));
 }
 
-/** What a quota limits and a container does not say of itself. */
+/** Resources that a quota limits and a container does not declare. */
 function missingIn({ resource, object }: Counted, limited: readonly string[]): string[] {
   if (resource !== pods) return [];
   const containers = [...listAt(object, "spec", "containers"), ...listAt(object, "spec", "initContainers")];

@@ -36,7 +36,7 @@ export type Resource = {
   readonly validateUpdate: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** What may not change. */
   readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
-  /** What an update keeps of the state before, whatever it says. */
+  /** Fields that an update keeps, whatever its body contains. */
   readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
   /** Gives an object what must differ from all others and it has not, such as an address. */
   readonly allocate: (object: JsonObject, others: () => readonly JsonObject[]) => JsonObject;
@@ -69,7 +69,7 @@ export type Resource = {
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
 };
 
-/** Who asks, all that is kept of what anybody may do, and whose a token is. */
+/** The user of a request, all roles and bindings, and the authenticator of tokens. */
 export type Asker = {
   readonly user: User;
   readonly book: RoleBook;

@@ -165,7 +165,7 @@ function watch({ deps, exchange, target, view }: Call): void {
   });
 }
 
-/** What a request says about its write, beside the body. */
+/** The options of a write, outside its body. */
 function writeOf({ deps, exchange, target }: Call, options: string): Write {
   const { query } = exchange;
   const fieldValidation = query.get("fieldValidation") ?? "Warn";

@@ -57,7 +57,7 @@ describe("the store", () => {
     );
   });
 
-  it("forgets the oldest steps, and says so", () => {
+  it("drops the oldest changes, and returns undefined for revisions before them", () => {
     const store = objectStore({ historyLimit: 5 });
     const first = store.revision();
     for (let index = 0; index < 20; index++) store.commit("things", `a/${index}`, object("in"));

@@ -28,7 +28,7 @@ export type ObjectStore = {
   changesAfter(bucket: string, revision: number): readonly Change[] | undefined;
   /** Called within the commit, in order; returns the way to stop. */
   subscribe(listener: (bucket: string, change: Change) => void): () => void;
-  /** Forgets the history: every revision that anybody knows is too old. */
+  /** Drops the history: every revision that a client knows becomes too old. */
   expireHistory(): void;
 };
 
@@ -44,7 +44,7 @@ type Bucket = {
 export type StoreOptions = {
   /** Steps that are remembered for each bucket. */
   readonly historyLimit: number;
-  /** Where everything is written before anybody hears of it; without one nothing outlives the process. */
+  /** Every change is written here before a client sees it. Without a journal, the state ends with the process. */
   readonly journal?: Journal | undefined;
 };
 

@@ -12,7 +12,7 @@ export function decideEvent(change: Change, matches: (object: JsonObject) => boo
   return was ? { type: "DELETED", object: removedObject(before, revision) } : undefined;
 }
 
-/** What the query of a list or a watch says about versions. */
+/** The version parameters in the query of a list or a watch. */
 export type VersionQuery = {
   readonly resourceVersion: string;
   readonly match: string;
@@ -25,7 +25,7 @@ export type VersionQuery = {
 export type WatchPlan = {
   /** Begin with an ADDED event for everything there is. */
   readonly initial: boolean;
-  /** Say with a bookmark where the initial events end. */
+  /** Send a bookmark after the initial events. */
   readonly initialBookmark: boolean;
   /** Then changes after this revision; undefined: after now. */
   readonly after: number | undefined;

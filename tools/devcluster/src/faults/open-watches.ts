@@ -6,7 +6,7 @@ export type PassedWatch = {
   readonly request: RequestFacts;
   /** Breaks the connection. */
   readonly drop: () => void;
-  /** Nothing is passed on any more, not even its end. */
+  /** The watch forwards nothing more, not even its end. */
   readonly silence: () => void;
   /** Ends with the event that its version is too old. */
   readonly expire: () => void;

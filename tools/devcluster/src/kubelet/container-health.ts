@@ -40,7 +40,7 @@ export class ContainerHealth {
     this.#probe?.tick(nowMs);
   }
 
-  /** The run has ended: it is neither probed nor reported any more. */
+  /** The run has ended: probes and reports of it stop. */
   stop(): void {
     this.#isOver = true;
     this.#probe = undefined;

@@ -13,7 +13,7 @@ const STATUS_EVERY_MS = 60_000;
 export type NodeHeartbeat = AsyncDisposable & {
   /** Resolves when the API server first has the node as ready. */
   readonly ready: Promise<void>;
-  /** Disposing reports nothing any more. */
+  /** From then on, disposing does not report the node as not ready. */
   readonly fallSilent: () => void;
 };
 

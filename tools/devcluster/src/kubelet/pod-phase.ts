@@ -37,7 +37,7 @@ export function isPassed(container: ContainerRecord): boolean {
   return container.kind === "sidecar" ? container.state.is === "running" : hasSucceeded(container);
 }
 
-/** Nothing of what the pod is for runs any more, or will again. */
+/** No main container of the pod runs or will run again. */
 export function mainsAreOver(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
   const policy = pod.spec?.restartPolicy ?? "Always";
   const mains = containers.filter((each) => each.kind === "main");

@@ -29,7 +29,7 @@ export type RunOutcome =
 
 export type ContainerRun = {
   readonly startedAtMs: number;
-  /** Resolves when nothing of the container runs any more and its log is complete. */
+  /** Resolves when all processes of the container have ended and its log is complete. */
   readonly ended: Promise<{ readonly exitCode: number; readonly message: string | undefined }>;
   readonly signal: (signal: "SIGTERM" | "SIGKILL") => void;
   /** The source of readiness: the container itself, or its probes. */

@@ -129,7 +129,7 @@ export class PodWorker {
     this.#releaseAddress();
   }
 
-  /** The machine is lost: the worker neither decides nor reports any more. */
+  /** The machine is lost: the worker stops its decisions and reports. */
   async abandon(): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     this.#releaseAddress();

@@ -16,7 +16,7 @@ export type ProbeTiming = {
   readonly failureThreshold: number;
 };
 
-/** Kubernetes' defaults where the probe says nothing. */
+/** The defaults of Kubernetes for fields that the probe does not set. */
 export function probeTiming(probe: V1Probe): ProbeTiming {
   return {
     periodMs: (probe.periodSeconds ?? 10) * 1000,

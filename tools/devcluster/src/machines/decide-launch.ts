@@ -30,7 +30,7 @@ export type LaunchFault =
   | { readonly do: "no-capacity" }
   | { readonly do: "unsupported" }
   | ({ readonly do: "boot-delay" } & Range)
-  /** It never becomes a node; the cloud says the message about it, or nothing. */
+  /** The machine never becomes a node; the cloud reports the message, if there is one. */
   | { readonly do: "boot-failure"; readonly message?: string }
   | { readonly do: "spot-loss"; readonly afterMs: number; readonly noticeMs: number }
   | { readonly do: "vanish"; readonly afterMs: number }
@@ -92,7 +92,7 @@ export type LaunchVerdict =
   | {
       readonly kind: "launch";
       readonly zone: string;
-      /** Undefined: as the type says. */
+      /** Undefined: the value of the type. */
       readonly bootMs: Range | undefined;
       readonly faults: LaunchFaults;
     }

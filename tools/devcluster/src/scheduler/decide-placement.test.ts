@@ -14,7 +14,7 @@ describe("decidePlacement", () => {
     expect(place(pod("new"), nodes, placed)).toMatchObject({ kind: "bind", node: "c" });
   });
 
-  it("says when there is no node at all", () => {
+  it("reports that the cluster has no node", () => {
     expect(place(pod("new"), [], [])).toMatchObject({
       because: "no-nodes",
       message: "no nodes available to schedule pods",

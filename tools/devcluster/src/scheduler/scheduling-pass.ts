@@ -74,7 +74,7 @@ async function bind(deps: SchedulingDeps, pod: V1Pod, node: string): Promise<voi
   });
 }
 
-/** Says why the pod waits, in its condition and in an event, once for each reason. */
+/** Reports why the pod waits, in its condition and in an event, once for each reason. */
 async function explainWait(deps: SchedulingDeps, pod: V1Pod, message: string): Promise<void> {
   const condition = unschedulable(pod, message, deps.now());
   if (condition === undefined || !(await deps.saveCondition(pod, condition))) return;
@@ -87,7 +87,7 @@ async function explainWait(deps: SchedulingDeps, pod: V1Pod, message: string): P
   });
 }
 
-/** Undefined when the pod says so already. */
+/** Undefined when the pod already has the condition. */
 function unschedulable(pod: V1Pod, message: string, nowMs: number): V1PodCondition | undefined {
   const old = pod.status?.conditions?.find((each) => each.type === "PodScheduled");
   if (old?.status === "False" && old.message === message) return undefined;

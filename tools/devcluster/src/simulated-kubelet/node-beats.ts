@@ -22,7 +22,7 @@ export type NodeBeats = AsyncDisposable & {
   readonly adopt: (node: SimulatedNode) => Promise<void>;
   /** Beats no more; its Node object stays as it is. */
   readonly drop: (node: SimulatedNode) => void;
-  /** Says that it is not ready any more. */
+  /** Reports the node as not ready. */
   readonly takeLeave: (node: SimulatedNode) => Promise<void>;
 };
 

@@ -1,4 +1,4 @@
-/** What a simulated container does, as its command says. */
+/** The behaviour of a simulated container, read from its command. */
 export type Script = {
   /** Its image cannot be pulled, so that it never starts. */
   readonly imageMissing: boolean;

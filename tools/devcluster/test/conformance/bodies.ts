@@ -24,7 +24,7 @@ export function describeBodies(api: () => Api): void {
     );
   });
 
-  it("are refused when they say that they are protobuf and are not", async () => {
+  it("are refused when their content type is protobuf and their content is not", async () => {
     const refused = await api().call("POST", maps, { raw: "hi", type: "application/vnd.kubernetes.protobuf" });
     expect(refused.code).toBe(400);
     expect(textAt(refused.body, "message")).toContain(

@@ -81,7 +81,7 @@ export function describeDiscovery(api: () => Api): void {
     expect(verbs("pods/binding")).toEqual(["create"]);
   });
 
-  it("says which version it is", async () => {
+  it("reports its version", async () => {
     const version = await api().get("/version");
     expect(version.body).toMatchObject({ major: "1" });
     expect(textAt(version.body, "gitVersion")).toMatch(/^v1\.\d+/);

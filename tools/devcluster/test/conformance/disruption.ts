@@ -131,7 +131,7 @@ export function describeDisruption(api: () => Api): void {
       expect(await isGone("free")).toBe(true);
     });
 
-    it("says on the pod why it ends", async () => {
+    it("records on the pod why it ends", async () => {
       const spec = { nodeName: "some-node", terminationGracePeriodSeconds: 30 };
       await api().post(pods, pod("explained", { spec }));
       await api().patch(`${pods}/explained/status`, "merge", { status: { phase: "Running" } });

@@ -4,7 +4,7 @@ import type { Api } from "./api.ts";
 import { kubectlOn } from "./run-kubectl.ts";
 import { definition } from "./widgets.ts";
 
-/** An editor that does its work without anybody. */
+/** An editor that works without a user. */
 const EDITOR = `import { readFileSync, writeFileSync } from "node:fs";
 const file = process.argv.at(-1);
 writeFileSync(file, readFileSync(file, "utf8").replace('a: "1"', "a: edited"));

@@ -184,7 +184,7 @@ export function describeLists(api: () => Api): void {
     expect(textAt(answer.body, "message")).toMatch(message);
   });
 
-  it("says all that is wrong at once", async () => {
+  it("reports all errors in one answer", async () => {
     const answer = await api().get(`${maps}?resourceVersionMatch=Roughly&continue=abc&sendInitialEvents=true`);
     expect(answer.code).toBe(422);
     expect(listAt(answer.body, "details", "causes").map((cause) => textAt(cause, "field"))).toEqual([

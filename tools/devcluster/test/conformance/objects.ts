@@ -38,7 +38,7 @@ export function describeObjects(api: () => Api): void {
       expect(at(made.body, "metadata", "deletionTimestamp")).toBeUndefined();
     });
 
-    it("takes a body that does not say what it is", async () => {
+    it("accepts a body without kind and apiVersion", async () => {
       const made = await api().post(maps, { metadata: { name: "without-kind" } });
       expect(made.code).toBe(201);
       expect(made.body).toMatchObject({ kind: "ConfigMap", apiVersion: "v1" });

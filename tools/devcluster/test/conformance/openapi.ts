@@ -10,7 +10,7 @@ const DOCUMENTS = [
   "apis/rbac.authorization.k8s.io/v1",
 ];
 
-/** What the server says about its kinds. */
+/** The OpenAPI documents of the kinds. */
 export function describeOpenApi(api: () => Api): void {
   it("lists a document for each group and version", async () => {
     const index = await api().get("/openapi/v3");

@@ -8,7 +8,7 @@ const RULE = { apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] };
 const ROLE_REF = { apiGroup: GROUP, kind: "Role", name: "reader" };
 const ACCOUNT = { kind: "ServiceAccount", name: "robot", namespace: "default" };
 
-/** Roles and bindings as they are written and read; whether anybody goes by them is another matter. */
+/** Roles and bindings as objects; their effect on requests is tested elsewhere. */
 export function describeRoles(api: () => Api): void {
   const kubectl = kubectlOn(api);
   const at = (plural: string, name = ""): string =>

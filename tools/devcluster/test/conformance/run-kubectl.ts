@@ -9,7 +9,7 @@ import { findKubectl } from "@muster/testkit";
 export type Output = { readonly code: number; readonly out: string; readonly err: string };
 
 export type Kubectl = {
-  /** Says why when it is skipped. */
+  /** The title, with the reason when it is skipped. */
   readonly title: string;
   readonly skip: boolean;
   /** The file, and what it is run with, for those who follow its output. */

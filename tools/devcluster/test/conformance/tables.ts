@@ -169,7 +169,7 @@ export function describeTables(api: () => Api): void {
       ).toBe(expected);
     });
 
-    it("says when a pod is going", async () => {
+    it("shows that a pod is terminating", async () => {
       await api().post(pods, pod("going", { spec: { nodeName: "some-node" } }));
       await api().delete(`${pods}/going`);
       expect(cells((await api().get(`${pods}/going`, TABLE)).body)[2]).toBe("Terminating");

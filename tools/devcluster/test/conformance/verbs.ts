@@ -188,7 +188,7 @@ export function describeVerbs(api: () => Api): void {
       expect((await kubectl.run("annotate", "cm", "marked", "--list")).out).toContain("n=1\n");
     });
 
-    it("says what is wrong with a patch", async () => {
+    it("reports what is wrong with a patch", async () => {
       await api().post(at("pods"), pod("patched"));
       const patch = async (type: string, given: unknown): Promise<string> =>
         (await kubectl.run("patch", "po", "patched", `--type=${type}`, "-p", JSON.stringify(given))).err;

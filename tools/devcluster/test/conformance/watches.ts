@@ -79,7 +79,7 @@ export function describeWatches(api: () => Api): void {
     expect(summaries(await watch.take(1))).toEqual(["ADDED b"]);
   });
 
-  it("says with an event that the initial events are to be newer than anything", async () => {
+  it("sends an error event when the initial events must be newer than any revision", async () => {
     const query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
     await using watch = await api().watch(`${maps}?${query}`);
     const [refused] = await watch.take(1);

@@ -6,7 +6,7 @@ const API_VERSION = "cluster.x-k8s.io/v1beta2";
 
 const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
 const EVERY_MS = 20;
-/** Of all plays: a machine's name is never given again. */
+/** Shared by all plays, so that no name of a machine is used twice. */
 let made = 0;
 
 /** What Cluster API reads and writes of one. */

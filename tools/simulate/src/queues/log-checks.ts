@@ -37,7 +37,7 @@ export function checkRecovered(world: World, violations: Violation[]): (ledger: 
   };
 }
 
-/** Checks the state in which no work is left and no event happens any more. */
+/** Checks the final state, in which no work and no event is left. */
 export function judgeEnd(world: World, owners: Owners): Violation[] {
   const violations: Violation[] = [];
   const found = (session: string | undefined, rule: string, what: string): void => {

@@ -81,7 +81,7 @@ export type BatchSnapshot = {
   readonly units: readonly UnitSeen[];
   readonly queue: QueueChoice;
   readonly priority: number;
-  /** Granted nodes on which no pod of the Job can be placed any more. */
+  /** Granted nodes that can no longer take a pod of the Job. */
   readonly nodesLost: readonly string[];
   /** Nodes that answer, of pods that are preempted. Absent: no unit is preempted. */
   readonly nodesReady?: readonly string[];

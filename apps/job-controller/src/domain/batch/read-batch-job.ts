@@ -50,7 +50,7 @@ export type BatchJobObject = {
   };
 };
 
-/** The same of a JobSet. */
+/** The fields of a JobSet that the controller reads. */
 export type JobSetObject = {
   readonly metadata?: Metadata;
   readonly spec?: {
@@ -64,7 +64,7 @@ export type JobSetObject = {
   readonly status?: { readonly restarts?: number; readonly conditions?: Conditions };
 };
 
-/** The same of a pod. */
+/** The fields of a queued pod that the controller reads. */
 export type QueuedPodObject = {
   readonly metadata?: Metadata;
   readonly spec?: PodSpec;

@@ -87,7 +87,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
         const wrong = await Promise.all(own.map((deployment) => findProblem(access, deployment, signal)));
         return [...findMissing(pool, own), ...wrong.flatMap((problem) => problem ?? [])];
       }),
-    // The MachineDeployment's template says it.
+    // The template of the MachineDeployment sets it.
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };

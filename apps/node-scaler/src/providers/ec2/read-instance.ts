@@ -36,7 +36,7 @@ export function readInstance(
     state,
     zone: instance.Placement?.AvailabilityZone,
     addresses: [instance.PrivateIpAddress, instance.PublicIpAddress].filter((address) => address !== undefined),
-    // The node says whose it is by its label.
+    // The label `muster.dev/node` of the Kubernetes node identifies the instance.
     kubernetesNode: undefined,
     lostAtMs: losses.get(instanceId),
     failure: undefined,

@@ -109,7 +109,7 @@ async function awaitLaunch(
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
-/** Which instance types there are only the cloud knows: Karpenter says of a NodeClaim that it can launch nothing. */
+/** Only the cloud knows its instance types: Karpenter reports on the NodeClaim that it can launch nothing. */
 async function findNodeClassProblem(
   calls: KubeCalls,
   { nodeClass: { group, kind, name } }: KarpenterSettings,
@@ -129,7 +129,7 @@ type Definition = KubeObject & {
   readonly spec?: { readonly versions?: readonly { readonly name: string; readonly storage?: boolean }[] };
 };
 
-/** What a NodeClaim cannot say; the node class says it for all its nodes. */
+/** Settings that a NodeClaim does not have; the node class sets them for all its nodes. */
 function findUnsupported({ volumeGib, privateIpOnly }: Pick<Boot, "volumeGib" | "privateIpOnly">): string | undefined {
   if (volumeGib !== undefined) return "the size of volumes stands in the node class: leave out `volume` of the pool";
   if (privateIpOnly) return "addresses are the node class's business: leave out `privateIpOnly` of the pool";

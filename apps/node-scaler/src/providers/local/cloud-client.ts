@@ -94,7 +94,7 @@ function cloudFault(
   return { code: "internal", operation: `${doing}: the answer of the provider ${name} cannot be read` };
 }
 
-/** Seconds, as HTTP says them; anything else counts as one. */
+/** Seconds of a Retry-After header; any other value counts as one second. */
 function retryAfter(header: string | null): number {
   const ms = Number(header ?? Number.NaN) * 1_000;
   return ms > 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : RETRY_AFTER_MS;

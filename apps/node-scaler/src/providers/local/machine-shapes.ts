@@ -12,7 +12,7 @@ const machine = z.object({
   failure: z.string().min(1).optional(),
 });
 
-/** What the cloud says about a machine; what else it says is not looked at. */
+/** The fields of a machine that the provider reads; it ignores the others. */
 type Machine = z.infer<typeof machine>;
 
 /** The bodies that the cloud answers with. */

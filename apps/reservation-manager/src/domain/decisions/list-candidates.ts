@@ -142,7 +142,7 @@ export class Borrower {
     this.take();
   }
 
-  /** Undefined: none of its work borrows any more. Use must only decrease from call to call. */
+  /** Undefined: none of its work still borrows. Use must only decrease from call to call. */
   first(use: QueueUse["tree"]): Candidate | undefined {
     if (this.#first === undefined) return undefined;
     const used = this.#below.map((each) => use.get(each.queue.name) ?? NO_PAIRS);

@@ -11,7 +11,7 @@ const COUNTS_PER_HALF_LIFE = 32;
 const MIN_INTERVAL_MS = 1000;
 /** Limit of one count, so that it fits into an entry of the log: the queues with the largest past shares. */
 export const MAX_COUNTED_QUEUES = 4000;
-/** Above any share that a queue can have for long; a queue that borrows what its tree cannot lend any more has an infinite one. */
+/** Above any share that a queue can have for long; a queue that borrows although its tree can lend nothing has an infinite one. */
 const MAX_MILLIONTHS = 1_000_000_000;
 
 export type PastUsePlan = {

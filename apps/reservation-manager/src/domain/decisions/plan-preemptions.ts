@@ -55,7 +55,7 @@ export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number
   const steps = victims.map(({ sequence, reason }): PreemptStep => {
     return { kind: "preempt", sequence, because: { code: reason, ahead: 0 } };
   });
-  // What is kept for its beneficiary is not kept from borrowers any more, so that more may be granted now.
+  // Borrowers may now use the quota that was kept for its beneficiary, so that more requests may be granted.
   return { steps, events, complete: victims.length === 0, againAtMs, limits };
 }
 

@@ -110,7 +110,7 @@ function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowM
   return { steps, events, world, complete: true };
 }
 
-/** The grant, and what does not have to leave any more because of it. */
+/** The grant, and the preemptions that it makes unnecessary. */
 function planWithSpared(step: GrantStep, world: World, nowMs: number): readonly LedgerEvent[] {
   const granted = eventOf(step, nowMs);
   return [granted, ...planWithdrawals(evolveWorld(world, [granted]), nowMs)];

@@ -96,7 +96,7 @@ it("grants a request that arrives before one for which it makes way", () => {
     // Quota is kept for it, so that "other" may not borrow.
     reserve("owner", 6),
     reserve("other", 3),
-    // Goes before it in the queue, and nothing is kept any more.
+    // This request is ahead of it in the queue, and the ledger keeps no quota for it.
     reserve("owner", 1, 2),
   ]);
 });

@@ -21,9 +21,9 @@ export type LedgerEvent =
   | { readonly kind: "preemptionWithdrawn"; readonly sequence: number; readonly atMs: number }
   /** It waits again, at its place. */
   | { readonly kind: "requeued"; readonly sequence: number; readonly atMs: number }
-  /** Nothing is kept for it any more. */
+  /** The ledger no longer keeps anything for it. */
   | { readonly kind: "beneficiaryDropped"; readonly sequence: number; readonly atMs: number }
-  /** 0: no limit any more. */
+  /** 0: the limit is removed. */
   | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number }
   | { readonly kind: "queueChanged"; readonly queue: Queue; readonly atMs: number }
   | { readonly kind: "queueRemoved"; readonly name: string; readonly atMs: number }

@@ -70,7 +70,7 @@ export type PoolState = Room & {
    * make no request impossible.
    */
   readonly occupied: number;
-  /** The kubelet does not say Ready; held or not. */
+  /** Nodes that are not Ready, held or not. */
   readonly notReady: number;
   /** Ready, but cordoned or tainted; held or not. */
   readonly cordoned: number;
@@ -224,7 +224,7 @@ export function withoutNode(machines: Machines, name: string): Machines {
   return replaceRecord(machines, name, heldOf(machines.nodes.get(name)));
 }
 
-/** Undefined: the pool is not scaled any more. The same machines when nothing changes: the scaler writes far more often than it changes its mind. */
+/** Undefined: the pool is no longer scaled. Returns the same machines when nothing changes, because most writes of the scaler change nothing. */
 export function withScaling(machines: Machines, pool: string, scaling: PoolScaling | undefined): Machines {
   const before = machines.pools.get(pool)?.scaling;
   if (before?.max === scaling?.max && before?.exhausted === scaling?.exhausted) return machines;

@@ -25,7 +25,7 @@ export function withPastShares(pastUse: PastUse, parent: string, { atMs, shares 
   return shares.size === 0 ? pastUse.delete(parent) : pastUse.set(parent, { atMs, shares });
 }
 
-/** After a change of the queues: without those that have no half-life any more. */
+/** Past use after a change of the queues: drops the queues that no longer have a half-life. */
 export function keepPastUse(pastUse: PastUse, queues: Queues): PastUse {
   let kept = pastUse;
   for (const name of pastUse.keys()) if (queues.get(name)?.pastUseHalfLifeMs === undefined) kept = kept.delete(name);

@@ -7,7 +7,7 @@ export type Share = {
   /** Its weight is 0 and it borrows: it comes after all queues that have a weight. */
   readonly isLast: boolean;
   readonly numerator: bigint;
-  /** 0 with a numerator above 0: it borrows what its tree cannot lend any more. */
+  /** 0 with a numerator above 0: the queue borrows although its tree can lend nothing. */
   readonly denominator: bigint;
 };
 
@@ -89,7 +89,7 @@ function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): Pai
   return lendable;
 }
 
-/** The exact fraction in lowest terms, such as 3/8; 1/0 where nothing can be lent any more. */
+/** The exact fraction in lowest terms, such as 3/8; 1/0 where nothing can be lent. */
 export function fractionOf({ numerator, denominator }: Share): string {
   const divisor = greatestDivisor(numerator, denominator);
   return `${numerator / divisor}/${denominator / divisor}`;

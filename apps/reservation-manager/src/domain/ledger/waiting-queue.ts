@@ -63,7 +63,7 @@ type PoolGroup = {
 /** The requests of one owner kind: how many, and the first one of each class, in queue order. */
 export type WaitingKind = { readonly waiting: number; readonly heads: SortedMap<Place, WaitingClass> };
 
-/** The requests that wait, indexed by what decisions ask. */
+/** The waiting requests, with an index for each query of the decisions. */
 export type WaitingQueue = {
   readonly places: SortedMap<Place, true>;
   /** The first request of each class without a queue, in queue order. */

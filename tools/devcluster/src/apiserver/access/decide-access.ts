@@ -11,10 +11,10 @@ export type RoleBook = {
   readonly rulesOf: (kind: string, namespace: string, name: string) => readonly Json[];
 };
 
-/** A rule that is a user's, and how it came to be; `because` is "" for what everybody may do. */
+/** A rule that applies to a user, and its source; `because` is "" for rules of all users. */
 export type Grant = { readonly rule: Json; readonly because: string };
 
-/** What Kubernetes gives to everybody who is known. */
+/** Rights that Kubernetes grants to every authenticated user. */
 const BASIC: readonly JsonObject[] = [
   {
     verbs: ["create"],
