@@ -133,14 +133,17 @@ async function runUntilQuiet(
 ): Promise<void> {
   const { time, ledger, defects } = world;
   let changedAtMs = time.nowMs;
+  let overAtMs: number | undefined;
   ledger.onEntry.push((events) => {
     if (events.length > 0) changedAtMs = time.nowMs;
   });
   const isFine = (): boolean => until.violations.length + defects.length === 0 && until.signal?.aborted !== true;
   while (isFine() && (await time.step()) && time.nowMs < until.untilMs + END_WITHIN_MS) {
     if (time.steps % CHECK_EVERY_STEPS !== 0 || time.nowMs < until.untilMs + QUIET_MS) continue;
-    const isOver = plans.every(({ id }) => outcomes.has(id));
-    if (time.nowMs - changedAtMs > (isOver ? QUIET_MS / 4 : QUIET_MS)) return;
+    if (overAtMs === undefined && plans.every(({ id }) => outcomes.has(id))) overAtMs = time.nowMs;
+    // Work that has just ended still releases its machines.
+    const sinceMs = time.nowMs - Math.max(changedAtMs, overAtMs ?? 0);
+    if (sinceMs > (overAtMs === undefined ? QUIET_MS : QUIET_MS / 4)) return;
   }
 }
 

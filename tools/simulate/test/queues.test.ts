@@ -41,6 +41,10 @@ it("compares shares of pods in one pool where the pods of another pool are not l
   expect((await simulateQueues({ seed: 295, queues: 40 })).violations).toEqual([]);
 }, 60_000);
 
+it("ends after the last release is answered, though its work ended long after the last change of the log", async () => {
+  expect((await simulateQueues({ seed: 30_835, queues: 60 })).violations).toEqual([]);
+}, 60_000);
+
 /** A ledger that grants no request immediately. */
 const grantsLate: TamperEvents = (events) =>
   events.some(({ kind }) => kind === "requested") ? events.filter(({ kind }) => kind !== "granted") : events;
