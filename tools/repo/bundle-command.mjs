@@ -38,6 +38,8 @@ Promise.withResolvers ??= function () {
   capability.promise = new this((resolve, reject) => Object.assign(capability, { resolve, reject }));
   return capability;
 };`;
+/** CommonJS has no `import.meta.url`, from which some dependencies make a `require` of their own. */
+const OWN_URL = `const bundleUrl = require("node:url").pathToFileURL(__filename).href;`;
 
 const { values: options } = parseArgs({
   options: { pack: { type: "string" }, release: { type: "string", default: VERSION }, licenses: { type: "string" } },
@@ -61,7 +63,8 @@ async function bundleCommand(version) {
     minifySyntax: true,
     minifyWhitespace: true,
     legalComments: "none",
-    banner: { js: FOR_NODE_20 },
+    banner: { js: `${FOR_NODE_20}\n${OWN_URL}` },
+    define: { "import.meta.url": "bundleUrl" },
     plugins: [versionPlugin(version)],
     logLevel: "warning",
   });

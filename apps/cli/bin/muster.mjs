@@ -55,10 +55,10 @@ async function start({ text, hash }) {
   const { Script } = require("node:vm");
   const codeFile = join(root, "dist", `${hash}-${process.version}-${process.arch}.code`);
   const cachedData = existsSync(codeFile) ? readFileSync(codeFile) : undefined;
-  const source = `(function (exports, require, module) {${text}\n})`;
+  const source = `(function (exports, require, module, __filename) {${text}\n})`;
   const script = new Script(source, { filename: bundleFile, ...(cachedData && { cachedData }) });
   const module = { exports: {} };
-  script.runInThisContext()(module.exports, createRequire(bundleFile), module);
+  script.runInThisContext()(module.exports, createRequire(bundleFile), module, bundleFile);
   await module.exports.run(repository);
   if (cachedData === undefined || script.cachedDataRejected) store(codeFile, script.createCachedData());
 }
