@@ -10,13 +10,40 @@ export type LockedPackage = {
 };
 export type Lock = { readonly packages: Readonly<Record<string, LockedPackage>> };
 
+/** A document of CycloneDX 1.5. */
+export type Sbom = {
+  readonly bomFormat: "CycloneDX";
+  readonly specVersion: "1.5";
+  readonly serialNumber: string;
+  readonly version: 1;
+  readonly metadata: {
+    readonly component: {
+      readonly type: string;
+      readonly name: string;
+      readonly version: string;
+      readonly "bom-ref": string;
+    };
+  };
+  readonly components: readonly object[];
+};
+
 /**
  * Builds the CycloneDX 1.5 document of a bundle, with the packages of its files. It has no time and no random number, so the same bundle gives the same text.
  * Throws when a file belongs to no package.
  */
-export function buildSbom(image: string, files: readonly string[], lock: Lock, version?: string): object {
+export function buildSbom(image: string, files: readonly string[], lock: Lock, version?: string): Sbom {
   const own = version ?? lock.packages[""]?.version ?? "";
   const components = placesOf(files, lock).map((place) => component(place, lock.packages[place] ?? {}));
+  return documentOf(image, own, components);
+}
+
+/** Adds components to a document of `buildSbom`, which becomes a document of its own. */
+export function extendSbom(bill: Sbom, more: readonly object[]): Sbom {
+  const { version, "bom-ref": image } = bill.metadata.component;
+  return documentOf(image, version, [...bill.components, ...more]);
+}
+
+function documentOf(image: string, version: string, components: readonly object[]): Sbom {
   const digest = createHash("sha256")
     .update(JSON.stringify([image, components]))
     .digest("hex");
@@ -26,7 +53,7 @@ export function buildSbom(image: string, files: readonly string[], lock: Lock, v
     serialNumber: `urn:uuid:${uuidOf(digest)}`,
     version: 1,
     metadata: {
-      component: { type: "application", name: `muster/${image}`, version: own, "bom-ref": image },
+      component: { type: "application", name: `muster/${image}`, version, "bom-ref": image },
     },
     components,
   };

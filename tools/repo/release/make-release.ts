@@ -3,8 +3,7 @@ import { mkdir, mkdtempDisposable, readFile, rm, writeFile } from "node:fs/promi
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { Lock } from "../build-sbom.ts";
-import { buildSbom } from "../build-sbom.ts";
+import { buildSbom, extendSbom, type Lock, type Sbom } from "../build-sbom.ts";
 import { IMAGES, writeContents } from "../image-contents.ts";
 import { buildSite } from "../site/build-site.ts";
 import { buildTar, gzip, readEntries, withFolders, type Entry } from "./archive.ts";
@@ -16,6 +15,7 @@ import { sectionOf } from "./decide-version.ts";
 import { foreignPlaces, readLicenses } from "./read-licenses.ts";
 import { pushImages } from "./push-images.ts";
 import { readBases } from "./read-base.ts";
+import { readBasePackages, type BasePackage } from "./read-base-packages.ts";
 import { readStage } from "./read-stage.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -60,16 +60,15 @@ export async function makeRelease(options: ReleaseOptions): Promise<void> {
 
   add(`CHANGELOG-${version}.md`, sectionOf(await readText("CHANGELOG.md"), options.core));
   report("images");
-  const { images, licenses, places } = await buildImages(scratch.path, options);
+  const { images, licenses, places, basePackages } = await buildImages(scratch.path, options);
   const digests = new Map(images.map(({ name, index }) => [name, index.digest]));
   add(LICENSES, licenses);
   add(`muster-images-${version}.tar`, buildTar(buildLayout(images, registry, version), timeS));
   add(`muster-images-${version}.txt`, [...digests].map(([name, digest]) => `${registry}/${name}@${digest}\n`).join(""));
-  for (const { name } of images)
-    add(
-      `muster-${name}-${version}.cdx.json`,
-      await readFile(join(scratch.path, name, `usr/share/sbom/${name}.cdx.json`)),
-    );
+  for (const { name } of images) {
+    const bill = await readFile(join(scratch.path, name, `usr/share/sbom/${name}.cdx.json`), "utf8");
+    add(`muster-${name}-${version}.cdx.json`, print(extendSbom(JSON.parse(bill) as Sbom, basePackages)));
+  }
 
   report("command");
   const command = await packCommand(scratch.path, version, licenses, places);
@@ -105,11 +104,15 @@ export async function makeRelease(options: ReleaseOptions): Promise<void> {
   report(output);
 }
 
+type Built = {
+  readonly images: readonly BuiltImage[];
+  readonly licenses: string;
+  readonly places: readonly string[];
+  readonly basePackages: readonly BasePackage[];
+};
+
 /** Builds all images on the base, each with the licenses of everything that any of them contains. */
-async function buildImages(
-  folder: string,
-  { version, base, timeS, revision, source }: ReleaseOptions,
-): Promise<{ readonly images: readonly BuiltImage[]; readonly licenses: string; readonly places: readonly string[] }> {
+async function buildImages(folder: string, { version, base, timeS, revision, source }: ReleaseOptions): Promise<Built> {
   const bases = await readBases(base);
   const stage = readStage(await readText("Dockerfile"));
   const bundled: string[] = [];
@@ -135,7 +138,7 @@ async function buildImages(
     const entries = withFolders([...(await readEntries(join(folder, name), "")), ...legal]);
     images.push(buildImage(bases, { name, files: entries, stage, labels, timeS }));
   }
-  return { images, licenses, places };
+  return { images, licenses, places, basePackages: readBasePackages(bases) };
 }
 
 async function packCommand(
@@ -153,7 +156,7 @@ async function packCommand(
   const lock = await readLock();
   const unlisted = foreignPlaces(sources, lock).filter((place) => !places.includes(place));
   if (unlisted.length > 0) throw new Error(`${LICENSES} lacks packages of the command: ${unlisted.join(", ")}`);
-  const sbom = `${JSON.stringify(buildSbom("command", sources, lock, version), undefined, 2)}\n`;
+  const sbom = print(buildSbom("command", sources, lock, version));
   return { archive: await readFile(join(folder, `muster-cli-${version}.tgz`)), sbom };
 }
 
@@ -176,6 +179,8 @@ async function composeEntries(prefix: string, compose: string): Promise<Entry[]>
   const file = { path: `${prefix}docker-compose.yml`, content: Buffer.from(compose) };
   return [file, ...(await Promise.all(legal)), ...folders.flat()];
 }
+
+const print = (document: Sbom): string => `${JSON.stringify(document, undefined, 2)}\n`;
 
 const readText = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
 

@@ -233,10 +233,22 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     for (const bill of bills) {
       const { metadata, components } = JSON.parse(await readFile(fileOf(bill), "utf8")) as Bill;
       expect(metadata.component.version).toBe(VERSION);
-      const foreign = components.filter(({ name }) => !name.startsWith("@muster/"));
+      const foreign = components.filter(
+        ({ name, purl }) => purl.startsWith("pkg:npm/") && !name.startsWith("@muster/"),
+      );
       const unlisted = foreign.filter(({ name, version }) => !licenses.includes(`\n${name} ${version} (`));
       expect(unlisted).toEqual([]);
     }
+  });
+
+  it("list in the bill of each image, and not of the command, what its base has", async () => {
+    const purlsOf = async (name: string): Promise<readonly string[]> => {
+      const bill = JSON.parse(await readFile(fileOf(`muster-${name}-${VERSION}.cdx.json`), "utf8")) as Bill;
+      return bill.components.map(({ purl }) => purl).filter((purl) => !purl.startsWith("pkg:npm/"));
+    };
+    const base = ["pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=amd64&distro=debian-12", "pkg:generic/node@24.1.0"];
+    for (const { name } of IMAGES) expect(await purlsOf(name), name).toEqual(base);
+    expect(await purlsOf("command")).toEqual([]);
   });
 
   it("go to a registry with a login, by digest and version, and only what it lacks", async () => {
@@ -340,5 +352,5 @@ type Manifested = {
 type ComposeService = { readonly image: string; readonly volumes?: readonly string[] };
 type Bill = {
   readonly metadata: { readonly component: { readonly version: string } };
-  readonly components: readonly { readonly name: string; readonly version: string }[];
+  readonly components: readonly { readonly name: string; readonly version: string; readonly purl: string }[];
 };
