@@ -45,6 +45,10 @@ it("ends after the last release is answered, though its work ended long after th
   expect((await simulateQueues({ seed: 30_835, queues: 60 })).violations).toEqual([]);
 }, 60_000);
 
+it("takes a rebuilt ledger for the same that grants in one pass less or more", async () => {
+  expect((await simulateQueues({ seed: 346, queues: 60 })).violations).toEqual([]);
+}, 60_000);
+
 /** A ledger that grants no request immediately. */
 const grantsLate: TamperEvents = (events) =>
   events.some(({ kind }) => kind === "requested") ? events.filter(({ kind }) => kind !== "granted") : events;

@@ -188,6 +188,14 @@ const CAUSES: ReadonlySet<LedgerEvent["kind"]> = new Set([
   ...(["requested", "released", "limited", "preemptionAccepted", "requeued"] as const),
 ]);
 
+type Start = Parameters<typeof settleGrants>[0];
+
+/** All grants, with as many passes as they take. */
+function settleWhole(start: Start, policy: ReservationPolicy, nowMs: number): readonly LedgerEvent[] {
+  const { events, complete, world } = settleGrants(start, policy, nowMs);
+  return complete || events.length === 0 ? events : [...events, ...settleWhole(world, policy, nowMs)];
+}
+
 function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }: PolicyDecision): string | undefined {
   const first = events.findIndex(({ kind }) => !CAUSES.has(kind));
   const causes = first === -1 ? events : events.slice(0, first);
@@ -198,7 +206,10 @@ function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }
   const is = describePlan(decided);
   // Only passes preempt: they have no cause.
   const plans = causes.length > 0 ? [settleGrants] : [settle, settleGrants];
-  const others = plans.map((plan) => describePlan(plan({ ledger, machines }, policy, nowMs).events));
+  const start = { ledger, machines };
+  const others = plans.map((plan) => describePlan(plan(start, policy, nowMs).events));
+  // A grant may let in a request that was refused before it: then the next pass grants that, or the decision whose request came with a grant of its own.
+  others.push(describePlan(settleWhole(start, policy, nowMs)));
   return others.includes(is) ? undefined : `it decides ${is}, a rebuilt one ${others.join(", or ")}`;
 }
 
