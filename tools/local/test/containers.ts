@@ -50,7 +50,8 @@ export type ComposeStack = AsyncDisposable & {
   readonly left: () => readonly string[];
 };
 
-export async function composeStack(): Promise<ComposeStack> {
+/** A stack of this clone, or of the folder with another docker-compose.yml. */
+export async function composeStack(folder = ROOT): Promise<ComposeStack> {
   const directory = await mkdtemp(join(tmpdir(), "muster-compose-"));
   const [nats = 0, otlp = 0, jaeger = 0, kubernetes = 0, gateway = 0] = await freePorts(5);
   const env = {
@@ -67,7 +68,7 @@ export async function composeStack(): Promise<ComposeStack> {
   const project = `muster-test-${process.pid}`;
   const compose = async (...args: readonly string[]): Promise<string> => {
     const all = ["compose", "--file", "docker-compose.yml", "--project-name", project, ...args];
-    const { stdout } = await run("docker", all, { cwd: ROOT, env, maxBuffer: OUTPUT_MAX_BYTES });
+    const { stdout } = await run("docker", all, { cwd: folder, env, maxBuffer: OUTPUT_MAX_BYTES });
     return stdout;
   };
   return {

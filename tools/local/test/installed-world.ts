@@ -115,13 +115,14 @@ export async function installMuster(options: Installation): Promise<InstalledWor
 }
 
 /** The chart's own, on a disk of its node. */
-async function chartNats(
+export async function chartNats(
   kubeconfig: string,
   kubectl: ClusterTools["kubectl"],
   starting: AsyncDisposableStack,
-): Promise<NatsForMuster> {
+): Promise<NatsForMuster & { readonly storageClass: string }> {
   const { storageClass } = starting.use(await natsDisk(kubeconfig, DRIVERS));
   return {
+    storageClass,
     values: { nodeSelector: { pool: DRIVERS }, persistence: { storageClass } },
     at: { namespace: SYSTEM, service: "nats" },
     credentials: async () => {
@@ -133,7 +134,7 @@ async function chartNats(
 }
 
 /** Follows the notes of the chart. Returns the variables of the command line. */
-async function reachNats(
+export async function reachNats(
   { at, credentials }: NatsForMuster,
   { env, fileOf }: Pick<ClusterTools, "env" | "fileOf">,
   starting: AsyncDisposableStack,

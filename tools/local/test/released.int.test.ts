@@ -1,16 +1,19 @@
 import { execFile } from "node:child_process";
-import { mkdtempDisposable, readFile } from "node:fs/promises";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { makeRelease } from "@muster/repo/make-release";
+import { makeRelease, type ReleaseOptions } from "@muster/repo/make-release";
+import { startRegistry } from "@muster/repo/registry";
 import { processEnv, until } from "@muster/testkit";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { clusterTools } from "./cluster-tools.ts";
+import { clusterTools, type ClusterTools } from "./cluster-tools.ts";
+import { composeStack } from "./containers.ts";
 import { helm } from "./helm.ts";
 import { replicaSet, session } from "./installed-work.ts";
-import { installMuster, type InstalledWorld, SYSTEM, WORK } from "./installed-world.ts";
+import { chartNats, installMuster, type InstalledWorld, reachNats, SYSTEM, WORK } from "./installed-world.ts";
+import { muster } from "./muster-run.ts";
 import { expectKept, steadyRequests } from "./steady-requests.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
@@ -26,59 +29,130 @@ const run = promisify(execFile);
 const { version: OWN } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
 const [OLD, NEW] = [`${OWN}-test.1`, `${OWN}-test.2`] as const;
 
+/** Made by the installation, and named by the page on installation where it is kept. */
+const DEFINITIONS = "jobs.muster.dev queues.muster.dev";
+const EXAMPLE = join(ROOT, "examples/http-benchmark.yaml");
+
 type Versions = { readonly services: readonly { readonly service: string; readonly versions: readonly string[] }[] };
 
 describe.skipIf(real === undefined)("A release on the real cluster", LONG, () => {
+  const kubeconfig = real ?? "";
+  const stack = new AsyncDisposableStack();
+  let folder: string;
+  let tools: ClusterTools;
+  let command: string;
+  const fileOf = (version: string, name: string): string => join(folder, version, name);
+  const chartOf = (version: string): string => fileOf(version, `muster-${version}.tgz`);
+
+  beforeAll(async () => {
+    if (LOAD === undefined) return;
+    folder = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-released-"))).path;
+    tools = stack.use(await clusterTools(kubeconfig));
+    // The nodes pull the images of the old version by their digests, and get those of the new one from the archive.
+    const registry = stack.use(await startRegistry());
+    await writeFile(join(folder, "config.json"), registry.dockerConfig);
+    await release(OLD, join(folder, OLD), { registry: `${registry.host}/muster`, push: true, dockerConfig: folder });
+    await release(NEW, join(folder, NEW));
+    const archive = fileOf(NEW, `muster-images-${NEW}.tar`);
+    await run("sh", ["-c", LOAD], { env: { ...process.env, ARCHIVE: archive } });
+    command = await installCommand(fileOf(OLD, `muster-cli-${OLD}.tgz`), join(folder, "home"));
+  }, LONG.timeout);
+  afterAll(() => stack.disposeAsync());
+
   it.skipIf(LOAD === undefined)(
-    `is installed from its archives without a registry, and upgraded while work runs${SKIPPED}`,
+    `is installed from a registry, upgraded without one and rolled back under load, and uninstalled without a trace${SKIPPED}`,
     async () => {
-      const kubeconfig = real ?? "";
-      await using folder = await mkdtempDisposable(join(tmpdir(), "muster-released-"));
-      await using tools = await clusterTools(kubeconfig);
-      for (const version of [OLD, NEW]) {
-        await release(version, join(folder.path, version));
-        const archive = join(folder.path, version, `muster-images-${version}.tar`);
-        await run("sh", ["-c", LOAD ?? ""], { env: { ...process.env, ARCHIVE: archive } });
+      {
+        await using world = await installMuster({
+          kubeconfig,
+          valuesFile: undefined,
+          leaseEnv: {},
+          release: { chart: chartOf(OLD), command },
+        });
+        const test = ["test", "muster", "--namespace", SYSTEM, "--timeout", "3m"];
+        expect(await helm(test, tools.env)).toMatch(/muster-test\n[^]*Phase:\s+Succeeded/);
+        await world.muster(`run ${EXAMPLE}`);
+        await upgradeAndRollBack(world, chartOf(NEW), tools);
       }
-      const chartOf = (version: string): string => join(folder.path, version, `muster-${version}.tgz`);
-      const command = await installCommand(join(folder.path, OLD, `muster-cli-${OLD}.tgz`), join(folder.path, "home"));
+      await tools.kubectl(`delete crd ${DEFINITIONS}`);
+      expect(await leftOf(tools)).toEqual([]);
+    },
+  );
 
-      await using world = await installMuster({
-        kubeconfig,
-        valuesFile: undefined,
-        leaseEnv: {},
-        release: { chart: chartOf(OLD), command },
-      });
-      const test = ["test", "muster", "--namespace", SYSTEM, "--timeout", "3m"];
-      expect(await helm(test, tools.env)).toMatch(/muster-test\n[^]*Phase:\s+Succeeded/);
-      expect(await versionsOf(world)).toEqual([OLD]);
-      await world.muster(`run ${join(ROOT, "examples/http-benchmark.yaml")}`);
+  it.skipIf(LOAD === undefined)(
+    `is installed by its manifests without Helm, and deleted by them without a trace${SKIPPED}`,
+    async () => {
+      await using starting = new AsyncDisposableStack();
+      const manifests = fileOf(NEW, `muster-${NEW}.yaml`);
+      const nats = await chartNats(kubeconfig, tools.kubectl, starting);
+      await tools.kubectl(
+        `annotate storageclass ${nats.storageClass} storageclass.kubernetes.io/is-default-class=true`,
+      );
+      starting.defer(() => tools.kubectl(`delete -f ${manifests} --ignore-not-found`).then(() => undefined));
+      await tools.kubectl(`apply --server-side -f ${manifests}`);
+      await tools.kubectl(`-n ${SYSTEM} wait --for=condition=available deployment --all --timeout 5m`);
+      {
+        await using reached = new AsyncDisposableStack();
+        const variables = await reachNats(nats, tools, reached);
+        const ended = await muster({ stack: { clientEnv: { ...tools.env, ...variables } }, program: command }, [
+          "run",
+          EXAMPLE,
+        ]);
+        expect(ended).toMatchObject({ code: 0, output: expect.stringMatching(/requestsPerSecond +[1-9]/) as string });
+      }
+      await tools.kubectl(`delete -f ${manifests}`);
+      expect(await leftOf(tools)).toEqual([]);
+    },
+  );
 
-      await world.muster(`run --detach ${await world.fileOf("session.json", session("kept", "workers"))}`);
-      await world.muster(`apply -f ${await world.fileOf("set.json", replicaSet("kept", "workers"))} --wait`);
-      const work = async (): Promise<readonly string[]> =>
-        (await world.kubectl(`-n ${WORK} get pods --field-selector status.phase=Running -o name`)).trim().split("\n");
-      const before = await until("all work runs", async () => (await work()).length === 3 && work(), PATIENCE);
-
-      await using requests = await steadyRequests(world.nats, {
-        prefix: "upgraded",
-        server: "workers",
-        driver: "drivers",
-      });
-      await world.upgrade({}, chartOf(NEW));
-      await until("all services have the new version", async () => String(await versionsOf(world)) === NEW, PATIENCE);
-      const seen = await requests.end();
-      expect(seen.away).toEqual([]);
-      expect(seen.requests.filter(({ refused }) => refused !== undefined)).toEqual([]);
-      expectKept(seen, await requests.existing());
-      expect(await work()).toEqual(before);
-      await world.muster("cancel kept");
-      await world.muster("delete kept --force --wait");
+  it.skipIf(LOAD === undefined)(
+    `starts by its Compose file from the registry, and runs an example${SKIPPED}`,
+    async () => {
+      await run("tar", ["-xzf", fileOf(OLD, `muster-compose-${OLD}.tgz`), "-C", folder]);
+      const unpacked = join(folder, `muster-compose-${OLD}`);
+      await using containers = await composeStack(unpacked);
+      await containers.compose("up", "--wait");
+      const example = join(unpacked, "examples/http-benchmark.yaml");
+      const ended = await muster({ stack: containers, program: command }, ["run", example]);
+      expect(ended).toMatchObject({ code: 0, output: expect.stringMatching(/requestsPerSecond +[1-9]/) as string });
     },
   );
 });
 
-async function release(version: string, output: string): Promise<void> {
+/** Upgrades, and rolls back, while work runs and requests arrive. No request is refused, no work lost. */
+async function upgradeAndRollBack(world: InstalledWorld, chart: string, { env }: ClusterTools): Promise<void> {
+  const hasVersion = (version: string) =>
+    until(`all services are ${version}`, async () => String(await versionsOf(world)) === version, PATIENCE);
+  await hasVersion(OLD);
+  await world.muster(`run --detach ${await world.fileOf("session.json", session("kept", "workers"))}`);
+  await world.muster(`apply -f ${await world.fileOf("set.json", replicaSet("kept", "workers"))} --wait`);
+  const work = async (): Promise<readonly string[]> =>
+    (await world.kubectl(`-n ${WORK} get pods --field-selector status.phase=Running -o name`)).trim().split("\n");
+  const before = await until("all work runs", async () => (await work()).length === 3 && work(), PATIENCE);
+
+  const options = { prefix: "upgraded", server: "workers", driver: "drivers" };
+  await using requests = await steadyRequests(world.nats, options);
+  await world.upgrade({}, chart);
+  await hasVersion(NEW);
+  await helm(["rollback", "muster", "--namespace", SYSTEM, "--timeout", "5m", "--wait"], env);
+  await hasVersion(OLD);
+  const seen = await requests.end();
+  expect(seen.away).toEqual([]);
+  expect(seen.requests.filter(({ refused }) => refused !== undefined)).toEqual([]);
+  expectKept(seen, await requests.existing());
+  expect(await work()).toEqual(before);
+  await world.muster("cancel kept");
+  await world.muster("delete kept --force --wait");
+}
+
+/** Objects of the whole cluster that have the name of Muster, but for those that the tests make. */
+async function leftOf({ kubectl }: ClusterTools): Promise<readonly string[]> {
+  const kinds = (await kubectl("api-resources --namespaced=false --verbs=list -o name")).trim().split("\n");
+  const lists = await kubectl(`get ${kinds.join(",")} -o name --ignore-not-found`);
+  return lists.split("\n").filter((name) => /muster/.test(name) && !/muster-e2e|namespace\/muster-work$/.test(name));
+}
+
+async function release(version: string, output: string, more: Partial<ReleaseOptions> = {}): Promise<void> {
   await makeRelease({
     version,
     core: OWN,
@@ -91,6 +165,7 @@ async function release(version: string, output: string): Promise<void> {
     timeS: 1_700_000_000,
     revision: "unknown",
     source: "unknown",
+    ...more,
   });
 }
 
