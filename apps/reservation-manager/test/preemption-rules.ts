@@ -28,13 +28,15 @@ export type Decision = {
 export type Property<Of extends Decision = Decision> = {
   readonly rule: string;
   readonly findBroken: (decision: Of) => string | undefined;
+  /** The rule holds only while no machines are held for a request that has waited too long: the reference holds none. */
+  readonly isWithoutHolds?: boolean;
 };
 
 /** Rules of each decision that preempts work, or that is made while work leaves. */
 export const PREEMPTION_PROPERTIES: readonly Property[] = [
   { rule: "5: work is preempted only where the policy of a queue allows that", findBroken: findUnlawful },
   { rule: "5: what is preempted is enough for the request that it is preempted for", findBroken: findNotEnough },
-  { rule: "5: none of the victims of a request can be left out", findBroken: findTooMany },
+  { rule: "5: none of the victims of a request can be left out", findBroken: findTooMany, isWithoutHolds: true },
   { rule: "5: what is kept for a request goes to no other", findBroken: findTaken },
   { rule: "5: a preemption is withdrawn only where it serves nothing any more", findBroken: findWithdrawn },
 ];

@@ -49,6 +49,10 @@ it("takes a rebuilt ledger for the same that grants in one pass less or more", a
   expect((await simulateQueues({ seed: 346, queues: 60 })).violations).toEqual([]);
 }, 60_000);
 
+it("expects more victims where machines are held for a request that has waited too long", async () => {
+  expect((await simulateQueues({ seed: 461, queues: 60 })).violations).toEqual([]);
+}, 60_000);
+
 /** A ledger that grants no request immediately. */
 const grantsLate: TamperEvents = (events) =>
   events.some(({ kind }) => kind === "requested") ? events.filter(({ kind }) => kind !== "granted") : events;
